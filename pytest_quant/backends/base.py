@@ -1,0 +1,94 @@
+"""What every backend gives: the protocol that the rest of the package relies on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from numpy.typing import NDArray
+
+from pytest_quant.result import Coverage
+from pytest_quant.spec import EngineSpec, Model, Signature
+
+Feeds: TypeAlias = dict[str, NDArray[Any]]
+"""Inputs of one run by name: arrays with a leading batch axis."""
+
+Outputs: TypeAlias = dict[str, NDArray[Any]]
+"""Outputs of one run by name: arrays that belong to the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Whether a backend can run here, and if not why and what to do about it.
+
+    `version` and `device` are known only when it can. `fix` is a command line where there is one.
+    """
+
+    available: bool
+    version: str = ""
+    device: str = ""
+    reason: str = ""
+    fix: str = ""
+
+
+class Engine(Protocol):
+    """One open engine. It owns native memory: close it, or use it in a ``with`` block."""
+
+    spec: EngineSpec
+    signature: Signature
+    provider: str
+    simulated: bool
+    size_bytes: int
+
+    def run(self, feeds: Feeds) -> Outputs:
+        """Run one batch; the arrays returned are never overwritten by a later run."""
+
+    def prepare(self, feeds: Feeds) -> Callable[[], object]:
+        """Return the bare call that is timed: one run over `feeds`, synchronized before it returns."""
+
+    def coverage(self, feeds: Feeds) -> Coverage:
+        """Read back from the runtime what ran, where and in which precision, on one run over `feeds`."""
+
+    def close(self) -> None:
+        """Release the native memory; closing twice is harmless."""
+
+
+class Backend(Protocol):
+    """One runtime. Importing or creating a backend imports no runtime; the methods below do."""
+
+    name: str
+    device: str
+    """The device it runs on, ``cpu`` or ``cuda:0``; one measurement at a time on each."""
+
+    schemes: Mapping[str, tuple[str | None, ...]]
+    """Precisions it offers, each with its schemes; ``(None,)`` for a float precision."""
+
+    def availability(self) -> Availability:
+        """Tell whether the runtime is installed and its device present, cheaply. Raises nothing."""
+
+    def check(self, spec: EngineSpec) -> None:
+        """Raise `UsageError` for options, calibration or precision it does not know; loads no runtime."""
+
+    def signature(self, model: Model) -> Signature:
+        """Read the model's inputs and outputs. Raises `ModelError` when the file is missing or broken."""
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Everything but the data that decides what `build` writes: name -> digest or value.
+
+        Model bytes with external data, every option with its resolved value, library versions, the
+        instruction set or device, the recipe's own version.
+        """
+
+    def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
+        """Everything but the data that decides what `calibrate` writes; ``None`` when the scheme needs none."""
+
+    def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
+        """Write the ranges of activations into the empty `folder`. `batches` starts a new pass each call."""
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Write the engine into the empty `folder`; `calibration` is a folder that `calibrate` filled."""
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Open the engine that `build` wrote. Raises `BuildError` when the runtime refuses it."""

@@ -1,0 +1,87 @@
+"""Every error this package raises on purpose.
+
+::
+
+    QuantError
+    ├── UsageError          the mark, an option or a fixture asks for something that cannot be
+    ├── BackendUnavailable  the runtime is not installed, or its device is not in this machine
+    ├── BuildError          the runtime is here, but calibrating, quantizing or opening failed
+    ├── ModelError          the model file is missing, broken, or does not fit the data
+    ├── DataError           the data is empty, broken, unstable, or does not fit the model
+    ├── CacheError          an engine could not be kept or read back
+    └── HistoryError        records could not be written or read back
+
+Each message says what was wrong, the value, what was allowed and the next step.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class QuantError(Exception):
+    """What was wrong, the value that was found, what is allowed, and the next step.
+
+    Parameters
+    ----------
+    what : one sentence that names the thing and what is wrong with it.
+    value : the offending value as text; ``None`` when there is none to show.
+    allowed : what would have been right.
+    fix : the next step for the reader, a command where there is one.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        value: str | None = None,
+        allowed: str | None = None,
+        fix: str | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.value = value
+        self.allowed = allowed
+        self.fix = fix
+
+    def __str__(self) -> str:
+        """One line for each part that is known."""
+        parts = (("got", self.value), ("allowed", self.allowed), ("next", self.fix))
+        return "\n".join([self.what, *(f"  {label}: {text}" for label, text in parts if text is not None)])
+
+
+class UsageError(QuantError):
+    """The mark, an option or a fixture asks for something that cannot be."""
+
+
+class BackendUnavailable(QuantError):  # noqa: N818 - a fixed public name; it is an outcome more than an error
+    """The runtime is not installed, or its device is not in this machine."""
+
+
+class BuildError(QuantError):
+    """The runtime is here, but calibrating, quantizing or opening the engine failed."""
+
+
+class ModelError(QuantError):
+    """The model is missing, broken, or does not fit the data."""
+
+
+class DataError(QuantError):
+    """The data is empty, broken, iterates differently each time, or does not fit the model."""
+
+
+class CacheError(QuantError):
+    """An engine could not be kept or read back."""
+
+
+class HistoryError(QuantError):
+    """Records could not be written or read back."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ``"did you mean 'x'? known: a, b, c"`` for an unknown `name`."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean '{close[0]}'? " if close else ""
+    return f"{hint}known: {', '.join(names)}"

@@ -1,0 +1,225 @@
+"""What was found: frozen values, standard library only. Nothing here judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """The one word of a verdict, worst first."""
+
+    ERROR = "ERROR"
+    FAIL = "FAIL"
+    UNAVAILABLE = "UNAVAILABLE"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    NO_BASELINE = "NO_BASELINE"
+    PASS = "PASS"  # noqa: S105 - a status, not a secret
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A two-sided confidence interval in the unit of what it encloses."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFault:
+    """An output of the candidate that cannot be compared: missing, other shape or dtype, or not finite.
+
+    `sample` is the index in the evaluation set of the first sample that shows it.
+    """
+
+    output: str
+    kind: str
+    sample: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorstClass:
+    """The class that lost most: its label, its samples, and the two scores in percent."""
+
+    label: int
+    n: int
+    reference: float
+    candidate: float
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyResult:
+    """Reference and candidate over one evaluation set.
+
+    Attributes
+    ----------
+    metric, unit, better : the task metric, ``None`` without labels; `better` is ``higher`` or ``lower``.
+    n : samples compared.
+    reference, candidate, drop, drop_ci : in `unit`; drop > 0 is worse. ``None`` without a metric.
+    p_value : exact McNemar for 0/1 scores, else ``None``.
+    discordant : samples that exactly one of the two gets right; ``None`` unless scores are 0/1.
+    n_to_resolve : by limit in `unit`, see `pytest_quant.stats`; ``None`` when no limit was asked about.
+    agreement_pct : share of samples with the same top-1 class, 0..100; ``None`` when no output is (n, classes).
+    sqnr_db : 20 log10(||r|| / ||r - c||) over all outputs compared; ``None`` when identical.
+    cosine : of the flattened outputs over the whole set, -1..1.
+    max_abs_error, max_abs_error_sample : largest |r - c| and the sample that shows it.
+    kl : mean KL(softmax r || softmax c) in nats for classifiers, else ``None``.
+    faults : outputs that could not be compared; not empty is a failure.
+    identical : every output equal bit for bit.
+    simulated : the candidate's numbers come from a float simulation.
+    correct : for 0/1 scores, one pair of flags ``(reference, candidate)`` per sample, packed by `record`.
+    """
+
+    n: int
+    metric: str | None = None
+    unit: str | None = None
+    better: str | None = None
+    reference: float | None = None
+    candidate: float | None = None
+    drop: float | None = None
+    drop_ci: Interval | None = None
+    confidence: float = 0.95
+    p_value: float | None = None
+    discordant: int | None = None
+    n_to_resolve: int | None = None
+    agreement_pct: float | None = None
+    sqnr_db: float | None = None
+    cosine: float | None = None
+    max_abs_error: float | None = None
+    max_abs_error_sample: int | None = None
+    kl: float | None = None
+    worst_class: WorstClass | None = None
+    faults: tuple[OutputFault, ...] = ()
+    identical: bool = False
+    simulated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The timed runs of one engine: one tuple of nanoseconds per round, cold first runs kept apart."""
+
+    runs_ns: tuple[tuple[int, ...], ...]
+    cold_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyResult:
+    """Reference, null and candidate timed interleaved, round by round.
+
+    Attributes
+    ----------
+    batch_size : samples in one run.
+    reference, null, candidate : the raw runs.
+    reference_p50_ms, candidate_p50_ms, candidate_p90_ms, candidate_p99_ms : milliseconds per run; a
+        percentile is ``None`` when there were too few runs to state it.
+    percentile_bounds_ms : ``(percentile, low, high)`` order-statistic intervals of the candidate;
+        ``low`` or ``high`` is ``None`` when there were too few runs for that side.
+    speedup, speedup_ci : reference / candidate; > 1 is faster.
+    null_ratio_ci : null / reference; must enclose nearly 1.
+    slowdown_half_width_pct : half-width of the speedup's interval in percent, the detectable effect.
+    reasons : named reasons why the numbers cannot be trusted; empty when they can.
+    repeat : the second measurement, when the first one broke a limit.
+    """
+
+    batch_size: int
+    rounds: int
+    reference: Blocks = field(repr=False)
+    null: Blocks = field(repr=False)
+    candidate: Blocks = field(repr=False)
+    reference_p50_ms: float
+    candidate_p50_ms: float
+    candidate_p90_ms: float | None
+    candidate_p99_ms: float | None
+    percentile_bounds_ms: tuple[tuple[float, float | None, float | None], ...]
+    speedup: float
+    speedup_ci: Interval
+    null_ratio_ci: Interval
+    half_width_pct: float
+    reasons: tuple[str, ...] = ()
+    repeat: LatencyResult | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OpCoverage:
+    """One op type: nodes and multiply-accumulates, in the asked precision and in all."""
+
+    op_type: str
+    nodes: int
+    quantized_nodes: int
+    macs: int | None = None
+    quantized_macs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Share of the eligible compute that ran in the asked precision, read back from the runtime.
+
+    Attributes
+    ----------
+    pct : 0..100; ``None`` when nothing was eligible.
+    unit : what was counted, ``MACs`` or ``nodes``.
+    by_op : eligible op types first, one row each.
+    provider : the one that ran the nodes, as the runtime spells it.
+    opaque_nodes : fused nodes one cannot see into; never counted as quantized.
+    float_nodes : names of eligible nodes that ran in float, at most ten.
+    """
+
+    pct: float | None
+    unit: str
+    by_op: tuple[OpCoverage, ...]
+    provider: str
+    opaque_nodes: int = 0
+    float_nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Sizes in 10^6 bytes, times in seconds, energy in millijoules per run; ``None`` is not measured."""
+
+    size_mb: float | None = None
+    reference_size_mb: float | None = None
+    build_s: float | None = None
+    calibration_s: float | None = None
+    build_memory_mb: float | None = None
+    run_memory_mb: float | None = None
+    energy_mj: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Machine and libraries: `identity` must match before latency is compared, `context` is only noted."""
+
+    identity: Mapping[str, str]
+    context: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """An accepted earlier record of the same series, as far as a limit needs it."""
+
+    commit: str
+    drop: float | None
+    speedup: float | None
+    candidate_p50_ms: float | None
+    same_identity: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One limit, judged.
+
+    Attributes
+    ----------
+    limit : the mark's key, or ``outputs`` for outputs that could not be compared.
+    allowed : what the mark allows, in the limit's unit.
+    observed : what was found; ``None`` when it was not measured.
+    reason : one sentence that says why this status.
+    """
+
+    limit: str
+    allowed: float | None
+    observed: float | None
+    status: Status
+    reason: str

@@ -1,0 +1,24 @@
+"""What was asked: frozen values with no behaviour, standard library only."""
+
+from pytest_quant.spec.check import Check
+from pytest_quant.spec.dataset import Dataset
+from pytest_quant.spec.engine import PRECISIONS, QUANTIZED_PRECISIONS, SCHEMES, Calibration, EngineSpec
+from pytest_quant.spec.latency import LatencyPlan
+from pytest_quant.spec.limits import Limits
+from pytest_quant.spec.model import Model
+from pytest_quant.spec.signature import Signature, TensorInfo
+
+__all__ = [
+    "PRECISIONS",
+    "QUANTIZED_PRECISIONS",
+    "SCHEMES",
+    "Calibration",
+    "Check",
+    "Dataset",
+    "EngineSpec",
+    "LatencyPlan",
+    "Limits",
+    "Model",
+    "Signature",
+    "TensorInfo",
+]

@@ -1,0 +1,103 @@
+"""The user's labelled data, and which of it calibrates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pytest_quant.errors import UsageError
+
+DatasetKind = Literal["arrays", "iterable", "loader"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Samples to evaluate on, and the ones to calibrate with, apart from each other.
+
+    Use a constructor: `from_arrays`, `from_iterable`, `from_loader`, or `of` for anything.
+
+    Attributes
+    ----------
+    kind : how `inputs` is read.
+    inputs : ``arrays``: an array (n, ...) or a dict of them by input name;
+        ``iterable``: a re-iterable of ``(inputs, label)``, one sample each, without a batch axis;
+        ``loader``: a torch ``DataLoader`` of ``(inputs, labels)`` batches.
+    labels : ``arrays`` only: an array (n, ...), or ``None``.
+    calibration : ``None``, data of the same form without labels, a count, or a share of the samples.
+    name : what messages call it.
+    """
+
+    kind: DatasetKind
+    inputs: object = field(repr=False)
+    labels: object | None = field(default=None, repr=False)
+    calibration: object | None = field(default=None, repr=False)
+    name: str = "quant_data"
+
+    def __post_init__(self) -> None:
+        """Reject a calibration count or share outside its range."""
+        count = self.calibration
+        if isinstance(count, bool) or (isinstance(count, int) and count < 1):
+            raise UsageError(
+                "Dataset: a calibration count must be at least 1", value=repr(count), fix="write calibration=100"
+            )
+        if isinstance(count, float) and not 0.0 < count < 1.0:
+            raise UsageError(
+                "Dataset: a calibration share must lie strictly between 0 and 1",
+                value=repr(count),
+                allowed="a float such as 0.1, or an int such as 100 for a count",
+                fix="write calibration=0.1 for a tenth of the samples",
+            )
+
+    @classmethod
+    def from_arrays(cls, inputs: object, labels: object | None = None, calibration: object | None = None) -> Dataset:
+        """Samples held in memory.
+
+        Parameters
+        ----------
+        inputs : an array (n, ...), or a dict of arrays (n, ...) by input name.
+        labels : an array (n, ...) or ``None``: then only agreement and tensor metrics can be limited.
+        calibration : arrays of the same form; or an int, a count; or a float strictly between 0 and 1, a
+            share. Count and share take evenly spaced samples out of the evaluation set.
+        """
+        return cls("arrays", inputs, labels, calibration)
+
+    @classmethod
+    def from_iterable(cls, samples: Iterable[object], calibration: object | None = None) -> Dataset:
+        """Samples that are streamed: a re-iterable of ``(inputs, label)``, the same ones each time.
+
+        `calibration` is another such iterable, a count or a share.
+        """
+        return cls("iterable", samples, None, calibration)
+
+    @classmethod
+    def from_loader(cls, loader: Iterable[object], calibration: object | None = None) -> Dataset:
+        """Samples of a torch ``DataLoader`` that does not shuffle.
+
+        `calibration` is another ``DataLoader``, a count or a share.
+        """
+        return cls("loader", loader, None, calibration)
+
+    @classmethod
+    def of(cls, value: object) -> Dataset:
+        """Turn whatever a ``quant_data`` fixture returned into a `Dataset`.
+
+        A `Dataset` stays as it is, ``(inputs, labels)`` are arrays, a torch ``DataLoader`` is one, and any
+        other iterable holds samples ``(inputs, label)``.
+        """
+        if isinstance(value, Dataset):
+            return value
+        if any(base.__name__ == "DataLoader" for base in type(value).__mro__):
+            return cls("loader", value)
+        if isinstance(value, tuple) and len(value) == 2:
+            return cls("arrays", value[0], value[1])
+        if isinstance(value, dict) or hasattr(value, "__array__"):
+            return cls("arrays", value)
+        if isinstance(value, Iterable):
+            return cls("iterable", value)
+        raise UsageError(
+            "quant_data must give a Dataset",
+            value=type(value).__name__,
+            allowed="a Dataset, (inputs, labels) arrays, an iterable of (inputs, label), or a torch DataLoader",
+            fix="return pytest_quant.Dataset.from_arrays(inputs, labels, calibration=100)",
+        )

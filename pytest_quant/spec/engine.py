@@ -1,0 +1,56 @@
+"""One engine: a model in a backend at a precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pytest_quant.spec.model import Model
+
+PRECISIONS = ("fp32", "fp16", "bf16", "int8", "int4", "fp8")
+QUANTIZED_PRECISIONS = ("int8", "int4", "fp8")
+SCHEMES = ("static", "dynamic", "weight-only", "qat")
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How a static scheme finds the ranges of activations.
+
+    Attributes
+    ----------
+    method : ``minmax``, ``entropy`` or ``percentile``.
+    percentile : share of the histogram kept by ``percentile``, in percent.
+    samples : use at most so many calibration samples; ``None`` uses all of them.
+    batch_size : samples in one calibration batch.
+    """
+
+    method: str = "minmax"
+    percentile: float = 99.999
+    samples: int | None = None
+    batch_size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """One model in one backend at one precision.
+
+    Attributes
+    ----------
+    scheme : one of `SCHEMES` for a quantized precision, else ``None``.
+    quantized : a model that is already quantized (scheme ``qat``), else ``None``.
+    exclude : names of nodes to leave in float.
+    options : what the backend alone understands, sorted by name; the backend checks it.
+    """
+
+    backend: str
+    precision: str
+    scheme: str | None
+    model: Model
+    quantized: Model | None = None
+    calibration: Calibration = field(default_factory=Calibration)
+    exclude: tuple[str, ...] = ()
+    options: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def id(self) -> str:
+        """A readable name, ``ort-int8-static`` or ``ort-fp32``; the same in test ids, tables and logs."""
+        return "-".join(part for part in (self.backend, self.precision, self.scheme) if part)

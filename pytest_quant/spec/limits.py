@@ -1,0 +1,37 @@
+"""The numbers a mark sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Every limit a mark can set; ``None`` where it sets none.
+
+    Percentages and drops are in points of a hundred, latency in milliseconds per run of one batch, sizes in
+    megabytes of 10^6 bytes, SQNR in dB, energy in millijoules per run, `min_ratio` and `min_speedup` as ratios.
+    `max_latency_ms` holds ``(percentile, milliseconds)`` pairs; 50 is the median.
+    """
+
+    max_drop: float | None = None
+    min_ratio: float | None = None
+    min_accuracy: float | None = None
+    min_agreement: float | None = None
+    min_sqnr_db: float | None = None
+    min_cosine: float | None = None
+    max_abs_error: float | None = None
+    max_latency_ms: tuple[tuple[float, float], ...] = ()
+    min_speedup: float | None = None
+    max_size_mb: float | None = None
+    max_memory_mb: float | None = None
+    max_build_s: float | None = None
+    max_energy_mj: float | None = None
+    min_coverage: float | None = None
+    max_slowdown: float | None = None
+    max_drop_increase: float | None = None
+
+    @property
+    def on_latency(self) -> bool:
+        """Whether a limit needs the latency of this run."""
+        return bool(self.max_latency_ms) or self.min_speedup is not None or self.max_slowdown is not None
