@@ -1,0 +1,39 @@
+"""Tests that fail when a quantized neural network is wrong, slow, or not quantized at all.
+
+Public names are imported on first use, so that a pytest start without quant marks loads none of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_quant.errors import QuantError, UsageError
+    from pytest_quant.metrics import Metric
+    from pytest_quant.spec import Calibration, Dataset, Model
+    from pytest_quant.warning import InconclusiveWarning
+
+_HOME = {
+    "Calibration": "pytest_quant.spec",
+    "Dataset": "pytest_quant.spec",
+    "InconclusiveWarning": "pytest_quant.warning",
+    "Metric": "pytest_quant.metrics",
+    "Model": "pytest_quant.spec",
+    "QuantError": "pytest_quant.errors",
+    "UsageError": "pytest_quant.errors",
+}
+
+__all__ = ["Calibration", "Dataset", "InconclusiveWarning", "Metric", "Model", "QuantError", "UsageError"]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name from where it lives (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'pytest_quant' has no attribute '{name}'")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)
