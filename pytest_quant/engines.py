@@ -1,0 +1,119 @@
+"""Engines come through the cache: what was built from the same ingredients is not built again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_quant.backends import Backend
+from pytest_quant.cache import Cache, Entry
+from pytest_quant.data import Data
+from pytest_quant.errors import DataError
+from pytest_quant.memory import PeakMemory
+from pytest_quant.spec import EngineSpec
+
+Step = Callable[[str], AbstractContextManager[None]]
+"""Shows what is being done while it takes long."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltEngine:
+    """An engine's folder and what making it cost, then or now.
+
+    `build_s` includes `calibration_s`; both are those of the run that built it. `reason` says why it was built.
+    """
+
+    folder: Path
+    key: str
+    status: str
+    reason: str
+    build_s: float | None
+    calibration_s: float | None
+    build_memory_mb: float | None
+
+
+def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, cache: Cache, step: Step) -> BuiltEngine:
+    """Return the engine of `spec` from the cache, calibrating and building it when it is not there.
+
+    Raises
+    ------
+    DataError : the scheme needs calibration samples and there are none.
+    BuildError : the runtime refused.
+    """
+    ranges = backend.calibration_ingredients(spec)
+    ingredients = backend.ingredients(spec)
+    if ranges is not None:
+        ingredients |= _calibration_ingredients(ranges, _calibrating(spec, data))
+    slot = _slot(spec)
+
+    def build(folder: Path) -> dict[str, float | None]:
+        started = time.perf_counter()
+        with step(f"building {slot}"), PeakMemory() as memory:
+            calibration = None if ranges is None else _calibrate(spec, backend, _calibrating(spec, data), cache, step)
+            backend.build(spec, None if calibration is None else calibration.folder, folder)
+        calibration_s = None if calibration is None else _number(calibration, "calibration_s")
+        return {
+            "build_s": time.perf_counter() - started + _spent_earlier(calibration),
+            "calibration_s": calibration_s,
+            "build_memory_mb": memory.peak_mb,
+        }
+
+    entry = cache.obtain("engine", slot, ingredients, build)
+    return BuiltEngine(
+        folder=entry.folder,
+        key=entry.key,
+        status=entry.status,
+        reason=entry.reason,
+        build_s=_number(entry, "build_s"),
+        calibration_s=_number(entry, "calibration_s"),
+        build_memory_mb=_number(entry, "build_memory_mb"),
+    )
+
+
+def _slot(spec: EngineSpec) -> str:
+    return f"{spec.id} of {spec.model.name}"
+
+
+def _calibrating(spec: EngineSpec, data: Data | None) -> Data:
+    if data is None or data.n_calibration == 0:
+        raise DataError(
+            f"{_slot(spec)} has no calibration data",
+            allowed="static quantization finds the ranges of activations on samples apart from the evaluation",
+            fix="write Dataset.from_arrays(inputs, labels, calibration=100), or choose scheme='dynamic'",
+        )
+    return data
+
+
+def _calibration_ingredients(ranges: dict[str, str], data: Data) -> dict[str, str]:
+    named = {f"calibration {name}": value for name, value in ranges.items()}
+    return named | {"calibration data": data.calibration_digest}
+
+
+def _calibrate(spec: EngineSpec, backend: Backend, data: Data, cache: Cache, step: Step) -> Entry:
+    asked = spec.calibration
+
+    def calibrate(folder: Path) -> dict[str, float]:
+        started = time.perf_counter()
+        with step(
+            f"calibrating {_slot(spec)} on {min(asked.samples or data.n_calibration, data.n_calibration)} samples"
+        ):
+            backend.calibrate(spec, lambda: data.calibration(asked.batch_size, asked.samples), folder)
+        return {"calibration_s": time.perf_counter() - started}
+
+    ranges = backend.calibration_ingredients(spec) or {}
+    return cache.obtain("calibration", _slot(spec), _calibration_ingredients(ranges, data), calibrate)
+
+
+def _spent_earlier(calibration: Entry | None) -> float:
+    """Seconds of a calibration that came from the cache: building from nothing would have spent them again."""
+    if calibration is None or calibration.status == "built":
+        return 0.0
+    return _number(calibration, "calibration_s") or 0.0
+
+
+def _number(entry: Entry, name: str) -> float | None:
+    value = entry.facts.get(name)
+    return float(value) if isinstance(value, (int, float)) else None

@@ -1,0 +1,86 @@
+"""The straight line: a check in, a measurement and a record out. Knows no pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from pytest_quant.backends import Engine
+from pytest_quant.cache import Cache
+from pytest_quant.data import open_data
+from pytest_quant.engines import Step
+from pytest_quant.errors import BackendUnavailable
+from pytest_quant.record import Record, build_record, failed_record
+from pytest_quant.result import Baseline, Status
+from pytest_quant.session.measurement import Measurement
+from pytest_quant.session.sides import Tools, build_side, open_side, usable_backend
+from pytest_quant.session.straight_line import measure_check
+from pytest_quant.spec import Check, Dataset, EngineSpec
+from pytest_quant.verdict import judge, worst
+
+__all__ = ["Measurement", "Session"]
+
+
+class Session:
+    """Runs the checks of one process.
+
+    Parameters
+    ----------
+    cache : where engines, calibrations and reference outputs are kept.
+    baseline : gives the accepted record of a check's series, or ``None``.
+    notify, step : tell the user what goes on; see `pytest_quant.progress`.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        *,
+        baseline: Callable[[Check], Baseline | None],
+        notify: Callable[[str], None],
+        step: Step,
+    ) -> None:
+        self._tools = Tools(cache, notify, step)
+        self._baseline = baseline
+
+    def measure(self, check: Check) -> Measurement:
+        """Build and measure; close the result when done. Raises a `QuantError` when that cannot be."""
+        return measure_check(check, self._tools)
+
+    def judge(self, measurement: Measurement) -> Record:
+        """Judge every limit and return the record of the check."""
+        check = measurement.check
+        verdicts = judge(
+            check,
+            measurement.accuracy,
+            measurement.latency,
+            measurement.coverage,
+            measurement.resources,
+            self._baseline(check),
+        )
+        return build_record(
+            check,
+            status=worst(verdicts),
+            verdicts=verdicts,
+            accuracy=measurement.accuracy,
+            latency=measurement.latency,
+            coverage=measurement.coverage,
+            resources=measurement.resources,
+            cache=measurement.cache,
+            digests=measurement.digests,
+            notes=measurement.notes,
+        )
+
+    def failed(self, check: Check, error: Exception) -> Record:
+        """Return the record of a check that never came to be: UNAVAILABLE or ERROR."""
+        status = Status.UNAVAILABLE if isinstance(error, BackendUnavailable) else Status.ERROR
+        return failed_record(check, status=status, message=str(error))
+
+    def open_engine(self, spec: EngineSpec, dataset: Dataset | None = None) -> Engine:
+        """Build one engine through the cache and open it; `dataset` is needed where `spec` calibrates."""
+        backend = usable_backend(spec.backend)
+        data = None if dataset is None else open_data(dataset, backend.signature(spec.model))
+        with ExitStack() as opened:
+            built_by, built = build_side(spec, data, self._tools)
+            engine = open_side(spec, built_by, built, opened)
+            opened.pop_all()
+        return engine

@@ -1,0 +1,41 @@
+"""Everything found about one check, with its engines still open for the test's own assertions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pytest_quant.backends import Engine
+from pytest_quant.result import AccuracyResult, Coverage, LatencyResult, Resources
+from pytest_quant.spec import Check
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What the `quant` fixture gives.
+
+    Attributes
+    ----------
+    engine, reference : the open candidate and reference; `run(feeds)` runs one batch.
+    accuracy, latency, coverage, resources : see `pytest_quant.result`; `latency` is ``None`` when off.
+    latency_off : why latency was not measured, in words.
+    cache : ``{"engine": ..., "reference": ...}``, each ``built`` or ``hit``.
+    digests : of the engines and the data, for the record.
+    notes : what the reader should know beside the verdicts.
+    """
+
+    check: Check
+    engine: Engine = field(repr=False)
+    reference: Engine = field(repr=False)
+    accuracy: AccuracyResult
+    latency: LatencyResult | None
+    coverage: Coverage
+    resources: Resources
+    cache: Mapping[str, str]
+    digests: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    def close(self) -> None:
+        """Release both engines."""
+        self.engine.close()
+        self.reference.close()

@@ -1,0 +1,166 @@
+"""From a check to a measurement: build, run over the data, compare, read back what ran, time."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from pytest_quant.accuracy import OutputPair, evaluate
+from pytest_quant.data import Data, open_data
+from pytest_quant.device_lock import shared
+from pytest_quant.memory import PeakMemory
+from pytest_quant.metrics import ResolvedMetric
+from pytest_quant.outputs import RecordedOutputs, record_outputs, run_over, side_by_side
+from pytest_quant.result import AccuracyResult, LatencyResult, Resources
+from pytest_quant.session.demands import choose_metric, choose_output
+from pytest_quant.session.measurement import Measurement
+from pytest_quant.session.names import match_names, renamed
+from pytest_quant.session.sides import Side, Tools, build_side, open_side, usable_backend
+from pytest_quant.session.timing import Subject, time_check
+from pytest_quant.spec import Check
+
+_EVAL_BATCH_SIZE = 32
+_BYTES_PER_MB = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """Both engines open over the same data, and what to read from their outputs."""
+
+    data: Data
+    reference: Side
+    candidate: Side
+    batch_size: int
+    output: str
+    metric: ResolvedMetric | None
+    run_memory_mb: float | None
+
+
+def measure_check(check: Check, tools: Tools) -> Measurement:
+    """Build and measure everything that `check` asks for; judges nothing."""
+    devices_used = {usable_backend(spec.backend).device for spec in (check.candidate, check.reference)}
+    with ExitStack() as opened:
+        with ExitStack() as devices:
+            for device in sorted(devices_used):
+                devices.enter_context(shared(device, tools.notify))
+            bench = _set_up(check, tools, opened)
+            recorded = _reference_outputs(bench, tools)
+            accuracy = _compare(check, bench, recorded, tools)
+            latency_feeds = bench.data.first(_latency_batch_size(check, bench))
+            coverage = bench.candidate.engine.coverage(bench.candidate.feeds(latency_feeds))
+        latency, why_not = _latency(check, bench, tools)
+        opened.pop_all()
+    return Measurement(
+        check=check if not why_not else replace(check, latency_off=why_not),
+        engine=bench.candidate.engine,
+        reference=bench.reference.engine,
+        accuracy=accuracy,
+        latency=latency,
+        coverage=coverage,
+        resources=_resources(bench),
+        cache={"engine": bench.candidate.built.status, "reference": recorded.status},
+        digests=_digests(bench),
+        notes=_notes(check, bench, recorded),
+    )
+
+
+def _set_up(check: Check, tools: Tools, opened: ExitStack) -> _Bench:
+    data = open_data(check.dataset, usable_backend(check.reference.backend).signature(check.reference.model))
+    ref_backend, ref_built = build_side(check.reference, data, tools)
+    reference = open_side(check.reference, ref_backend, ref_built, opened)
+    batch_size = reference.signature.fixed_batch_size or check.eval_batch_size or _EVAL_BATCH_SIZE
+    first = data.first(batch_size)
+    first_outputs = reference.run(first)
+    output = choose_output(check, first_outputs)
+    metric = choose_metric(check, data, first_outputs[output].shape)
+    backend, built = build_side(check.candidate, data, tools)
+    with PeakMemory() as run_memory:
+        engine = open_side(check.candidate, backend, built, opened)
+        inputs = match_names(reference.signature.inputs, engine.signature.inputs, "input")
+        candidate = Side(check.candidate, backend, built, engine, inputs)
+        engine.run(candidate.feeds(first))
+    ref_side = Side(check.reference, ref_backend, ref_built, reference, {name: name for name in inputs})
+    return _Bench(data, ref_side, candidate, batch_size, output, metric, run_memory.peak_mb)
+
+
+def _reference_outputs(bench: _Bench, tools: Tools) -> RecordedOutputs:
+    side = bench.reference
+    text = f"evaluating the reference {side.spec.id} of {side.spec.model.name} on {bench.data.n} samples"
+    with tools.step(text):
+        ingredients = side.backend.ingredients(side.spec)
+        return record_outputs(side.engine, bench.data, bench.batch_size, tools.cache, ingredients)
+
+
+def _compare(check: Check, bench: _Bench, recorded: RecordedOutputs, tools: Tools) -> AccuracyResult:
+    side = bench.candidate
+    with tools.step(f"evaluating {side.spec.id} of {side.spec.model.name} on {bench.data.n} samples"):
+        chunks = run_over(side.engine, bench.data, bench.batch_size, side.inputs)
+        named = renamed(chunks, bench.reference.engine.signature, side.engine.signature)
+        pairs = (
+            OutputPair(theirs.outputs, ours.outputs, ours.labels, ours.start, ours.n)
+            for theirs, ours in side_by_side(recorded.chunks(), named)
+        )
+        result = evaluate(
+            pairs,
+            bench.metric,
+            output=bench.output,
+            margin=check.limits.max_drop,
+            confidence=check.confidence or 0.95,
+        )
+    return replace(result, simulated=side.engine.simulated)
+
+
+def _latency_batch_size(check: Check, bench: _Bench) -> int:
+    asked = 1 if check.latency is None else check.latency.batch_size
+    return bench.candidate.engine.signature.fixed_batch_size or asked
+
+
+def _latency(check: Check, bench: _Bench, tools: Tools) -> tuple[LatencyResult | None, str]:
+    """Return the latency, or ``None`` and why it was not measured."""
+    if check.latency is None:
+        return None, check.latency_off
+    for side in (bench.reference, bench.candidate):
+        if side.engine.simulated:
+            return None, f"{side.spec.id} is a float simulation, and its speed says nothing about the device"
+    size = _latency_batch_size(check, bench)
+    feeds = bench.data.first(size)
+    plan = replace(check.latency, batch_size=size)
+    reference, candidate = (
+        Subject(side.spec, side.backend, side.built, side.feeds(feeds)) for side in (bench.reference, bench.candidate)
+    )
+    return time_check(check, plan, reference, candidate, tools), ""
+
+
+def _resources(bench: _Bench) -> Resources:
+    built = bench.candidate.built
+    return Resources(
+        size_mb=bench.candidate.engine.size_bytes / _BYTES_PER_MB,
+        reference_size_mb=bench.reference.engine.size_bytes / _BYTES_PER_MB,
+        build_s=built.build_s,
+        calibration_s=built.calibration_s,
+        build_memory_mb=built.build_memory_mb,
+        run_memory_mb=bench.run_memory_mb,
+    )
+
+
+def _digests(bench: _Bench) -> dict[str, str]:
+    return {
+        "engine": bench.candidate.built.key,
+        "reference_engine": bench.reference.built.key,
+        "data": bench.data.digest,
+        "calibration_data": bench.data.calibration_digest,
+    }
+
+
+def _notes(check: Check, bench: _Bench, recorded: RecordedOutputs) -> tuple[str, ...]:
+    notes = list(bench.data.notes)
+    for what, status, reason in (
+        ("engine", bench.candidate.built.status, bench.candidate.built.reason),
+        ("reference outputs", recorded.status, recorded.reason),
+    ):
+        if status == "built":
+            notes.append(f"{what} built: {reason}")
+    fixed = bench.candidate.engine.signature.fixed_batch_size
+    if fixed is not None and check.latency is not None and fixed != check.latency.batch_size:
+        notes.append(f"latency is for batches of {fixed}: the model's batch size is fixed")
+    return tuple(notes)

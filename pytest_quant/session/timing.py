@@ -1,0 +1,56 @@
+"""Timing the engines of one check, alone on their devices."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from pytest_quant.backends import Backend, Engine, Feeds
+from pytest_quant.device_lock import exclusive
+from pytest_quant.engines import BuiltEngine
+from pytest_quant.latency import measure
+from pytest_quant.result import LatencyResult, Status
+from pytest_quant.session.sides import Tools
+from pytest_quant.spec import Check, EngineSpec, LatencyPlan
+from pytest_quant.verdict import latency_verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An engine that is opened afresh for each measurement, and the one batch it runs."""
+
+    spec: EngineSpec
+    backend: Backend
+    built: BuiltEngine
+    feeds: Feeds
+
+    def open(self, stack: ExitStack) -> Callable[[], object]:
+        """Open a session of its own, closed with `stack`, and return the call to time."""
+        engine: Engine = self.backend.open(self.spec, self.built.folder)
+        stack.callback(engine.close)
+        return engine.prepare(self.feeds)
+
+
+def time_check(check: Check, plan: LatencyPlan, reference: Subject, candidate: Subject, tools: Tools) -> LatencyResult:
+    """Time reference, null and candidate; time them again, in fresh sessions, before a limit fails."""
+    plan = replace(
+        plan,
+        min_speedup=check.limits.min_speedup,
+        max_latency_ms=check.limits.max_latency_ms,
+        seed=zlib.crc32(check.nodeid.encode()),
+    )
+    with ExitStack() as stack:
+        for device in sorted({reference.backend.device, candidate.backend.device}):
+            stack.enter_context(exclusive(device, tools.notify))
+        stack.enter_context(tools.step(f"timing {candidate.spec.id} of {candidate.spec.model.name}"))
+        first = _time_once(plan, reference, candidate)
+        if all(verdict.status is not Status.FAIL for verdict in latency_verdicts(check.limits, first)):
+            return first
+        return replace(first, repeat=_time_once(replace(plan, seed=plan.seed + 1), reference, candidate))
+
+
+def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject) -> LatencyResult:
+    with ExitStack() as stack:
+        return measure(reference.open(stack), reference.open(stack), candidate.open(stack), plan)

@@ -1,0 +1,88 @@
+"""Limits on accuracy and on output tensors.
+
+Accuracy on a fixed set is a fact, so a limit is judged on the point estimate, unless proof is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from pytest_quant.result import AccuracyResult, Status, Verdict
+from pytest_quant.spec import Limits
+from pytest_quant.verdict.rules import at_least, at_most, not_measured
+
+
+def accuracy_verdicts(limits: Limits, accuracy: AccuracyResult, confidence: float | None) -> Iterator[Verdict]:
+    """Yield one verdict for every limit on accuracy, and a FAIL for outputs that could not be compared."""
+    if accuracy.faults:
+        yield _outputs(accuracy)
+    if limits.max_drop is not None:
+        yield _drop(limits.max_drop, accuracy, confidence)
+    if limits.min_ratio is not None:
+        yield _ratio(limits.min_ratio, accuracy)
+    if limits.min_accuracy is not None:
+        yield _reference_score(limits.min_accuracy, accuracy)
+    if limits.min_agreement is not None:
+        yield _floor("min_agreement", limits.min_agreement, accuracy.agreement_pct, "%", "no output is (n, classes)")
+    if limits.min_sqnr_db is not None:
+        sqnr_db = math.inf if accuracy.identical else accuracy.sqnr_db
+        yield _floor("min_sqnr_db", limits.min_sqnr_db, sqnr_db, " dB", "no output could be compared")
+    if limits.min_cosine is not None:
+        yield _floor("min_cosine", limits.min_cosine, accuracy.cosine, "", "an output is all zero")
+    if limits.max_abs_error is not None:
+        if accuracy.max_abs_error is None:
+            yield not_measured("max_abs_error", limits.max_abs_error, "no output could be compared")
+        else:
+            yield at_most("max_abs_error", limits.max_abs_error, accuracy.max_abs_error, "")
+
+
+def _outputs(accuracy: AccuracyResult) -> Verdict:
+    first = accuracy.faults[0]
+    more = f" (and {len(accuracy.faults) - 1} more)" if len(accuracy.faults) > 1 else ""
+    reason = f"output '{first.output}' at sample {first.sample}: {first.kind}, {first.detail}{more}"
+    return Verdict("outputs", 0.0, float(len(accuracy.faults)), Status.FAIL, reason)
+
+
+def _floor(limit: str, allowed: float, observed: float | None, unit: str, why: str) -> Verdict:
+    return not_measured(limit, allowed, why) if observed is None else at_least(limit, allowed, observed, unit)
+
+
+def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) -> Verdict:
+    if accuracy.drop is None:
+        return not_measured("max_drop", allowed, "no metric could be computed")
+    unit = " pp" if accuracy.unit == "%" else f" {accuracy.unit}".rstrip()
+    if confidence is None:
+        return at_most("max_drop", allowed, accuracy.drop, unit)
+    if accuracy.drop_ci is None:
+        return not_measured("max_drop", allowed, f"{accuracy.n} samples give no interval")
+    low, high = accuracy.drop_ci.low, accuracy.drop_ci.high
+    span = f"the {confidence:.0%} interval [{low:.4g}, {high:.4g}]{unit}"
+    if low > allowed:
+        return Verdict("max_drop", allowed, accuracy.drop, Status.FAIL, f"{span} lies above {allowed:g}{unit}")
+    if high <= allowed:
+        return Verdict("max_drop", allowed, accuracy.drop, Status.PASS, f"{span} lies within {allowed:g}{unit}")
+    need = f"; about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else ""
+    reason = f"{span} encloses {allowed:g}{unit} with {accuracy.n} samples{need}"
+    return Verdict("max_drop", allowed, accuracy.drop, Status.INCONCLUSIVE, reason)
+
+
+def _ratio(allowed: float, accuracy: AccuracyResult) -> Verdict:
+    if accuracy.reference is None or accuracy.candidate is None:
+        return not_measured("min_ratio", allowed, "no metric could be computed")
+    over, under = accuracy.candidate, accuracy.reference
+    if accuracy.better == "lower":
+        over, under = under, over
+    if under == 0.0:
+        if over >= 0.0 and accuracy.drop is not None and accuracy.drop <= 0.0:
+            return Verdict("min_ratio", allowed, None, Status.PASS, "the ratio is infinite: nothing was lost")
+        return not_measured("min_ratio", allowed, "the score to divide by is 0")
+    return at_least("min_ratio", allowed, over / under, "")
+
+
+def _reference_score(allowed: float, accuracy: AccuracyResult) -> Verdict:
+    if accuracy.reference is None:
+        return not_measured("min_accuracy", allowed, "no metric could be computed")
+    unit = accuracy.unit or ""
+    compare = at_most if accuracy.better == "lower" else at_least
+    return compare("min_accuracy", allowed, accuracy.reference, unit)

@@ -1,0 +1,58 @@
+"""Limits against an accepted earlier record of the same series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Status, Verdict
+from pytest_quant.spec import Limits
+from pytest_quant.verdict.rules import at_most, not_measured
+
+
+def baseline_verdicts(
+    limits: Limits, accuracy: AccuracyResult, latency: LatencyResult | None, baseline: Baseline | None
+) -> Iterator[Verdict]:
+    """Yield the verdicts on `max_slowdown` and `max_drop_increase`."""
+    if limits.max_slowdown is not None:
+        yield _slowdown(limits.max_slowdown, latency, baseline)
+    if limits.max_drop_increase is not None:
+        yield _drop_increase(limits.max_drop_increase, accuracy, baseline)
+
+
+def _no_baseline(limit: str, allowed: float, why: str) -> Verdict:
+    return Verdict(limit, allowed, None, Status.NO_BASELINE, why)
+
+
+def _slowdown(allowed: float, latency: LatencyResult | None, baseline: Baseline | None) -> Verdict:
+    """Judge how much of the baseline's speedup is lost, in percent.
+
+    Both sides are divided by the reference of their own run, which cancels the state of the machine.
+    """
+    if latency is None:
+        return not_measured("max_slowdown", allowed, "latency measurement is off")
+    if baseline is None:
+        return _no_baseline("max_slowdown", allowed, "no record of this series was accepted")
+    if baseline.speedup is None or not baseline.same_identity:
+        why = f"the baseline of {baseline.commit[:12]} was timed on another machine, or not at all"
+        return _no_baseline("max_slowdown", allowed, why)
+    slowdown_pct, low, high = (
+        100.0 * (baseline.speedup / speedup - 1.0)
+        for speedup in (latency.speedup, latency.speedup_ci.high, latency.speedup_ci.low)
+    )
+    span = f"slowdown {slowdown_pct:.2f} % [{low:.2f}, {high:.2f}] against {baseline.commit[:12]}"
+    if latency.reasons:
+        reason = f"the timing is not to be trusted: {'; '.join(latency.reasons)}"
+        return Verdict("max_slowdown", allowed, slowdown_pct, Status.INCONCLUSIVE, reason)
+    if high <= allowed:
+        return Verdict("max_slowdown", allowed, slowdown_pct, Status.PASS, f"{span} lies within {allowed:g} %")
+    if low > allowed:
+        return Verdict("max_slowdown", allowed, slowdown_pct, Status.FAIL, f"{span} lies above {allowed:g} %")
+    return Verdict("max_slowdown", allowed, slowdown_pct, Status.INCONCLUSIVE, f"{span} encloses {allowed:g} %")
+
+
+def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline | None) -> Verdict:
+    if accuracy.drop is None:
+        return not_measured("max_drop_increase", allowed, "no metric could be computed")
+    if baseline is None or baseline.drop is None:
+        return _no_baseline("max_drop_increase", allowed, "no record of this series was accepted")
+    return at_most("max_drop_increase", allowed, accuracy.drop - baseline.drop, " pp")

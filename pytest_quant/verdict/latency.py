@@ -1,0 +1,84 @@
+"""Limits on latency. Latency is never a fact: every limit is judged on an interval.
+
+A FAIL stands only when a second measurement with fresh sessions agrees, and numbers with a named reason
+against them decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_quant.result import LatencyResult, Status, Verdict
+from pytest_quant.spec import Limits
+from pytest_quant.verdict.rules import not_measured
+
+_NOT_ASKED = "latency measurement is off"
+
+
+def latency_verdicts(limits: Limits, latency: LatencyResult | None, latency_off: str = "") -> Iterator[Verdict]:
+    """Yield one verdict for each percentile of `max_latency_ms` and one for `min_speedup`."""
+    for percentile, allowed in limits.max_latency_ms:
+        name = "max_latency_ms" if percentile == 50 else f"max_latency_ms[p{percentile:g}]"
+        if latency is None:
+            yield not_measured(name, allowed, latency_off or _NOT_ASKED)
+        else:
+            yield _confirmed(_percentile(name, percentile, allowed, latency), latency, percentile, allowed)
+    if limits.min_speedup is not None:
+        if latency is None:
+            yield not_measured("min_speedup", limits.min_speedup, latency_off or _NOT_ASKED)
+        else:
+            yield _confirmed(_speedup(limits.min_speedup, latency), latency, None, limits.min_speedup)
+
+
+def _confirmed(verdict: Verdict, latency: LatencyResult, percentile: float | None, allowed: float) -> Verdict:
+    """Let a FAIL stand only when the numbers are sound and the second measurement fails too."""
+    if verdict.observed is None:
+        return verdict
+    if latency.reasons:
+        return _inconclusive(verdict, f"the timing is not to be trusted: {'; '.join(latency.reasons)}")
+    if verdict.status is not Status.FAIL or latency.repeat is None:
+        return verdict
+    repeat = latency.repeat
+    again = _speedup(allowed, repeat) if percentile is None else _percentile(verdict.limit, percentile, allowed, repeat)
+    if repeat.reasons:
+        return _inconclusive(verdict, f"the second measurement is not to be trusted: {'; '.join(repeat.reasons)}")
+    if again.status is not Status.FAIL:
+        return _inconclusive(verdict, f"{verdict.reason}, but a second measurement disagrees: {again.reason}")
+    return verdict
+
+
+def _inconclusive(verdict: Verdict, reason: str) -> Verdict:
+    return Verdict(verdict.limit, verdict.allowed, verdict.observed, Status.INCONCLUSIVE, reason)
+
+
+def _speedup(allowed: float, latency: LatencyResult) -> Verdict:
+    low, high = latency.speedup_ci.low, latency.speedup_ci.high
+    span = f"speedup x{latency.speedup:.3f} [{low:.3f}, {high:.3f}] over {latency.rounds} rounds"
+    if low >= allowed:
+        status, reason = Status.PASS, f"{span} reaches x{allowed:g}"
+    elif high < allowed:
+        status, reason = Status.FAIL, f"{span} lies below x{allowed:g}"
+    else:
+        status, reason = Status.INCONCLUSIVE, f"{span} encloses x{allowed:g}"
+    return Verdict("min_speedup", allowed, latency.speedup, status, reason)
+
+
+def _percentile(name: str, percentile: float, allowed: float, latency: LatencyResult) -> Verdict:
+    bounds = {entry[0]: (entry[1], entry[2]) for entry in latency.percentile_bounds_ms}
+    low, high = bounds.get(percentile, (None, None))
+    observed = {
+        50.0: latency.candidate_p50_ms,
+        90.0: latency.candidate_p90_ms,
+        99.0: latency.candidate_p99_ms,
+    }.get(percentile, high)
+    shown = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
+    span = f"p{percentile:g}{shown} ms"
+    if high is not None and high <= allowed:
+        status, reason = Status.PASS, f"{span} lies within {allowed:g} ms"
+    elif low is not None and low > allowed:
+        status, reason = Status.FAIL, f"{span} lies above {allowed:g} ms"
+    elif high is None:
+        return not_measured(name, allowed, f"too few runs to state p{percentile:g}")
+    else:
+        status, reason = Status.INCONCLUSIVE, f"{span} encloses {allowed:g} ms"
+    return Verdict(name, allowed, observed if observed is not None else low, status, reason)
