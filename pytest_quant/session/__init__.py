@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
 from pytest_quant.data import open_data
+from pytest_quant.device_lock import shared
 from pytest_quant.engines import Step
 from pytest_quant.errors import BackendUnavailable
 from pytest_quant.record import Record, build_record, failed_record
@@ -79,8 +80,8 @@ class Session:
         """Build one engine through the cache and open it; `dataset` is needed where `spec` calibrates."""
         backend = usable_backend(spec.backend)
         data = None if dataset is None else open_data(dataset, backend.signature(spec.model))
-        with ExitStack() as opened:
-            built_by, built = build_side(spec, data, self._tools)
-            engine = open_side(spec, built_by, built, opened)
+        with shared(backend.device, self._tools.notify), ExitStack() as opened:
+            _, built = build_side(spec, data, self._tools)
+            engine = open_side(spec, backend, built, opened)
             opened.pop_all()
         return engine

@@ -1,0 +1,100 @@
+"""Limits on coverage, resources and against a baseline; and the worst of all verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_quant.result import Baseline, Coverage, Resources, Status, Verdict
+from pytest_quant.spec import Limits
+from pytest_quant.verdict import worst
+from pytest_quant.verdict.baseline import baseline_verdicts
+from pytest_quant.verdict.proof import coverage_verdicts, resource_verdicts
+from tests.unit.verdict.test_accuracy_verdicts import TOP1
+from tests.unit.verdict.test_latency_verdicts import timed
+
+HALF = Coverage(pct=50.0, unit="MACs", by_op=(), provider="CPUExecutionProvider")
+ACCEPTED = Baseline(commit="c" * 40, drop=0.4, speedup=1.5, candidate_p50_ms=2.0, same_identity=True)
+
+
+@pytest.mark.parametrize(
+    ("pct", "allowed", "status"),
+    [
+        (50.0, 50.0, Status.PASS),
+        (49.9, 50.0, Status.FAIL),
+        (0.0, 50.0, Status.FAIL),
+        (0.0, 0.0, Status.FAIL),
+        (0.1, 0.0, Status.PASS),
+        (None, 50.0, Status.INCONCLUSIVE),
+    ],
+)
+def test_coverage_must_reach_the_limit_and_never_be_zero(pct: float | None, allowed: float, status: Status) -> None:
+    """A limit of 0 still asks that something ran quantized."""
+    (verdict,) = coverage_verdicts(Limits(min_coverage=allowed), replace(HALF, pct=pct))
+    assert verdict.status is status
+
+
+@pytest.mark.parametrize("limit", ["max_size_mb", "max_memory_mb", "max_build_s", "max_energy_mj"])
+def test_each_resource_has_its_own_limit(limit: str) -> None:
+    """A figure above the limit fails, one within it passes, a missing one is inconclusive."""
+    field = {
+        "max_size_mb": "size_mb",
+        "max_memory_mb": "run_memory_mb",
+        "max_build_s": "build_s",
+        "max_energy_mj": "energy_mj",
+    }[limit]
+    expected = {9.0: Status.PASS, 11.0: Status.FAIL, None: Status.INCONCLUSIVE}
+    for observed, status in expected.items():
+        (verdict,) = resource_verdicts(Limits(**{limit: 10.0}), Resources(**{field: observed}))
+        assert (verdict.limit, verdict.status) == (limit, status)
+
+
+def test_without_a_baseline_history_limits_say_so() -> None:
+    """NO_BASELINE is neither a pass nor a failure."""
+    limits = Limits(max_slowdown=5, max_drop_increase=0.5)
+    statuses = [verdict.status for verdict in baseline_verdicts(limits, TOP1, timed(1.4, 1.6), None)]
+    assert statuses == [Status.NO_BASELINE, Status.NO_BASELINE]
+
+
+def test_a_baseline_of_another_machine_gives_no_slowdown() -> None:
+    """Latency compares within one identity only."""
+    other = replace(ACCEPTED, same_identity=False)
+    (verdict,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.4, 1.6), other)
+    assert verdict.status is Status.NO_BASELINE
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "status"),
+    [(1.49, 1.51, Status.PASS), (1.2, 1.3, Status.FAIL), (1.40, 1.45, Status.INCONCLUSIVE)],
+)
+def test_slowdown_is_the_share_of_the_speedup_that_is_lost(low: float, high: float, status: Status) -> None:
+    """A speedup of 1.25 against 1.5 is a slowdown of 20 %."""
+    (verdict,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(low, high), ACCEPTED)
+    assert verdict.status is status
+    assert verdict.observed == pytest.approx(100 * (1.5 / ((low + high) / 2) - 1))
+
+
+def test_a_named_reason_decides_no_slowdown() -> None:
+    """Numbers that are not to be trusted prove no slowdown."""
+    (verdict,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.2, 1.3, reasons=("null is off",)), ACCEPTED)
+    assert verdict.status is Status.INCONCLUSIVE
+
+
+@given(drop=st.floats(-50, 50), before=st.floats(-50, 50))
+def test_drop_increase_is_the_difference_of_the_drops(drop: float, before: float) -> None:
+    """A drop of 0.5 after one of 0.4 increased by 0.1."""
+    (verdict,) = baseline_verdicts(
+        Limits(max_drop_increase=1000), replace(TOP1, drop=drop), None, replace(ACCEPTED, drop=before)
+    )
+    assert verdict.observed == drop - before
+
+
+@given(statuses=st.lists(st.sampled_from(list(Status))))
+def test_the_worst_verdict_is_the_status(statuses: list[Status]) -> None:
+    """ERROR before FAIL before UNAVAILABLE before INCONCLUSIVE before NO_BASELINE before PASS."""
+    order = ["ERROR", "FAIL", "UNAVAILABLE", "INCONCLUSIVE", "NO_BASELINE", "PASS"]
+    expected = next((word for word in order if word in statuses), "PASS")
+    assert worst([Verdict("x", None, None, status, "") for status in statuses]) == expected
