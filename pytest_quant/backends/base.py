@@ -24,6 +24,7 @@ class Availability:
     """Whether a backend can run here, and if not why and what to do about it.
 
     `version` and `device` are known only when it can. `fix` is a command line where there is one.
+    `broken` : the runtime is installed and does not load, which is an error and never a skip.
     """
 
     available: bool
@@ -31,6 +32,7 @@ class Availability:
     device: str = ""
     reason: str = ""
     fix: str = ""
+    broken: bool = False
 
 
 class Engine(Protocol):

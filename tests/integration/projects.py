@@ -1,0 +1,72 @@
+"""A user's project in a temporary folder, and what a run of it left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CONFTEST = """
+import numpy as np
+import pytest
+from pytest_quant import Dataset
+
+
+@pytest.fixture
+def quant_model():
+    return {model!r}
+
+
+@pytest.fixture
+def quant_data():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 8)).astype(np.float32)
+    y = x[:, :4].argmax(axis=1)
+    {data}
+"""
+
+DATA = "return Dataset.from_arrays(x, y, calibration=40)"
+
+TEST = """
+import pytest
+
+
+@pytest.mark.quant({mark})
+def test_model():
+    {body}
+"""
+
+
+def write_project(
+    pytester: pytest.Pytester,
+    *,
+    data: str = DATA,
+    mark: str = "max_drop=5.0",
+    model: str = "model.onnx",
+    body: str = "pass",
+) -> None:
+    """Write a project with one marked test; `data` is the last line of its ``quant_data``."""
+    pytester.makeconftest(CONFTEST.format(model=model, data=data))
+    pytester.makepyfile(test_model=TEST.format(mark=mark, body=body))
+
+
+def run_project(pytester: pytest.Pytester, *args: str) -> tuple[pytest.RunResult, list[dict[str, Any]]]:
+    """Run the project in a process of its own without timing; return the result and its checks."""
+    document = pytester.path / "run.json"
+    result = pytester.runpytest_subprocess("--quant-no-latency", f"--quant-json={document}", *args)
+    return result, read_checks(document)
+
+
+def read_checks(document: Path) -> list[dict[str, Any]]:
+    """Return the checks of a ``--quant-json`` file, none when there is no file."""
+    if not document.exists():
+        return []
+    checks: list[dict[str, Any]] = json.loads(document.read_text("utf-8"))["checks"]
+    return checks
+
+
+def output(result: pytest.RunResult) -> str:
+    """Return everything the run printed."""
+    return result.stdout.str() + result.stderr.str()

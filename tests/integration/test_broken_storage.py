@@ -1,0 +1,123 @@
+"""Caches and histories that are damaged, full or in the way cost time, never a verdict."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import models
+from tests.integration.projects import output, run_project, write_project
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A project with a good model and good data."""
+    models.select_first(pytester.path / "model.onnx")
+    write_project(pytester)
+    return pytester
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system with no space left: chmod forbids root nothing."""
+    folder = tmp_path / "full"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], check=False)  # noqa: S607
+    if mounted.returncode != 0:
+        pytest.skip("this process may not mount a tmpfs")
+    filler = os.open(folder / "filler", os.O_WRONLY | os.O_CREAT)
+    try:
+        while True:
+            os.write(filler, bytes(512))
+    except OSError:
+        pass
+    finally:
+        os.close(filler)
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)  # noqa: S607
+
+
+def _engine_files(root: Path) -> list[Path]:
+    return [path for path in (root / ".quant").rglob("*.onnx") if "/engine/" in path.as_posix()]
+
+
+def test_a_second_run_builds_nothing(project: pytest.Pytester) -> None:
+    """Engine and reference outputs come from the cache."""
+    _, (first,) = run_project(project)
+    _, (second,) = run_project(project)
+    assert first["cache"] == {"engine": "built", "reference": "built"}
+    assert second["cache"] == {"engine": "hit", "reference": "hit"}
+    assert second["accuracy"] == first["accuracy"]
+
+
+def test_a_corrupt_cache_entry_is_rebuilt(project: pytest.Pytester) -> None:
+    """Flipped bytes are noticed, the engine is built again, the figures are the same."""
+    _, (first,) = run_project(project)
+    (file,) = _engine_files(project.path)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(content)
+    result, (second,) = run_project(project)
+    result.assert_outcomes(passed=1)
+    assert second["cache"]["engine"] == "built"
+    assert second["accuracy"] == first["accuracy"]
+
+
+def test_a_file_in_the_place_of_the_cache_loses_nothing(project: pytest.Pytester) -> None:
+    """The engine is built aside for this run, and the message says so."""
+    blocker = project.path / "blocked"
+    blocker.write_text("not a directory")
+    result, (check,) = run_project(project, f"--quant-cache={blocker}")
+    result.assert_outcomes(passed=1)
+    assert check["status"] == "PASS"
+    assert "blocked" in output(result)
+    assert blocker.read_text() == "not a directory"
+
+
+def test_a_full_cache_disk_loses_nothing(project: pytest.Pytester, full_disk: Path) -> None:
+    """No space left in the cache is told, and the verdict stands."""
+    result, (check,) = run_project(project, f"--quant-cache={full_disk / 'cache'}")
+    result.assert_outcomes(passed=1)
+    assert check["status"] == "PASS"
+    assert "space" in output(result)
+
+
+@pytest.mark.parametrize("damage", ["text", "directory"])
+def test_a_history_that_cannot_be_written_keeps_outcomes_and_records(project: pytest.Pytester, damage: str) -> None:
+    """Records go to a file beside it, a red line names the command that imports it, nothing is deleted."""
+    history = project.path / ".quant" / "history.db"
+    history.parent.mkdir()
+    if damage == "text":
+        history.write_text("this is no database, " * 100)
+    else:
+        history.mkdir()
+    result, (check,) = run_project(project)
+    result.assert_outcomes(passed=1)
+    assert check["status"] == "PASS"
+    assert "pytest-quant import" in output(result)
+    aside = [path for path in history.parent.iterdir() if path.suffix in {".jsonl", ".ndjson"}]
+    assert len(aside) == 1
+    assert history.is_dir() if damage == "directory" else history.read_text().startswith("this is no database")
+
+
+def test_a_full_history_disk_keeps_outcomes(project: pytest.Pytester, full_disk: Path) -> None:
+    """A history that has no space fails no test."""
+    result, (check,) = run_project(project, f"--quant-history={full_disk / 'history.db'}")
+    result.assert_outcomes(passed=1)
+    assert check["status"] == "PASS"
+
+
+def test_two_sessions_share_one_cache(project: pytest.Pytester) -> None:
+    """Two runs at once build one engine between them, and both are right."""
+    command = ["python", "-m", "pytest", "--quant-no-latency", "-q"]
+    runs = [
+        subprocess.Popen([*command, f"--quant-json={i}.json"], cwd=project.path, stdout=subprocess.PIPE)
+        for i in range(2)
+    ]
+    assert [run.wait() for run in runs] == [0, 0], [run.stdout.read() for run in runs if run.stdout]
+    engines = [path.parent for path in _engine_files(project.path)]
+    assert len(set(engines)) == 1

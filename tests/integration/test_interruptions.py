@@ -1,0 +1,136 @@
+"""Ctrl-C, bodies that raise, and third parties' figures."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import models
+from tests.integration.projects import output, read_checks, run_project, write_project
+
+SLOW_BACKEND = """
+import time
+from pathlib import Path
+from pytest_quant.backends.ort import OrtBackend
+
+
+class SlowBackend(OrtBackend):
+    name = "slow"
+
+    def build(self, spec, calibration, folder):
+        Path("building").touch()
+        while not Path("go").exists():
+            time.sleep(0.01)
+        super().build(spec, calibration, folder)
+"""
+
+NUMPY_FIGURES = """
+import numpy as np
+from pytest_quant.backends.ort import OrtBackend
+
+
+class FiguresBackend(OrtBackend):
+    name = "figures"
+
+    def open(self, spec, folder):
+        engine = super().open(spec, folder)
+
+        class Figures:
+            def __getattr__(self, name):
+                value = getattr(engine, name)
+                return np.int64(value) if name == "size_bytes" else value
+
+        return Figures()
+"""
+
+
+def install_backend(folder: Path, name: str, source: str) -> None:
+    """Put a third party's backend on the path of the project, entry point and all."""
+    (folder / f"{name}_backend.py").write_text(source)
+    info = folder / f"{name}_backend-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-backend\nVersion: 1.0\n")
+    class_name = f"{name.capitalize()}Backend"
+    (info / "entry_points.txt").write_text(f"[pytest_quant.backends]\n{name} = {name}_backend:{class_name}\n")
+
+
+def test_ctrl_c_in_a_build_leaves_nothing_half(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interrupted run says so, and the next one builds the engine whole."""
+    folder = pytester.path
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    models.select_first(folder / "model.onnx")
+    install_backend(folder, "slow", SLOW_BACKEND)
+    write_project(pytester, mark="backend='slow', max_drop=5.0")
+    run = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "--quant-no-latency"], cwd=folder, stdout=subprocess.PIPE, text=True
+    )
+    while not (folder / "building").exists():
+        assert run.poll() is None, run.communicate()
+    run.send_signal(signal.SIGINT)
+    printed, _ = run.communicate(timeout=60)
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, printed
+    (folder / "go").touch()
+    result, (check,) = run_project(pytester)
+    result.assert_outcomes(passed=1)
+    assert check["cache"]["engine"] == "built"
+
+
+def test_a_body_that_raises_shows_its_own_error_and_keeps_the_record(pytester: pytest.Pytester) -> None:
+    """The test fails with what its body raised; what was measured is not lost."""
+    models.select_first(pytester.path / "model.onnx")
+    write_project(pytester, body="raise RuntimeError('the body is wrong')")
+    result, (check,) = run_project(pytester)
+    result.assert_outcomes(failed=1)
+    assert "the body is wrong" in output(result)
+    assert check["accuracy"]["n"] == 80
+    assert check["status"] == "PASS"
+
+
+def test_a_numpy_scalar_in_a_third_partys_figures_kills_no_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under xdist too, the record arrives and its figures are plain numbers."""
+    monkeypatch.setenv("PYTHONPATH", str(pytester.path))
+    models.select_first(pytester.path / "model.onnx")
+    install_backend(pytester.path, "figures", NUMPY_FIGURES)
+    write_project(pytester, mark="backend='figures', max_drop=5.0")
+    for args in ((), ("-n", "2")):
+        result, (check,) = run_project(pytester, *args)
+        result.assert_outcomes(passed=1)
+        assert check["resources"]["size_mb"] > 0
+
+
+def test_a_backend_that_is_not_installed_skips_with_the_pip_line(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without onnxruntime the check is skipped loudly; required by name, it fails."""
+    models.select_first(pytester.path / "model.onnx")
+    write_project(pytester)
+    pytester.makepyfile(hide_runtime="import sys\nsys.modules['onnxruntime'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(pytester.path))
+    result, (check,) = run_project(pytester, "-p", "hide_runtime")
+    result.assert_outcomes(skipped=1)
+    assert result.ret == 0
+    assert check["status"] == "UNAVAILABLE"
+    assert 'pip install "pytest-quant[ort]"' in output(result)
+    result, _ = run_project(pytester, "-p", "hide_runtime", "--quant-require=ort")
+    assert result.ret != 0
+    assert 'pip install "pytest-quant[ort]"' in output(result)
+
+
+def test_records_are_written_once_a_run(pytester: pytest.Pytester) -> None:
+    """Two workers, one document, every check once."""
+    models.select_first(pytester.path / "model.onnx")
+    write_project(pytester, mark="precision=['fp32', 'int8'], scheme=['static', 'dynamic'], max_drop=5.0")
+    result, checks = run_project(pytester, "-n", "2")
+    result.assert_outcomes(passed=3)
+    assert sorted(check["nodeid"].split("[")[1] for check in checks) == [
+        "ort-fp32]",
+        "ort-int8-dynamic]",
+        "ort-int8-static]",
+    ]
+    assert read_checks(pytester.path / "run.json") == checks

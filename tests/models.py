@@ -1,0 +1,109 @@
+"""Small ONNX models whose answers are known by construction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+FEATURES, CLASSES = 8, 4
+
+
+def select_first(
+    path: Path, *, batch: int | str = "n", scale: float = 1.0, input_name: str = "x", outputs: int = 1, opset: int = 17
+) -> Path:
+    """Write a linear classifier (n, 8) -> (n, 4) whose scores are the first four features times `scale`.
+
+    So the class of a sample is the largest of its first four features. A second output, where asked for, is
+    the negative of the first.
+    """
+    weight = scale * np.eye(FEATURES, CLASSES, dtype=np.float32)
+    nodes = [helper.make_node("MatMul", [input_name, "weight"], ["y"], name="scores")]
+    results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, CLASSES])]
+    if outputs == 2:
+        nodes.append(helper.make_node("Neg", ["y"], ["z"], name="negative"))
+        results.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [batch, CLASSES]))
+    graph = helper.make_graph(
+        nodes,
+        "select_first",
+        [helper.make_tensor_value_info(input_name, TensorProto.FLOAT, [batch, FEATURES])],
+        results,
+        [numpy_helper.from_array(weight, "weight")],
+    )
+    return save(graph, path, opset)
+
+
+def log_of_input(path: Path) -> Path:
+    """Write a model (n, 8) -> (n, 4) that gives NaN wherever one of the first four features is negative."""
+    weight = np.eye(FEATURES, CLASSES, dtype=np.float32)
+    nodes = [
+        helper.make_node("MatMul", ["x", "weight"], ["selected"], name="scores"),
+        helper.make_node("Log", ["selected"], ["y"], name="log"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "log_of_input",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", FEATURES])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", CLASSES])],
+        [numpy_helper.from_array(weight, "weight")],
+    )
+    return save(graph, path, 17)
+
+
+def mean_over_time(path: Path) -> Path:
+    """Write a model (n, t, 8) -> (n, 4) over sequences of any length t."""
+    weight = np.eye(FEATURES, CLASSES, dtype=np.float32)
+    nodes = [
+        helper.make_node("MatMul", ["x", "weight"], ["steps"], name="scores"),
+        helper.make_node("ReduceMean", ["steps"], ["y"], name="mean", axes=[1], keepdims=0),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "mean_over_time",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "t", FEATURES])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", CLASSES])],
+        [numpy_helper.from_array(weight, "weight")],
+    )
+    return save(graph, path, 17)
+
+
+def unknown_operator(path: Path) -> Path:
+    """Write a valid ONNX file with an operator that no runtime has."""
+    graph = helper.make_graph(
+        [helper.make_node("Frobnicate", ["x"], ["y"], name="odd", domain="example.invalid")],
+        "unknown_operator",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", FEATURES])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", CLASSES])],
+    )
+    return save(graph, path, 17)
+
+
+def with_external_data(path: Path, location: str) -> Path:
+    """Write `select_first` with its weight in an external file at `location`, without writing that file."""
+    select_first(path)
+    model = onnx.load(str(path))
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    del tensor.external_data[:]
+    for key, value in (("location", location), ("offset", "0"), ("length", str(4 * FEATURES * CLASSES))):
+        tensor.external_data.add(key=key, value=value)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def save(graph: onnx.GraphProto, path: Path, opset: int) -> Path:
+    """Write `graph` as a model of that opset."""
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("example.invalid", 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def samples(n: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return `n` samples (n, 8) and the class `select_first` gives each."""
+    inputs = np.random.default_rng(seed).normal(size=(n, FEATURES)).astype(np.float32)
+    return inputs, inputs[:, :CLASSES].argmax(axis=1)
