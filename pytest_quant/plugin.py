@@ -1,1 +1,110 @@
-"""The hooks."""
+"""The hooks. What they need beyond pytest is imported when the first marked test is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from pytest_quant.controller import Controller
+from pytest_quant.errors import QuantError
+from pytest_quant.marked import NAME, is_marked, own_marks
+from pytest_quant.options import add_options, check_options, on_command_line
+
+pytest_plugins = ("pytest_quant.fixtures",)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare ``--quant-*`` and the ini options."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse bad options, describe the mark, and collect records where the run is controlled."""
+    check_options(config)
+    _refuse_unknown_backends(config)
+    text = f"{NAME}(**keys): quantize a model and judge it against its FP32 reference; all keys: pytest --markers"
+    if config.getoption("markers", False):
+        from pytest_quant.marks.keys import describe
+
+        text = describe()
+    config.addinivalue_line("markers", text)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Controller(config), "quant-controller")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> Generator[None, object, object]:
+    """Let a marked test function request its check, and check every key of its marks."""
+    is_test = collector.funcnamefilter(name) and collector.istestfunction(obj, name) and not isinstance(obj, type)
+    if is_test and (own_marks(obj) or is_marked(collector)):
+        from pytest_quant.collection import requesting_check
+
+        with requesting_check(collector, obj):
+            made = yield
+    else:
+        made = yield
+    if made is not None and any(isinstance(item, pytest.Item) and is_marked(item) for item in _items(made)):
+        from pytest_quant.collection import check_collected
+
+        check_collected(_items(made))
+    return made
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Turn the lists of a mark into tests, after the author's own parameters."""
+    if is_marked(metafunc.definition):
+        from pytest_quant.collection import parametrize
+
+        parametrize(metafunc)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse a marked item that would run without its check."""
+    if is_marked(item):
+        from pytest_quant.checking import set_up
+
+        set_up(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Pronounce the verdict after the body; a body that raises shows its own error."""
+    if not is_marked(item):
+        return (yield)
+    from pytest_quant.checking import before_body, pronounce
+
+    before_body(item)
+    result = yield
+    pronounce(item)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let the record of a check ride on its report."""
+    report = yield
+    if is_marked(item) or (call.excinfo is not None and isinstance(call.excinfo.value, QuantError)):
+        from pytest_quant.reporting import attach
+
+        attach(item, call, report)
+    return report
+
+
+def _refuse_unknown_backends(config: pytest.Config) -> None:
+    """Names in the ini file wait for the first marked test: reading the table of backends imports numpy."""
+    for option in ("quant_backend", "quant_require"):
+        if on_command_line(config, option):
+            from pytest_quant.required import refuse_unknown
+
+            given = config.getoption(option)
+            refuse_unknown(f"--{option.replace('_', '-')}", given if isinstance(given, list) else [given])
+
+
+def _items(made: object) -> list[object]:
+    return made if isinstance(made, list) else [made]

@@ -36,13 +36,17 @@ class Availability:
 
 
 class Engine(Protocol):
-    """One open engine. It owns native memory: close it, or use it in a ``with`` block."""
+    """One open engine. It owns native memory: close it, or use it in a ``with`` block.
+
+    `notes` : what the backend chose for the user and the reader should know, one sentence each.
+    """
 
     spec: EngineSpec
     signature: Signature
     provider: str
     simulated: bool
     size_bytes: int
+    notes: tuple[str, ...]
 
     def run(self, feeds: Feeds) -> Outputs:
         """Run one batch; the arrays returned are never overwritten by a later run."""

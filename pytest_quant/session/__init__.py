@@ -28,7 +28,8 @@ class Session:
     Parameters
     ----------
     cache : where engines, calibrations and reference outputs are kept.
-    baseline : gives the accepted record of a check's series, or ``None``.
+    baseline : gives the accepted record of a check's series, or ``None``; it takes the check and the
+        name of the metric that was computed, ``None`` without labels.
     notify, step : tell the user what goes on; see `pytest_quant.progress`.
     """
 
@@ -36,7 +37,7 @@ class Session:
         self,
         cache: Cache,
         *,
-        baseline: Callable[[Check], Baseline | None],
+        baseline: Callable[[Check, str | None], Baseline | None],
         notify: Callable[[str], None],
         step: Step,
     ) -> None:
@@ -56,7 +57,7 @@ class Session:
             measurement.latency,
             measurement.coverage,
             measurement.resources,
-            self._baseline(check),
+            self._baseline(check, measurement.accuracy.metric),
         )
         return build_record(
             check,
@@ -69,6 +70,7 @@ class Session:
             cache=measurement.cache,
             digests=measurement.digests,
             notes=measurement.notes,
+            calibration_samples=measurement.calibration_samples,
         )
 
     def failed(self, check: Check, error: Exception) -> Record:

@@ -21,6 +21,7 @@ class Measurement:
     latency_off : why latency was not measured, in words.
     cache : ``{"engine": ..., "reference": ...}``, each ``built`` or ``hit``.
     digests : of the engines and the data, for the record.
+    calibration_samples : that the calibration saw, ``None`` when the scheme has none.
     notes : what the reader should know beside the verdicts.
     """
 
@@ -33,6 +34,7 @@ class Measurement:
     resources: Resources
     cache: Mapping[str, str]
     digests: Mapping[str, str]
+    calibration_samples: int | None = None
     notes: tuple[str, ...] = ()
 
     def close(self) -> None:

@@ -60,6 +60,7 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
         resources=_resources(bench),
         cache={"engine": bench.candidate.built.status, "reference": recorded.status},
         digests=_digests(bench),
+        calibration_samples=_calibration_samples(bench),
         notes=_notes(check, bench, recorded),
     )
 
@@ -150,6 +151,13 @@ def _digests(bench: _Bench) -> dict[str, str]:
         "data": bench.data.digest,
         "calibration_data": bench.data.calibration_digest,
     }
+
+
+def _calibration_samples(bench: _Bench) -> int | None:
+    spec = bench.candidate.spec
+    if bench.candidate.backend.calibration_ingredients(spec) is None:
+        return None
+    return min(spec.calibration.samples or bench.data.n_calibration, bench.data.n_calibration)
 
 
 def _notes(check: Check, bench: _Bench, recorded: RecordedOutputs) -> tuple[str, ...]:

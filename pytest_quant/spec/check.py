@@ -20,6 +20,7 @@ class Check:
     series_nodeid : the same without what our own lists add to it.
     metric : a metric's name, a ``Metric``, or ``None`` for the default.
     output : the output that the metric reads; ``None`` for the first.
+    batch_size : samples in one timed run, as the mark asks; part of the series also when latency is off.
     eval_batch_size : samples in one batch of the evaluation; ``None`` lets the model decide.
     latency : ``None`` when latency is not to be measured.
     latency_off : why it is not, in words; empty when it is.
@@ -38,3 +39,4 @@ class Check:
     latency: LatencyPlan | None = field(default_factory=LatencyPlan)
     latency_off: str = ""
     confidence: float | None = None
+    batch_size: int = 1

@@ -1,0 +1,67 @@
+"""The backend ``ort``: what it offers, and where each step is done. Loads no runtime by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from pytest_quant.backends.base import Availability, Engine, Feeds
+from pytest_quant.backends.ort.availability import find_runtime
+from pytest_quant.backends.ort.check import check_spec
+from pytest_quant.spec import EngineSpec, Model, Signature
+
+
+class OrtBackend:
+    """ONNX Runtime with ``CPUExecutionProvider`` and nothing else."""
+
+    name = "ort"
+    device = "cpu"
+    schemes: Mapping[str, tuple[str | None, ...]] = {
+        "fp32": (None,),
+        "int8": ("static", "dynamic", "qat"),
+        "int4": ("weight-only",),
+    }
+
+    def availability(self) -> Availability:
+        """Tell whether onnxruntime and onnx are installed and load."""
+        return find_runtime()
+
+    def check(self, spec: EngineSpec) -> None:
+        """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
+        check_spec(spec, self.schemes)
+
+    def signature(self, model: Model) -> Signature:
+        """Read the model's inputs and outputs without its weights. Raises `ModelError`."""
+        from pytest_quant.backends.onnx_files import model_file, read_signature
+
+        return read_signature(model_file(model))
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Model bytes, every option as resolved here, library versions, instruction set, recipe."""
+        from pytest_quant.backends.ort.ingredients import engine_ingredients
+
+        return engine_ingredients(spec)
+
+    def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
+        """The part of the ingredients that decides the ranges of activations; ``None`` unless static."""
+        from pytest_quant.backends.ort.ingredients import range_ingredients
+
+        return range_ingredients(spec) if spec.scheme == "static" else None
+
+    def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
+        """Write the ranges of activations. Raises `DataError` for no batches or batches that do not fit."""
+        from pytest_quant.backends.ort.calibrate import write_ranges
+
+        write_ranges(spec, batches, folder)
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Write the quantized model; a float model and one that arrives quantized stay where they are."""
+        from pytest_quant.backends.ort.build import write_engine
+
+        write_engine(spec, calibration, folder)
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Open a session and prove that its nodes are on the CPU. Raises `BuildError` when it is refused."""
+        from pytest_quant.backends.ort.engine import open_engine
+
+        return open_engine(spec, folder)

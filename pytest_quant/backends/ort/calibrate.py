@@ -1,0 +1,139 @@
+"""Ranges of activations, found by ONNX Runtime's calibrators over streamed batches."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.onnx_files import model_file, read_signature
+from pytest_quant.backends.ort.feeds import run_refused
+from pytest_quant.backends.ort.prepare import needs_external_data, prepare
+from pytest_quant.backends.ort.recipe import Recipe, recipe_of
+from pytest_quant.backends.ort.refusal import refused
+from pytest_quant.backends.ort.runtime import quiet
+from pytest_quant.errors import DataError, QuantError
+from pytest_quant.spec import EngineSpec, Signature
+
+RANGES_FILE = "ranges.json"
+_MINMAX_BATCHES = 64
+"""MinMax keeps two numbers for each tensor and batch until it merges them."""
+
+_HISTOGRAM_BYTES = 256 << 20
+"""Histogram methods keep whole activations until they merge them."""
+
+_ENTROPY_BINS = 1024
+"""With ORT's own 128 bins for 128 levels there is nothing to choose, and entropy gives the ranges of minmax."""
+
+
+def calibration_method(name: str) -> Any:  # noqa: ANN401 - an enum of an untyped package
+    """Return ONNX Runtime's own word for ``minmax``, ``entropy`` or ``percentile``."""
+    from onnxruntime.quantization import CalibrationMethod
+
+    methods = CalibrationMethod
+    return {"minmax": methods.MinMax, "entropy": methods.Entropy, "percentile": methods.Percentile}[name]
+
+
+def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
+    """Run the float model over `batches` and write the ranges of its activations into `folder`.
+
+    Raises
+    ------
+    DataError : there is no batch; a batch does not fit the model; or, for entropy and percentile, samples
+        differ in shape.
+    BuildError : the model cannot be prepared or run.
+    """
+    from onnxruntime.quantization.calibrate import save_tensors_data
+
+    signature = read_signature(model_file(spec.model))
+    recipe = recipe_of(spec)
+    feeds = batches()
+    first = next(feeds, None)
+    if first is None:
+        raise DataError(
+            f"calibration of {spec.model.name} got no batch",
+            allowed="at least one calibration sample",
+            fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
+        )
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
+        prepared = prepare(spec, Path(work), per_channel=recipe.per_channel)
+        try:
+            with quiet():
+                ranges = _ranges(spec, recipe, prepared, _checked(chain([first], feeds), spec, signature), signature)
+                save_tensors_data(ranges, folder / RANGES_FILE)
+        except QuantError:
+            raise
+        except Exception as error:
+            raise refused(f"to calibrate {spec.model.name}", error) from error
+
+
+def _ranges(spec: EngineSpec, recipe: Recipe, prepared: Path, feeds: Iterator[Feeds], signature: Signature) -> object:
+    from onnxruntime.quantization.calibrate import create_calibrator
+
+    method = spec.calibration.method
+    own = {"entropy": {"num_bins": _ENTROPY_BINS}, "percentile": {"percentile": spec.calibration.percentile}}
+    calibrator = create_calibrator(
+        prepared,
+        static_op_types(recipe),
+        augmented_model_path=str(prepared.with_name("augmented.onnx")),
+        calibrate_method=calibration_method(method),
+        use_external_data_format=needs_external_data(prepared),
+        extra_options=own.get(method, {}) | recipe.calibrator_extra,
+    )
+    first = next(feeds)
+    size = _MINMAX_BATCHES if method == "minmax" else _batches_that_fit(calibrator, first, signature)
+    rest = chain([first], feeds)
+    while chunk := list(islice(rest, size)):
+        try:
+            calibrator.collect_data(_Reader(chunk))
+        except Exception as error:
+            raise run_refused(error, chunk[0], signature, f"calibrating {spec.model.name}") from error
+    return calibrator.compute_data()
+
+
+def static_op_types(recipe: Recipe) -> list[str]:
+    """Return the op types to quantize, spelled out: an empty list means other things to calibrator and quantizer."""
+    from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
+
+    return sorted(recipe.op_types or {*QDQRegistry, *QLinearOpsRegistry})
+
+
+def _batches_that_fit(calibrator: Any, feeds: Feeds, signature: Signature) -> int:  # noqa: ANN401 - untyped package
+    """Return how many batches like `feeds` keep all activations within `_HISTOGRAM_BYTES`."""
+    try:
+        outputs = calibrator.infer_session.run(None, feeds)
+    except Exception as error:
+        raise run_refused(error, feeds, signature, "calibrating") from error
+    return max(1, _HISTOGRAM_BYTES // max(1, sum(np.asarray(output).nbytes for output in outputs)))
+
+
+def _checked(batches: Iterator[Feeds], spec: EngineSpec, signature: Signature) -> Iterator[Feeds]:
+    """Pass batches on; a histogram needs samples of one shape, so that none weighs more than another."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for feeds in batches:
+        for name, array in feeds.items():
+            found = np.shape(array)[1:]
+            expected = shapes.setdefault(name, found)
+            if spec.calibration.method != "minmax" and found != expected:
+                raise DataError(
+                    f"calibration by {spec.calibration.method} needs samples of one shape, and '{name}' has two",
+                    value=f"{expected} and {found}",
+                    fix="pad or crop the calibration samples, or write Calibration(method='minmax')",
+                )
+        yield feeds
+
+
+class _Reader:
+    """Gives batches the way ONNX Runtime asks for them, once."""
+
+    def __init__(self, batches: list[Feeds]) -> None:
+        self._batches = iter(batches)
+
+    def get_next(self) -> Feeds | None:
+        """Return the next batch, ``None`` after the last."""
+        return next(self._batches, None)

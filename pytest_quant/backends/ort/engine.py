@@ -1,0 +1,88 @@
+"""One open session, and what a check asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_quant.backends.base import Feeds, Outputs
+from pytest_quant.backends.onnx_files import read_signature, size_bytes
+from pytest_quant.backends.ort.build import engine_file
+from pytest_quant.backends.ort.coverage import measure_coverage
+from pytest_quant.backends.ort.feeds import misfit, run_refused
+from pytest_quant.backends.ort.options import CPU, parse_options
+from pytest_quant.backends.ort.recipe import recipe_of
+from pytest_quant.backends.ort.session import open_session
+from pytest_quant.errors import BuildError
+from pytest_quant.result import Coverage
+from pytest_quant.spec import EngineSpec, Signature
+
+
+def open_engine(spec: EngineSpec, folder: Path) -> OrtEngine:
+    """Open the engine that `build` wrote. Raises `BuildError` or `ModelError`."""
+    return OrtEngine(spec, engine_file(spec, folder))
+
+
+class OrtEngine:
+    """A session on the CPU.
+
+    Attributes
+    ----------
+    notes : what the recipe chose for the user, in words.
+    """
+
+    simulated = False
+    provider = CPU
+
+    def __init__(self, spec: EngineSpec, path: Path) -> None:
+        self.spec = spec
+        self.signature: Signature = read_signature(path)
+        self.size_bytes = size_bytes(path)
+        self.notes = recipe_of(spec).notes
+        self._path = path
+        self._threads = parse_options(spec.options).threads
+        self._session: Any = open_session(path, self._threads)
+        self._run: Callable[[None, Feeds], list[Any]] = self._session.run
+        self._names = [tensor.name for tensor in self.signature.outputs]
+        self._shared = tuple({tensor.name for tensor in self.signature.inputs}.intersection(self._names))
+
+    def run(self, feeds: Feeds) -> Outputs:
+        """Run one batch. Raises `DataError` when the inputs do not fit the model."""
+        try:
+            arrays = self._run(None, feeds)
+        except Exception as error:
+            raise run_refused(error, feeds, self.signature, f"a run of {self.spec.id}") from error
+        outputs = dict(zip(self._names, arrays, strict=True))
+        for name in self._shared:
+            outputs[name] = np.array(outputs[name])
+        return outputs
+
+    def prepare(self, feeds: Feeds) -> Callable[[], object]:
+        """Return the session's own `run` over `feeds`. Raises `DataError` when they do not fit the model."""
+        wrong = misfit(feeds, self.signature)
+        if wrong is not None:
+            raise wrong
+        return partial(self._run, None, feeds)
+
+    def coverage(self, feeds: Feeds) -> Coverage:
+        """Profile one run in a session of its own and count what ran in the asked precision."""
+        return measure_coverage(self._path, self.spec, self._threads, feeds, self.signature)
+
+    def close(self) -> None:
+        """Drop the session; a later run says that it is closed."""
+        self._session = None
+        self._run = partial(_closed, self.spec.id)
+
+    def __enter__(self) -> OrtEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _closed(name: str, *_: object) -> list[Any]:
+    raise BuildError(f"engine {name} is closed", fix="run it before close(), or inside its with block")

@@ -1,0 +1,68 @@
+"""Why a run was refused: the inputs do not fit the model, or a kernel failed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.ort.refusal import refused
+from pytest_quant.errors import DataError, QuantError, nearest
+from pytest_quant.spec import Signature, TensorInfo
+
+
+def run_refused(error: Exception, feeds: Feeds, signature: Signature, doing: str) -> QuantError:
+    """Return the error that explains why a run over `feeds` failed with `error`.
+
+    A session checks its inputs itself, so they are looked at here only after it said no: a good run pays nothing.
+    """
+    if isinstance(error, QuantError):
+        return error
+    return misfit(feeds, signature) or refused(doing, error)
+
+
+def misfit(feeds: Feeds, signature: Signature) -> DataError | None:
+    """Return what is wrong with the names, ranks, sizes or dtypes of `feeds`; ``None`` when they fit."""
+    wanted = {tensor.name: tensor for tensor in signature.inputs}
+    for name in feeds:
+        if name not in wanted:
+            return DataError(
+                f"the model has no input '{name}'",
+                allowed=nearest(name, wanted),
+                fix="use the model's own input names as keys",
+            )
+    for name, tensor in wanted.items():
+        if name not in feeds:
+            return DataError(
+                f"the model's input '{name}' is missing", value=f"inputs given: {', '.join(feeds) or 'none'}"
+            )
+        found = _misfit_of(np.asarray(feeds[name]), tensor)
+        if found is not None:
+            return found
+    return None
+
+
+def _misfit_of(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]], tensor: TensorInfo) -> DataError | None:
+    if array.dtype != np.dtype(tensor.dtype) and not (tensor.dtype == "object" and array.dtype.kind in "OUS"):
+        return DataError(
+            f"input '{tensor.name}' has the wrong dtype",
+            value=str(array.dtype),
+            allowed=tensor.dtype,
+            fix=f"convert it: array.astype('{tensor.dtype}')",
+        )
+    if tensor.shape is None:
+        return None
+    if array.ndim != len(tensor.shape):
+        return DataError(
+            f"input '{tensor.name}' has the wrong rank",
+            value=f"{array.ndim} axes, shape {array.shape}",
+            allowed=f"{len(tensor.shape)} axes, {_spelled(tensor)}",
+            fix="a batch has a leading sample axis; one sample x is x[None]",
+        )
+    if any(size not in (None, found) for size, found in zip(tensor.shape, array.shape, strict=True)):
+        return DataError(f"input '{tensor.name}' has the wrong shape", value=str(array.shape), allowed=_spelled(tensor))
+    return None
+
+
+def _spelled(tensor: TensorInfo) -> str:
+    sizes = ", ".join("any" if size is None else str(size) for size in tensor.shape or ())
+    return f"({sizes})"

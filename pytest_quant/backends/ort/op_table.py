@@ -1,0 +1,87 @@
+"""Which operators count as compute, and in which precision they compute. Names are those of the optimized graph."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from pytest_quant.backends.ort.profile import RanNode
+
+FLOAT_OPS = frozenset(
+    {
+        "Attention",
+        "Conv",
+        "ConvTranspose",
+        "DecoderMaskedMultiHeadAttention",
+        "DeformConv",
+        "Einsum",
+        "FusedConv",
+        "FusedGemm",
+        "FusedMatMul",
+        "FusedMatMulActivation",
+        "GRU",
+        "Gemm",
+        "GemmFastGelu",
+        "GroupQueryAttention",
+        "LSTM",
+        "MatMul",
+        "MoE",
+        "MultiHeadAttention",
+        "NhwcFusedConv",
+        "PackedAttention",
+        "PackedMultiHeadAttention",
+        "RNN",
+        "SparseAttention",
+        "TransposeMatMul",
+    }
+)
+INT8_OPS = frozenset(
+    {
+        "ConvInteger",
+        "DynamicQuantizeLSTM",
+        "DynamicQuantizeMatMul",
+        "MatMulInteger",
+        "MatMulInteger16",
+        "MatMulIntegerToFloat",
+        "QAttention",
+        "QGemm",
+        "QLinearConv",
+        "QLinearConvTranspose",
+        "QLinearMatMul",
+    }
+)
+NARROW_OPS = frozenset({"MatMulBnb4", "MatMulNBits", "QMoE"})
+"""Products with packed weights of a few bits."""
+
+CONVERSIONS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"})
+_OPAQUE_OPS = frozenset({"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"})
+"""They run whole subgraphs inside one node."""
+
+_FLOAT_TYPES = frozenset({"float", "float16", "double", "bfloat16"})
+_IN_PRECISION = {"fp32": FLOAT_OPS, "int8": INT8_OPS, "int4": NARROW_OPS}
+_ELIGIBLE = FLOAT_OPS | INT8_OPS | NARROW_OPS
+
+
+class Kind(Enum):
+    """What a node means for coverage."""
+
+    ASKED = "eligible, in the asked precision"
+    OTHER = "eligible, in another precision"
+    CONVERSION = "turns float into integers or back"
+    OPAQUE = "a fused node whose inside cannot be seen"
+    BESIDE = "not compute: no weights, few operations"
+
+
+def kind_of(node: RanNode, precision: str) -> Kind:
+    """Tell what `node` means for the coverage of an engine of `precision`."""
+    if node.op_type in _ELIGIBLE:
+        if node.op_type in FLOAT_OPS and node.inputs and node.inputs[0].dtype not in _FLOAT_TYPES:
+            return Kind.BESIDE
+        return Kind.ASKED if node.op_type in _IN_PRECISION[precision] else Kind.OTHER
+    if node.op_type in CONVERSIONS:
+        return Kind.CONVERSION
+    return Kind.OPAQUE if _is_opaque(node) else Kind.BESIDE
+
+
+def _is_opaque(node: RanNode) -> bool:
+    """A subgraph that a provider compiled carries the provider's name in place of an operator's."""
+    return node.op_type in _OPAQUE_OPS or "ExecutionProvider" in node.op_type

@@ -1,0 +1,130 @@
+"""From the user's float model to one that the quantizer understands: newer opset, folded constants, known shapes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from onnx import numpy_helper, version_converter
+
+from pytest_quant.backends.onnx_files import model_file, read_graph, size_bytes
+from pytest_quant.backends.ort.refusal import refused
+from pytest_quant.backends.ort.runtime import quiet
+from pytest_quant.errors import BuildError
+from pytest_quant.spec import EngineSpec
+
+_PER_CHANNEL_OPSET = 13
+"""The first opset whose DequantizeLinear has an axis; below it ORT writes a model that it then refuses to load."""
+
+_TARGET_OPSET = 17
+_EMBED_BYTES = 1_500_000_000
+"""A protobuf file ends at 2 GB; larger models keep their weights beside it."""
+
+
+def needs_external_data(path: Path) -> bool:
+    """Tell whether a model of this size must keep its weights in a file of their own."""
+    return size_bytes(path) > _EMBED_BYTES
+
+
+def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
+    """Write the pre-processed float model of `spec` into the folder `work` and return its path.
+
+    Weights in Constant nodes become initializers, BatchNorm folds into Conv, and shapes are inferred. The same
+    model gives the same names each time, so that ranges found once fit again.
+
+    Raises
+    ------
+    BuildError : the opset cannot be raised, or ONNX Runtime cannot optimize the model.
+    """
+    path = model_file(spec.model)
+    if per_channel and _opset(path) < _PER_CHANNEL_OPSET:
+        path = _upgraded(path, work / "upgraded.onnx")
+    prepared = work / "prepared.onnx"
+    _pre_process(path, prepared)
+    _flatten_gemm_biases(prepared)
+    return prepared
+
+
+def _opset(path: Path) -> int:
+    versions = [entry.version for entry in read_graph(path).opset_import if entry.domain in ("", "ai.onnx")]
+    return max(versions, default=_TARGET_OPSET)
+
+
+def _upgraded(path: Path, target: Path) -> Path:
+    try:
+        model = version_converter.convert_version(onnx.load(path), _TARGET_OPSET)
+    except RuntimeError as error:
+        raise BuildError(
+            f"{path.name} has opset {_opset(path)}, and scales per channel need {_PER_CHANNEL_OPSET} or later",
+            value=f"onnx could not convert it: {error}",
+            fix=f"export the model with opset_version={_TARGET_OPSET}, or write options={{'per_channel': False}}",
+        ) from error
+    _save(model, target)
+    return target
+
+
+def _pre_process(path: Path, target: Path) -> None:
+    """Shape inference over symbols is tried first; it gives up on some models that quantize well without it."""
+    first = _attempt(path, target, symbolic=True)
+    if first is None:
+        return
+    second = _attempt(path, target, symbolic=False)
+    if second is not None:
+        raise refused(f"to prepare {path.name} for quantization", second) from second
+
+
+def _attempt(path: Path, target: Path, *, symbolic: bool) -> Exception | None:
+    """Pre-process once and return what went wrong; a failure that ORT only logs counts too."""
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    external = needs_external_data(path)
+    with quiet() as errors:
+        try:
+            quant_pre_process(
+                str(path),
+                str(target),
+                skip_symbolic_shape=not symbolic,
+                save_as_external_data=external,
+                all_tensors_to_one_file=external,
+                external_data_location=f"{target.name}.data" if external else None,
+            )
+        except Exception as error:
+            # Symbolic shape inference raises bare Exception; what it was is told by the second attempt.
+            return error
+    return RuntimeError("\n".join(errors)) if errors else None
+
+
+def _flatten_gemm_biases(path: Path) -> None:
+    """Give Gemm biases of shape (1, n), which fused MatMul and Add leave, the shape (n,).
+
+    The quantizer indexes a bias by channel and fails on two axes; Gemm broadcasts both alike.
+    """
+    model = onnx.load(path)
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    users: dict[str, set[str]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            users.setdefault(name, set()).add(node.op_type)
+    changed = False
+    for node in model.graph.node:
+        bias = weights.get(node.input[2]) if node.op_type == "Gemm" and len(node.input) > 2 else None
+        if bias is not None and len(bias.dims) == 2 and bias.dims[0] == 1 and users[bias.name] == {"Gemm"}:
+            bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias).reshape(-1), bias.name))
+            changed = True
+    if changed:
+        _forget_shapes(model, weights)
+        _save(model, path)
+
+
+def _forget_shapes(model: onnx.ModelProto, weights: dict[str, onnx.TensorProto]) -> None:
+    kept = [value for value in model.graph.value_info if value.name not in weights]
+    del model.graph.value_info[:]
+    model.graph.value_info.extend(kept)
+
+
+def _save(model: onnx.ModelProto, path: Path) -> None:
+    external = model.ByteSize() > _EMBED_BYTES
+    (path.parent / f"{path.name}.data").unlink(missing_ok=True)
+    onnx.save_model(
+        model, path, save_as_external_data=external, all_tensors_to_one_file=external, location=f"{path.name}.data"
+    )

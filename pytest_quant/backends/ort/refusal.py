@@ -1,0 +1,49 @@
+"""What ONNX Runtime says when it refuses, as an error that names the node, the cause and the next step."""
+
+from __future__ import annotations
+
+import re
+
+from pytest_quant.errors import BuildError
+
+_NODE = (
+    re.compile(r'In Node, \("(?P<node>[^"]*)", (?P<op>\w+)'),
+    re.compile(r"(?P<op>\w+)\(\d+\) node with name '(?P<node>[^']*)'"),
+    re.compile(r"[Nn]ode ?\((?P<node>[^)]*)\) Op \((?P<op>\w+)\)"),
+    re.compile(r"of node \((?P<node>[^)]+)\)"),
+    re.compile(r"(?P<op>\w+) node\. Name:'(?P<node>[^']*)'"),
+    re.compile(r"error: (?P<op>[\w.:]+)\(-?\d+\) is not a registered"),
+)
+_PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : (?P<kind>\w+) : ")
+
+_NEXT = {
+    "NOT_IMPLEMENTED": "leave that node in float with exclude=[...], or export the model with operators the CPU has",
+    "INVALID_GRAPH": "export the model again, with opset 17 or later; onnx.checker.check_model(path, True) may say more",
+    "INVALID_PROTOBUF": "write or download the model file again",
+    "FAIL": "if it is an operator of your own, this backend cannot run it; else export the model again",
+}
+_ELSE = "run the float model alone first: python -c \"import onnxruntime as o; o.InferenceSession('model.onnx')\""
+
+
+def refused(doing: str, error: Exception, fix: str | None = None) -> BuildError:
+    """Return the `BuildError` for `error`, raised by ONNX Runtime while `doing` something."""
+    text = str(error)
+    found = _PREFIX.match(text)
+    kind = found["kind"] if found else type(error).__name__
+    cause = _PREFIX.sub("", text).strip() or type(error).__name__
+    node = _node(text)
+    return BuildError(
+        f"ONNX Runtime refused {doing}" + (f" at {node}" if node else ""),
+        value=f"{kind}: {cause}",
+        fix=fix or _NEXT.get(kind, _ELSE),
+    )
+
+
+def _node(text: str) -> str:
+    for pattern in _NODE:
+        found = pattern.search(text)
+        if found:
+            parts = found.groupdict()
+            name, op = parts.get("node"), parts.get("op")
+            return " ".join(part for part in (f"node '{name}'" if name else "", f"({op})" if op else "") if part)
+    return ""

@@ -1,0 +1,58 @@
+"""A session of ONNX Runtime with every setting that matters set, and where its nodes are read back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pytest_quant.backends.ort.options import CPU
+from pytest_quant.backends.ort.refusal import refused
+from pytest_quant.errors import BuildError
+
+_FATAL = 4
+"""Errors are raised; printing them too would put native text between the lines of a test run."""
+
+
+def open_session(path: Path, threads: int, profile: Path | None = None) -> Any:  # noqa: ANN401 - untyped package
+    """Open the model in `path` on the CPU and prove that every node is there.
+
+    Parameters
+    ----------
+    profile : a folder; the session then writes what it runs into a file there, with the shapes of all operands.
+
+    Raises
+    ------
+    BuildError : ONNX Runtime refuses the model, or puts a node elsewhere.
+    """
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = threads
+    settings.inter_op_num_threads = 1
+    settings.log_severity_level = _FATAL
+    settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    if profile is not None:
+        settings.enable_profiling = True
+        settings.profile_file_prefix = str(profile / "run")
+        # Packed weights leave the graph, and their shapes with them; the choice of kernels does not depend on it.
+        settings.add_session_config_entry("session.disable_prepacking", "1")
+    try:
+        session = onnxruntime.InferenceSession(str(path), settings, providers=[CPU])
+    except Exception as error:
+        raise refused(f"the model {path.name}", error) from error
+    _prove_provider(session, path)
+    return session
+
+
+def _prove_provider(session: Any, path: Path) -> None:  # noqa: ANN401 - untyped package
+    parts = session.get_provider_graph_assignment_info()
+    elsewhere = {part.ep_name: [node.name for node in part.get_nodes()] for part in parts if part.ep_name != CPU}
+    first = session.get_providers()[0]
+    if elsewhere or first != CPU:
+        raise BuildError(
+            f"{path.name} does not run where it was asked to",
+            value="; ".join(f"{name}: {len(nodes)} nodes" for name, nodes in elsewhere.items()) or first,
+            allowed=CPU,
+            fix="reinstall onnxruntime: pip install --force-reinstall onnxruntime",
+        )

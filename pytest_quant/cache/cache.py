@@ -1,0 +1,151 @@
+"""The cache as the rest of the package sees it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pytest_quant.cache.entry import Cleared, Entry, StoredEntry
+from pytest_quant.cache.fault import StorageFault
+from pytest_quant.cache.key import key_of
+from pytest_quant.cache.layout import is_kind
+from pytest_quant.cache.listing import list_entries
+from pytest_quant.cache.removal import clear, trim
+from pytest_quant.cache.store import Build, Store
+from pytest_quant.errors import CacheError
+
+_MB = 10**6
+
+
+def _silent(_: str) -> None:
+    """Tell nobody."""
+
+
+class Cache:
+    """Keeps what takes long to make, under a key of everything it was made from.
+
+    Several processes may use one root: one builds an entry, the others wait for it. An entry is put in its place
+    in one step, so that a process that dies at any moment leaves whole entries only. An entry that was
+    damaged is built again. Where the root cannot be written, builds go to a temporary folder of this process.
+
+    Parameters
+    ----------
+    root : the folder; it is created when it is first needed and ignores itself for git.
+    max_bytes : cap on the size of everything; entries that were not used for longest are removed first. Entries
+        that living processes were given stay, as long as the `Cache` that gave them exists.
+    notify : is told what the user should know: whom this process waits for, and what could not be kept.
+    """
+
+    def __init__(self, root: Path, max_bytes: int = 10 * 10**9, notify: Callable[[str], None] = _silent) -> None:
+        self.root = root
+        self._max_bytes = max_bytes
+        self._notify = notify
+        self._store = Store(root, notify)
+        self._spare: Store | None = None
+        self._spare_folder: tempfile.TemporaryDirectory[str] | None = None
+        self._cause = ""
+        self._said_over_cap = False
+
+    def obtain(self, kind: str, slot: str, ingredients: Mapping[str, str], build: Build) -> Entry:
+        """Return the entry made from `ingredients`, building it when it is not there.
+
+        Parameters
+        ----------
+        kind : what it is, a lower-case word such as ``engine``.
+        slot : what it is for, in words; a rebuild is explained by what differs from the last one of the slot.
+        ingredients : name -> value or digest of everything that decides what `build` writes.
+        build : writes into the empty folder it is given and returns facts to keep: name -> plain JSON scalar.
+
+        Raises
+        ------
+        CacheError : not even a temporary folder can be written, or a fact is no plain JSON scalar.
+            What `build` raises passes through, and leaves nothing behind.
+        """
+        if not is_kind(kind):
+            raise CacheError(f"'{kind}' cannot be a kind of cache entry", allowed="lower-case letters, digits and '-'")
+        if self._spare is None:
+            try:
+                entry = self._store.obtain(kind, slot, ingredients, build)
+            except StorageFault as fault:
+                # A build may have asked this cache for a part of its own, and met the fault first.
+                self._spare = self._spare or self._open_spare(slot, str(fault))
+            else:
+                if entry.status == "built":
+                    self._trim()
+                return entry
+        kept = self._store.look(kind, slot, key_of(kind, ingredients))
+        return kept or self._obtain_spare(self._spare, kind, slot, ingredients, build)
+
+    def _obtain_spare(self, spare: Store, kind: str, slot: str, ingredients: Mapping[str, str], build: Build) -> Entry:
+        made = spare.look(kind, slot, key_of(kind, ingredients))
+        if made is not None:
+            return made
+        self._notify(
+            f"{slot} cannot be kept in {self.root}: {self._cause}. It is built for this run only, in {spare.root}. "
+            "Next: make room or make the folder writable, or name another one with --quant-cache DIR"
+        )
+        try:
+            reason = self._store.reason(kind, slot, ingredients)
+        except OSError:
+            reason = f"first build of {slot}"
+        try:
+            return spare.obtain(kind, slot, ingredients, build, reason)
+        except StorageFault as fault:
+            raise self._unwritable(slot, f"{spare.root}: {fault}") from fault
+
+    def _open_spare(self, slot: str, cause: str) -> Store:
+        self._cause = cause
+        try:
+            self._spare_folder = tempfile.TemporaryDirectory(prefix="pytest-quant-")
+        except OSError as error:
+            raise self._unwritable(slot, f"{tempfile.gettempdir()}: {error.strerror}") from error
+        return Store(Path(self._spare_folder.name), self._notify)
+
+    def _unwritable(self, slot: str, second: str) -> CacheError:
+        return CacheError(
+            f"{slot} cannot be built: no folder can be written",
+            value=f"{self.root}: {self._cause}; {second}",
+            allowed="a cache folder, or else a temporary folder, that can be written and has room",
+            fix="make room, or name another folder with --quant-cache DIR",
+        )
+
+    def _trim(self) -> None:
+        try:
+            left = trim(self._store, self._max_bytes)
+        except OSError as error:
+            self._notify(f"the cache {self.root} could not be trimmed: {error.strerror or error}")
+            return
+        if left > self._max_bytes and not self._said_over_cap:
+            self._said_over_cap = True
+            cap_mb = self._max_bytes / _MB
+            self._notify(
+                f"the cache {self.root} holds {left / _MB:.0f} MB, above its cap of {cap_mb:.0f} MB: all is in use"
+            )
+
+    def entries(self) -> tuple[StoredEntry, ...]:
+        """Everything that is kept, the last used first."""
+        try:
+            return list_entries(self.root)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def total_bytes(self) -> int:
+        """Bytes on disk of all entries."""
+        return sum(entry.size_bytes for entry in self.entries())
+
+    def clear(self, kind: str | None = None, slot: str | None = None) -> Cleared:
+        """Remove the entries of one kind, of one slot, or all; those that other processes use stay."""
+        if not self.root.exists():
+            return Cleared(0, 0, 0)
+        try:
+            return clear(self._store, kind, slot)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: OSError) -> CacheError:
+        return CacheError(
+            f"the cache {self.root} cannot be read or changed",
+            value=error.strerror or str(error),
+            fix="check the folder's permissions, or name another one with --quant-cache DIR",
+        )

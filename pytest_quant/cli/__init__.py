@@ -1,0 +1,46 @@
+"""The command ``pytest-quant``. What a command needs is imported when it runs, so that help comes at once."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from pytest_quant.cli.cache import cache
+from pytest_quant.cli.history import history
+from pytest_quant.cli.importing import import_records
+from pytest_quant.errors import QuantError
+
+__all__ = ["commands", "main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="pytest-quant")
+def commands() -> None:
+    """Look after what pytest-quant keeps: its history of records and its cache of engines.
+
+    Both lie in the folder .quant of the project, which is looked for here and in the folders above.
+
+    \b
+    Examples:
+      pytest-quant history               the last runs
+      pytest-quant history RUN           every check of one run, with its figures
+      pytest-quant history --json        the same as the documents of --quant-json
+      pytest-quant import FILE           add records that were set aside
+      pytest-quant cache                 what is kept, how large and how old
+      pytest-quant cache clear           remove all of it; the next run builds anew
+    """
+
+
+commands.add_command(cache)
+commands.add_command(history)
+commands.add_command(import_records)
+
+
+def main() -> None:
+    """Run the command line; exit 0 when all went well, 2 with a message on stderr when not."""
+    try:
+        commands()
+    except QuantError as error:
+        click.secho(f"error: {error}", fg="red", err=True)
+        sys.exit(2)

@@ -1,0 +1,89 @@
+"""``pytest-quant cache``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pytest_quant.cli.places import nearest_folder
+
+if TYPE_CHECKING:
+    from pytest_quant.cache import StoredEntry
+
+_BYTES_PER_MB = 1e6
+_UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
+
+
+@click.group(invoke_without_command=True, short_help="Show the cache, or clear it.")
+@click.option(
+    "--cache", "root", type=click.Path(path_type=Path), metavar="DIR", help="As given to --quant-cache.  [.quant/cache]"
+)
+@click.pass_context
+def cache(context: click.Context, root: Path | None) -> None:
+    """Show what is kept, the last used first: engines, calibrations and outputs of references.
+
+    \b
+    Examples:
+      pytest-quant cache
+      pytest-quant cache clear --kind engine --yes
+    """
+    context.obj = root or nearest_folder() / "cache"
+    if context.invoked_subcommand is None:
+        _show(context.obj)
+
+
+@cache.command(short_help="Remove what is kept.")
+@click.option("--kind", metavar="KIND", help="Only this kind, as 'pytest-quant cache' lists it.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def clear(root: Path, kind: str | None, yes: bool) -> None:
+    """Remove what is kept; what running tests use stays. The next run builds it anew."""
+    # Here, because help should come at once.
+    from pytest_quant.cache import Cache
+    from pytest_quant.errors import UsageError, nearest
+
+    kept = Cache(root)
+    entries = kept.entries()
+    kinds = {entry.kind for entry in entries}
+    if not entries:
+        click.echo(f"{root} is empty")
+        return
+    if kind is not None and kind not in kinds:
+        raise UsageError(f"the cache holds no '{kind}'", allowed=nearest(kind, kinds))
+    number = sum(entry.kind == kind or kind is None for entry in entries)
+    if not yes:
+        click.confirm(f"Remove {number} of {len(entries)} entries from {root}?", abort=True)
+    cleared = kept.clear(kind)
+    stayed = f"; {cleared.in_use} in use stay" if cleared.in_use else ""
+    click.echo(f"{cleared.removed} entries removed, {cleared.freed_bytes / _BYTES_PER_MB:.1f} MB freed{stayed}")
+
+
+def _show(root: Path) -> None:
+    from pytest_quant.cache import Cache
+
+    entries = Cache(root).entries()
+    now = time.time()
+    for entry in entries:
+        click.echo(_line(entry, now))
+    total = sum(entry.size_bytes for entry in entries) / _BYTES_PER_MB
+    click.echo(f"{len(entries)} entries, {total:.1f} MB in {root}")
+
+
+def _line(entry: StoredEntry, now: float) -> str:
+    from pytest_quant.report import clean
+
+    size = f"{entry.size_bytes / _BYTES_PER_MB:.3f} MB"
+    ages = f"built {_age(now - entry.created):>6} ago, used {_age(now - entry.last_used):>6} ago"
+    what = clean(entry.slot) if entry.readable else "damaged; it is built again when it is needed"
+    return f"{entry.kind:<12} {size:>12}  {ages}  {what}"
+
+
+def _age(seconds: float) -> str:
+    """Return an age in the largest unit that fits, ``3 h``."""
+    for unit, length in _UNITS:
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return "0 s"

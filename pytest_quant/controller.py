@@ -1,0 +1,52 @@
+"""The process that controls a run: it collects the records, from xdist's workers too, and ends the run with them."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_quant.options import option_value
+
+if TYPE_CHECKING:
+    from pytest_quant.run_end import Ended
+
+_ENDED_BY_TESTS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+
+
+class Controller:
+    """Hooks of the controlling process only; without a check it neither imports, prints nor writes anything."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._records: dict[str, tuple[int, object]] = {}
+        self._ended: Ended | None = None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the record that rides on a report; of several reports of one test the last one counts."""
+        record = vars(report).get("quant_record")
+        if record is not None:
+            place = vars(report).get("item_index", len(self._records))  # xdist's place of the test in the collection
+            self._records[report.nodeid] = (place, record)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the records where they belong, once; what must not go unnoticed makes the run fail."""
+        wanted = any(option_value(self._config, name) for name in ("quant_json", "quant_require"))
+        if self._config.getoption("collectonly", False) or not (self._records or wanted):
+            return
+        from pytest_quant.run_end import end_run
+
+        ended_by_tests = session.exitstatus in _ENDED_BY_TESTS
+        in_order = [record for _, record in sorted(self._records.values(), key=itemgetter(0))]
+        self._ended = end_run(self._config, in_order, check_required=ended_by_tests)
+        if self._ended.faults and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the section ``quant``."""
+        if self._ended is not None:
+            from pytest_quant.summary_section import show
+
+            show(self._config, self._ended, terminalreporter)

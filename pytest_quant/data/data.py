@@ -1,0 +1,87 @@
+"""Data that has been read once and is known to fit the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pytest_quant.data.batch import Batch, Feeds
+from pytest_quant.data.labels import LabelKind
+from pytest_quant.data.part import Part
+from pytest_quant.errors import DataError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """An evaluation set and its calibration set, apart from each other; see `open_data`.
+
+    Attributes
+    ----------
+    name : what messages call it.
+    n, n_calibration : samples to evaluate, and samples to calibrate with (0: none).
+    digest : sha256 in hex over inputs and labels of the evaluation set, in order: names, dtypes, shapes, bytes.
+    calibration_digest : the same over the inputs of the calibration set; empty without one.
+    labels : ``none``, ``int`` or ``float``.
+    label_range : smallest and largest number in any label, ``None`` without labels.
+    overlap : calibration samples whose inputs equal those of an evaluation sample.
+    notes : what the user should know, in sentences.
+    calibration_indices : samples of the data that calibrate and are therefore not evaluated; empty when
+        there is no calibration set, or one of its own.
+    """
+
+    name: str
+    n: int
+    n_calibration: int
+    digest: str
+    calibration_digest: str
+    labels: LabelKind
+    label_range: tuple[float, float] | None
+    overlap: int
+    notes: tuple[str, ...]
+    calibration_indices: tuple[int, ...] = field(repr=False)
+    evaluation_part: Part = field(repr=False)
+    calibration_part: Part | None = field(repr=False)
+    fixed_batch_size: int | None
+
+    def batches(self, batch_size: int, pad: bool = False) -> Iterator[Batch]:
+        """Start a pass over the evaluation set.
+
+        Consecutive samples of equal shape make a batch. With `pad` the inputs of a batch that is not full
+        are filled up with its last sample; labels are not.
+
+        Raises
+        ------
+        DataError : while iterating, when a stream is not what it was in the first pass.
+        """
+        _check_batch_size(batch_size)
+        return self.evaluation_part.batches(batch_size, pad=pad)
+
+    def calibration(self, batch_size: int, samples: int | None = None) -> Iterator[Feeds]:
+        """Start a pass over the calibration set, or over `samples` evenly spaced ones of it.
+
+        Samples of another shape begin another batch. Where the model fixes its batch size, that one is used
+        and the last batch is filled up with its last sample.
+
+        Raises
+        ------
+        DataError : there are no calibration samples; while iterating, when a stream is not what it was.
+        """
+        _check_batch_size(batch_size)
+        if self.calibration_part is None:
+            raise DataError(
+                f"{self.name} has no calibration samples",
+                allowed="a count, a share, or data of the same form without labels",
+                fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
+            )
+        part = self.calibration_part if samples is None else self.calibration_part.spaced(samples)
+        pad = self.fixed_batch_size is not None
+        return (batch.feeds for batch in part.batches(self.fixed_batch_size or batch_size, pad=pad))
+
+    def first(self, batch_size: int) -> Feeds:
+        """The first evaluation samples as one full batch; the last is repeated when there are fewer of its shape."""
+        return next(self.batches(batch_size, pad=True)).feeds
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 1:
+        raise UsageError("a batch holds at least one sample", value=f"batch_size={batch_size}", fix="batch_size=1")

@@ -1,0 +1,74 @@
+"""From what a fixture returned to data that is known to fit."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import replace
+
+import numpy as np
+
+from pytest_quant.data.data import Data
+from pytest_quant.data.hashing import digest_of
+from pytest_quant.data.part import Part
+from pytest_quant.data.scan import scan_source
+from pytest_quant.data.source import open_source
+from pytest_quant.data.split import calibration_count, count_overlap, evenly_spaced, overlap_note
+from pytest_quant.spec import Dataset, Signature
+
+
+def open_data(dataset: Dataset, signature: Signature) -> Data:
+    """Read `dataset` once, check it against the model's inputs, and set calibration samples apart.
+
+    Arrays are sliced later, iterables and loaders iterated again: nothing is held but eight bytes for each
+    sample (sixteen while reading labelled data that calibrates), against which later passes are compared.
+
+    Raises
+    ------
+    DataError : empty, one-shot, not finite, labelled in part, or not what the model takes; more than 10 % of
+        the calibration samples are evaluated too; or nothing is left to evaluate.
+    """
+    what = dataset.name
+    source = open_source(dataset.kind, dataset.inputs, dataset.labels, signature, what, labelled=True)
+    asked = dataset.calibration
+    scan = scan_source(source, signature, keep_input_hashes=asked is not None)
+    label_dtype = np.float64 if scan.labels == "float" else np.int64
+    evaluation = Part(source, scan.hashes, None, label_dtype)
+    calibration: Part | None = None
+    taken: list[int] = []
+    evaluated, calibrated = scan.input_hashes, array("Q")
+    if isinstance(asked, (int, float)):
+        taken = evenly_spaced(scan.n, calibration_count(asked, scan.n, what))
+        calibration, evaluation = _split(evaluation, taken)
+        evaluated, calibrated = _at(scan.input_hashes, evaluation), _at(scan.input_hashes, calibration)
+    elif asked is not None:
+        own = open_source(dataset.kind, asked, None, signature, f"{what}, calibration", labelled=False)
+        calibrated = scan_source(own, signature, keep_input_hashes=False).hashes
+        calibration = Part(own, calibrated, None)
+    overlap = count_overlap(calibrated, evaluated)
+    return Data(
+        name=what,
+        n=scan.n - len(taken),
+        n_calibration=len(calibrated),
+        digest=digest_of(_at(scan.hashes, evaluation)),
+        calibration_digest=digest_of(calibrated) if calibration else "",
+        labels=scan.labels,
+        label_range=scan.label_range,
+        overlap=overlap,
+        notes=overlap_note(overlap, len(calibrated), what),
+        calibration_indices=tuple(taken),
+        evaluation_part=evaluation,
+        calibration_part=calibration,
+        fixed_batch_size=signature.fixed_batch_size,
+    )
+
+
+def _split(whole: Part, taken: list[int]) -> tuple[Part, Part]:
+    """The samples at the indices `taken`, and all others."""
+    chosen = np.zeros(len(whole.hashes), bool)
+    chosen[taken] = True
+    return replace(whole, chosen=chosen), replace(whole, chosen=~chosen)
+
+
+def _at(hashes: array[int], part: Part) -> array[int]:
+    """Those of `hashes` that belong to the samples of `part`."""
+    return hashes if part.chosen is None else array("Q", np.asarray(hashes)[part.chosen].tobytes())

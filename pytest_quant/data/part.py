@@ -1,0 +1,117 @@
+"""Some samples of a source, as batches: cut out of arrays, or streamed and checked against the first pass."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.data.batch import Batch, Feeds, Sample, assemble
+from pytest_quant.data.hashing import hash_rows
+from pytest_quant.data.source import Source
+from pytest_quant.data.split import evenly_spaced
+from pytest_quant.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The samples of `source` that `chosen` marks, in order.
+
+    Attributes
+    ----------
+    hashes : of every sample of the source, chosen or not, as the first pass found them.
+    chosen : one truth for each sample of the source; ``None`` for all of them.
+    label_dtype : int64 or float64.
+    """
+
+    source: Source
+    hashes: array[int] = field(repr=False)
+    chosen: NDArray[np.bool_] | None
+    label_dtype: type[np.int64 | np.float64] = np.int64
+
+    def batches(self, batch_size: int, *, pad: bool) -> Iterator[Batch]:
+        """Consecutive samples of one shape; with `pad` the last sample fills up a batch that is not full.
+
+        Raises
+        ------
+        DataError : a stream is not what it was in the first pass.
+        """
+        if self.source.arrays is None:
+            return assemble(self._samples(), batch_size, pad=pad)
+        if self.chosen is None:
+            return self._slices(self.source.arrays, batch_size, pad=pad)
+        return self._takes(self.source.arrays, np.flatnonzero(self.chosen), batch_size, pad=pad)
+
+    def spaced(self, k: int) -> Part:
+        """At most `k` of the chosen samples, evenly spaced."""
+        chosen = np.ones(len(self.hashes), bool) if self.chosen is None else self.chosen
+        indices = np.flatnonzero(chosen)
+        if k >= len(indices):
+            return self
+        fewer = np.zeros_like(chosen)
+        fewer[indices[evenly_spaced(len(indices), k)]] = True
+        return replace(self, chosen=fewer)
+
+    def _slices(self, arrays: Feeds, batch_size: int, *, pad: bool) -> Iterator[Batch]:
+        """All samples, without a copy where memory is contiguous."""
+        total = len(self.hashes)
+        for start in range(0, total, batch_size):
+            n = min(batch_size, total - start)
+            cut = slice(start, start + n)
+            feeds = {name: np.ascontiguousarray(values[cut]) for name, values in arrays.items()}
+            if pad and n < batch_size:
+                feeds = _padded(feeds, batch_size)
+            yield Batch(feeds, self._labels(cut), start, n)
+
+    def _takes(self, arrays: Feeds, indices: NDArray[np.intp], batch_size: int, *, pad: bool) -> Iterator[Batch]:
+        """Chosen samples, copied batch by batch."""
+        for start in range(0, len(indices), batch_size):
+            rows = indices[start : start + batch_size]
+            feeds = {name: np.take(values, rows, axis=0) for name, values in arrays.items()}
+            if pad and len(rows) < batch_size:
+                feeds = _padded(feeds, batch_size)
+            yield Batch(feeds, self._labels(rows), start, len(rows))
+
+    def _labels(self, rows: slice | NDArray[np.intp]) -> NDArray[Any] | None:
+        labels = self.source.labels
+        return None if labels is None else labels[rows].astype(self.label_dtype, copy=False)
+
+    def _samples(self) -> Iterator[Sample]:
+        """Chosen samples of a new pass, each compared with the first pass."""
+        position = 0
+        for block in self.source.blocks():
+            now = hash_rows(block)[1]
+            if now != self.hashes[position : position + block.n]:
+                self._refuse(now, position)
+            for inputs, label in block.rows():
+                if self.chosen is None or self.chosen[position]:
+                    yield inputs, None if label is None else label.astype(self.label_dtype, copy=False)
+                position += 1
+        if position < len(self.hashes):
+            raise self._unstable(f"a later pass ended after {position} samples, the first had {len(self.hashes)}")
+
+    def _refuse(self, now: array[int], position: int) -> None:
+        first = self.hashes[position : position + len(now)]
+        for offset, (old, new) in enumerate(zip(first, now, strict=False)):
+            if old != new:
+                raise self._unstable(f"sample {position + offset} differs between two passes")
+        raise self._unstable(f"a later pass goes on after {len(self.hashes)} samples, where the first ended")
+
+    def _unstable(self, what: str) -> DataError:
+        return DataError(
+            f"{self.source.what}: {what}",
+            allowed="the same samples in the same order each time, or pairs and caches would lie",
+            fix="switch shuffling and random augmentation off: DataLoader(..., shuffle=False)",
+        )
+
+
+def _padded(feeds: Feeds, batch_size: int) -> Feeds:
+    """Repeat the last row until there are `batch_size`."""
+    return {
+        name: np.concatenate([rows, np.repeat(rows[-1:], batch_size - len(rows), axis=0)])
+        for name, rows in feeds.items()
+    }

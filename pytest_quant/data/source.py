@@ -1,0 +1,148 @@
+"""Every form of data, read as blocks: a few consecutive samples each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.data.batch import Feeds, Sample
+from pytest_quant.data.convert import to_array, to_labels
+from pytest_quant.data.fit import name_inputs
+from pytest_quant.errors import DataError
+from pytest_quant.spec import Signature
+from pytest_quant.spec.dataset import DatasetKind
+
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive samples of one shape; every array has a leading axis of `n`."""
+
+    feeds: Feeds
+    labels: NDArray[Any] | None
+    n: int
+
+    def rows(self) -> Iterator[Sample]:
+        """One sample after the other, as views."""
+        for i in range(self.n):
+            inputs = {name: array[i, ...] for name, array in self.feeds.items()}
+            yield inputs, None if self.labels is None else self.labels[i, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Data that can be read again and again.
+
+    Attributes
+    ----------
+    what : what messages call it.
+    blocks : starts a pass from the first sample.
+    arrays, labels : everything, when it lies in memory anyway; then a pass cannot differ from the one before.
+    """
+
+    what: str
+    blocks: Callable[[], Iterator[Block]]
+    arrays: Feeds | None = None
+    labels: NDArray[Any] | None = None
+
+
+def open_source(
+    kind: DatasetKind, inputs: object, labels: object | None, signature: Signature, what: str, *, labelled: bool
+) -> Source:
+    """Read `inputs` as `kind`; without `labelled`, labels that come with the samples are dropped.
+
+    Raises
+    ------
+    DataError : it cannot be read, or not twice.
+    """
+    if kind == "arrays":
+        return _from_arrays(inputs, labels, signature, what)
+    samples = _again_and_again(inputs, what)
+    if kind == "loader":
+        return Source(what, lambda: _loader_blocks(samples, signature, what, labelled=labelled))
+    return Source(what, lambda: _iterable_blocks(samples, signature, what, labelled=labelled))
+
+
+def _from_arrays(inputs: object, labels: object | None, signature: Signature, what: str) -> Source:
+    feeds = name_inputs(inputs, signature, what)
+    known = None if labels is None else to_array(labels, f"{what}, labels")
+    lengths = {f"input '{name}'": _length(array, f"{what}, input '{name}'") for name, array in feeds.items()}
+    if known is not None:
+        lengths["labels"] = _length(known, f"{what}, labels")
+    if len(set(lengths.values())) > 1:
+        raise DataError(
+            f"{what}: the arrays differ in their number of samples",
+            value=", ".join(f"{name}: {n}" for name, n in lengths.items()),
+            allowed="the same length on the first axis of all of them",
+            fix="cut them to the samples that belong together",
+        )
+    n = next(iter(lengths.values()))
+
+    def blocks() -> Iterator[Block]:
+        row_bytes = sum(array.nbytes for array in feeds.values()) // max(n, 1)
+        step = max(1, _BLOCK_BYTES // max(row_bytes, 1))
+        for first in range(0, n, step):
+            cut = slice(first, min(first + step, n))
+            part = {name: array[cut] for name, array in feeds.items()}
+            wanted = None if known is None else to_labels(known[cut], f"{what}, labels")
+            yield Block(part, wanted, cut.stop - first)
+
+    return Source(what, blocks, feeds, known)
+
+
+def _length(array: NDArray[Any], where: str) -> int:
+    if array.ndim == 0:
+        raise DataError(
+            f"{where}: one number is no array of samples",
+            value=repr(array.item()),
+            allowed="an array whose first axis counts samples",
+            fix="add the axis of samples in front: inputs[np.newaxis]",
+        )
+    return len(array)
+
+
+def _again_and_again(samples: object, what: str) -> Iterable[object]:
+    if isinstance(samples, Iterator):
+        raise DataError(
+            f"{what} can be read only once, and reference and candidate both read it",
+            value=type(samples).__name__,
+            allowed="a list, a torch DataLoader, or an object whose __iter__ starts from the first sample each time",
+            fix="write a class with `def __iter__(self): yield ...`, or list(...) when it fits in memory",
+        )
+    if not isinstance(samples, Iterable) and not hasattr(samples, "__getitem__"):
+        raise DataError(f"{what} cannot be iterated", value=type(samples).__name__, fix="give a list of samples")
+    readable: Iterable[object] = samples  # type: ignore[assignment]  # a torch Dataset has __getitem__ only
+    return readable
+
+
+def _iterable_blocks(samples: Iterable[object], signature: Signature, what: str, *, labelled: bool) -> Iterator[Block]:
+    for index, item in enumerate(samples):
+        where = f"{what}, sample {index}"
+        inputs, label = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+        feeds = {name: array[np.newaxis] for name, array in name_inputs(inputs, signature, where).items()}
+        wanted = labelled and label is not None
+        yield Block(feeds, to_labels(label, f"{where}, label")[np.newaxis] if wanted else None, 1)
+
+
+def _loader_blocks(batches: Iterable[object], signature: Signature, what: str, *, labelled: bool) -> Iterator[Block]:
+    for index, item in enumerate(batches):
+        where = f"{what}, batch {index}"
+        inputs, label = item, None
+        if isinstance(item, (tuple, list)) and len(item) in (1, 2):
+            inputs, label = (item[0], None) if len(item) == 1 else item
+        feeds = name_inputs(inputs, signature, where)
+        labels = to_labels(label, f"{where}, labels") if labelled and label is not None else None
+        lengths = {_length(array, where) for array in [*feeds.values(), *([] if labels is None else [labels])]}
+        if len(lengths) != 1:
+            raise DataError(
+                f"{where}: inputs and labels differ in their number of samples",
+                value=" and ".join(map(str, sorted(lengths))),
+                allowed="the same length on the first axis",
+                fix="look at the DataLoader's collate_fn",
+            )
+        yield Block(feeds, labels, lengths.pop())

@@ -1,0 +1,84 @@
+"""From a mark to a check: the engines, the limits with their defaults, and the plan of the timing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pytest_quant.marks.asked import Asked
+from pytest_quant.marks.variants import Variant
+from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
+
+_MIN_COVERAGE_PCT = {"static": 50.0, "qat": 50.0, "dynamic": 0.0, "weight-only": 0.0}
+"""By scheme, in percent; 0 stands for anything above 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """What the options of the run say about measuring; see `pytest_quant.settings.Settings`."""
+
+    confidence: float | None = None
+    latency_off: str = ""
+    max_time_s: float | None = None
+
+
+def engine_specs(
+    asked: Asked, variant: Variant, model: Model, quantized: Model | None
+) -> tuple[EngineSpec, EngineSpec]:
+    """Return the reference and the candidate; the reference shares the options of its own backend."""
+    candidate = EngineSpec(
+        backend=variant.backend,
+        precision=variant.precision,
+        scheme=variant.scheme,
+        model=model,
+        quantized=quantized if variant.scheme == "qat" else None,
+        calibration=asked.calibration,
+        exclude=asked.exclude,
+        options=asked.options,
+    )
+    backend = asked.reference or variant.backend
+    options = asked.options if backend == variant.backend else ()
+    return EngineSpec(backend, "fp32", None, model, options=options), candidate
+
+
+def build_check(
+    asked: Asked,
+    variant: Variant,
+    *,
+    model: Model,
+    quantized: Model | None,
+    dataset: Dataset,
+    nodeid: str,
+    series_nodeid: str,
+    measuring: Measuring,
+) -> Check:
+    """Return the check of one test; `series_nodeid` leaves out what the mark's own lists add to `nodeid`."""
+    reference, candidate = engine_specs(asked, variant, model, quantized)
+    return Check(
+        nodeid=nodeid,
+        series_nodeid=series_nodeid,
+        candidate=candidate,
+        reference=reference,
+        dataset=dataset,
+        limits=_limits(asked.limits, variant),
+        metric=asked.metric,
+        output=asked.output,
+        latency=_plan(variant, measuring),
+        latency_off=measuring.latency_off,
+        confidence=measuring.confidence,
+    )
+
+
+def _limits(limits: Limits, variant: Variant) -> Limits:
+    """Add the coverage that a quantized engine must prove; of fp32 there is nothing to prove."""
+    if variant.precision == "fp32":
+        return replace(limits, min_coverage=None)
+    if limits.min_coverage is not None or variant.scheme is None:
+        return limits
+    return replace(limits, min_coverage=_MIN_COVERAGE_PCT[variant.scheme])
+
+
+def _plan(variant: Variant, measuring: Measuring) -> LatencyPlan | None:
+    if measuring.latency_off:
+        return None
+    plan = LatencyPlan(batch_size=variant.batch_size)
+    return plan if measuring.max_time_s is None else replace(plan, max_s=measuring.max_time_s)

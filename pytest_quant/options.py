@@ -1,0 +1,153 @@
+"""The ``--quant-*`` options and the ini options of the same names: declared, parsed, refused when wrong.
+
+Nothing here is loaded beyond argparse, because every start of pytest passes through it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+Parse = Callable[[str], object]
+
+
+def _name(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("write a name, for example ort")
+    return text.strip()
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.replace("\n", ",").split(",") if name.strip()]
+    if not names:
+        raise argparse.ArgumentTypeError("write one name or several with commas between them, for example ort,trt")
+    return names
+
+
+def _level(text: str) -> float:
+    level = _number(text, "0.95")
+    if not 0.0 < level < 1.0:
+        raise argparse.ArgumentTypeError(f"{text} is not a level strictly between 0 and 1; write 0.95")
+    return level
+
+
+def _seconds(text: str) -> float:
+    seconds = _number(text, "30")
+    if not (seconds > 0.0 and math.isfinite(seconds)):
+        raise argparse.ArgumentTypeError(f"{text} is not a time above 0 in seconds; write 30")
+    return seconds
+
+
+def _number(text: str, example: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number; write {example}") from None
+
+
+def _file(text: str) -> str:
+    if not text.strip() or Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder or empty; write the name of a file")
+    return text
+
+
+def _location(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("write a file, a folder or a database URL")
+    return text
+
+
+class Option(NamedTuple):
+    """One option: `parse` is ``None`` for a flag; `name` is spelled as the ini option."""
+
+    name: str
+    metavar: str
+    parse: Parse | None
+    help: str
+
+    @property
+    def flag(self) -> str:
+        """The spelling on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+
+OPTIONS = (
+    Option("quant_backend", "NAME", _name, "backend of marks that name none (default: ort)"),
+    Option(
+        "quant_strict",
+        "",
+        None,
+        "fail checks that could not be judged (INCONCLUSIVE) or have nothing to compare with (NO_BASELINE)",
+    ),
+    Option(
+        "quant_require",
+        "NAME[,NAME]",
+        _names,
+        "backends that must be here: a check on one of them fails where it would be skipped, and a name that is "
+        "unknown or that no test used is an error",
+    ),
+    Option("quant_json", "FILE", _file, "write the records of this run as JSON; without a check, an empty list"),
+    Option("quant_cache", "DIR", _location, "keep built engines and reference outputs here (default: .quant/cache)"),
+    Option("quant_history", "FILE_OR_URL", _location, "add the records to this history (default: .quant/history.db)"),
+    Option("quant_no_history", "", None, "add the records of this run to no history"),
+    Option("quant_no_latency", "", None, "measure no latency; its limits are then INCONCLUSIVE, never PASS"),
+    Option(
+        "quant_confidence",
+        "LEVEL",
+        _level,
+        "ask for proof of max_drop at this level, for example 0.95: judge it on the paired confidence interval in "
+        "place of the measured value",
+    ),
+    Option("quant_max_time", "SECONDS", _seconds, "measure the latency of one check for at most so long (default: 10)"),
+    Option("quant_columns", "NAME[,NAME]", _names, "columns of the table at the end, in this order"),
+)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare every option on the command line and in the ini file."""
+    group = parser.getgroup("quant", "quantized models")
+    for option in OPTIONS:
+        if option.parse is None:
+            group.addoption(option.flag, action="store_true", default=None, help=option.help)
+            parser.addini(option.name, f"{option.help}; as {option.flag}", type="bool", default=False)
+        else:
+            group.addoption(option.flag, metavar=option.metavar, type=option.parse, default=None, help=option.help)
+            parser.addini(option.name, f"{option.help}; as {option.flag}", type="string", default="")
+
+
+def option_value(config: pytest.Config, name: str) -> object | None:
+    """Return the parsed value from the command line, else from the ini file, else ``None`` (a flag: ``False``).
+
+    Raises
+    ------
+    pytest.UsageError : the ini file has a value that the option does not take.
+    """
+    option = next(known for known in OPTIONS if known.name == name)
+    given: object | None = config.getoption(name)
+    if given is not None:
+        return given
+    written = config.getini(name)
+    if option.parse is None:
+        return bool(written)
+    if written == "":
+        return None
+    try:
+        return option.parse(str(written))
+    except argparse.ArgumentTypeError as error:
+        raise pytest.UsageError(f"ini option {name}: {error}") from None
+
+
+def on_command_line(config: pytest.Config, name: str) -> bool:
+    """Tell whether the option was written on the command line, not in the ini file."""
+    return config.getoption(name) is not None
+
+
+def check_options(config: pytest.Config) -> None:
+    """Refuse bad values before anything is collected; a `pytest.UsageError` ends pytest with exit code 4."""
+    for option in OPTIONS:
+        option_value(config, option.name)

@@ -1,0 +1,167 @@
+"""From a check and what was found about it to a record."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+
+from pytest_quant.environment import isa_tier
+from pytest_quant.record.codec import from_json, to_json
+from pytest_quant.record.record import LatencyFigures, PercentileBound, Record
+from pytest_quant.result import AccuracyResult, Blocks, Coverage, LatencyResult, Resources, Status, Verdict
+from pytest_quant.spec import Check
+
+_MAX_ROUNDS_KEPT = 40
+_NS_PER_MS = 1e6
+
+
+def build_record(
+    check: Check,
+    *,
+    status: Status,
+    verdicts: Sequence[Verdict],
+    accuracy: AccuracyResult,
+    latency: LatencyResult | None,
+    coverage: Coverage,
+    resources: Resources,
+    cache: Mapping[str, str],
+    digests: Mapping[str, str],
+    notes: Sequence[str] = (),
+    calibration_samples: int | None = None,
+) -> Record:
+    """Return the record of a check that was measured and judged.
+
+    Parameters
+    ----------
+    cache : ``engine`` and ``reference``, each ``built`` or ``hit``.
+    digests : of the engines and the data, by name.
+    calibration_samples : samples that the calibration saw; ``None`` when there was none.
+
+    Raises
+    ------
+    UsageError : a figure of a metric or backend is neither a number nor a text; the message names it.
+    """
+    return _normal(
+        _record(
+            check,
+            status=status,
+            metric=accuracy.metric,
+            verdicts=tuple(verdicts),
+            accuracy=accuracy,
+            latency=None if latency is None else _figures(latency),
+            coverage=coverage,
+            resources=resources,
+            cache=cache,
+            digests=digests,
+            notes=tuple(notes),
+            calibration_samples=calibration_samples,
+        )
+    )
+
+
+def failed_record(check: Check, *, status: Status, message: str) -> Record:
+    """Return the record of a check that never came to be; `message` says why, and may have several lines."""
+    return _normal(_record(check, status=status, metric=_metric_name(check.metric), message=message))
+
+
+def series_key(check: Check, metric: str | None) -> str:
+    """Return the key of the records that may be compared: a JSON list, so that no two series share one.
+
+    Node id without what our own lists add to it, model, backend, precision, scheme, batch size and the name of
+    the metric that was computed. A check that never came to be has the one that its mark names, if any.
+    """
+    spec = check.candidate
+    engine = (spec.model.name, spec.backend, spec.precision, spec.scheme)
+    return json.dumps((check.series_nodeid, *engine, _batch_size(check), metric))
+
+
+def _record(
+    check: Check,
+    *,
+    status: Status,
+    metric: str | None,
+    message: str = "",
+    accuracy: AccuracyResult | None = None,
+    latency: LatencyFigures | None = None,
+    coverage: Coverage | None = None,
+    resources: Resources | None = None,
+    cache: Mapping[str, str] | None = None,
+    verdicts: tuple[Verdict, ...] | None = None,
+    calibration_samples: int | None = None,
+    digests: Mapping[str, str] | None = None,
+    notes: tuple[str, ...] = (),
+) -> Record:
+    spec = check.candidate
+    return Record(
+        nodeid=check.nodeid,
+        model=spec.model.name,
+        backend=spec.backend,
+        precision=spec.precision,
+        scheme=spec.scheme,
+        batch_size=_batch_size(check) if latency is None else latency.batch_size,
+        status=status,
+        series=series_key(check, metric),
+        reference=check.reference.id,
+        metric=metric,
+        message=message,
+        accuracy=accuracy,
+        latency=latency,
+        coverage=coverage,
+        resources=resources,
+        cache=cache,
+        verdicts=verdicts,
+        confidence=check.confidence,
+        calibration=spec.calibration.method if spec.scheme == "static" else None,
+        calibration_samples=calibration_samples,
+        isa=isa_tier(),
+        latency_off=check.latency_off,
+        digests=digests or {},
+        notes=notes,
+    )
+
+
+def _normal(record: Record) -> Record:
+    """Send the record through JSON once, so that what is kept, sent and shown are the same figures."""
+    return from_json(to_json(record))
+
+
+def _batch_size(check: Check) -> int:
+    return check.batch_size if check.latency is None else check.latency.batch_size
+
+
+def _metric_name(metric: object | None) -> str | None:
+    if metric is None or isinstance(metric, str):
+        return metric
+    name = getattr(metric, "name", None) or getattr(metric, "__name__", None)
+    return name if isinstance(name, str) else type(metric).__name__
+
+
+def _figures(latency: LatencyResult) -> LatencyFigures:
+    engines = {"reference": latency.reference, "null": latency.null, "candidate": latency.candidate}
+    return LatencyFigures(
+        batch_size=latency.batch_size,
+        rounds=latency.rounds,
+        reference_p50_ms=latency.reference_p50_ms,
+        candidate_p50_ms=latency.candidate_p50_ms,
+        candidate_p90_ms=latency.candidate_p90_ms,
+        candidate_p99_ms=latency.candidate_p99_ms,
+        speedup=latency.speedup,
+        speedup_ci=latency.speedup_ci,
+        null_ratio_ci=latency.null_ratio_ci,
+        half_width_pct=latency.half_width_pct,
+        percentile_bounds=tuple(PercentileBound(*bound) for bound in latency.percentile_bounds_ms),
+        reasons=latency.reasons,
+        round_p50_ms={name: _round_medians_ms(blocks) for name, blocks in engines.items()},
+        repeat=None if latency.repeat is None else _figures(latency.repeat),
+    )
+
+
+def _round_medians_ms(blocks: Blocks) -> tuple[float, ...]:
+    """Median of each round in milliseconds with four digits; of many rounds, evenly spaced ones."""
+    rounds = [runs for runs in blocks.runs_ns if runs]
+    kept = rounds
+    if len(rounds) > _MAX_ROUNDS_KEPT:
+        step = (len(rounds) - 1) / (_MAX_ROUNDS_KEPT - 1)
+        kept = [rounds[round(index * step)] for index in range(_MAX_ROUNDS_KEPT)]
+    return tuple(float(f"{statistics.median(runs) / _NS_PER_MS:.4g}") for runs in kept)

@@ -1,0 +1,102 @@
+"""One check, once: everything that is kept about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pytest_quant.result import AccuracyResult, Coverage, Interval, Resources, Status, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class PercentileBound:
+    """An order-statistic interval of one percentile; ``None`` for a side that too few runs tell."""
+
+    percentile: float
+    low_ms: float | None
+    high_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyFigures:
+    """A `LatencyResult` without its single runs.
+
+    Attributes
+    ----------
+    batch_size : samples in one run, as timed.
+    speedup : reference / candidate; > 1 is faster.
+    half_width_pct : half-width of the speedup's interval in percent, the detectable effect.
+    percentile_bounds : intervals of the candidate's percentiles.
+    reasons : named reasons why the numbers cannot be trusted; empty when they can.
+    round_p50_ms : by engine, ``reference``, ``null`` and ``candidate``: the median of each round, milliseconds
+        with four digits, at most 40 rounds.
+    repeat : the second measurement, when the first one broke a limit.
+    """
+
+    batch_size: int
+    rounds: int
+    reference_p50_ms: float | None
+    candidate_p50_ms: float | None
+    candidate_p90_ms: float | None
+    candidate_p99_ms: float | None
+    speedup: float | None
+    speedup_ci: Interval | None
+    null_ratio_ci: Interval | None
+    half_width_pct: float | None
+    percentile_bounds: tuple[PercentileBound, ...] = ()
+    reasons: tuple[str, ...] = ()
+    round_p50_ms: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    repeat: LatencyFigures | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One check, once. Sections are ``None`` when the check never came to be.
+
+    Attributes
+    ----------
+    nodeid : the test, as pytest spells it.
+    series : key of the records that this one may be compared with, see `series_key`.
+    batch_size : samples in one timed run.
+    reference : the reference engine's id, ``ort-fp32``.
+    metric : the metric's name; ``None`` without one.
+    message : why the check is ERROR or UNAVAILABLE, several lines; else empty.
+    confidence : the proof that was asked for; ``None`` judges accuracy on the point estimate.
+    calibration : method of a static scheme, ``minmax``; ``None`` for other schemes.
+    calibration_samples : samples that it saw; ``None`` when not known.
+    isa : instruction set of the machine, see `pytest_quant.environment.isa_tier`.
+    latency_off : why latency was not measured; empty when it was.
+    cache : ``engine`` and ``reference``, each ``built`` or ``hit``.
+    digests : what a difference between two records can be traced to, by name.
+    notes : what the reader should know beside the verdicts.
+    """
+
+    nodeid: str
+    model: str
+    backend: str
+    precision: str
+    scheme: str | None
+    batch_size: int
+    status: Status
+    series: str
+    reference: str
+    metric: str | None = None
+    message: str = ""
+    accuracy: AccuracyResult | None = None
+    latency: LatencyFigures | None = None
+    coverage: Coverage | None = None
+    resources: Resources | None = None
+    cache: Mapping[str, str] | None = None
+    verdicts: tuple[Verdict, ...] | None = None
+    confidence: float | None = None
+    calibration: str | None = None
+    calibration_samples: int | None = None
+    isa: str = "unknown"
+    latency_off: str = ""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def engine_id(self) -> str:
+        """The candidate's readable name, ``ort-int8-static``."""
+        return "-".join(part for part in (self.backend, self.precision, self.scheme) if part)

@@ -1,0 +1,91 @@
+"""One run of pytest with its records, as one document."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pytest_quant.environment import fingerprint, git_state
+from pytest_quant.errors import HistoryError
+from pytest_quant.record.codec import from_json, to_json
+from pytest_quant.record.plain import Json, plain
+from pytest_quant.record.reader import Reader
+from pytest_quant.record.record import Record
+from pytest_quant.result import Environment
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of pytest.
+
+    Attributes
+    ----------
+    id : unique; sorts by time.
+    started_at : UTC, ISO 8601.
+    commit, branch : of the code under test; ``None`` outside a repository, `branch` also when it is not known.
+    dirty : a tracked file differs from the commit.
+    """
+
+    id: str
+    started_at: str
+    commit: str | None
+    branch: str | None
+    dirty: bool
+    environment: Environment
+
+
+def start_run(root: Path) -> Run:
+    """Return a new run, now, of the code at `root` on this machine."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    git = git_state(root)
+    return Run(
+        id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(6)}",
+        started_at=now.isoformat(),
+        commit=git.commit if git else None,
+        branch=git.branch if git else None,
+        dirty=bool(git and git.dirty),
+        environment=fingerprint(),
+    )
+
+
+def run_to_json(run: Run, records: Sequence[Record]) -> dict[str, Json]:
+    """Return the document of a run, as ``--quant-json`` writes it; ``record_schema.json`` describes it."""
+    return {"schema": SCHEMA, "run": plain(run, "run"), "checks": [to_json(record) for record in records]}
+
+
+def run_from_json(document: object) -> tuple[Run, tuple[Record, ...]]:
+    """Return the run and the records that `run_to_json` wrote.
+
+    Raises
+    ------
+    HistoryError : it is another document, of a newer schema, or a field has the wrong type.
+    """
+    read = Reader(document, "document")
+    schema = read.need_integer("schema")
+    if schema > SCHEMA:
+        raise HistoryError(
+            "these records are of a newer pytest-quant",
+            value=f"schema {schema}",
+            allowed=f"schema {SCHEMA} or older",
+            fix="pip install --upgrade pytest-quant",
+        )
+    return run_of(read.get("run")), tuple(from_json(item) for item in read.items("checks"))
+
+
+def run_of(data: object) -> Run:
+    """Read the section ``run`` of a document. Raises `HistoryError` when a field has the wrong type."""
+    read = Reader(data, "run")
+    environment = read.need_child("environment")
+    return Run(
+        id=read.need_text("id"),
+        started_at=read.need_text("started_at"),
+        commit=read.text("commit"),
+        branch=read.text("branch"),
+        dirty=read.flag("dirty"),
+        environment=Environment(environment.text_by_name("identity"), environment.text_by_name("context")),
+    )

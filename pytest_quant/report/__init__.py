@@ -1,0 +1,21 @@
+"""Records as text: pure rendering."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_quant.record import Record
+from pytest_quant.report.closing import summary
+from pytest_quant.report.columns import pick_columns
+from pytest_quant.report.explain import failure
+from pytest_quant.report.junit import junit_properties
+from pytest_quant.report.text import clean
+
+__all__ = ["clean", "failure", "junit_properties", "pick_columns", "summary", "table"]
+
+
+def table(records: Sequence[Record], width: int, columns: Sequence[str] | None = None, color: bool = False) -> str:
+    """Return the table of a run, see `pytest_quant.report.layout.table`; loads rich."""
+    from pytest_quant.report.layout import table as render
+
+    return render(records, width, columns, color)

@@ -1,0 +1,133 @@
+"""Why a check failed, on one screen."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from pytest_quant.record import Record
+from pytest_quant.report.closing import name_of
+from pytest_quant.report.hints import hints
+from pytest_quant.report.meaning import meanings
+from pytest_quant.report.text import clean, count, figure, in_unit, interval, points
+from pytest_quant.result import AccuracyResult, Status, Verdict
+
+_MAX_LINES = 25
+_WIDTH = 100
+_LABEL = 10
+_MAX_HINTS = 4
+
+
+def failure(record: Record) -> str:
+    """Return which limit is broken, what was found and means, and what to try.
+
+    At most 25 lines of 100 characters, without escapes of a terminal, whatever the names contain.
+    """
+    verdicts = record.verdicts or ()
+    broken = sorted((v for v in verdicts if v.status is not Status.PASS), key=lambda v: list(Status).index(v.status))
+    lines = textwrap.wrap(f"{name_of(record)}: {_headline(record, broken)}", _WIDTH)
+    blocks = [
+        *(("limit", _limit(verdict)) for verdict in broken),
+        *(("accuracy", text) for text in _accuracy(record)),
+        *(("latency", text) for text in _latency(record)),
+        *(("coverage", text) for text in _coverage(record)),
+        *(("means", text) for text in meanings(record)),
+        *(("try", f"- {text}") for text in list(hints(record))[:_MAX_HINTS]),
+        *(("note", text) for text in record.notes),
+    ]
+    before = ""
+    for label, text in blocks:
+        lines += _wrapped("" if label == before else label, text)
+        before = label
+    if len(lines) > _MAX_LINES:
+        lines = [*lines[: _MAX_LINES - 1], "... --quant-json FILE writes all of it"]
+    return "\n".join(lines)
+
+
+def _headline(record: Record, broken: list[Verdict]) -> str:
+    if record.message:
+        return f"{record.status.value}: {'; '.join(clean(line.strip()) for line in record.message.splitlines())}"
+    if not broken:
+        return record.status.value
+    number = sum(verdict.status is Status.FAIL for verdict in broken)
+    total = count(len(record.verdicts or ()), "limit")
+    if number == 0:
+        return f"{record.status.value}, {len(broken)} of {total} could not be judged"
+    return f"{number} of {total} broken"
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        clean(text),
+        _WIDTH,
+        initial_indent=f"  {label:<{_LABEL}}",
+        subsequent_indent=" " * (_LABEL + 4),
+        break_long_words=True,
+    )
+
+
+def _limit(verdict: Verdict) -> str:
+    figures = f"allowed {figure(verdict.allowed, 6)}, observed {figure(verdict.observed, 6)}"
+    return f"{verdict.limit}: {figures}: {verdict.status.value}, {verdict.reason}"
+
+
+def _accuracy(record: Record) -> Iterator[str]:
+    found = record.accuracy
+    if found is None:
+        return
+    if found.metric is not None:
+        yield _scores(found)
+    if found.p_value is not None:
+        differ = (
+            "" if found.discordant is None else f", {found.discordant} samples right in only one of the two engines"
+        )
+        yield f"McNemar p = {figure(found.p_value, 2)}{differ}"
+    yield ", ".join(_tensor_figures(found))
+    if found.worst_class is not None:
+        worst = found.worst_class
+        scores = f"{points(worst.reference)} -> {points(worst.candidate)} %"
+        yield f"worst class {worst.label}: {scores} of {count(worst.n, 'sample')}"
+
+
+def _scores(found: AccuracyResult) -> str:
+    unit = "" if not found.unit else f" {found.unit}"
+    drop_unit = " pp" if found.unit == "%" else unit
+    span = interval(found.drop_ci, found.unit)
+    told = f"drop {in_unit(found.drop, found.unit)}{drop_unit}"
+    if span:
+        told += f", {found.confidence:.0%} interval {span}"
+    scores = f"{in_unit(found.reference, found.unit)} -> {in_unit(found.candidate, found.unit)}{unit}"
+    simulated = " (float simulation)" if found.simulated else ""
+    return f"{found.metric} {scores} on {count(found.n, 'sample')}{simulated}, {told}"
+
+
+def _tensor_figures(found: AccuracyResult) -> Iterator[str]:
+    if found.agreement_pct is not None:
+        yield f"agreement {points(found.agreement_pct)} %"
+    if found.identical:
+        yield "outputs identical"
+    elif found.sqnr_db is not None:
+        yield f"SQNR {figure(found.sqnr_db)} dB"
+    if found.cosine is not None:
+        yield f"cosine {figure(found.cosine, 6)}"
+    if found.max_abs_error is not None:
+        yield f"largest error {figure(found.max_abs_error)} at sample {found.max_abs_error_sample}"
+
+
+def _latency(record: Record) -> Iterator[str]:
+    found = record.latency
+    if found is None:
+        if record.latency_off:
+            yield f"not measured: {record.latency_off}"
+        return
+    medians = f"p50 {figure(found.reference_p50_ms)} -> {figure(found.candidate_p50_ms)} ms"
+    speedup = f"speedup x{figure(found.speedup)} {interval(found.speedup_ci)}".rstrip()
+    yield f"{medians}, {speedup} over {found.rounds} rounds, batches of {found.batch_size}"
+
+
+def _coverage(record: Record) -> Iterator[str]:
+    found = record.coverage
+    if found is None:
+        return
+    rows = ", ".join(f"{op.op_type} {op.quantized_nodes}/{op.nodes}" for op in found.by_op[:6])
+    yield f"{points(found.pct)} % of {found.unit} in {record.precision} on {found.provider} (nodes: {rows or 'none'})"

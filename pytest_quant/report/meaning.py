@@ -1,0 +1,44 @@
+"""What the figures of a broken limit mean, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_quant.record import Record
+from pytest_quant.report.text import figure, points
+from pytest_quant.result import AccuracyResult, Status, Verdict
+
+_RARE = 0.05
+
+
+def meanings(record: Record) -> Iterator[str]:
+    """Yield one sentence for each kind of limit that is broken."""
+    broken = {verdict.limit: verdict for verdict in record.verdicts or () if verdict.status is not Status.PASS}
+    if "outputs" in broken:
+        yield "an output cannot be compared at all, so no other figure of accuracy can be relied on"
+    if "max_drop" in broken and record.accuracy is not None and record.accuracy.drop is not None:
+        yield from _drop(broken["max_drop"], record.accuracy)
+    if "min_speedup" in broken and record.latency is not None and record.latency.speedup:
+        yield _speedup(record.latency.speedup)
+    if "min_coverage" in broken and record.coverage is not None and record.coverage.pct is not None:
+        missing = f"{points(100.0 - record.coverage.pct)} % of the eligible {record.coverage.unit}"
+        yield f"{missing} ran in float: speed and size are not those of {record.precision}"
+
+
+def _drop(verdict: Verdict, found: AccuracyResult) -> Iterator[str]:
+    if found.p_value is not None and found.drop is not None and found.drop > 0.0:
+        if found.p_value < _RARE:
+            yield f"the loss is real: chance alone gives one like it with probability {figure(found.p_value, 2)}"
+        else:
+            chance = f"chance alone could give this loss (p = {figure(found.p_value, 2)})"
+            yield f"{chance}; the limit is judged on this set as it is"
+    span, allowed = found.drop_ci, verdict.allowed
+    if span is not None and allowed is not None and span.low <= allowed < span.high:
+        need = f"; about {found.n_to_resolve} samples would tell" if found.n_to_resolve else ""
+        yield f"other samples of the same kind could land on the other side of the limit{need}"
+
+
+def _speedup(speedup: float) -> str:
+    if speedup < 1.0:
+        return f"the candidate is {figure(1.0 / speedup, 3)} times slower than FP32"
+    return f"the candidate is {figure(speedup, 3)} times as fast as FP32, and that is not enough"

@@ -1,0 +1,75 @@
+"""The end of a run: its records go to the history and to the JSON file, whole and once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.cache.durable import write_atomically
+from pytest_quant.errors import HistoryError
+from pytest_quant.history import open_store, set_aside
+from pytest_quant.record import Record, Run, from_json, run_to_json, start_run
+from pytest_quant.required import unused
+from pytest_quant.settings import settings_of
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a run left.
+
+    Attributes
+    ----------
+    warnings : what went wrong and leaves the outcomes as they are.
+    faults : what went wrong and makes the run fail.
+    """
+
+    records: tuple[Record, ...]
+    warnings: tuple[str, ...]
+    faults: tuple[str, ...]
+
+
+def end_run(config: pytest.Config, collected: Sequence[object], *, check_required: bool) -> Ended:
+    """Write everything once; what cannot be written takes nothing else with it."""
+    settings = settings_of(config)
+    records = tuple(from_json(data) for data in collected)
+    warnings: list[str] = []
+    faults: list[str] = []
+    if records or settings.json_file is not None:
+        run = start_run(config.rootpath)
+        if settings.json_file is not None:
+            faults += _write_document(settings.json_file, run, records)
+        if records and settings.history is not None:
+            warnings += _append(settings.history, run, records)
+    if check_required:
+        faults += unused(settings.require, {record.backend for record in records})
+    return Ended(records, tuple(warnings), tuple(faults))
+
+
+def _write_document(file: Path, run: Run, records: Sequence[Record]) -> list[str]:
+    text = json.dumps(run_to_json(run, records), indent=1, allow_nan=False)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, (text + "\n").encode())
+    except OSError as error:
+        return [f"--quant-json: {file} cannot be written: {error.strerror or error}; name a file in a writable folder"]
+    return []
+
+
+def _append(place: str, run: Run, records: Sequence[Record]) -> list[str]:
+    """Add the records to the history; where it does not take them they go to a file of their own."""
+    try:
+        open_store(place).append(run, records)
+    except HistoryError as error:
+        told = [str(error)]
+        try:
+            told.append(
+                f"the records were set aside; add them with: pytest-quant import {set_aside(place, run, records)}"
+            )
+        except HistoryError as second:
+            told.append(str(second))
+        return told
+    return []

@@ -1,0 +1,24 @@
+"""The section ``quant`` at the end of pytest's output."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_quant.report import summary, table
+from pytest_quant.run_end import Ended
+from pytest_quant.settings import settings_of
+
+
+def show(config: pytest.Config, ended: Ended, reporter: pytest.TerminalReporter) -> None:
+    """Print the table of all checks, what deserves a line of its own, and in red what went wrong."""
+    if ended.records or ended.warnings or ended.faults:
+        reporter.write_sep("=", "quant")
+    if ended.records:
+        terminal = config.get_terminal_writer()
+        columns = settings_of(config).columns
+        reporter.write_line(table(ended.records, terminal.fullwidth, columns or None, terminal.hasmarkup))
+        told = summary(ended.records)
+        if told:
+            reporter.write_line(told)
+    for line in (*ended.warnings, *ended.faults):
+        reporter.write_line(line, red=True)

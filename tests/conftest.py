@@ -1,0 +1,29 @@
+"""One run of the example project, shared by everything that reads what it found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.example import ExampleRun, copy_example, run_example
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture(scope="session")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the example project, in which `first_run` has run."""
+    return copy_example(tmp_path_factory.mktemp("example"))
+
+
+@pytest.fixture(scope="session")
+def first_run(example: Path) -> ExampleRun:
+    """The first run of the example, with nothing built before."""
+    return run_example(example)
+
+
+@pytest.fixture(scope="session")
+def second_run(example: Path, first_run: ExampleRun) -> ExampleRun:
+    """The second run of the example, right after the first."""
+    return run_example(example)

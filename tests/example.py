@@ -1,0 +1,65 @@
+"""The example project: a copy of it, and runs of that copy."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "example_project"
+TIME_LIMIT_S = 600
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleRun:
+    """One finished run: its exit code, what it printed, and the document of ``--quant-json``."""
+
+    returncode: int
+    output: str
+    document: dict[str, Any]
+
+    @property
+    def checks(self) -> dict[str, dict[str, Any]]:
+        """The checks by the name of their test, ``test_magika.py::test_dynamic``."""
+        return {check["nodeid"]: check for check in self.document["checks"]}
+
+
+def copy_example(folder: Path) -> Path:
+    """Copy the example as a user would have it, without what earlier runs left in it."""
+    target = folder / "example"
+    shutil.copytree(EXAMPLE, target, ignore=shutil.ignore_patterns(".quant", "__pycache__", ".pytest_cache"))
+    return target
+
+
+def command(*arguments: str) -> list[str]:
+    """Return the command line of a run."""
+    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--quant-json=run.json", *arguments]
+
+
+def environment() -> dict[str, str]:
+    """Return this environment without what a running pytest adds to it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
+
+
+def run_example(project: Path, *arguments: str) -> ExampleRun:
+    """Run the copy to its end and read what it wrote."""
+    document = project / "run.json"
+    document.unlink(missing_ok=True)
+    result = subprocess.run(
+        command(*arguments),
+        cwd=project,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIME_LIMIT_S,
+    )
+    output = result.stdout + result.stderr
+    assert document.is_file(), output
+    return ExampleRun(result.returncode, output, json.loads(document.read_text("utf-8")))

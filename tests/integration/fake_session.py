@@ -1,0 +1,137 @@
+"""A plugin that puts a fake session in the place of the real one: it measures nothing.
+
+The mark's key ``output`` says what becomes of a check: the word of a status, or one of the words below.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from pytest_quant.console import open_console
+from pytest_quant.errors import BackendUnavailable, BuildError, UsageError
+from pytest_quant.progress import Progress
+from pytest_quant.record import Record, build_record
+from pytest_quant.result import AccuracyResult, Coverage, Resources, Status, Verdict
+from pytest_quant.running import SESSION
+from pytest_quant.session import Session
+from pytest_quant.spec import Check, Dataset, EngineSpec
+
+PLUGIN = "tests.integration.fake_session"
+REPOSITORY = Path(__file__).parents[2]
+
+
+class FakeEngine:
+    """An engine that only knows its spec and whether it is closed."""
+
+    def __init__(self, spec: EngineSpec, dataset: Dataset | None = None) -> None:
+        self.spec = spec
+        self.dataset = dataset
+        self.closed = False
+
+    def close(self) -> None:
+        """Remember it."""
+        self.closed = True
+
+
+class FakeMeasurement:
+    """What the fixture `quant` gives, without figures."""
+
+    def __init__(self, check: Check) -> None:
+        self.check = check
+        self.engine = FakeEngine(check.candidate)
+        self.reference = FakeEngine(check.reference)
+        self.accuracy = AccuracyResult(n=10)
+
+    def close(self) -> None:
+        """Close both engines and leave a trace in the working directory."""
+        self.engine.close()
+        self.reference.close()
+        Path("closed").touch()
+
+
+class FakeSession:
+    """Does what the mark's ``output`` says."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._shown = threading.Event()
+        self._console = open_console(config)
+        self._progress = Progress(self._write, wait=self._wait)
+
+    def _write(self, line: str) -> None:
+        self._console(line)
+        self._shown.set()
+
+    def _wait(self, done: threading.Event, _: float) -> bool:
+        return done.wait() if self._shown.is_set() else done.is_set()
+
+    def measure(self, check: Check) -> FakeMeasurement:
+        """Raise what ``output`` asks for, else measure nothing."""
+        if check.output == "unavailable":
+            raise BackendUnavailable("backend 'ort' cannot run here: fake", fix="pip install fake")
+        if check.output == "broken":
+            raise BuildError("the engine is broken", value="this", fix="repair it")
+        if check.output == "bug":
+            raise ZeroDivisionError("a bug")
+        if check.output == "slow":
+            with self._progress.step("building slowly"):
+                self._shown.wait()
+        return FakeMeasurement(check)
+
+    def judge(self, measurement: FakeMeasurement) -> Record:
+        """Return a record with the status that ``output`` names."""
+        check = measurement.check
+        if check.output == "unkept":
+            raise UsageError("a figure cannot be kept", fix="let it be a float")
+        status = Status[check.output] if check.output in Status.__members__ else Status.PASS
+        return build_record(
+            check,
+            status=status,
+            verdicts=[Verdict("max_drop", 1.0, 2.0, status, f"the reason of {status.value}")],
+            accuracy=measurement.accuracy,
+            latency=None,
+            coverage=Coverage(60.0, "MACs", (), "Fake"),
+            resources=Resources(),
+            cache={"engine": "built", "reference": "built"},
+            digests={},
+        )
+
+    def failed(self, check: Check, error: Exception) -> Record:
+        """Return what the real session returns."""
+        return Session.failed(cast(Session, self), check, error)
+
+    def open_engine(self, spec: EngineSpec, dataset: Dataset | None = None) -> FakeEngine:
+        """Open nothing."""
+        return FakeEngine(spec, dataset)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the fake session where the real one would be made."""
+    config.stash[SESSION] = cast(Session, FakeSession(config))
+
+
+CONFTEST = """
+import pytest
+
+@pytest.fixture
+def quant_model():
+    return "model.onnx"
+
+@pytest.fixture
+def quant_data():
+    return ([1.0], [0])
+"""
+
+
+def run_fake(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, *args: str, conftest: str = CONFTEST
+) -> pytest.RunResult:
+    """Run `source` as ``test_it.py`` with the fake session, in processes of their own."""
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY), prepend=os.pathsep)
+    pytester.makeconftest(conftest)
+    pytester.makepyfile(test_it="import pytest\nfrom pytest import mark\n" + source)
+    return pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider", *args)

@@ -1,0 +1,114 @@
+"""README.md is true: its code runs, its tables are whole, its commands are the ones that CI runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from sklearn.datasets import load_digits
+
+from pytest_quant.backends.registry import GROUP
+from pytest_quant.marks.keys import KEYS
+from pytest_quant.options import OPTIONS
+from pytest_quant.result import Status
+from tests.example import EXAMPLE, ROOT, environment
+
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """Return the fenced blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def first_column(heading: str) -> list[str]:
+    """Return the words in the first column of the table whose head starts with `heading`, without code marks."""
+    table = re.search(rf"^\| {heading} \|.*\n\| ---.*\n((?:\|.*\n)+)", README, re.MULTILINE)
+    assert table is not None, heading
+    return [row.split("|")[1].strip().strip("`") for row in table[1].splitlines()]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """The README's Python blocks as files, beside the model and the samples that they name."""
+    import numpy as np
+
+    digits = load_digits()
+    images = (digits.images[:, None] / 16).astype(np.float32)
+    np.savez(tmp_path / "digits.npz", images=images, labels=digits.target)
+    (tmp_path / "digits.onnx").write_bytes((EXAMPLE / "digits.onnx").read_bytes())
+    for block in blocks("python"):
+        named = re.match(r"# (\w+\.py)\n", block)
+        assert named is not None, block
+        (tmp_path / named[1]).write_text(block, "utf-8")
+    return tmp_path
+
+
+def test_python_blocks_run_and_every_test_in_them_passes(project: Path) -> None:
+    """Together they are one project, whose tests all pass."""
+    tests = sum(block.count("def test_") for block in blocks("python"))
+    variants_of_the_ladder = 2
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--quant-max-time=1"],
+        cwd=project,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"{tests + variants_of_the_ladder} passed" in result.stdout, result.stdout
+
+
+def test_every_key_of_the_mark_is_in_the_table() -> None:
+    """Keys and their order are those of the package."""
+    assert first_column("key") == list(KEYS)
+
+
+def test_every_option_is_in_the_table() -> None:
+    """Options and their order are those of the package."""
+    assert [words.split()[0].split("=")[0] for words in first_column("option")] == [option.flag for option in OPTIONS]
+
+
+def test_every_option_of_the_ort_backend_is_in_the_table() -> None:
+    """Options and their order are those of the backend."""
+    from dataclasses import fields
+
+    from pytest_quant.backends.ort.options import OrtOptions
+
+    assert first_column("`ort` option") == [field.name for field in fields(OrtOptions)]
+
+
+def test_every_status_is_in_the_table() -> None:
+    """Each status has its row."""
+    assert sorted(first_column("status")) == sorted(status.value for status in Status)
+
+
+def test_entry_points_are_those_that_are_read() -> None:
+    """The TOML block names groups that the package looks into."""
+    (block,) = blocks("toml")
+    assert list(tomllib.loads(block)["project"]["entry-points"]) == [GROUP, "pytest_quant.metrics"]
+
+
+def test_two_command_lines_do_everything() -> None:
+    """There are two of them, of one line each, and the second is the one that CI runs."""
+    commands = [block.rstrip("\n") for block in blocks("sh")]
+    assert [len(command.splitlines()) for command in commands] == [1, 1]
+    assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1] == commands[1]
+
+
+def test_commands_install_what_the_project_pins() -> None:
+    """The version of torch in the command is the one in pyproject.toml, and each file that it reads is there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    (torch,) = [name for name in project["optional-dependencies"]["dev"] if name.startswith("torch==")]
+    example, tests = (shlex.split(block) for block in blocks("sh"))
+    assert torch in tests
+    assert ".[example]" in example
+    assert ".[dev]" in tests
+    for words in (example, tests):
+        assert (ROOT / words[words.index("-r") + 1]).is_file()

@@ -1,0 +1,96 @@
+"""Damaged entries are built again: never used, never a crash."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_quant.cache import Cache
+from tests.unit.cache.conftest import CONTENT, Builder, never
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def _flip(path: Path, at: int = 10, bit: int = 1) -> None:
+    content = bytearray(path.read_bytes())
+    content[at % len(content)] ^= bit
+    path.write_bytes(content)
+
+
+def _other_schema(path: Path) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
+
+
+DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
+    ("files/model.onnx", Path.unlink, "model.onnx: missing"),
+    ("files/model.onnx", _truncate, f"model.onnx: {len(CONTENT) - 1} bytes in place of {len(CONTENT)}"),
+    ("files/external/data.bin", _flip, "external/data.bin: contents changed"),
+    ("files/external", shutil.rmtree, "external/data.bin: missing"),
+    ("manifest.json", Path.unlink, "manifest.json: missing"),
+    ("manifest.json", _truncate, "manifest.json: cannot be read"),
+    ("manifest.json", _flip, "manifest.json: "),
+    ("manifest.json", lambda path: path.write_bytes(b"\xff\x00"), "manifest.json: cannot be read"),
+    ("manifest.json", lambda path: path.write_text("[]"), "manifest.json: contents changed"),
+    ("manifest.json", lambda path: path.write_text("NaN"), "manifest.json: cannot be read"),
+    ("manifest.json", _other_schema, "manifest.json: contents changed"),
+]
+
+
+@pytest.mark.parametrize(("name", "damage", "reason"), DAMAGES, ids=[f"{row[0]}-{row[2]}" for row in DAMAGES])
+def test_a_damaged_entry_is_built_again(
+    cache: Cache, root: Path, name: str, damage: Callable[[Path], object], reason: str
+) -> None:
+    """The reason names the file; the new entry is whole and found again."""
+    first = cache.obtain("engine", "s", {"v": "1"}, Builder())
+    damage(first.folder.parent / name)
+    assert len(cache.entries()) == 1
+    again = cache.obtain("engine", "s", {"v": "1"}, Builder())
+    assert again.status == "built"
+    assert again.reason.startswith(f"cache entry damaged ({reason}")
+    assert (again.folder / "model.onnx").read_bytes() == CONTENT
+    assert Cache(root).obtain("engine", "s", {"v": "1"}, never).status == "hit"
+
+
+def test_an_entry_under_another_key_is_not_used(cache: Cache) -> None:
+    """A folder that was copied or renamed by hand does not pass for the entry it is not."""
+    one = cache.obtain("engine", "s", {"v": "1"}, Builder())
+    two = cache.obtain("engine", "s", {"v": "2"}, Builder())
+    shutil.rmtree(two.folder.parent)
+    shutil.copytree(one.folder.parent, two.folder.parent)
+    again = cache.obtain("engine", "s", {"v": "2"}, Builder())
+    assert again.reason == "cache entry damaged (manifest.json: belongs to another entry)"
+
+
+def test_a_file_in_the_place_of_an_entry_is_replaced(cache: Cache) -> None:
+    """Whatever lies where the entry should be goes."""
+    first = cache.obtain("engine", "s", {"v": "1"}, Builder())
+    shutil.rmtree(first.folder.parent)
+    first.folder.parent.write_text("not a folder")
+    assert [entry.readable for entry in cache.entries()] == [False]
+    assert "cache entry damaged (manifest.json" in cache.obtain("engine", "s", {"v": "1"}, Builder()).reason
+
+
+@settings(max_examples=40, deadline=None)
+@given(at=st.integers(0, 10_000), bit=st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]), which=st.integers(0, 2))
+def test_a_flipped_bit_is_never_used(at: int, bit: int, which: int) -> None:
+    """After one flipped bit anywhere the entry is built again, or nothing it says has changed."""
+    with TemporaryDirectory() as folder:
+        cache = Cache(Path(folder))
+        first = cache.obtain("engine", "s", {"v": "1"}, Builder())
+        name = ("files/model.onnx", "files/external/data.bin", "manifest.json")[which]
+        _flip(first.folder.parent / name, at, bit)
+        again = cache.obtain("engine", "s", {"v": "1"}, Builder())
+        assert again.facts == first.facts
+        assert (again.folder / "model.onnx").read_bytes() == CONTENT
+        assert (again.folder / "external" / "data.bin").read_bytes() == CONTENT[::-1]
+        if which < 2:
+            assert again.status == "built"

@@ -1,0 +1,104 @@
+"""Several processes share one root."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+from pytest_quant.cache import Cache
+from tests.unit.cache.conftest import Builder, never, temporary_names
+from tests.unit.cache.processes import BUILD_UNTIL_TOLD, HOLD, finish, read_line, start
+
+
+def test_one_builds_and_the_others_wait_say_so_and_hit(root: Path) -> None:
+    """The waiting process names the builder and its work, and finds the entry then."""
+    builder = start(BUILD_UNTIL_TOLD, root, "1")
+    assert read_line(builder) == "building"
+    waiting = start(BUILD_UNTIL_TOLD, root, "1")
+    assert read_line(waiting) == f"waiting for process {builder.pid} which builds slot"
+    assert finish(builder) == "built\n"
+    assert finish(waiting) == "hit\n"
+
+
+def test_other_keys_are_built_at_the_same_time(root: Path) -> None:
+    """Two builds of different entries do not wait for each other."""
+    first, second = start(BUILD_UNTIL_TOLD, root, "1"), start(BUILD_UNTIL_TOLD, root, "2")
+    assert read_line(first) == read_line(second) == "building"
+    assert finish(second) == finish(first) == "built\n"
+
+
+def test_other_roots_are_independent(root: Path, tmp_path: Path) -> None:
+    """The same entry in another root is built at the same time."""
+    other = tmp_path / "other"
+    first, second = start(BUILD_UNTIL_TOLD, root, "1"), start(BUILD_UNTIL_TOLD, other, "1")
+    assert read_line(first) == read_line(second) == "building"
+    assert finish(second) == finish(first) == "built\n"
+
+
+def test_a_builder_killed_in_the_middle_blocks_nobody(root: Path, cache: Cache) -> None:
+    """Its lock dies with it: the one that waits builds, and what it left is removed by the next process."""
+    killed = start(BUILD_UNTIL_TOLD, root, "1")
+    assert read_line(killed) == "building"
+    waiting = start(BUILD_UNTIL_TOLD, root, "1")
+    assert read_line(waiting) == f"waiting for process {killed.pid} which builds slot"
+    killed.send_signal(signal.SIGKILL)
+    finish(killed)
+    assert read_line(waiting) == "building"
+    assert finish(waiting) == "built\n"
+    assert cache.obtain("engine", "slot", {"model": "1"}, never).status == "hit"
+    assert temporary_names(root) == []
+
+
+def test_a_living_builders_folder_is_left_alone(root: Path, cache: Cache, builder: Builder) -> None:
+    """Sweeping removes what the dead left, and nothing of the living."""
+    living = start(BUILD_UNTIL_TOLD, root, "1")
+    assert read_line(living) == "building"
+    cache.obtain("engine", "s", {"v": "1"}, builder)
+    assert len(temporary_names(root)) == 1
+    assert finish(living) == "built\n"
+
+
+def test_the_dead_are_forgotten(root: Path, cache: Cache, builder: Builder) -> None:
+    """Marks of processes that are gone do not pile up."""
+    for _ in range(3):
+        other = start(HOLD, root, "1")
+        assert read_line(other) == "ready"
+        other.kill()
+        finish(other)
+    entry = cache.obtain("engine", "slot", {"model": "1"}, never)
+    assert [mark.name.split("-")[0] for mark in (entry.folder.parent / "in-use").iterdir()] == [str(os.getpid())]
+    assert len(list((root / ".live").iterdir())) == 1
+
+
+def test_threads_with_a_cache_each_build_once(root: Path) -> None:
+    """Several caches in one process keep out of each other's way as processes do."""
+    builder, statuses = Builder(), []
+
+    def use() -> None:
+        statuses.append(Cache(root).obtain("engine", "s", {"v": "1"}, builder).status)
+
+    threads = [threading.Thread(target=use) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == ["built", *["hit"] * 5]
+    assert len(builder.calls) == 1
+
+
+def test_a_forked_child_is_a_process_of_its_own(root: Path, cache: Cache, builder: Builder) -> None:
+    """After a fork the child's entries are in use by the child."""
+    cache.obtain("engine", "s", {"v": "1"}, builder)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            entry = cache.obtain("engine", "s", {"v": "1"}, never)
+            marks = {mark.name.split("-")[0] for mark in (entry.folder.parent / "in-use").iterdir()}
+            code = 0 if marks == {str(os.getpid()), str(os.getppid())} else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert cache.obtain("engine", "s", {"v": "1"}, never).status == "hit"

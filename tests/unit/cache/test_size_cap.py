@@ -1,0 +1,101 @@
+"""The cap is kept by removing what was not used for longest."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.cache import Cache
+from tests.unit.cache.conftest import Builder, never
+from tests.unit.cache.processes import HOLD, finish, read_line, start
+
+LARGE = Builder(content=bytes(50_000))
+"""About 100 kB in two files."""
+
+
+def fill(root: Path, count: int) -> list[str]:
+    """Leave entries 0, 1, ... of an earlier run behind, each used one hour after the one before; give the keys."""
+    cache = Cache(root)
+    keys = []
+    for number in range(count):
+        entry = cache.obtain("engine", "s", {"v": str(number)}, LARGE)
+        os.utime(entry.folder.parent / "last-use", (1e9 + 3600 * number,) * 2)
+        keys.append(entry.key)
+    return keys
+
+
+def kept(root: Path) -> set[str]:
+    """Keys of what is there."""
+    return {entry.key for entry in Cache(root).entries()}
+
+
+def test_the_least_recently_used_goes_first(root: Path) -> None:
+    """Three fit under the cap: of five, the two that were used longest ago and the older ones go."""
+    keys = fill(root, 4)
+    new = Cache(root, max_bytes=350_000).obtain("engine", "s", {"v": "new"}, LARGE)
+    assert kept(root) == {keys[2], keys[3], new.key}
+
+
+def test_a_hit_counts_as_a_use(root: Path) -> None:
+    """The oldest entry survives when it was used meanwhile."""
+    keys = fill(root, 3)
+    Cache(root).obtain("engine", "s", {"v": "0"}, never)
+    new = Cache(root, max_bytes=250_000).obtain("engine", "s", {"v": "new"}, LARGE)
+    assert kept(root) == {keys[0], new.key}
+
+
+def test_under_the_cap_everything_stays(root: Path) -> None:
+    """Nothing is removed before there is need."""
+    keys = fill(root, 3)
+    new = Cache(root, max_bytes=10**6).obtain("engine", "s", {"v": "new"}, LARGE)
+    assert kept(root) == {*keys, new.key}
+
+
+def test_what_was_just_built_stays_even_when_it_alone_is_too_large(root: Path, said: list[str]) -> None:
+    """Everything else goes, and the user is told once that the cap is not kept."""
+    fill(root, 2)
+    cache = Cache(root, max_bytes=1000, notify=said.append)
+    new = cache.obtain("engine", "s", {"v": "new"}, LARGE)
+    cache.obtain("engine", "s", {"v": "newer"}, LARGE)
+    assert new.key in kept(root)
+    assert len(kept(root)) == 2
+    assert len(said) == 1
+    assert "above its cap" in said[0]
+
+
+def test_an_entry_in_use_by_a_living_process_stays(root: Path) -> None:
+    """The oldest entry stays while the process that was given it lives, and goes once it is dead."""
+    other = start(HOLD, root, "theirs")
+    assert read_line(other) == "ready"
+    (theirs,) = kept(root)
+    fill(root, 2)
+    os.utime(root / "engine" / theirs / "last-use", (1.0, 1.0))
+    new = Cache(root, max_bytes=1000).obtain("engine", "s", {"v": "new"}, LARGE)
+    assert kept(root) == {theirs, new.key}
+    other.kill()
+    finish(other)
+    newer = Cache(root, max_bytes=1000).obtain("engine", "s", {"v": "newer"}, LARGE)
+    assert theirs not in kept(root)
+    assert newer.key in kept(root)
+
+
+def test_an_unreadable_entry_counts_and_can_go(root: Path) -> None:
+    """Garbage does not fill the disk for ever."""
+    (key,) = fill(root, 1)
+    (root / "engine" / key / "manifest.json").write_text("broken")
+    os.utime(root / "engine" / key / "last-use", (1.0, 1.0))
+    new = Cache(root, max_bytes=150_000).obtain("engine", "s", {"v": "new"}, LARGE)
+    assert kept(root) == {new.key}
+
+
+def test_the_default_cap_is_ten_gigabytes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """10 GB are 10^10 bytes: one byte more is removed."""
+    keys = fill(root, 1)
+    monkeypatch.setattr("pytest_quant.cache.listing.size_below", lambda _: 5 * 10**9)
+    second = Cache(root).obtain("engine", "s", {"v": "second"}, LARGE)
+    assert kept(root) == {keys[0], second.key}
+    monkeypatch.setattr("pytest_quant.cache.listing.size_below", lambda _: 5 * 10**9 + 1)
+    third = Cache(root).obtain("engine", "s", {"v": "third"}, LARGE)
+    assert kept(root) == {third.key}

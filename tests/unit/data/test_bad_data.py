@@ -1,0 +1,146 @@
+"""Bad data is a clear error before anything is measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_quant.errors import DataError
+from pytest_quant.spec import Signature, TensorInfo
+from tests.unit.data.samples import ONE, TWO, Samples, numbers, opened, streamed
+
+IDS = np.zeros((4, 3), np.int64)
+MASK = np.ones((4, 3), bool)
+
+
+@given(index=st.integers(0, 29), column=st.integers(0, 2), bad=st.sampled_from([np.nan, np.inf, -np.inf]))
+def test_nan_and_infinity_are_named_with_their_sample(index: int, column: int, bad: float) -> None:
+    """Input and index are told, in both forms and in calibration data."""
+    values = numbers(30)
+    values[index, column] = bad
+    for inputs, calibration in ((values, None), (numbers(3, seed=1), values)):
+        with pytest.raises(DataError, match=f"input 'x': sample {index} holds NaN or infinity") as raised:
+            opened(inputs, None, calibration)
+        assert raised.value.value == str(np.float32(bad))
+    with pytest.raises(DataError, match=f"input 'x': sample {index} holds NaN or infinity"):
+        streamed(list(values))
+
+
+def test_a_sample_that_is_one_number_may_be_bad_too() -> None:
+    """Inputs of shape (n,) have no axis to look along."""
+    scalar = Signature((TensorInfo("x", "float32", (None,)),), ())
+    with pytest.raises(DataError, match="sample 1 holds NaN"):
+        opened(np.array([1, np.nan], np.float32), signature=scalar)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "signature", "what", "value", "allowed"),
+    [
+        (numbers(4).astype(np.float64), ONE, "dtype", "float64", "float32"),
+        (np.ones((4, 3), np.int64), ONE, "dtype", "int64", "float32"),
+        (numbers(4).astype(np.dtype(">f4")), ONE, "dtype", ">f4 (bytes swapped)", "float32"),
+        (numbers(4)[0], ONE, "0 dimensions", "a sample of shape ()", "(3,)"),
+        (numbers(4)[:, None], ONE, "2 dimensions", "a sample of shape (1, 3)", "(3,)"),
+        (numbers(4)[:, :2], ONE, "shape is not the model's", "a sample of shape (2,)", "(3,)"),
+        (np.float32(1), ONE, "no array of samples", "1.0", "first axis counts samples"),
+        ({"y": numbers(4)}, ONE, "no input 'y'", "inputs y", "known: x"),
+        ({}, ONE, "input 'x' is missing", "inputs ", "all of x"),
+        ({"ids": IDS}, TWO, "input 'mask' is missing", "inputs ids", "all of ids, mask"),
+        ({"ids": IDS, "maks": MASK}, TWO, "no input 'maks'", "inputs ids, maks", "did you mean 'mask'?"),
+        (IDS, TWO, "2 inputs", "ndarray", "ids, mask"),
+        ({"ids": IDS, "mask": MASK[:3]}, TWO, "number of samples", "input 'ids': 4, input 'mask': 3", "same length"),
+        ([[1.0], [1.0, 2.0]], ONE, "cannot be turned into an array", "list", "numpy array"),
+        (numbers(0), ONE, "holds no sample", None, "at least one"),
+    ],
+)  # fmt: skip
+def test_arrays_that_do_not_fit(inputs: Any, signature: Signature, what: str, value: str | None, allowed: str) -> None:
+    """What is wrong, the value, what is allowed and the next step are all there."""
+    with pytest.raises(DataError) as raised:
+        opened(inputs, signature=signature)
+    error = raised.value
+    assert what in error.what
+    assert "quant_data" in error.what
+    assert error.value is None if value is None else value in str(error.value)
+    assert allowed in str(error.allowed)
+    assert error.fix
+
+
+def test_float64_is_told_how_to_become_float32() -> None:
+    """The most frequent error has its line of code."""
+    with pytest.raises(DataError) as raised:
+        opened(numbers(3).astype(np.float64))
+    assert ".astype(np.float32)" in str(raised.value.fix)
+
+
+def test_a_sample_of_a_stream_that_does_not_fit_is_named() -> None:
+    """Its index is told."""
+    samples: list[Any] = list(Samples(5))
+    samples[3] = (np.ones(4, np.float32), 1)
+    with pytest.raises(DataError, match="sample 3, input 'x'") as raised:
+        streamed(samples)
+    assert raised.value.value == "a sample of shape (4,)"
+
+
+def test_free_dimensions_take_any_size_and_unknown_ranks_any_shape() -> None:
+    """Only what the model fixes is checked."""
+    free = Signature((TensorInfo("x", "float32", (None, None, 2)),), ())
+    assert opened(np.zeros((3, 7, 2), np.float32), signature=free).n == 3
+    unknown = Signature((TensorInfo("x", "float32", None),), ())
+    assert opened(np.zeros((3, 7, 2, 1), np.float32), signature=unknown).n == 3
+    with pytest.raises(DataError) as raised:
+        opened(np.zeros((3, 7, 3), np.float32), signature=free)
+    assert raised.value.allowed == "(?, 2)"
+
+
+def test_a_model_without_a_batch_axis_cannot_be_batched() -> None:
+    """A scalar input is named."""
+    scalar = Signature((TensorInfo("x", "float32", ()),), ())
+    with pytest.raises(DataError, match="cannot be batched"):
+        opened(np.zeros(3, np.float32), signature=scalar)
+
+
+def test_calibration_data_must_fit_too() -> None:
+    """The message says that it is the calibration data."""
+    with pytest.raises(DataError, match="quant_data, calibration, input 'x': the dtype"):
+        opened(numbers(3), None, numbers(3, seed=1).astype(np.float64))
+    with pytest.raises(DataError, match="calibration holds no sample"):
+        opened(numbers(3), None, numbers(0))
+
+
+@pytest.mark.parametrize("empty", [[], ()])
+def test_an_empty_iterable_holds_no_sample(empty: Any) -> None:
+    """Zero samples are an error."""
+    with pytest.raises(DataError, match="holds no sample"):
+        streamed(empty)
+
+
+def test_a_generator_is_refused_before_it_is_read() -> None:
+    """It could not be read twice; nothing of it is used up."""
+    samples = iter(Samples(3))
+    with pytest.raises(DataError, match="only once"):
+        streamed(samples)
+    assert len(list(samples)) == 3
+    with pytest.raises(DataError, match=r"calibration.*only once"):
+        streamed(Samples(3), (row for row in numbers(2)))
+
+
+def test_what_cannot_be_iterated_is_named() -> None:
+    """A number is no iterable."""
+    with pytest.raises(DataError, match="cannot be iterated"):
+        streamed(3)
+
+
+def test_the_users_own_error_passes_through() -> None:
+    """An error in the user's own code keeps its traceback."""
+
+    class Broken:
+        def __iter__(self) -> Any:
+            yield numbers(1)[0]
+            raise ZeroDivisionError("user code")
+
+    with pytest.raises(ZeroDivisionError, match="user code"):
+        streamed(Broken())

@@ -1,0 +1,152 @@
+"""Real torch DataLoaders, without importing torch ourselves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_quant.data import Data, open_data
+from pytest_quant.errors import DataError
+from pytest_quant.spec import Dataset, Signature, TensorInfo
+from tests.unit.data.samples import ONE, TWO, all_inputs, numbers, opened
+
+torch = pytest.importorskip("torch", reason="the tests' extra installs torch")
+
+
+def loader_of(*tensors: Any, batch_size: int = 4, shuffle: bool = False) -> Any:
+    """A DataLoader over tensors."""
+    from torch.utils.data import DataLoader, TensorDataset
+
+    return DataLoader(TensorDataset(*tensors), batch_size=batch_size, shuffle=shuffle)
+
+
+def load(loader: Any, calibration: object = None, signature: Signature = ONE) -> Data:
+    """Open a DataLoader."""
+    return open_data(Dataset.from_loader(loader, calibration), signature)
+
+
+def test_a_loader_gives_the_samples_of_its_arrays() -> None:
+    """Its batches are taken apart: digest, labels and samples are those of plain arrays."""
+    labels = np.arange(10) % 4
+    data = load(loader_of(torch.from_numpy(numbers(10)), torch.from_numpy(labels)))
+    plain = opened(numbers(10), labels)
+    assert (data.n, data.digest, data.labels, data.label_range) == (10, plain.digest, "int", (0, 3))
+    for one, other in zip(data.batches(3), plain.batches(3), strict=True):
+        np.testing.assert_array_equal(one.feeds["x"], other.feeds["x"])
+        np.testing.assert_array_equal(one.labels, other.labels)
+
+
+def test_a_loader_calibrates_by_count() -> None:
+    """A count takes its samples out of the evaluation set, whatever the loader's batch is."""
+    data = load(loader_of(torch.from_numpy(numbers(10)), torch.arange(10)), 4)
+    np.testing.assert_array_equal(np.concatenate([f["x"] for f in data.calibration(3)]), numbers(10)[[0, 3, 6, 9]])
+    np.testing.assert_array_equal(all_inputs(data, 3), numbers(10)[[1, 2, 4, 5, 7, 8]])
+
+
+def test_a_loader_of_its_own_calibrates_without_its_labels() -> None:
+    """The calibration loader may have labels or none."""
+    own = torch.from_numpy(numbers(6, seed=1))
+    evaluation = loader_of(torch.from_numpy(numbers(10)), torch.arange(10))
+    plain = load(evaluation, loader_of(own))
+    labelled = load(evaluation, loader_of(own, torch.rand(6)))
+    assert plain.calibration_digest == labelled.calibration_digest
+    assert (plain.n, plain.n_calibration) == (10, 6)
+
+
+def test_a_loader_without_labels() -> None:
+    """Batches of one tensor, bare or in a list, are inputs."""
+    from torch.utils.data import DataLoader
+
+    values = numbers(6)
+    rows: Any = list(torch.from_numpy(values))
+    assert load(loader_of(torch.from_numpy(values))).labels == "none"
+    assert load(DataLoader(rows, batch_size=4)).digest == opened(values).digest
+
+
+def test_a_loader_of_dicts() -> None:
+    """Several inputs come as a dict of batches."""
+    from torch.utils.data import DataLoader
+
+    items: Any = [({"ids": torch.arange(3) + i, "mask": torch.ones(3, dtype=torch.bool)}, float(i)) for i in range(5)]
+    data = load(DataLoader(items, batch_size=2), signature=TWO)
+    (batch,) = data.batches(8)
+    np.testing.assert_array_equal(batch.feeds["ids"], np.arange(3) + np.arange(5)[:, None])
+    assert data.labels == "float"
+
+
+def test_a_shuffling_loader_is_caught() -> None:
+    """The second pass differs, and the message says to switch shuffling off."""
+    torch.manual_seed(0)
+    data = load(loader_of(torch.from_numpy(numbers(50)), torch.arange(50), shuffle=True))
+    with pytest.raises(DataError, match="differs between two passes") as raised:
+        list(data.batches(8))
+    assert "shuffle=False" in str(raised.value.fix)
+
+
+def test_an_augmenting_loader_is_caught() -> None:
+    """Random noise on each read differs in the first sample."""
+    from torch.utils.data import DataLoader
+
+    class Noisy:
+        def __len__(self) -> int:
+            return 6
+
+        def __getitem__(self, index: int) -> Any:
+            return torch.rand(3), index
+
+    noisy: Any = Noisy()
+    torch.manual_seed(0)
+    with pytest.raises(DataError, match="sample 0 differs"):
+        list(load(DataLoader(noisy, batch_size=2)).batches(2))
+
+
+def test_a_dataset_can_be_an_iterable() -> None:
+    """A torch Dataset has no __iter__ and is read by index."""
+    from torch.utils.data import TensorDataset
+
+    dataset: Any = TensorDataset(torch.from_numpy(numbers(5)), torch.arange(5))
+    data = open_data(Dataset.from_iterable(dataset), ONE)
+    assert data.digest == opened(numbers(5), np.arange(5)).digest
+
+
+def test_tensors_can_be_arrays() -> None:
+    """Tensors that want a gradient too."""
+    values = torch.from_numpy(numbers(5)).requires_grad_()
+    assert opened(values, torch.arange(5)).digest == opened(numbers(5), np.arange(5)).digest
+
+
+def test_a_tensor_that_numpy_does_not_know_is_named() -> None:
+    """Torch's bfloat16 has no numpy form."""
+    with pytest.raises(DataError, match="cannot be turned into an array") as raised:
+        opened(torch.zeros(4, 3, dtype=torch.bfloat16))
+    assert "BFloat16" in str(raised.value.value)
+
+
+def test_batches_of_unequal_length_are_named() -> None:
+    """A collate function that loses labels is found."""
+    with pytest.raises(DataError, match="batch 1: inputs and labels differ"):
+        load([(numbers(4), [1, 2, 3, 4]), (numbers(4), [1, 2])])
+
+
+def test_a_loader_batch_that_does_not_fit_is_named() -> None:
+    """The sample where the batch begins is told."""
+    with pytest.raises(DataError, match=r"sample 4, input 'x': .* dimensions"):
+        load([numbers(4), numbers(4)[None]], signature=Signature((TensorInfo("x", "float32", (None, 3)),), ()))
+
+
+def test_torch_is_not_imported() -> None:
+    """Opening arrays and tensors' look-alikes imports no torch."""
+    code = (
+        "import sys, numpy as np\n"
+        "from pytest_quant.data import open_data\n"
+        "from pytest_quant.spec import *\n"
+        "s = Signature((TensorInfo('x', 'float32', (None, 3)),), ())\n"
+        "d = open_data(Dataset.from_loader([(np.ones((2, 3), 'f4'), [1, 2])]), s)\n"
+        "list(d.batches(1))\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,77 @@
+"""The instruction set is read from the flags that the system lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_quant.environment import has_vnni, isa, isa_tier
+from pytest_quant.environment.isa import flags_in, tier_of
+
+_CASCADE_LAKE = "fpu sse2 avx2 avx512f avx512dq avx512bw avx512vl avx512_vnni"
+
+
+@pytest.mark.parametrize(
+    ("flags", "machine", "tier"),
+    [
+        ("fpu sse2 avx2 fma", "x86_64", "avx2"),
+        ("fpu sse2", "x86_64", "sse"),
+        ("sse2 avx2 avx_vnni", "x86_64", "avx_vnni"),
+        ("sse2 avx2 avx512f avx512bw", "x86_64", "avx512"),
+        (_CASCADE_LAKE, "x86_64", "avx512_vnni"),
+        ("sse2 avx2 avx512f avx512vnni", "AMD64", "avx512_vnni"),
+        (_CASCADE_LAKE + " avx_vnni amx_int8 amx_tile", "x86_64", "amx_int8"),
+        ("fp asimd crc32", "aarch64", "neon"),
+        ("fp asimd asimddp", "aarch64", "dotprod"),
+        ("fp asimd asimddp sve i8mm", "aarch64", "i8mm"),
+        ("fp asimd sve", "aarch64", "sve"),
+        ("", "arm64", "neon"),
+        ("", "riscv64", "unknown"),
+    ],
+)
+def test_the_best_flag_decides_the_tier(flags: str, machine: str, tier: str) -> None:
+    """A CPU with several sets is named after the one that int8 kernels prefer."""
+    assert tier_of(flags.split(), machine) == tier
+
+
+@given(st.permutations(_CASCADE_LAKE.split()))
+def test_the_order_of_flags_says_nothing(flags: list[str]) -> None:
+    """Kernels list flags in any order."""
+    assert tier_of(flags, "x86_64") == "avx512_vnni"
+
+
+@pytest.mark.parametrize(
+    ("tier", "exact"),
+    [("avx2", False), ("avx512", False), ("sse", False), ("unknown", False)]
+    + [(tier, True) for tier in ("amx_int8", "avx512_vnni", "avx_vnni", "neon", "dotprod", "sve", "i8mm")],
+)
+def test_only_x86_without_vnni_saturates(monkeypatch: pytest.MonkeyPatch, tier: str, exact: bool) -> None:
+    """AVX2 and AVX512F add u8 x s8 products in 16 bits; an unknown CPU is taken for one that does."""
+    monkeypatch.setattr(isa, "isa_tier", lambda: tier)
+    assert has_vnni() is exact
+
+
+def test_flags_are_those_of_the_first_cpu() -> None:
+    """Both spellings of the line are known, and other lines that mention flags are not taken for it."""
+    assert flags_in("processor : 0\nvmx flags : ept\nflags\t\t: fpu  avx2\n\nflags : fpu\n") == ["fpu", "avx2"]
+    assert flags_in("processor : 0\nFeatures\t: fp asimd\n") == ["fp", "asimd"]
+    assert flags_in("") == []
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="there is no /proc/cpuinfo")
+def test_the_quick_way_agrees_with_py_cpuinfo() -> None:
+    """The kernel's text and the library find the same tier on this machine."""
+    import cpuinfo  # type: ignore[import-untyped]
+
+    info = cpuinfo.get_cpu_info()
+    assert isa_tier() == tier_of(info.get("flags", []), info["arch_string_raw"])
+
+
+def test_other_systems_ask_py_cpuinfo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel tells nothing, the slow way is taken."""
+    monkeypatch.setattr(isa, "proc_cpuinfo", lambda: "")
+    monkeypatch.setattr(isa, "probe", lambda: {"flags": ["sse2", "avx2", "avx_vnni"]})
+    assert isa_tier.__wrapped__() == "avx_vnni"

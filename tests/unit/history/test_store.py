@@ -1,0 +1,153 @@
+"""The history keeps every record of every run, once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, insert, select
+
+from pytest_quant.history import Store, open_store
+from pytest_quant.history.schema import ACCEPTED, CHECKS
+from pytest_quant.record import Run
+from pytest_quant.result import Baseline, Environment
+from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
+
+_LATER = replace(RUN, id="20260203T000000Z-bb", started_at="2026-02-03T00:00:00+00:00", commit=None, branch=None)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A file in a folder that does not exist yet."""
+    return tmp_path / ".quant" / "history.db"
+
+
+@pytest.fixture
+def store(place: Path) -> Store:
+    """A history with two runs, the later one added first."""
+    store = open_store(place)
+    store.append(_LATER, [a_pass(), unavailable()])
+    store.append(RUN, [a_record()])
+    return store
+
+
+def test_runs_come_back_newest_first_with_their_counts(store: Store) -> None:
+    """By the time they started, not by the order in which they were added."""
+    assert [(stored.run, stored.counts) for stored in store.runs()] == [
+        (_LATER, {"PASS": 1, "UNAVAILABLE": 1}),
+        (RUN, {"FAIL": 1}),
+    ]
+    assert [stored.run for stored in store.runs(limit=1)] == [_LATER]
+
+
+def test_records_come_back_as_they_went_in(store: Store) -> None:
+    """Every figure of every section, in the order of the run."""
+    assert [stored.record for stored in store.checks()] == [a_pass(), unavailable(), a_record()]
+    assert [stored.run for stored in store.checks(limit=1)] == [_LATER]
+    assert store.records(RUN.id) == [a_record()]
+
+
+def test_a_series_is_searched_for(store: Store) -> None:
+    """Records of other series stay out."""
+    series = unavailable().series
+    assert [stored.record for stored in store.checks(series)] == [unavailable()]
+    assert store.checks("another") == []
+
+
+def test_a_run_is_added_once(store: Store) -> None:
+    """Adding the same run again changes nothing, whatever comes with it."""
+    assert store.append(RUN, [a_pass(), a_pass()]) is False
+    assert store.records(RUN.id) == [a_record()]
+
+
+def test_a_run_without_checks_is_a_run(place: Path) -> None:
+    """Its list is empty."""
+    store = open_store(place)
+    assert store.append(RUN, []) is True
+    assert [(stored.run, stored.counts) for stored in store.runs()] == [(RUN, {})]
+
+
+def test_records_outlive_the_process(store: Store, place: Path) -> None:
+    """Another one that opens the file finds them."""
+    assert open_store(place).runs() == store.runs()
+
+
+def test_names_with_any_characters_are_kept(place: Path) -> None:
+    """Node ids are text of the user: quotes, escapes, NUL and lone surrogates among it."""
+    nodeid = "t.py::t['\"; DROP TABLE quant_runs; --\x00\x1b[31m\udcff\u202e\N{SNOWMAN}]"
+    record = a_record(replace(a_check(), nodeid=nodeid, series_nodeid=nodeid))
+    store = open_store(place)
+    store.append(RUN, [record])
+    assert store.records(RUN.id) == [record]
+    assert [stored.record for stored in store.checks(record.series)] == [record]
+
+
+def test_the_folder_ignores_itself_for_git(store: Store, place: Path) -> None:
+    """As pytest's own cache does."""
+    assert "*" in (place.parent / ".gitignore").read_text().splitlines()
+
+
+def test_a_folder_of_the_user_is_left_alone(tmp_path: Path) -> None:
+    """Whoever names a place of his own may want it under version control."""
+    open_store(tmp_path / "records" / "mine.db")
+    assert not (tmp_path / "records" / ".gitignore").exists()
+
+
+def test_a_database_url_is_a_place(tmp_path: Path) -> None:
+    """Four slashes: an absolute path."""
+    store = open_store(f"sqlite:///{tmp_path}/new/history.db")
+    store.append(RUN, [a_record()])
+    assert open_store(tmp_path / "new" / "history.db").records(RUN.id) == [a_record()]
+
+
+def test_readers_do_not_wait_for_writers(place: Path, store: Store) -> None:
+    """The journal is a write-ahead log: a transaction that stays open blocks no reader."""
+    engine = create_engine(f"sqlite:///{place}")
+    with engine.connect() as writer:
+        assert writer.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        writer.exec_driver_sql("BEGIN IMMEDIATE")
+        assert len(store.runs()) == 2
+
+
+def _accept(place: Path, run: Run) -> None:
+    engine = create_engine(f"sqlite:///{place}")
+    with engine.begin() as connection:
+        check_id = connection.scalars(select(CHECKS.c.id).where(CHECKS.c.run_id == run.id)).first()
+        connection.execute(insert(ACCEPTED).values(check_id=check_id))
+
+
+def test_nothing_is_a_baseline_by_itself(store: Store) -> None:
+    """A record becomes one on purpose only."""
+    assert store.baseline(a_record().series, RUN.environment.identity) is None
+
+
+def test_the_baseline_is_the_record_accepted_last(store: Store, place: Path) -> None:
+    """Of its series; the one accepted later wins, though its run is older."""
+    _accept(place, _LATER)
+    _accept(place, RUN)
+    found = store.baseline(a_record().series, RUN.environment.identity)
+    assert found == Baseline(RUN.commit or "", drop=4.23, speedup=1.9475, candidate_p50_ms=0.2345, same_identity=True)
+    assert store.baseline(unavailable().series, RUN.environment.identity) is None
+
+
+def test_a_baseline_of_another_machine_says_so(store: Store, place: Path) -> None:
+    """What is only noted may differ, what identifies a machine may not."""
+    _accept(place, RUN)
+    series = a_record().series
+    other = store.baseline(series, {**RUN.environment.identity, "isa": "avx512_vnni"})
+    here = store.baseline(series)
+    assert other is not None
+    assert here is not None
+    assert (other.same_identity, here.same_identity) == (False, False)
+
+
+def test_the_context_does_not_make_another_machine(place: Path) -> None:
+    """A new Python is noted and leaves the baseline comparable."""
+    store = open_store(place)
+    run = replace(RUN, environment=Environment(RUN.environment.identity, {"python": "3.14.0"}))
+    store.append(run, [a_record()])
+    _accept(place, run)
+    found = store.baseline(a_record().series, dict(RUN.environment.identity))
+    assert found is not None
+    assert found.same_identity

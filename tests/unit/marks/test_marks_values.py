@@ -1,0 +1,204 @@
+"""One value of a mark: its type and range are checked, and the message names the way out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_quant import UsageError
+from pytest_quant.marks import read
+from pytest_quant.spec import Calibration, Limits
+
+BACKENDS = ("numpy", "ort", "ort-trt", "trt")
+NUMBERS = [field.name for field in fields(Limits)]
+
+
+def _limits(**keys: object) -> Limits:
+    return read(keys, BACKENDS).limits
+
+
+@pytest.mark.parametrize("key", NUMBERS)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.001, -5])
+def test_nan_infinity_and_negative_numbers_are_refused(key: str, value: float) -> None:
+    """No limit may be NaN, infinite or negative."""
+    with pytest.raises(UsageError, match=f"{key} must be finite and at least 0"):
+        read({key: value}, BACKENDS)
+
+
+@pytest.mark.parametrize("key", NUMBERS)
+@pytest.mark.parametrize("value", ["1.0", True, (1.0,), 1 + 0j, object()])
+def test_a_limit_must_be_a_number(key: str, value: object) -> None:
+    """Texts, truth values and containers are no limits."""
+    with pytest.raises(UsageError, match=f"{key} must be a number"):
+        read({key: value}, BACKENDS)
+
+
+@pytest.mark.parametrize("key", NUMBERS)
+def test_a_list_of_limits_is_refused_with_what_takes_lists(key: str) -> None:
+    """Only backend, precision, scheme and batch_size parametrize."""
+    with pytest.raises(UsageError, match="not a list") as caught:
+        read({key: [1.0, 2.0]}, BACKENDS)
+    assert "batch_size" in str(caught.value)
+
+
+@given(st.sampled_from(["min_agreement", "min_coverage"]), st.floats(0.0, 1.0, exclude_min=True, exclude_max=True))
+def test_a_percent_minimum_between_0_and_1_says_what_to_write(key: str, share: float) -> None:
+    """0.9 was meant to be 90, and 0.9 percent would let nearly anything pass."""
+    with pytest.raises(UsageError, match=f"{key} is in percent") as caught:
+        read({key: share}, BACKENDS)
+    assert caught.value.fix == f"write {100 * share:g}"
+
+
+def test_0_9_says_write_90() -> None:
+    """The message holds the number to write."""
+    with pytest.raises(UsageError, match="write 90"):
+        read({"min_agreement": 0.9}, BACKENDS)
+
+
+def test_the_float_1_is_a_share_and_the_int_1_is_one_percent() -> None:
+    """1.0 is how all of them is written as a share."""
+    with pytest.raises(UsageError, match="write 100"):
+        read({"min_agreement": 1.0}, BACKENDS)
+    assert _limits(min_coverage=1).min_coverage == 1.0
+
+
+@given(st.floats(1.0, 100.0, exclude_min=True) | st.just(0))
+def test_percents_are_kept_as_they_are(value: float) -> None:
+    """0 and what lies above 1, up to 100, are percents."""
+    assert _limits(min_coverage=value).min_coverage == value
+
+
+@pytest.mark.parametrize(("key", "value"), [("min_agreement", 100.1), ("min_coverage", 101), ("min_cosine", 1.01)])
+def test_what_no_engine_can_reach_is_refused(key: str, value: float) -> None:
+    """More than all is a mistake."""
+    with pytest.raises(UsageError, match=key):
+        read({key: value}, BACKENDS)
+
+
+@pytest.mark.parametrize("value", [2, 2.0, np.float32(2), np.int64(2), Fraction(2)])
+def test_any_real_number_is_a_limit(value: object) -> None:
+    """Numbers of numpy and fractions become plain floats."""
+    found = _limits(max_drop=value).max_drop
+    assert found == 2.0
+    assert type(found) is float
+
+
+@pytest.mark.parametrize(
+    ("value", "pairs"),
+    [
+        (3, ((50.0, 3.0),)),
+        ({"p99": 9, "p50": 3}, ((50.0, 3.0), (99.0, 9.0))),
+        ({99: 9}, ((99.0, 9.0),)),
+        ({"99.9": 9.5}, ((99.9, 9.5),)),
+    ],
+)
+def test_latency_is_the_median_or_named_percentiles(value: object, pairs: tuple[tuple[float, float], ...]) -> None:
+    """A number limits the median, a dict its percentiles, in their order."""
+    assert _limits(max_latency_ms=value).max_latency_ms == pairs
+
+
+@pytest.mark.parametrize(
+    "value", [{"p0": 1}, {"p100": 1}, {"fast": 1}, {True: 1}, {None: 1}, {}, {"p50": -1}, {"p50": 3, 50: 4}]
+)
+def test_a_wrong_percentile_is_refused(value: object) -> None:
+    """Percentiles lie between 0 and 100, and each is named once."""
+    with pytest.raises(UsageError, match="max_latency_ms"):
+        read({"max_latency_ms": value}, BACKENDS)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "near"),
+    [
+        ("backend", "tr", "trt"),
+        ("precision", "int7", "int8"),
+        ("scheme", "dynamics", "dynamic"),
+        ("reference", "ort-tr", "ort-trt"),
+        ("calibration", "min-max", "minmax"),
+    ],
+)
+def test_an_unknown_name_says_the_nearest(key: str, value: str, near: str) -> None:
+    """A typing error is answered with what was meant."""
+    with pytest.raises(UsageError, match=f"unknown {key}") as caught:
+        read({key: value}, BACKENDS)
+    assert f"did you mean '{near}'?" in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["backend", "precision", "scheme", "batch_size"])
+def test_an_empty_list_is_refused(key: str) -> None:
+    """A list of nothing would make no test at all."""
+    with pytest.raises(UsageError, match=f"{key} is an empty list"):
+        read({key: []}, BACKENDS)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "8", [8, 0]])
+def test_a_batch_size_counts_samples(value: object) -> None:
+    """It is a whole number of at least 1."""
+    with pytest.raises(UsageError, match="batch_size must be a whole number"):
+        read({"batch_size": value}, BACKENDS)
+
+
+@pytest.mark.parametrize(
+    ("value", "calibration"),
+    [
+        (None, Calibration()),
+        ("entropy", Calibration(method="entropy")),
+        ({"samples": 200, "batch_size": 4}, Calibration(samples=200, batch_size=4)),
+        ({"method": "percentile", "percentile": 99.9}, Calibration(method="percentile", percentile=99.9)),
+        (Calibration(method="entropy"), Calibration(method="entropy")),
+    ],
+)
+def test_calibration_is_a_method_or_a_dict(value: object, calibration: Calibration) -> None:
+    """What is not written keeps its default."""
+    assert read({"calibration": value}, BACKENDS).calibration == calibration
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        3,
+        {"sample": 3},
+        {"samples": 0},
+        {"percentile": 0.999},
+        {"percentile": 101},
+        {"method": "max"},
+        {"batch_size": 0},
+    ],
+)
+def test_a_wrong_calibration_is_refused(value: object) -> None:
+    """Unknown methods and keys, and numbers out of range, are usage errors."""
+    with pytest.raises(UsageError, match="calibration"):
+        read({"calibration": value}, BACKENDS)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("model", 3),
+        ("model", ""),
+        ("quantized", 3),
+        ("data", 3),
+        ("data", "no fixture/name"),
+        ("output", 3),
+        ("output", " "),
+        ("exclude", 3),
+        ("exclude", [3]),
+        ("options", ["threads"]),
+        ("options", {1: 2}),
+        ("metric", 3),
+    ],
+)
+def test_a_wrong_type_is_refused_by_its_key(key: str, value: object) -> None:
+    """The message begins with the key."""
+    with pytest.raises(UsageError, match=f"^{key} must be"):
+        read({key: value}, BACKENDS)
+
+
+def test_none_is_as_good_as_not_written() -> None:
+    """A closer mark can take back what a farther one sets."""
+    assert read({"max_drop": None, "backend": None, "options": None}, BACKENDS) == read({}, BACKENDS)

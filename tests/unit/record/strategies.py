@@ -1,0 +1,44 @@
+"""Any record that could ever be built."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TypeVar
+
+from hypothesis import strategies as st
+
+from pytest_quant.record import LatencyFigures, PercentileBound, Record, Run
+from pytest_quant.result import AccuracyResult, Coverage, Environment, OpCoverage, WorstClass
+
+T = TypeVar("T")
+
+
+def whole(kind: type[T], **given: st.SearchStrategy[object]) -> st.SearchStrategy[T]:
+    """Every field of a dataclass, those with defaults too, so that a field added later is tried as well."""
+    chosen = {field.name: given.get(field.name, ...) for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return st.builds(kind, **chosen)
+
+
+_FINITE = st.floats(allow_nan=False, allow_infinity=False)
+_TEXTS = st.dictionaries(st.text(), st.text(), max_size=3)
+_ROUNDS = st.dictionaries(st.text(), st.lists(st.floats(0, 1e6), max_size=3).map(tuple), max_size=3)
+
+_WORST = whole(WorstClass, reference=_FINITE, candidate=_FINITE)
+
+accuracies = whole(AccuracyResult, confidence=st.floats(0.01, 0.99), worst_class=st.none() | _WORST)
+
+_BOUNDS = st.lists(whole(PercentileBound, percentile=st.floats(0, 100)), max_size=3).map(tuple)
+once = whole(LatencyFigures, round_p50_ms=_ROUNDS, percentile_bounds=_BOUNDS, repeat=st.none())
+latencies = whole(LatencyFigures, round_p50_ms=_ROUNDS, percentile_bounds=_BOUNDS, repeat=st.none() | once)
+coverages = whole(Coverage, by_op=st.lists(whole(OpCoverage), max_size=3, unique_by=lambda op: op.op_type).map(tuple))
+
+records = whole(
+    Record,
+    accuracy=st.none() | accuracies,
+    latency=st.none() | latencies,
+    coverage=st.none() | coverages,
+    cache=st.none() | _TEXTS,
+    digests=_TEXTS,
+)
+
+runs = whole(Run, environment=st.builds(Environment, _TEXTS, _TEXTS))

@@ -1,0 +1,97 @@
+"""A record survives JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import execnet
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.record import Record, from_json, to_json
+from tests.unit.record.examples import a_record, unavailable
+from tests.unit.record.strategies import records
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(records)
+def test_no_field_is_lost(record: Record) -> None:
+    """Reading back what was written, and writing it again, gives the same JSON."""
+    written = to_json(record)
+    again = to_json(from_json(json.loads(json.dumps(written, allow_nan=False))))
+    assert again == written
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(records)
+def test_a_record_that_was_read_equals_itself_read_again(record: Record) -> None:
+    """JSON is where infinity and lone surrogates go; nothing else changes after."""
+    once = from_json(to_json(record))
+    assert from_json(to_json(once)) == once
+
+
+@pytest.mark.parametrize("record", [a_record(), unavailable()], ids=["measured", "unavailable"])
+def test_built_records_round_trip_exactly(record: Record) -> None:
+    """What a session builds is already in its final form."""
+    assert from_json(to_json(record)) == record
+
+
+def test_xdist_carries_a_record() -> None:
+    """The transport of pytest-xdist knows exact types only."""
+    written = to_json(a_record())
+    assert execnet.loads(execnet.dumps(written)) == written
+
+
+def test_sections_of_a_check_that_never_came_to_be_are_null() -> None:
+    """Null, not an empty section: nothing was measured."""
+    written = to_json(unavailable())
+    sections = ("accuracy", "latency", "coverage", "resources", "cache", "verdicts")
+    assert {written[name] for name in sections} == {None}
+
+
+def test_unknown_fields_are_ignored() -> None:
+    """A later version may add fields."""
+    data: dict[str, Any] = to_json(a_record())
+    data["new"] = 1
+    data["accuracy"]["new"] = {"x": 2}
+    assert from_json(data) == a_record()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "named"),
+    [
+        (("nodeid",), None, "check.nodeid"),
+        (("batch_size",), 1.5, "check.batch_size"),
+        (("batch_size",), True, "check.batch_size"),
+        (("status",), "PASSED", "did you mean 'PASS'"),
+        (("accuracy",), [], "check.accuracy"),
+        (("accuracy", "drop"), "1", "check.accuracy.drop"),
+        (("accuracy", "drop_ci"), [1.0], "check.accuracy.drop_ci"),
+        (("accuracy", "drop_ci"), [1.0, None], "check.accuracy.drop_ci"),
+        (("accuracy", "identical"), 1, "check.accuracy.identical"),
+        (("coverage", "by_op"), {"Conv": 3}, "check.coverage.by_op.Conv"),
+        (("latency", "reasons"), [1], "check.latency.reasons"),
+        (("latency", "rounds"), None, "check.latency.rounds"),
+        (("verdicts",), {"a": 1}, "check.verdicts"),
+        (("verdicts", 0, "reason"), 1, r"check.verdicts\[0\].reason"),
+        (("cache", "engine"), None, "check.cache.engine"),
+    ],
+)
+def test_a_wrong_field_is_named(path: tuple[str | int, ...], value: object, named: str) -> None:
+    """The message says where, what was found and what is allowed."""
+    data: Any = to_json(a_record())
+    inner = data
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    with pytest.raises(HistoryError, match=named):
+        from_json(data)
+
+
+@pytest.mark.parametrize("data", [None, [], "x", 3])
+def test_what_is_no_object_is_no_record(data: object) -> None:
+    """Any JSON may come along."""
+    with pytest.raises(HistoryError, match="check is not"):
+        from_json(data)
