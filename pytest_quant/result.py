@@ -69,7 +69,7 @@ class AccuracyResult:
     faults : outputs that could not be compared; not empty is a failure.
     identical : every output equal bit for bit.
     simulated : the candidate's numbers come from a float simulation.
-    correct : for 0/1 scores, one pair of flags ``(reference, candidate)`` per sample, packed by `record`.
+    correct_bits : for 0/1 scores, which samples reference and candidate get right: packed bits, deflated, base64.
     """
 
     n: int
@@ -92,6 +92,7 @@ class AccuracyResult:
     kl: float | None = None
     worst_class: WorstClass | None = None
     faults: tuple[OutputFault, ...] = ()
+    correct_bits: tuple[str, str] | None = None
     identical: bool = False
     simulated: bool = False
 
@@ -118,8 +119,9 @@ class LatencyResult:
         ``low`` or ``high`` is ``None`` when there were too few runs for that side.
     speedup, speedup_ci : reference / candidate; > 1 is faster.
     null_ratio_ci : null / reference; must enclose nearly 1.
-    slowdown_half_width_pct : half-width of the speedup's interval in percent, the detectable effect.
+    half_width_pct : half-width of the speedup's interval in percent, the detectable effect.
     reasons : named reasons why the numbers cannot be trusted; empty when they can.
+    notes : named signs of noise that do not void the numbers.
     repeat : the second measurement, when the first one broke a limit.
     """
 
@@ -138,6 +140,7 @@ class LatencyResult:
     null_ratio_ci: Interval
     half_width_pct: float
     reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     repeat: LatencyResult | None = field(default=None, repr=False)
 
 

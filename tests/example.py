@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ TIME_LIMIT_S = 600
 
 @dataclass(frozen=True, slots=True)
 class ExampleRun:
-    """One finished run: its exit code, what it printed, and the document of ``--quant-json``."""
+    """One finished run: its exit code, how long it took, what it printed, and the document of ``--quant-json``."""
 
     returncode: int
+    seconds: float
     output: str
     document: dict[str, Any]
 
@@ -51,6 +53,7 @@ def run_example(project: Path, *arguments: str) -> ExampleRun:
     """Run the copy to its end and read what it wrote."""
     document = project / "run.json"
     document.unlink(missing_ok=True)
+    started = time.monotonic()
     result = subprocess.run(
         command(*arguments),
         cwd=project,
@@ -60,6 +63,7 @@ def run_example(project: Path, *arguments: str) -> ExampleRun:
         check=False,
         timeout=TIME_LIMIT_S,
     )
+    seconds = time.monotonic() - started
     output = result.stdout + result.stderr
     assert document.is_file(), output
-    return ExampleRun(result.returncode, output, json.loads(document.read_text("utf-8")))
+    return ExampleRun(result.returncode, seconds, output, json.loads(document.read_text("utf-8")))

@@ -29,7 +29,7 @@ def commands() -> None:
       pytest-quant import FILE           add records that were set aside
       pytest-quant cache                 what is kept, how large and how old
       pytest-quant cache clear           remove all of it; the next run builds anew
-    """
+    """  # noqa: D301 - click reads a backspace
 
 
 commands.add_command(cache)

@@ -19,7 +19,7 @@ _UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
 @click.group(invoke_without_command=True, short_help="Show the cache, or clear it.")
 @click.option(
-    "--cache", "root", type=click.Path(path_type=Path), metavar="DIR", help="As given to --quant-cache.  [.quant/cache]"
+    "--cache", "root", type=click.Path(path_type=Path), metavar="DIR", help="As given to --quant-cache  [.quant/cache]"
 )
 @click.pass_context
 def cache(context: click.Context, root: Path | None) -> None:
@@ -29,7 +29,7 @@ def cache(context: click.Context, root: Path | None) -> None:
     Examples:
       pytest-quant cache
       pytest-quant cache clear --kind engine --yes
-    """
+    """  # noqa: D301 - click reads a backspace
     context.obj = root or nearest_folder() / "cache"
     if context.invoked_subcommand is None:
         _show(context.obj)

@@ -29,7 +29,7 @@ def history(run: str | None, last: int, as_json: bool, place: str | None) -> Non
       pytest-quant history --last 5
       pytest-quant history 20260102T030405Z
       pytest-quant history --json > records.jsonl     pytest-quant import reads it
-    """
+    """  # noqa: D301 - click reads a backspace
     where = history_place(place)
     if "://" not in where and not Path(where).exists():
         click.echo(f"There is no history yet: {where} is written by the first run with a quant mark.", err=True)
@@ -38,10 +38,7 @@ def history(run: str | None, last: int, as_json: bool, place: str | None) -> Non
     from pytest_quant.history import open_store
 
     store = open_store(where)
-    if run is not None:
-        chosen = [_find(store, run)]
-    else:
-        chosen = store.runs(last)
+    chosen = store.runs(last) if run is None else [_find(store, run)]
     if as_json:
         _print_documents(store, chosen)
     elif run is not None:

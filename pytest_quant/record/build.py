@@ -152,6 +152,7 @@ def _figures(latency: LatencyResult) -> LatencyFigures:
         half_width_pct=latency.half_width_pct,
         percentile_bounds=tuple(PercentileBound(*bound) for bound in latency.percentile_bounds_ms),
         reasons=latency.reasons,
+        notes=latency.notes,
         round_p50_ms={name: _round_medians_ms(blocks) for name, blocks in engines.items()},
         repeat=None if latency.repeat is None else _figures(latency.repeat),
     )

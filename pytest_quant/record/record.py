@@ -28,6 +28,7 @@ class LatencyFigures:
     half_width_pct : half-width of the speedup's interval in percent, the detectable effect.
     percentile_bounds : intervals of the candidate's percentiles.
     reasons : named reasons why the numbers cannot be trusted; empty when they can.
+    notes : named signs of noise that do not void the numbers.
     round_p50_ms : by engine, ``reference``, ``null`` and ``candidate``: the median of each round, milliseconds
         with four digits, at most 40 rounds.
     repeat : the second measurement, when the first one broke a limit.
@@ -45,6 +46,7 @@ class LatencyFigures:
     half_width_pct: float | None
     percentile_bounds: tuple[PercentileBound, ...] = ()
     reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     round_p50_ms: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     repeat: LatencyFigures | None = None
 

@@ -68,6 +68,7 @@ def latency(read: Reader | None) -> LatencyFigures | None:
         half_width_pct=read.number("half_width_pct"),
         percentile_bounds=tuple(_bound(row) for row in read.children("percentile_bounds")),
         reasons=read.texts("reasons"),
+        notes=read.texts("notes"),
         round_p50_ms={} if rounds is None else {name: rounds.numbers(name) for name in rounds.names()},
         repeat=latency(read.child("repeat")),
     )

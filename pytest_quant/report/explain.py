@@ -123,6 +123,7 @@ def _latency(record: Record) -> Iterator[str]:
     medians = f"p50 {figure(found.reference_p50_ms)} -> {figure(found.candidate_p50_ms)} ms"
     speedup = f"speedup x{figure(found.speedup)} {interval(found.speedup_ci)}".rstrip()
     yield f"{medians}, {speedup} over {found.rounds} rounds, batches of {found.batch_size}"
+    yield from found.notes
 
 
 def _coverage(record: Record) -> Iterator[str]:

@@ -27,7 +27,7 @@ def figure(value: float | None, digits: int = 4) -> str:
     """Return a figure with so many significant digits; ``-`` when it was not measured."""
     if value is None:
         return NOT_MEASURED
-    return f"{value:.0f}" if abs(value) >= 10**digits else f"{value + 0.0:.{digits}g}"
+    return f"{value:.0f}" if abs(value) >= 10**digits - 0.5 else f"{value + 0.0:.{digits}g}"
 
 
 def points(value: float | None) -> str:

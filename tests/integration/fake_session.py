@@ -58,16 +58,22 @@ class FakeSession:
     """Does what the mark's ``output`` says."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._shown = threading.Event()
-        self._console = open_console(config)
-        self._progress = Progress(self._write, wait=self._wait)
+        self._config = config
 
-    def _write(self, line: str) -> None:
-        self._console(line)
-        self._shown.set()
+    def _last_until_shown(self) -> None:
+        """Be a step that is shown at once and lasts until it was."""
+        shown = threading.Event()
+        console = open_console(self._config)
 
-    def _wait(self, done: threading.Event, _: float) -> bool:
-        return done.wait() if self._shown.is_set() else done.is_set()
+        def write(line: str) -> None:
+            console(line)
+            shown.set()
+
+        def wait(done: threading.Event, _: float) -> bool:
+            return done.wait() if shown.is_set() else done.is_set()
+
+        with Progress(write, wait=wait).step("building slowly"):
+            shown.wait()
 
     def measure(self, check: Check) -> FakeMeasurement:
         """Raise what ``output`` asks for, else measure nothing."""
@@ -78,8 +84,7 @@ class FakeSession:
         if check.output == "bug":
             raise ZeroDivisionError("a bug")
         if check.output == "slow":
-            with self._progress.step("building slowly"):
-                self._shown.wait()
+            self._last_until_shown()
         return FakeMeasurement(check)
 
     def judge(self, measurement: FakeMeasurement) -> Record:

@@ -28,12 +28,12 @@ def read_signature(path: Path) -> Signature:
 
 def _tensor(value: onnx.ValueInfoProto, path: Path) -> TensorInfo:
     kind = value.type.WhichOneof("value")
-    if kind != "tensor_type":
+    if kind != "tensor_type" or not value.type.tensor_type.elem_type:
         raise ModelError(
             f"'{value.name}' of {path.name} is not a tensor",
-            value=str(kind or "no type at all"),
+            value="no type at all" if kind in (None, "tensor_type") else str(kind),
             allowed="tensors as inputs and outputs",
-            fix="cut the model before the node that makes it, for example a ZipMap (skl2onnx: options={'zipmap': False})",
+            fix="cut the model before the node that makes it; for a ZipMap of skl2onnx: options={'zipmap': False}",
         )
     tensor = value.type.tensor_type
     dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))

@@ -12,10 +12,9 @@ import numpy as np
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.onnx_files import model_file, read_signature
-from pytest_quant.backends.ort.feeds import run_refused
 from pytest_quant.backends.ort.prepare import needs_external_data, prepare
 from pytest_quant.backends.ort.recipe import Recipe, recipe_of
-from pytest_quant.backends.ort.refusal import refused
+from pytest_quant.backends.ort.refusal import refused, run_refused
 from pytest_quant.backends.ort.runtime import quiet
 from pytest_quant.errors import DataError, QuantError
 from pytest_quant.spec import EngineSpec, Signature
@@ -31,7 +30,7 @@ _ENTROPY_BINS = 1024
 """With ORT's own 128 bins for 128 levels there is nothing to choose, and entropy gives the ranges of minmax."""
 
 
-def calibration_method(name: str) -> Any:  # noqa: ANN401 - an enum of an untyped package
+def calibration_method(name: str) -> Any:
     """Return ONNX Runtime's own word for ``minmax``, ``entropy`` or ``percentile``."""
     from onnxruntime.quantization import CalibrationMethod
 
@@ -64,7 +63,7 @@ def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folde
         prepared = prepare(spec, Path(work), per_channel=recipe.per_channel)
         try:
             with quiet():
-                ranges = _ranges(spec, recipe, prepared, _checked(chain([first], feeds), spec, signature), signature)
+                ranges = _ranges(spec, recipe, prepared, _checked(chain([first], feeds), spec), signature)
                 save_tensors_data(ranges, folder / RANGES_FILE)
         except QuantError:
             raise
@@ -76,7 +75,10 @@ def _ranges(spec: EngineSpec, recipe: Recipe, prepared: Path, feeds: Iterator[Fe
     from onnxruntime.quantization.calibrate import create_calibrator
 
     method = spec.calibration.method
-    own = {"entropy": {"num_bins": _ENTROPY_BINS}, "percentile": {"percentile": spec.calibration.percentile}}
+    own: dict[str, dict[str, object]] = {
+        "entropy": {"num_bins": _ENTROPY_BINS},
+        "percentile": {"percentile": spec.calibration.percentile},
+    }
     calibrator = create_calibrator(
         prepared,
         static_op_types(recipe),
@@ -103,7 +105,7 @@ def static_op_types(recipe: Recipe) -> list[str]:
     return sorted(recipe.op_types or {*QDQRegistry, *QLinearOpsRegistry})
 
 
-def _batches_that_fit(calibrator: Any, feeds: Feeds, signature: Signature) -> int:  # noqa: ANN401 - untyped package
+def _batches_that_fit(calibrator: Any, feeds: Feeds, signature: Signature) -> int:
     """Return how many batches like `feeds` keep all activations within `_HISTOGRAM_BYTES`."""
     try:
         outputs = calibrator.infer_session.run(None, feeds)
@@ -112,7 +114,7 @@ def _batches_that_fit(calibrator: Any, feeds: Feeds, signature: Signature) -> in
     return max(1, _HISTOGRAM_BYTES // max(1, sum(np.asarray(output).nbytes for output in outputs)))
 
 
-def _checked(batches: Iterator[Feeds], spec: EngineSpec, signature: Signature) -> Iterator[Feeds]:
+def _checked(batches: Iterator[Feeds], spec: EngineSpec) -> Iterator[Feeds]:
     """Pass batches on; a histogram needs samples of one shape, so that none weighs more than another."""
     shapes: dict[str, tuple[int, ...]] = {}
     for feeds in batches:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.ort.feeds import run_refused
+from pytest_quant.backends.ort.macs import macs_of
 from pytest_quant.backends.ort.op_table import Kind, kind_of
 from pytest_quant.backends.ort.profile import RanNode, read_profile
-from pytest_quant.backends.ort.macs import macs_of
+from pytest_quant.backends.ort.refusal import run_refused
 from pytest_quant.backends.ort.session import open_session
 from pytest_quant.result import Coverage, OpCoverage
 from pytest_quant.spec import EngineSpec, Signature
@@ -57,7 +58,7 @@ def count_coverage(nodes: list[RanNode], precision: str) -> Coverage:
     )
 
 
-def _rows(nodes: list[tuple[RanNode, Kind]], macs: dict[int, int | None]) -> list[OpCoverage]:
+def _rows(nodes: Sequence[tuple[RanNode, Kind]], macs: dict[int, int | None]) -> list[OpCoverage]:
     """One row for each op type, the most compute first."""
     by_type: dict[str, list[tuple[RanNode, Kind]]] = defaultdict(list)
     for node, kind in nodes:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, Self
 
 from pytest_quant.backends.base import Feeds, Outputs
+from pytest_quant.backends.misfit import misfit
 from pytest_quant.backends.onnx_files import read_signature, size_bytes
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.coverage import measure_coverage
-from pytest_quant.backends.ort.feeds import misfit, run_refused
 from pytest_quant.backends.ort.options import CPU, parse_options
 from pytest_quant.backends.ort.recipe import recipe_of
+from pytest_quant.backends.ort.refusal import run_refused
 from pytest_quant.backends.ort.session import open_session
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
@@ -46,27 +45,24 @@ class OrtEngine:
         self._path = path
         self._threads = parse_options(spec.options).threads
         self._session: Any = open_session(path, self._threads)
-        self._run: Callable[[None, Feeds], list[Any]] = self._session.run
         self._names = [tensor.name for tensor in self.signature.outputs]
-        self._shared = tuple({tensor.name for tensor in self.signature.inputs}.intersection(self._names))
+        self._run: Callable[[Feeds], list[Any]] = partial(self._session.run, self._names)
 
     def run(self, feeds: Feeds) -> Outputs:
         """Run one batch. Raises `DataError` when the inputs do not fit the model."""
         try:
-            arrays = self._run(None, feeds)
+            return dict(zip(self._names, self._run(feeds), strict=True))
         except Exception as error:
             raise run_refused(error, feeds, self.signature, f"a run of {self.spec.id}") from error
-        outputs = dict(zip(self._names, arrays, strict=True))
-        for name in self._shared:
-            outputs[name] = np.array(outputs[name])
-        return outputs
 
     def prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return the session's own `run` over `feeds`. Raises `DataError` when they do not fit the model."""
+        if self._session is None:
+            _closed(self.spec.id)
         wrong = misfit(feeds, self.signature)
         if wrong is not None:
             raise wrong
-        return partial(self._run, None, feeds)
+        return partial(self._session.run, None, feeds)
 
     def coverage(self, feeds: Feeds) -> Coverage:
         """Profile one run in a session of its own and count what ran in the asked precision."""
@@ -77,7 +73,7 @@ class OrtEngine:
         self._session = None
         self._run = partial(_closed, self.spec.id)
 
-    def __enter__(self) -> OrtEngine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -35,7 +35,7 @@ CALIBRATOR_KEYS = {
 """Key in ``extra`` and the calibrator's own word for it."""
 
 _REFUSED = {
-    "CalibMaxIntermediateOutputs": "it throws collected batches away (onnxruntime 1.31.1); memory is bounded without it",
+    "CalibMaxIntermediateOutputs": "it throws collected batches away (onnxruntime 1.31); memory is bounded without",
     "CalibPercentile": "the mark has a key for it: calibration=Calibration(method='percentile', percentile=99.99)",
     "CalibStridedMinMax": "calibration data is streamed already",
     "SmoothQuant": "it needs neural-compressor and its own calibration pass",

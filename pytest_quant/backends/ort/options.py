@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from pytest_quant.backends.ort.extra import check_extra
 from pytest_quant.errors import UsageError, nearest
@@ -89,14 +90,14 @@ def parse_options(options: Iterable[tuple[str, object]]) -> OrtOptions:
     ------
     UsageError : an option is unknown, of another type or out of range; or it asks for a provider that is not here.
     """
-    given: dict[str, object] = {}
+    given: dict[str, Any] = {}
     for name, value in options:
         if name not in _RULES:
             raise UsageError(f"backend 'ort' has no option '{name}'", value=repr(value), allowed=nearest(name, _RULES))
         if not _RULES[name].holds(value):
             raise _wrong_provider(value) if name == "provider" else _wrong_value(name, value)
         given[name] = _frozen(name, value)
-    parsed = OrtOptions(**given)  # type: ignore[arg-type] - each value has passed the rule of its name
+    parsed = OrtOptions(**given)
     if (parsed.activation_type, parsed.weight_type) == ("int8", "uint8"):
         raise UsageError(
             "ONNX Runtime has no kernels for int8 activations with uint8 weights",

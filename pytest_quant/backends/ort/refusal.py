@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
-from pytest_quant.errors import BuildError
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.misfit import misfit
+from pytest_quant.errors import BuildError, QuantError
+from pytest_quant.spec import Signature
 
 _NODE = (
     re.compile(r'In Node, \("(?P<node>[^"]*)", (?P<op>\w+)'),
@@ -18,7 +21,7 @@ _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : (?P<kind>\w+) : ")
 
 _NEXT = {
     "NOT_IMPLEMENTED": "leave that node in float with exclude=[...], or export the model with operators the CPU has",
-    "INVALID_GRAPH": "export the model again, with opset 17 or later; onnx.checker.check_model(path, True) may say more",
+    "INVALID_GRAPH": "export it again with opset 17 or later; onnx.checker.check_model(path, True) may say more",
     "INVALID_PROTOBUF": "write or download the model file again",
     "FAIL": "if it is an operator of your own, this backend cannot run it; else export the model again",
 }
@@ -37,6 +40,16 @@ def refused(doing: str, error: Exception, fix: str | None = None) -> BuildError:
         value=f"{kind}: {cause}",
         fix=fix or _NEXT.get(kind, _ELSE),
     )
+
+
+def run_refused(error: Exception, feeds: Feeds, signature: Signature, doing: str) -> QuantError:
+    """Return the error that explains why a run over `feeds` failed with `error`.
+
+    A session checks its inputs itself, so they are looked at here only after it said no: a good run pays nothing.
+    """
+    if isinstance(error, QuantError):
+        return error
+    return misfit(feeds, signature) or refused(doing, error)
 
 
 def _node(text: str) -> str:

@@ -13,7 +13,7 @@ _FATAL = 4
 """Errors are raised; printing them too would put native text between the lines of a test run."""
 
 
-def open_session(path: Path, threads: int, profile: Path | None = None) -> Any:  # noqa: ANN401 - untyped package
+def open_session(path: Path, threads: int, profile: Path | None = None) -> Any:
     """Open the model in `path` on the CPU and prove that every node is there.
 
     Parameters
@@ -45,7 +45,7 @@ def open_session(path: Path, threads: int, profile: Path | None = None) -> Any: 
     return session
 
 
-def _prove_provider(session: Any, path: Path) -> None:  # noqa: ANN401 - untyped package
+def _prove_provider(session: Any, path: Path) -> None:
     parts = session.get_provider_graph_assignment_info()
     elsewhere = {part.ep_name: [node.name for node in part.get_nodes()] for part in parts if part.ep_name != CPU}
     first = session.get_providers()[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.errors import UsageError
-from pytest_quant.record import Record, build_record, failed_record, series_key, to_json
-from pytest_quant.result import Blocks, Status, Verdict
+from pytest_quant.record import LatencyFigures, Record, build_record, failed_record, series_key, to_json
+from pytest_quant.result import Blocks, LatencyResult, Status, Verdict
 from pytest_quant.spec import Check, LatencyPlan, Model
 from tests.unit.record.examples import ACCURACY, COVERAGE, LATENCY, RESOURCES, a_check, a_record
 
@@ -35,6 +35,15 @@ def test_the_record_says_what_was_found() -> None:
     assert record.latency is not None
     assert record.latency.speedup_ci == LATENCY.speedup_ci
     assert record.latency.round_p50_ms["candidate"] == (0.11, 0.102)
+
+
+def test_every_figure_of_the_latency_is_kept() -> None:
+    """Only the single runs are left out, and the bounds have a name for each of their numbers."""
+    found, kept = ({field.name for field in fields(kind)} for kind in (LatencyResult, LatencyFigures))
+    assert found - kept == {"reference", "null", "candidate", "percentile_bounds_ms"}
+    record = a_record(latency=replace(LATENCY, notes=("the clock was adjusted",)))
+    assert record.latency is not None
+    assert record.latency.notes == ("the clock was adjusted",)
 
 
 def test_a_second_measurement_is_kept() -> None:

@@ -1,23 +1,12 @@
-"""Why a run was refused: the inputs do not fit the model, or a kernel failed."""
+"""What is wrong with the inputs of a run, for backends whose runtime does not say it clearly."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.ort.refusal import refused
-from pytest_quant.errors import DataError, QuantError, nearest
+from pytest_quant.errors import DataError, nearest
 from pytest_quant.spec import Signature, TensorInfo
-
-
-def run_refused(error: Exception, feeds: Feeds, signature: Signature, doing: str) -> QuantError:
-    """Return the error that explains why a run over `feeds` failed with `error`.
-
-    A session checks its inputs itself, so they are looked at here only after it said no: a good run pays nothing.
-    """
-    if isinstance(error, QuantError):
-        return error
-    return misfit(feeds, signature) or refused(doing, error)
 
 
 def misfit(feeds: Feeds, signature: Signature) -> DataError | None:

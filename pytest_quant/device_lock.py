@@ -1,0 +1,75 @@
+"""One measurement at a time on each device, across the processes of this machine.
+
+Builds and evaluation hold the device's lock shared, timing holds it exclusively: on a CPU the other worker's
+build is the noise. The operating system frees the lock of a process that dies. A process must not ask for the
+exclusive lock while it holds the shared one.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import AcquireReturnProxy, ReadWriteLock, Timeout
+
+FOLDER_VARIABLE = "PYTEST_QUANT_LOCKS"
+"""Environment variable that names another folder for the locks."""
+
+_WAIT_S = 2.0
+
+
+def _folder() -> Path:
+    chosen = os.environ.get(FOLDER_VARIABLE)
+    if chosen:
+        return Path(chosen)
+    user = re.sub(r"\W", "_", getpass.getuser())
+    return Path(tempfile.gettempdir()) / f"pytest-quant-locks-{user}"
+
+
+@contextmanager
+def shared(device: str, notify: Callable[[str], None]) -> Iterator[None]:
+    """Hold `device` together with others that build or evaluate; waits while somebody times on it."""
+    lock = _lock(device)
+    with _held(lock.acquire_read, f"waiting for {device}: another process times an engine on it", notify):
+        yield
+
+
+@contextmanager
+def exclusive(device: str, notify: Callable[[str], None]) -> Iterator[None]:
+    """Hold `device` alone; waits while others build, evaluate or time on it."""
+    lock = _lock(device)
+    with _held(lock.acquire_write, f"waiting for {device}: another process uses it", notify):
+        yield
+
+
+def _lock(device: str) -> ReadWriteLock:
+    folder = _folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return ReadWriteLock(folder / f"{re.sub(r'[^a-z0-9]+', '-', device.lower())}.lock", is_singleton=True)
+
+
+@contextmanager
+def _held(
+    acquire: Callable[[float], AcquireReturnProxy[ReadWriteLock]], told: str, notify: Callable[[str], None]
+) -> Iterator[None]:
+    """Hold a lock; say so when it takes longer than 2 s to get it."""
+    waited = 0
+    while True:
+        try:
+            # One long wait inside SQLite could not be interrupted by Ctrl-C.
+            held = acquire(_WAIT_S)
+        except Timeout:
+            waited += 1
+            if waited == 1:
+                notify(told)
+        else:
+            break
+    try:
+        yield
+    finally:
+        held.lock.release()

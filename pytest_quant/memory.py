@@ -1,0 +1,79 @@
+"""Peak resident memory that a block of code adds to this process."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+_STATUS = Path("/proc/self/status")
+_CLEAR_REFS = Path("/proc/self/clear_refs")
+_RESET_PEAK = "5"
+"""Written to ``clear_refs``, sets the kernel's peak (VmHWM) to the present size; see proc(5)."""
+_SAMPLE_EVERY_S = 0.005
+_BYTES_PER_MB = 1e6
+
+
+class PeakMemory:
+    """``with PeakMemory() as memory: ...`` then ``memory.peak_mb``: megabytes (10^6 bytes) added at the peak.
+
+    Memory that Python already held and reused does not count as added, so the figure is a lower bound. The
+    kernel's own peak is read where it can be reset, else the size is sampled. Blocks must not be nested: an
+    inner block resets the peak of the outer one.
+    """
+
+    def __init__(self) -> None:
+        self.peak_mb: float | None = None
+        self._start_bytes = 0
+        self._sampler: _Sampler | None = None
+
+    def __enter__(self) -> Self:
+        """Start from the present size."""
+        try:
+            _CLEAR_REFS.write_text(_RESET_PEAK)
+            self._start_bytes = _status_bytes("VmRSS:")
+        except OSError:
+            self._sampler = _Sampler()
+            self._start_bytes = self._sampler.peak_bytes
+            self._sampler.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Read the peak."""
+        peak_bytes = _status_bytes("VmHWM:") if self._sampler is None else self._sampler.finish()
+        self.peak_mb = max(0, peak_bytes - self._start_bytes) / _BYTES_PER_MB
+
+
+def _status_bytes(field: str) -> int:
+    for line in _STATUS.read_text("ascii").splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"{_STATUS} has no {field}")
+
+
+class _Sampler(threading.Thread):
+    """Keeps the largest size it saw until it is told to finish."""
+
+    def __init__(self) -> None:
+        super().__init__(name="quant-memory", daemon=True)
+        self._process = psutil.Process()
+        self._done = threading.Event()
+        self.peak_bytes = self._size_bytes()
+
+    def run(self) -> None:
+        while not self._done.wait(_SAMPLE_EVERY_S):
+            self.peak_bytes = max(self.peak_bytes, self._size_bytes())
+
+    def finish(self) -> int:
+        """Stop and return the largest size."""
+        self._done.set()
+        self.join()
+        return max(self.peak_bytes, self._size_bytes())
+
+    def _size_bytes(self) -> int:
+        return int(self._process.memory_info().rss)

@@ -1,0 +1,1 @@
+"""Intervals, paired tests and percentiles: numbers in, numbers out."""

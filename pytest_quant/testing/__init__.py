@@ -1,0 +1,35 @@
+"""For authors of backends: a reference backend in numpy, and the tests that every backend passes.
+
+Write, in your own test suite::
+
+    import pytest
+    from pytest_quant.testing import BackendConformance
+
+    class TestMyBackend(BackendConformance):
+        @pytest.fixture
+        def backend(self):
+            return MyBackend()
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_quant.testing.conformance import BackendConformance
+    from pytest_quant.testing.numpy_backend import NumpyBackend
+
+_HOME = {
+    "BackendConformance": "pytest_quant.testing.conformance",
+    "NumpyBackend": "pytest_quant.testing.numpy_backend",
+}
+
+__all__ = ["BackendConformance", "NumpyBackend"]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name from where it lives: the backend needs no pytest."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'pytest_quant.testing' has no attribute '{name}'")
+    return getattr(import_module(_HOME[name]), name)

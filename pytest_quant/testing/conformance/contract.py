@@ -1,0 +1,131 @@
+"""The engine keeps to the protocol."""
+
+# ruff: noqa: S101
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_quant.backends.base import Backend
+from pytest_quant.errors import QuantError
+from pytest_quant.spec import Calibration
+from pytest_quant.testing.conformance.examples import dense, tokens, two_by_two
+from pytest_quant.testing.conformance.workbench import Workbench, build, float_spec, opened, specs
+
+
+class ContractTests(Workbench):
+    """What an engine owes to the code that calls it."""
+
+    def test_available(self, backend: Backend) -> None:
+        """A backend under test is available, with the version of its runtime."""
+        found = backend.availability()
+        assert found.available, found.reason
+        assert not found.broken
+        assert found.version
+
+    def test_signature(self, backend: Backend, tmp_path: Path) -> None:
+        """Names, dtypes and sizes are those of the graph; a free axis is ``None``."""
+        found = backend.signature(tokens().write(tmp_path))
+        assert [(one.name, one.dtype, one.shape) for one in found.inputs] == [("ids", "int64", (None, None))]
+        assert [(one.name, one.dtype, one.shape) for one in found.outputs] == [("y", "float32", (None, None, 4))]
+
+    def test_engine_tells_what_it_is(self, backend: Backend, tmp_path: Path) -> None:
+        """An engine knows its spec, its inputs and outputs, its provider and its size."""
+        example = two_by_two()
+        spec = float_spec(backend, example.write(tmp_path))
+        with opened(backend, spec, example) as engine:
+            assert engine.spec == spec
+            assert {one.name for one in engine.signature.inputs} == {"a", "b"}
+            assert {one.name for one in engine.signature.outputs} == {"wide", "narrow"}
+            assert engine.provider
+            assert engine.size_bytes > 0
+            assert not engine.simulated
+
+    def test_outputs_belong_to_the_caller(self, backend: Backend, tmp_path: Path) -> None:
+        """A later run changes neither earlier outputs nor the inputs, and inputs and outputs share no memory."""
+        example = dense()
+        feeds, others = example.feeds(3, 60), example.feeds(3, 61)
+        kept_input = feeds["x"].copy()
+        with opened(backend, float_spec(backend, example.write(tmp_path)), example) as engine:
+            first = engine.run(feeds)["y"]
+            kept = first.copy()
+            second = engine.run(others)["y"]
+        assert np.array_equal(first, kept)
+        assert np.array_equal(feeds["x"], kept_input)
+        assert not np.shares_memory(first, second)
+        assert not np.shares_memory(first, feeds["x"])
+
+    def test_prepared_call(self, backend: Backend, tmp_path: Path) -> None:
+        """The call that is timed can be made again and again, and leaves `run` as it was."""
+        example = dense()
+        feeds = example.feeds(2, 62)
+        with opened(backend, float_spec(backend, example.write(tmp_path)), example) as engine:
+            before = engine.run(feeds)["y"]
+            call = engine.prepare(feeds)
+            for _ in range(3):
+                call()
+            assert np.array_equal(engine.run(feeds)["y"], before)
+
+    def test_close(self, backend: Backend, tmp_path: Path) -> None:
+        """Closing twice is harmless, and a closed engine says that it is closed."""
+        example = dense()
+        with opened(backend, float_spec(backend, example.write(tmp_path)), example) as engine:
+            engine.close()
+            engine.close()
+            for call in (engine.run, engine.prepare):
+                with pytest.raises(QuantError, match="closed"):
+                    call(example.feeds(1, 63))
+
+    def test_same_ingredients(self, backend: Backend, tmp_path: Path) -> None:
+        """Two builds of the same things have the same ingredients, so they share one cache entry."""
+        example = dense()
+        model = example.write(tmp_path)
+        for spec in [float_spec(backend, model), *specs(backend, model)]:
+            before = backend.ingredients(spec), backend.calibration_ingredients(spec)
+            build(backend, spec, example, _folder(tmp_path, spec.id))
+            assert before == (backend.ingredients(spec), backend.calibration_ingredients(spec))
+            assert all(isinstance(text, str) for text in before[0].values())
+
+    def test_each_ingredient(self, backend: Backend, tmp_path: Path) -> None:
+        """Other weights under the same file name, another scheme, an excluded node: each changes the ingredients."""
+        model = dense().write(tmp_path)
+        found = specs(backend, model)
+        kept = [backend.ingredients(spec) for spec in found]
+        assert len({tuple(sorted(one.items())) for one in kept}) == len(found)
+        for spec, before in zip(found, kept, strict=True):
+            excluded = backend.ingredients(replace(spec, exclude=("first",)))
+            assert _changed(before, excluded) == {"exclude"}, spec.id
+        dense(scale=20.0).write(tmp_path)
+        for spec, before in zip(found, kept, strict=True):
+            changed = _changed(before, backend.ingredients(spec))
+            assert changed, spec.id
+            assert all("model" in name for name in changed), spec.id
+
+    def test_each_calibration_ingredient(self, backend: Backend, tmp_path: Path) -> None:
+        """Ranges depend on the weights and on how many samples are read, and on no excluded node."""
+        model = dense().write(tmp_path)
+        for spec in specs(backend, model):
+            before = backend.calibration_ingredients(spec)
+            if before is None:
+                continue
+            assert backend.calibration_ingredients(replace(spec, exclude=("first",))) == before
+            fewer = backend.calibration_ingredients(replace(spec, calibration=Calibration(samples=3)))
+            assert fewer is not None
+            assert _changed(before, fewer) == {"samples"}
+            dense(scale=20.0).write(tmp_path)
+            assert backend.calibration_ingredients(spec) != before
+            dense().write(tmp_path)
+
+
+def _changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+
+
+def _folder(parent: Path, name: str) -> Path:
+    folder = parent / f"build-{name}"
+    folder.mkdir()
+    return folder

@@ -1,0 +1,73 @@
+"""From an example to an open engine, through the steps of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+from pytest_quant.backends.base import Backend, Engine, Outputs
+from pytest_quant.spec import EngineSpec, Model
+from pytest_quant.testing.conformance.examples import Example
+
+CALIBRATION_SEEDS = range(20, 28)
+
+
+class Workbench:
+    """Base of the tests: the fixture to override, and how specs are built."""
+
+    @pytest.fixture
+    def backend(self) -> Backend:
+        """Return the backend under test; every author overrides this."""
+        raise NotImplementedError("override the fixture 'backend'")
+
+
+def specs(backend: Backend, model: Model, *, exclude: tuple[str, ...] = ()) -> list[EngineSpec]:
+    """Return one spec for each quantized precision and scheme of `backend` that starts from a float model."""
+    return [
+        EngineSpec(backend.name, precision, scheme, model, exclude=exclude)
+        for precision, schemes in backend.schemes.items()
+        for scheme in schemes
+        if scheme not in (None, "qat")
+    ]
+
+
+def float_spec(backend: Backend, model: Model) -> EngineSpec:
+    """Return the spec of the FP32 reference."""
+    return EngineSpec(backend.name, "fp32", None, model)
+
+
+@contextmanager
+def opened(backend: Backend, spec: EngineSpec, example: Example) -> Iterator[Engine]:
+    """Calibrate when the scheme asks for it, build and open `spec`; the engine is closed at the end."""
+    with TemporaryDirectory() as folder:
+        engine = backend.open(spec, build(backend, spec, example, Path(folder)))
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+
+def build(backend: Backend, spec: EngineSpec, example: Example, folder: Path) -> Path:
+    """Calibrate and build `spec` into a folder of its own in `folder`."""
+    backend.check(spec)
+    ranges, engine = folder / "ranges", folder / "engine"
+    for each in (ranges, engine):
+        each.mkdir()
+    static = backend.calibration_ingredients(spec) is not None
+    if static:
+        backend.calibrate(spec, lambda: (example.feeds(4, seed) for seed in CALIBRATION_SEEDS), ranges)
+    backend.build(spec, ranges if static else None, engine)
+    return engine
+
+
+def sqnr_db(reference: Outputs, candidate: Outputs) -> float:
+    """Return 20 log10(||r|| / ||r - c||) over all outputs; infinite when they are equal."""
+    wanted = np.concatenate([array.ravel() for array in reference.values()]).astype(np.float64)
+    found = np.concatenate([candidate[name].ravel() for name in reference]).astype(np.float64)
+    error = np.linalg.norm(wanted - found)
+    return float("inf") if error == 0 else float(20 * np.log10(np.linalg.norm(wanted) / error))

@@ -1,0 +1,94 @@
+"""A backend that runs small ONNX graphs in numpy, as plainly as can be: something to compare other backends with.
+
+Its int8 is a simulation: weights, and with scheme ``static`` activations too, are rounded to 8 bits and computed in
+float. Its engines say so (``simulated``), so that accuracy is judged and latency is not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from pytest_quant.backends.base import Availability, Engine, Feeds
+from pytest_quant.errors import UsageError
+from pytest_quant.spec import EngineSpec, Model, Signature
+
+_RANGES = "ranges.json"
+_MODEL = "model.onnx"
+_RECIPE = "1"
+
+
+class NumpyBackend:
+    """onnx's reference evaluator behind the protocol of a backend; it has no options."""
+
+    name = "numpy"
+    device = "cpu"
+    schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "int8": ("static", "weight-only")}
+
+    def availability(self) -> Availability:
+        """Tell whether onnx is installed."""
+        if find_spec("onnx") is None:
+            return Availability(False, reason="onnx is not installed", fix="pip install onnx")
+        return Availability(True, version=version("numpy"), device="cpu")
+
+    def check(self, spec: EngineSpec) -> None:
+        """Raise `UsageError` for any option, and for a calibration other than ``minmax``."""
+        if spec.scheme not in self.schemes.get(spec.precision, ()):
+            offered = "; ".join(f"{precision}: {names}" for precision, names in self.schemes.items())
+            raise UsageError(f"backend 'numpy' has no {spec.precision} {spec.scheme}", allowed=offered)
+        for name, value in spec.options:
+            raise UsageError(f"backend 'numpy' has no option '{name}'", value=repr(value), allowed="none")
+        if spec.scheme == "static" and spec.calibration.method != "minmax":
+            raise UsageError(f"backend 'numpy' has no calibration '{spec.calibration.method}'", allowed="minmax")
+
+    def signature(self, model: Model) -> Signature:
+        """Read inputs and outputs from the graph. Raises `ModelError`."""
+        from pytest_quant.backends.onnx_files import model_file, read_signature
+
+        return read_signature(model_file(model))
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Model bytes, precision, scheme, excluded nodes, versions."""
+        own = {"precision": spec.precision, "scheme": str(spec.scheme), "exclude": json.dumps(sorted(spec.exclude))}
+        return self._common(spec) | own
+
+    def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
+        """Model bytes, samples and batch size for ``static``, else ``None``."""
+        if spec.scheme != "static":
+            return None
+        asked = spec.calibration
+        return self._common(spec) | {"samples": str(asked.samples), "batch_size": str(asked.batch_size)}
+
+    def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
+        """Write the smallest and largest value of each activation that an eligible node reads."""
+        from pytest_quant.backends.onnx_files import model_file
+        from pytest_quant.testing.rounding import activation_ranges
+
+        ranges = activation_ranges(model_file(spec.model), batches())
+        (folder / _RANGES).write_text(json.dumps(ranges), encoding="utf-8")
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Write the rounded model; the float one stays where it is."""
+        from pytest_quant.backends.onnx_files import model_file
+        from pytest_quant.testing.rounding import write_rounded
+
+        if spec.scheme is None:
+            return
+        ranges = {} if calibration is None else json.loads((calibration / _RANGES).read_text(encoding="utf-8"))
+        write_rounded(model_file(spec.model), ranges, spec.exclude, folder / _MODEL)
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Open the evaluator. Raises `BuildError` for an operator that it does not know."""
+        from pytest_quant.backends.onnx_files import model_file
+        from pytest_quant.testing.numpy_engine import NumpyEngine
+
+        return NumpyEngine(spec, model_file(spec.model) if spec.scheme is None else folder / _MODEL)
+
+    def _common(self, spec: EngineSpec) -> dict[str, str]:
+        from pytest_quant.backends.onnx_files import file_digests, model_file
+
+        digests = {f"model {name}".strip(): text for name, text in file_digests(model_file(spec.model)).items()}
+        return digests | {"onnx": version("onnx"), "numpy": version("numpy"), "recipe": _RECIPE}

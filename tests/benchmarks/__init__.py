@@ -1,0 +1,1 @@
+"""Figures: printed, and asserted as ratios."""

@@ -1,0 +1,109 @@
+"""Evaluating costs little beside running the model, and its memory does not grow with the data."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_quant.accuracy import OutputPair, evaluate
+from pytest_quant.backends import Engine, get_backend
+from pytest_quant.cache import Cache
+from pytest_quant.data import Data, open_data
+from pytest_quant.metrics import resolve_metric
+from pytest_quant.outputs import record_outputs, run_over, side_by_side
+from pytest_quant.spec import Dataset, EngineSpec, Model
+from tests.example import EXAMPLE, environment
+
+TRIALS = 9
+AT_LEAST = 0.95
+MEMORY_GROWTH = 1.1
+
+
+def evaluate_once(engine: Engine, data: Data, batch_size: int, cache: Cache) -> float:
+    """Evaluate against the recorded reference, as a check does, and return the seconds it took."""
+    backend = get_backend("ort")
+    recorded = record_outputs(engine, data, batch_size, cache, backend.ingredients(engine.spec))
+    output = engine.signature.outputs[0]
+    metric = resolve_metric(None, data.labels, (1, output.shape[1] or 0))
+    started = time.perf_counter()
+    pairs = (
+        OutputPair(theirs.outputs, ours.outputs, ours.labels, ours.start, ours.n)
+        for theirs, ours in side_by_side(recorded.chunks(), run_over(engine, data, batch_size))
+    )
+    result = evaluate(pairs, metric, output=output.name, margin=None, confidence=0.95)
+    assert result.n == data.n
+    return time.perf_counter() - started
+
+
+def loop_once(engine: Engine, feeds: list[dict[str, np.ndarray]]) -> float:
+    """Run the engine's own session over the batches, keeping nothing, and return the seconds it took."""
+    session = engine._session  # type: ignore[attr-defined]
+    started = time.perf_counter()
+    for feed in feeds:
+        session.run(None, feed)
+    return time.perf_counter() - started
+
+
+def digits() -> tuple[Path, Dataset]:
+    """Ten times the digits."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    images = np.tile((bunch.images[:, None] / 16).astype(np.float32), (10, 1, 1, 1))
+    return EXAMPLE / "digits.onnx", Dataset.from_arrays(images, np.tile(bunch.target, 10))
+
+
+def magika() -> tuple[Path, Dataset]:
+    """Two hundred rows of random bytes with random labels: what the model says about them costs the same."""
+    import magika as package
+
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(0, 256, (200, 2048), dtype=np.int32)
+    model = Path(package.__file__).parent / "models" / "standard_v3_3" / "model.onnx"
+    return model, Dataset.from_arrays({"bytes": tokens}, rng.integers(0, 214, 200))
+
+
+@pytest.mark.parametrize(("subject", "batch_size"), [(magika, 1), (digits, 128)], ids=["magika-b1", "digits-b128"])
+def test_evaluation_keeps_up_with_a_bare_loop(subject: object, batch_size: int, tmp_path: Path) -> None:
+    """Throughput is at least 95 % of the bare loop's over the same session, data and batches."""
+    assert callable(subject)
+    path, dataset = subject()
+    backend = get_backend("ort")
+    spec = EngineSpec("ort", "fp32", None, Model.from_onnx(path))
+    backend.build(spec, None, tmp_path)
+    engine = backend.open(spec, tmp_path)
+    data = open_data(dataset, engine.signature)
+    feeds = [batch.feeds for batch in data.batches(batch_size)]
+    cache = Cache(tmp_path / "cache")
+    evaluate_once(engine, data, batch_size, cache)
+    ratios = [loop_once(engine, feeds) / evaluate_once(engine, data, batch_size, cache) for _ in range(TRIALS)]
+    engine.close()
+    ratio = statistics.median(ratios)
+    print(f"\nevaluation / bare loop: {ratio:.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")  # noqa: T201
+    assert ratio >= AT_LEAST
+
+
+def peak_mb(samples: int) -> float:
+    """Return the peak memory of a process that evaluates so many streamed samples."""
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.evaluate_streamed", str(samples)],
+        cwd=EXAMPLE.parent,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(result.stdout)
+
+
+def test_memory_does_not_grow_with_the_data() -> None:
+    """With ten times the samples the peak is at most a tenth higher."""
+    small, large = peak_mb(20_000), peak_mb(200_000)
+    print(f"\npeak memory: {small:.0f} MB for 20 000 samples, {large:.0f} MB for 200 000")  # noqa: T201
+    assert large <= MEMORY_GROWTH * small

@@ -1,0 +1,45 @@
+"""What the plugin adds to the start of pytest when no test is marked."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROUNDS = 21
+MAX_ADDED_MS = 15.0
+BARE = ("-p", "no:quant")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+
+
+def _start_ms(folder: Path, args: tuple[str, ...]) -> float:
+    """Return the milliseconds of one whole run of pytest in `folder`."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    started = time.perf_counter_ns()
+    subprocess.run([*PYTEST, *args], cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=True)
+    return (time.perf_counter_ns() - started) / 1e6
+
+
+def test_the_plugin_adds_little_to_a_start_without_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both starts take turns, and the median of the differences is at most 15 ms."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_plain.py").write_text("def test_plain(): pass\n")
+    for args in (BARE, ()):
+        _start_ms(tmp_path, args)
+    bare, ours = [], []
+    for turn in range(ROUNDS):
+        for args in (BARE, ()) if turn % 2 else ((), BARE):
+            (bare if args else ours).append(_start_ms(tmp_path, args))
+    added_ms = statistics.median(own - other for own, other in zip(ours, bare, strict=True))
+    ratio = statistics.median(ours) / statistics.median(bare)
+    with capsys.disabled():
+        print(  # noqa: T201 - a benchmark prints its figures
+            f"\nstart of pytest: {statistics.median(bare):.0f} ms without the plugin, "
+            f"{statistics.median(ours):.0f} ms with it: x{ratio:.3f}, {added_ms:+.1f} ms"
+        )
+    assert added_ms <= MAX_ADDED_MS

@@ -1,0 +1,1 @@
+"""The same checks on every backend."""

@@ -1,0 +1,26 @@
+"""The shipped conformance suite, on the backends of this package."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_quant.backends import Backend, get_backend
+from pytest_quant.testing import BackendConformance
+
+
+class TestOrt(BackendConformance):
+    """ONNX Runtime on the CPU."""
+
+    @pytest.fixture
+    def backend(self) -> Backend:
+        """Come through the entry point, as in a real run."""
+        return get_backend("ort")
+
+
+class TestNumpy(BackendConformance):
+    """The reference backend in numpy."""
+
+    @pytest.fixture
+    def backend(self) -> Backend:
+        """Come through the entry point, as in a real run."""
+        return get_backend("numpy")

@@ -1,0 +1,70 @@
+"""A wrong mark is an error at collection: clean text that names the nearest valid choice, also under xdist."""
+
+from __future__ import annotations
+
+import pytest
+
+BAD = {
+    "key": ("max_dropp=1.0", "did you mean 'max_drop'?"),
+    "type": ("max_drop='much'", "max_drop must be a number"),
+    "nan": ("max_drop=float('nan')", "max_drop must be finite"),
+    "infinite": ("max_latency_ms=float('inf')", "max_latency_ms must be finite"),
+    "negative": ("min_speedup=-1", "min_speedup must be finite and at least 0"),
+    "share": ("min_agreement=0.9", "write 90"),
+    "share_of_accuracy": ("min_accuracy=0.9", "write 90"),
+    "backend": ("backend='otr'", "did you mean 'ort'?"),
+    "precision": ("precision='int7'", "did you mean 'int8'?"),
+    "scheme": ("scheme='dinamic'", "did you mean 'dynamic'?"),
+    "metric": ("metric='top2'", "did you mean 'top1'?"),
+    "unwrapped": ("metric=len, max_drop=1.0", "Metric("),
+    "not_offered": ("precision='int4', scheme='static'", "weight-only"),
+    "no_precision": ("precision='fp8'", "does not offer 'fp8'"),
+    "option": ("options={'thread': 1}", "did you mean 'threads'?"),
+    "positional": ("'ort'", "takes keys only"),
+    "qat": ("scheme='qat'", "quantized="),
+}
+SOURCE = "import pytest\n@pytest.mark.quant({mark})\ndef test_it(): pass\n"
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_every_wrong_mark_is_told_at_collection(pytester: pytest.Pytester, workers: str) -> None:
+    """Each file has its error with the way out, nothing ran, nothing was written, and no traceback is shown."""
+    for name, (mark, _) in BAD.items():
+        pytester.makepyfile(**{f"test_{name}": SOURCE.format(mark=mark)})
+    result = pytester.runpytest_subprocess("-n", workers)
+    text = result.stdout.str() + result.stderr.str()
+    assert result.ret != 0
+    result.assert_outcomes(errors=len(BAD))
+    for name, (_, words) in BAD.items():
+        told = text.split(f" ERROR collecting test_{name}.py ")[1].split("ERROR collecting")[0]
+        assert f"test_{name}.py::test_it: " in told
+        assert words in told
+    assert "Traceback" not in text
+    assert "INTERNALERROR" not in text
+    assert "pytest_quant/" not in text
+    assert not (pytester.path / ".quant").exists()
+
+
+def test_a_list_in_a_parameters_mark_is_told_at_collection(pytester: pytest.Pytester) -> None:
+    """One case cannot become several."""
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("x", [1, pytest.param(2, marks=pytest.mark.quant(precision=["fp32", "int8"]))])
+        def test_it(x): pass
+        """
+    )
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*test_it[[]2[]]: precision is a list in the mark of a pytest.param*"])
+
+
+def test_a_wrong_ini_default_is_told_at_collection(pytester: pytest.Pytester) -> None:
+    """The ini file waits for the first marked test, so that other runs load nothing."""
+    pytester.makeini("[pytest]\nquant_backend = otr\n")
+    pytester.makepyfile(test_marked=SOURCE.format(mark=""), test_plain="def test_it(): pass\n")
+    marked = pytester.runpytest_subprocess()
+    marked.assert_outcomes(errors=1)
+    marked.stdout.fnmatch_lines(["*unknown backend 'otr'*", "*did you mean 'ort'?*"])
+    pytester.runpytest_subprocess("test_plain.py").assert_outcomes(passed=1)

@@ -1,0 +1,18 @@
+"""A run that is killed at any moment takes nothing with it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tests.kill_example import kill_and_recover
+
+TIMES = 5
+
+
+def test_runs_killed_at_random_moments_leave_nothing_wrong(tmp_path: Path) -> None:
+    """After each of five, the next run is right and complete, and the one after it builds nothing."""
+    seed = time.time_ns() % 2**32
+    kills = list(kill_and_recover(tmp_path, TIMES, seed))
+    assert len(kills) == TIMES
+    assert not all(kill.ended for kill in kills), f"no run was killed, seed {seed}"

@@ -1,0 +1,112 @@
+"""What a run leaves: one history, one document, one section, and nothing without a mark. The session is a fake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.history import open_store, read_aside
+from tests.integration.fake_session import run_fake
+
+TWO = """
+@mark.quant(output="PASS")
+def test_pass(): pass
+
+@mark.quant(output="FAIL")
+def test_fail(): pass
+"""
+PLAIN = "def test_plain(): pass\n"
+
+
+def _nodeids(place: Path) -> list[list[str]]:
+    """Return the node ids of each run in the history, the newest run first."""
+    store = open_store(place)
+    return [[record.nodeid for record in store.records(stored.run.id)] for stored in store.runs()]
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_every_record_is_added_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str) -> None:
+    """One run, every check once, in the order of the tests, by default under the root."""
+    run_fake(pytester, monkeypatch, TWO, "-n", workers)
+    result = run_fake(pytester, monkeypatch, TWO, "-n", workers)
+    assert _nodeids(pytester.path / ".quant" / "history.db") == [["test_it.py::test_pass", "test_it.py::test_fail"]] * 2
+    text = result.stdout.str()
+    assert text.count("= quant =") == 1
+
+
+@pytest.mark.parametrize("args", [("--quant-no-history",), ("-o", "quant_no_history=true")])
+def test_no_history_adds_nothing(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...]
+) -> None:
+    """Neither a file nor a folder is made."""
+    run_fake(pytester, monkeypatch, TWO, *args)
+    assert not (pytester.path / ".quant" / "history.db").exists()
+
+
+def test_a_history_that_cannot_be_written_leaves_the_outcomes(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The records are set aside, and the line names the command that adds them."""
+    (pytester.path / "history.db").mkdir()
+    source = TWO.split('@mark.quant(output="FAIL")')[0]
+    result = run_fake(pytester, monkeypatch, source, "--quant-history=history.db", "--color=yes")
+    result.assert_outcomes(passed=1)
+    assert result.ret == 0
+    (line,) = [line for line in result.outlines if "pytest-quant import" in line]
+    assert line.startswith("\x1b[31m")
+    aside = Path(line.split("pytest-quant import ")[1].split("\x1b")[0])
+    assert [record.nodeid for _, records in read_aside(aside) for record in records] == ["test_it.py::test_pass"]
+
+
+def test_the_document_is_written_whatever_the_outcome(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder is made; a run without a check writes an empty list."""
+    run_fake(pytester, monkeypatch, TWO, "--quant-json=out/run.json")
+    statuses = [check["status"] for check in json.loads((pytester.path / "out/run.json").read_text())["checks"]]
+    assert statuses == ["PASS", "FAIL"]
+    run_fake(pytester, monkeypatch, PLAIN, "--quant-json=out/run.json")
+    assert json.loads((pytester.path / "out/run.json").read_text())["checks"] == []
+
+
+def test_a_document_that_cannot_be_written_makes_the_run_fail(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads it must not find an old one and think it new; the history is written all the same."""
+    (pytester.path / "file").touch()
+    source = TWO.split('@mark.quant(output="FAIL")')[0]
+    result = run_fake(pytester, monkeypatch, source, "--quant-json=file/run.json")
+    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["--quant-json: *run.json cannot be written*"])
+    assert _nodeids(pytester.path / ".quant" / "history.db") == [["test_it.py::test_pass"]]
+
+
+def test_a_required_backend_that_no_test_used_makes_the_run_fail(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A suite that lost its checks is not green."""
+    for args, ret in (
+        (("--quant-require=ort",), 1),
+        (("-o", "quant_require=ort"), 1),
+        (("--quant-require=ort", "--collect-only"), 0),
+    ):
+        result = run_fake(pytester, monkeypatch, PLAIN, *args)
+        assert result.ret == ret
+        assert ("--quant-require: no test used 'ort'" in result.stdout.str()) is bool(ret)
+    used = run_fake(pytester, monkeypatch, TWO.split('@mark.quant(output="FAIL")')[0], "--quant-require=ort")
+    assert used.ret == 0
+    misspelt = run_fake(pytester, monkeypatch, PLAIN, "-o", "quant_require=otr")
+    assert misspelt.ret == 1
+    misspelt.stdout.fnmatch_lines(["*no test used 'otr', and no backend has that name; did you mean 'ort'?*"])
+
+
+def test_ctrl_c_keeps_what_was_measured(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records so far are written, and the run says that it was interrupted."""
+    source = TWO + "\ndef test_stop(): raise KeyboardInterrupt\n"
+    result = run_fake(pytester, monkeypatch, source, "--quant-json=run.json")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert len(json.loads((pytester.path / "run.json").read_text())["checks"]) == 2
+    assert len(_nodeids(pytester.path / ".quant" / "history.db")[0]) == 2

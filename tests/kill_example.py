@@ -1,0 +1,161 @@
+"""Kill runs of the example at random moments, and see that nothing is lost or wrong afterwards.
+
+``python -m tests.kill_example --times 50`` does it fifty times and prints a line for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+
+from tests.example import ExampleRun, command, copy_example, environment, run_example
+
+OPTIONS = ("--quant-max-time=0.5",)
+TIMED = ("min_speedup", "max_latency_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One killed run and the one after it.
+
+    Attributes
+    ----------
+    from_nothing : the killed run had no cache and no history.
+    after_s : seconds after its start at which the run was killed.
+    ended : it had ended by itself before that.
+    engines_built : in the run after it; the others came from what the killed run had left.
+    runs : in the history at the end.
+    """
+
+    from_nothing: bool
+    after_s: float
+    ended: bool
+    engines_built: int
+    runs: int
+
+
+def kill_and_recover(folder: Path, times: int, seed: int) -> Iterator[Kill]:
+    """Kill `times` runs, each at a random moment, and check the run after each; raise `AssertionError` on a fault.
+
+    Every second run starts from nothing, the others from what is there, so that both building and reading are hit.
+    """
+    moments = random.Random(seed)  # noqa: S311 - not for secrets
+    project = copy_example(folder)
+    started = time.monotonic()
+    expected = outcome(run_example(project, *OPTIONS))
+    longest_s = time.monotonic() - started
+    for index in range(times):
+        from_nothing = index % 2 == 0
+        if from_nothing:
+            rmtree(project / ".quant")
+        before = stored_runs(project)
+        after_s = moments.uniform(0.0, longest_s if from_nothing else longest_s / 2)
+        ended = run_and_kill(project, after_s)
+        kept = stored_runs(project)
+        check_history(project, before, kept)
+        run = run_example(project, *OPTIONS)
+        assert outcome(run) == expected, run.output
+        now = stored_runs(project)
+        assert now.keys() - kept.keys() == {run.document["run"]["id"]}, "the run after the kill is stored once"
+        check_history(project, kept, now)
+        check_cache(project)
+        built = sum(check["cache"]["engine"] == "built" for check in run.document["checks"])
+        yield Kill(from_nothing, after_s, ended, built, len(now))
+
+
+def run_and_kill(project: Path, after_s: float) -> bool:
+    """Start a run, kill it and all its children with signal 9, and tell whether it had ended before."""
+    process = subprocess.Popen(
+        command(*OPTIONS),
+        cwd=project,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        process.wait(after_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return False
+    return True
+
+
+def outcome(run: ExampleRun) -> dict[str, object]:
+    """Return everything about a run that does not depend on time, and check that it is whole."""
+    assert run.returncode == 0, run.output
+    nodeids = Counter(check["nodeid"] for check in run.document["checks"])
+    assert set(nodeids.values()) == {1}, nodeids
+    return {
+        check["nodeid"]: (
+            check["accuracy"],
+            check["coverage"],
+            check["resources"]["size_mb"],
+            [(verdict["limit"], verdict["status"]) for verdict in check["verdicts"] if verdict["limit"] not in TIMED],
+        )
+        for check in run.document["checks"]
+    }
+
+
+def stored_runs(project: Path) -> dict[str, Counter[str]]:
+    """Return the test of every stored record by run, read from the database itself; nothing when there is none."""
+    file = project / ".quant" / "history.db"
+    if not file.exists():
+        return {}
+    with closing(sqlite3.connect(file)) as database:
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        known = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not {"quant_runs", "quant_checks"} <= known:
+            return {}
+        runs: dict[str, Counter[str]] = {name: Counter() for (name,) in database.execute("SELECT id FROM quant_runs")}
+        rows = database.execute("SELECT run_id, json_extract(record, '$.nodeid') FROM quant_checks").fetchall()
+    for run_id, nodeid in rows:
+        runs[run_id][nodeid] += 1
+    return runs
+
+
+def check_history(project: Path, before: dict[str, Counter[str]], now: dict[str, Counter[str]]) -> None:
+    """Nothing that was stored is gone, and every stored run is whole, each of its records there once."""
+    assert before.items() <= now.items(), "a stored run has changed or is gone"
+    for run_id, records in now.items():
+        assert set(records.values()) == {1}, (run_id, records)
+        assert len(records) == max(len(other) for other in now.values()), f"{project}: run {run_id} is not whole"
+
+
+def check_cache(project: Path) -> None:
+    """Every entry of the cache can be read, and a run that follows builds none of them again."""
+    run = run_example(project, *OPTIONS)
+    sources = {(check["cache"]["engine"], check["cache"]["reference"]) for check in run.document["checks"]}
+    assert sources == {("hit", "hit")}, run.output
+
+
+def main(show: Callable[[str], object] = print) -> None:
+    """Read the command line and do it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
+    arguments = parser.parse_args()
+    show(f"seed {arguments.seed}")
+    with tempfile.TemporaryDirectory() as folder:
+        for number, kill in enumerate(kill_and_recover(Path(folder), arguments.times, arguments.seed), 1):
+            start = "from nothing" if kill.from_nothing else "with a cache"
+            moment = "ended before" if kill.ended else f"killed after {kill.after_s:.1f} s"
+            show(f"{number}: {start}, {moment}; then {kill.engines_built} built, {kill.runs} runs stored, all right")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""What deserves a line of its own is said below the table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pytest_quant.record import Record, from_json, to_json
+from pytest_quant.report import junit_properties, summary
+from pytest_quant.result import Status, Verdict
+from tests.unit.record.examples import ACCURACY, LATENCY, a_check, a_pass, a_record, unavailable
+from tests.unit.record.strategies import records
+
+
+def test_the_first_line_counts_every_status() -> None:
+    """Only those that occur."""
+    first = summary([a_record(), a_pass(), a_pass(), unavailable()]).splitlines()[0]
+    assert first == "4 checks: 2 PASS, 1 UNAVAILABLE, 1 FAIL"
+
+
+def test_what_did_not_run_is_said_loudly() -> None:
+    """Once for each reason, with the fix."""
+    (line,) = [line for line in summary([unavailable(), unavailable()]).splitlines() if line.startswith("UNAV")]
+    assert "2 checks NOT RUN" in line
+    assert "pip install onnxruntime-gpu" in line
+
+
+def test_the_cache_says_what_it_saved() -> None:
+    """Checks that never came to be count for nothing."""
+    lines = summary([a_record(), a_pass(), a_pass(), unavailable()]).splitlines()
+    assert lines[-1] == "1 engine built, 2 from cache; 1 reference evaluated, 2 from cache"
+    assert "cache" not in summary([unavailable()])
+
+
+def test_an_improvement_is_listed() -> None:
+    """A candidate that scores better than FP32; equal is not better."""
+    better = a_record(accuracy=replace(ACCURACY, candidate=97.9, drop=-0.12))
+    assert "better than FP32: digits ort-int8-static: top1 97.78 -> 97.90 %" in summary([better]).splitlines()
+    equal = a_record(accuracy=replace(ACCURACY, candidate=97.78, drop=0.0))
+    assert "better" not in summary([equal])
+
+
+@pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.NO_BASELINE])
+def test_a_limit_that_was_not_judged_gives_its_reason(status: Status) -> None:
+    """It passed without having been shown to hold."""
+    verdict = Verdict("min_speedup", 1.5, 1.6, status, "[1.4, 1.8] encloses 1.5")
+    lines = summary([a_record(verdicts=(verdict,), status=status)]).splitlines()
+    assert f"{status.value}: digits ort-int8-static: min_speedup: [1.4, 1.8] encloses 1.5" in lines
+
+
+def test_a_question_mark_of_the_table_is_explained() -> None:
+    """Where no limit on latency does it already."""
+    doubtful = replace(LATENCY, reasons=("the A/A null is off",))
+    assert "digits ort-int8-static: the A/A null is off" in summary([a_record(latency=doubtful)])
+
+
+def test_a_mark_without_limits_says_so() -> None:
+    """PASS alone would look like a promise."""
+    assert "no limit set: digits ort-fp32" in summary(
+        [a_record(a_check(precision="fp32", scheme=None), verdicts=(), status=Status.PASS)]
+    )
+    assert "no limit set" not in summary([a_pass(), unavailable()])
+
+
+def test_a_long_list_is_cut() -> None:
+    """A thousand checks do not scroll the table away."""
+    better = a_record(accuracy=replace(ACCURACY, drop=-0.12))
+    lines = summary([better] * 30).splitlines()
+    assert sum(line.startswith("better") for line in lines) == 10
+    assert "... and 20 more of these" in lines
+
+
+def test_no_records_no_summary() -> None:
+    """A run without checks says nothing."""
+    assert summary([]) == ""
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.lists(records.map(lambda record: from_json(to_json(record))), min_size=1, max_size=3))
+def test_any_summary_is_safe_to_print(kept: list[Record]) -> None:
+    """Whatever names and messages hold."""
+    assert all(line.isprintable() for line in summary(kept).split("\n"))
+
+
+def test_properties_are_the_figures_of_the_record() -> None:
+    """Full precision, named `quant.*`; what was not measured is left out."""
+    properties = dict(junit_properties(a_record()))
+    assert properties["quant.status"] == "FAIL"
+    assert properties["quant.drop"] == 4.23
+    assert (properties["quant.speedup_ci_low"], properties["quant.speedup_ci_high"]) == (1.9012, 1.9888)
+    assert properties["quant.cache_engine"] == "built"
+    assert "quant.candidate_p99_ms" not in properties
+
+
+def test_a_check_that_never_came_to_be_has_no_figures() -> None:
+    """Its status and what it is."""
+    names = {name for name, _ in junit_properties(unavailable())}
+    assert names == {f"quant.{name}" for name in ("status", "model", "backend", "precision", "scheme", "batch_size")}
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(records.map(lambda record: from_json(to_json(record))))
+def test_properties_have_plain_types(record: Record) -> None:
+    """They travel with xdist and end up in XML."""
+    properties = junit_properties(record)
+    assert all(name.startswith("quant.") and type(value) in (str, int, float) for name, value in properties)
+    assert len({name for name, _ in properties}) == len(properties) or record.cache is not None

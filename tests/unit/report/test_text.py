@@ -1,0 +1,115 @@
+"""Figures and foreign names become text that is safe to print and true to the figure."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_quant.report.text import clean, count, figure, interval, points, shorten
+from pytest_quant.result import Interval
+
+_FINITE = st.floats(-1e9, 1e9)
+
+
+def _half_a_unit(text: str) -> float:
+    """Half of what the last printed digit counts."""
+    exponent = Decimal(text).as_tuple().exponent
+    assert isinstance(exponent, int)
+    return 0.5 * 10.0**exponent
+
+
+@given(_FINITE)
+def test_a_printed_figure_is_the_figure_rounded(value: float) -> None:
+    """Half a unit of the last digit away at the most; digits that were left out were zeros."""
+    text = figure(value)
+    assert math.isclose(float(text), value, rel_tol=0.5e-3)
+    assert abs(float(text) - value) <= max(_half_a_unit(text), abs(value) * 0.5e-3) * (1 + 1e-9)
+
+
+@given(st.floats(-100.0, 100.0))
+def test_a_printed_percentage_is_right_to_two_decimals(value: float) -> None:
+    """Or better where two decimals would hide what it is."""
+    assert abs(float(points(value)) - value) <= 0.005 * (1 + 1e-9)
+
+
+@given(st.floats(-100.0, 100.0))
+def test_only_zero_is_printed_as_zero(value: float) -> None:
+    """A drop of one sample in a million is not none."""
+    assert (float(points(value)) == 0.0) is (value == 0.0)
+    assert (float(figure(value)) == 0.0) is (value == 0.0)
+
+
+@given(st.integers(1, 9).map(lambda digits: 100.0 - 10.0**-digits) | st.floats(99.0, 99.99999))
+def test_only_all_of_it_is_printed_as_100(value: float) -> None:
+    """Coverage of all but one node in a million is not 100 %."""
+    if value < 99.999999:
+        assert float(points(value)) < 100.0
+    assert points(100.0) == "100.00"
+
+
+def test_nothing_measured_is_a_dash() -> None:
+    """Never 0."""
+    assert (figure(None), points(None), interval(None)) == ("-", "-", "")
+
+
+def test_zero_has_no_sign() -> None:
+    """A drop of minus nothing would look like an improvement."""
+    assert (points(-0.0), figure(-0.0)) == ("0.00", "0")
+
+
+def test_large_figures_are_written_out() -> None:
+    """Nobody reads 1.235e+04 ms."""
+    assert [figure(12345.6), figure(9999.7), figure(1234.56)] == ["12346", "10000", "1235"]
+
+
+def test_an_interval_has_the_digits_of_its_unit() -> None:
+    """Two decimals for percentages, four significant digits for anything else."""
+    assert interval(Interval(0.12345, 1.0), "%") == "[0.12, 1.00]"
+    assert interval(Interval(0.12345, 1.0)) == "[0.1235, 1]"
+
+
+@given(st.text(st.characters()))
+def test_no_character_acts_upon_the_terminal(text: str) -> None:
+    """What is left prints, takes one line, and can be encoded."""
+    shown = clean(text)
+    assert shown.isprintable()
+    assert len(shown.splitlines()) <= 1
+    shown.encode("utf-8")
+
+
+@given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"])))
+def test_plain_text_stays_as_it_is(text: str) -> None:
+    """Only what is not printable is escaped."""
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x1b[31mb", "a\\x1b[31mb"),
+        ("a\nb", "a\\nb"),
+        ("\u202eevil", "\\u202eevil"),
+        ("\udcff", "\\udcff"),
+        ("\x9b1m", "\\x9b1m"),
+    ],
+)
+def test_escapes_show(text: str, shown: str) -> None:
+    """Escape sequences, line breaks, direction overrides, lone surrogates and the one-byte CSI."""
+    assert clean(text) == shown
+
+
+@given(st.text(), st.integers(5, 60))
+def test_a_shortened_text_keeps_both_ends(text: str, limit: int) -> None:
+    """The beginning of a node id is its file, the end its parameters."""
+    shown = shorten(text, limit)
+    assert len(shown) == min(len(text), limit)
+    assert (shown[0], shown[-1]) == (text[0], text[-1]) if text else shown == ""
+
+
+def test_counts_have_their_plural() -> None:
+    """One check, two checks."""
+    assert [count(number, "check") for number in (0, 1, 2)] == ["0 checks", "1 check", "2 checks"]

@@ -1,0 +1,145 @@
+"""Options on the command line and in the ini file, and what is made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.options import OPTIONS
+from pytest_quant.settings import Settings, settings_of
+
+
+def test_every_option_is_in_the_help_twice(pytester: pytest.Pytester) -> None:
+    """Once for the command line, once for the ini file, each with a text."""
+    text = pytester.runpytest("--help").stdout.str()
+    words = " ".join(text.split())
+    for option in OPTIONS:
+        assert f"  {option.flag}" in text
+        assert f"  {option.name} (" in text
+        assert words.count(" ".join(option.help.split())[:40]) == 2
+
+
+def test_the_mark_is_documented(pytester: pytest.Pytester) -> None:
+    """``--markers`` has every key."""
+    text = pytester.runpytest("--markers").stdout.str()
+    assert "@pytest.mark.quant(**keys):" in text
+    assert "max_drop: loss against the reference" in text
+
+
+def test_defaults(pytester: pytest.Pytester) -> None:
+    """Nothing given: everything lies under the root, and nothing is required."""
+    config = pytester.parseconfig()
+    assert Settings.from_config(config) == Settings(
+        backend="ort",
+        strict=False,
+        require=(),
+        json_file=None,
+        cache=pytester.path / ".quant" / "cache",
+        history=str(pytester.path / ".quant" / "history.db"),
+        latency_off="",
+        confidence=None,
+        max_time_s=None,
+        columns=(),
+    )
+    assert settings_of(config) is settings_of(config)
+
+
+def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -> None:
+    """Paths start where pytest was started."""
+    args = (
+        "--quant-backend=trt --quant-strict --quant-require=ort,trt --quant-json=run.json --quant-cache=c "
+        "--quant-history=h.db --quant-no-latency --quant-confidence=0.9 --quant-max-time=3 --quant-columns=model,drop"
+    ).split()
+    assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
+        backend="trt",
+        strict=True,
+        require=("ort", "trt"),
+        json_file=pytester.path / "run.json",
+        cache=pytester.path / "c",
+        history=str(pytester.path / "h.db"),
+        latency_off="--quant-no-latency is set",
+        confidence=0.9,
+        max_time_s=3.0,
+        columns=("model", "drop"),
+    )
+
+
+def test_every_option_is_read_from_the_ini_file(pytester: pytest.Pytester) -> None:
+    """The names are the same, paths start at the root, and a list may take several lines."""
+    pytester.makeini(
+        """
+        [pytest]
+        quant_backend = trt
+        quant_strict = true
+        quant_require =
+            ort
+            trt
+        quant_json = out/run.json
+        quant_cache = c
+        quant_history = sqlite:///elsewhere.db
+        quant_no_latency = true
+        quant_confidence = 0.9
+        quant_max_time = 3
+        quant_columns = model, drop
+        """
+    )
+    found = Settings.from_config(pytester.parseconfig())
+    assert (found.backend, found.strict, found.require) == ("trt", True, ("ort", "trt"))
+    assert (found.json_file, found.cache) == (pytester.path / "out" / "run.json", pytester.path / "c")
+    assert found.history == "sqlite:///elsewhere.db"
+    assert (found.latency_off, found.confidence, found.max_time_s) == ("--quant-no-latency is set", 0.9, 3.0)
+    assert found.columns == ("model", "drop")
+
+
+def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> None:
+    """What is written for one run counts."""
+    pytester.makeini("[pytest]\nquant_backend = trt\nquant_cache = c\n")
+    found = Settings.from_config(pytester.parseconfig("--quant-backend=ort", f"--quant-cache={Path('/x')}"))
+    assert (found.backend, found.cache) == ("ort", Path("/x"))
+
+
+def test_no_history_wins_over_a_history(pytester: pytest.Pytester) -> None:
+    """Nothing is added anywhere."""
+    assert Settings.from_config(pytester.parseconfig("--quant-no-history", "--quant-history=h.db")).history is None
+
+
+@pytest.mark.parametrize("option", ["--benchmark-disable", "--benchmark-skip"])
+def test_pytest_benchmarks_switches_turn_our_timing_off(pytester: pytest.Pytester, option: str) -> None:
+    """The reason names the option."""
+    assert Settings.from_config(pytester.parseconfig(option)).latency_off == f"{option} is set"
+
+
+BAD = [
+    ("quant_confidence", "0", "strictly between 0 and 1"),
+    ("quant_confidence", "95", "strictly between 0 and 1"),
+    ("quant_confidence", "nan", "strictly between 0 and 1"),
+    ("quant_confidence", "high", "is not a number; write 0.95"),
+    ("quant_max_time", "0", "is not a time above 0"),
+    ("quant_max_time", "inf", "is not a time above 0"),
+    ("quant_max_time", "soon", "is not a number; write 30"),
+    ("quant_require", " ,", "write one name or several"),
+    ("quant_columns", ",", "write one name or several"),
+    ("quant_backend", " ", "write a name"),
+    ("quant_json", ".", "is a folder or empty"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "words"), BAD)
+def test_a_bad_value_is_a_usage_error(pytester: pytest.Pytester, name: str, value: str, words: str) -> None:
+    """Exit code 4 before anything is collected, from the command line and from the ini file."""
+    on_line = pytester.runpytest(f"--{name.replace('_', '-')}={value}")
+    in_ini = pytester.runpytest("-o", f"{name}={value}")
+    for result in (on_line, in_ini):
+        text = result.stdout.str() + result.stderr.str()
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert words in text
+        assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("option", ["--quant-require=ort,otr", "--quant-backend=otr"])
+def test_an_unknown_backend_is_a_usage_error_that_names_the_nearest(pytester: pytest.Pytester, option: str) -> None:
+    """A typing error ends the run before it begins."""
+    result = pytester.runpytest(option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {option.split('=')[0]}: unknown backend 'otr'; did you mean 'ort'?*"])
