@@ -8,7 +8,7 @@ import pytest
 from digits_data import load_digits_split
 from file_types import load_labelled_files, magika_model
 
-from pytest_quant import Dataset
+from pytest_quant import Dataset, Model
 
 
 @pytest.fixture(scope="session")
@@ -25,9 +25,9 @@ def quant_data() -> Dataset:
 
 
 @pytest.fixture(scope="session", name="magika")
-def magika_fixture() -> Path:
-    """The pretrained file-type model."""
-    return magika_model()
+def magika_fixture() -> Model:
+    """The pretrained file-type model, named because its file is just called ``model.onnx``."""
+    return Model.from_onnx(magika_model(), name="magika")
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,9 @@ from pathlib import Path
 from pytest_quant.errors import UsageError
 from pytest_quant.marks.calibration import read_calibration
 from pytest_quant.marks.limits import read_limits
+from pytest_quant.marks.metric import read_metric
 from pytest_quant.marks.values import Values, choice, choices, counts, text
+from pytest_quant.metrics import Metric
 from pytest_quant.spec import PRECISIONS, SCHEMES, Calibration, Dataset, Limits, Model
 
 ModelSource = str | Path | Model
@@ -36,7 +38,7 @@ class Asked:
     calibration: Calibration
     exclude: tuple[str, ...]
     options: tuple[tuple[str, object], ...]
-    metric: object | None
+    metric: str | Metric | None
     limits: Limits
 
 
@@ -62,7 +64,7 @@ def read(values: Values, backends: tuple[str, ...], lists: tuple[str, ...] = ())
         calibration=read_calibration(values.get("calibration")),
         exclude=_exclude(values),
         options=_options(values),
-        metric=_metric(values),
+        metric=read_metric(values.get("metric")),
         limits=read_limits(values),
     )
 
@@ -112,14 +114,3 @@ def _options(values: Values) -> tuple[tuple[str, object], ...]:
     raise UsageError(
         "options must be a dict by option name", value=repr(value), fix="write options={'intra_op_threads': 1}"
     )
-
-
-def _metric(values: Values) -> object | None:
-    value = values.get("metric")
-    if isinstance(value, (bool, int, float, list, dict, tuple)):
-        raise UsageError(
-            "metric must be a name or a Metric",
-            value=repr(value),
-            fix="write metric='top1', or metric=pytest_quant.Metric(fn, better='higher')",
-        )
-    return value

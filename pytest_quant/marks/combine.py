@@ -11,6 +11,7 @@ from pytest_quant.errors import UsageError
 from pytest_quant.marked import NAME
 from pytest_quant.marks.asked import Asked, read
 from pytest_quant.marks.keys import LISTABLE, check_names
+from pytest_quant.marks.metric import check_accuracy
 
 
 class Written(Protocol):
@@ -45,7 +46,10 @@ def combine(marks: Sequence[Written], parameter_marks: Sequence[Written] = (), *
     lists = _lists(merged)
     for mark in parameter_marks:
         _check_parameter(mark.kwargs, lists)
-    return read(_merge((*parameter_marks, *marks)), backends, lists)
+    values = _merge((*parameter_marks, *marks))
+    asked = read(values, backends, lists)
+    check_accuracy(values.get("min_accuracy"), asked.metric)
+    return asked
 
 
 def closest_first(node: pytest.Item | pytest.Collector) -> tuple[list[pytest.Mark], list[pytest.Mark]]:

@@ -50,9 +50,7 @@ def activation_ranges(path: Path, batches: Iterator[Feeds]) -> Ranges:
     return ranges
 
 
-def write_rounded(
-    path: Path, ranges: Mapping[str, tuple[float, float]], exclude: Collection[str], target: Path
-) -> None:
+def write_rounded(path: Path, ranges: Ranges, exclude: Collection[str], target: Path) -> None:
     """Write the model in `path` with weights, and the activations in `ranges`, rounded to 8 bits."""
     model = onnx.load(path)
     graph = model.graph

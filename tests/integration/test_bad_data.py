@@ -14,7 +14,7 @@ BAD = {
     "wrong dtype": ("return Dataset.from_arrays(x.astype(np.float64), y, calibration=40)", ["float64", "float32"]),
     "NaN in data": ("x[57, 3] = np.nan; return Dataset.from_arrays(x, y, calibration=40)", ["57"]),
     "Inf in data": ("x[57, 3] = np.inf; return Dataset.from_arrays(x, y, calibration=40)", ["57"]),
-    "empty": ("return Dataset.from_arrays(x[:0], y[:0])", ["no samples"]),
+    "empty": ("return Dataset.from_arrays(x[:0], y[:0])", ["no sample"]),
     "labels out of range": ("y[3] = 4; return Dataset.from_arrays(x, y, calibration=40)", ["label", "0 to 3"]),
     "labels of another length": ("return Dataset.from_arrays(x, y[:-1], calibration=40)", ["119", "120"]),
     "no calibration data": ("return Dataset.from_arrays(x, y)", ["calibration"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,7 +114,7 @@ def test_a_full_history_disk_keeps_outcomes(project: pytest.Pytester, full_disk:
 
 def test_two_sessions_share_one_cache(project: pytest.Pytester) -> None:
     """Two runs at once build one engine between them, and both are right."""
-    command = ["python", "-m", "pytest", "--quant-no-latency", "-q"]
+    command = [sys.executable, "-m", "pytest", "--quant-no-latency", "-q"]
     runs = [
         subprocess.Popen([*command, f"--quant-json={i}.json"], cwd=project.path, stdout=subprocess.PIPE)
         for i in range(2)

@@ -102,7 +102,7 @@ def test_strict_fails_what_could_not_be_judged(project: pytest.Pytester) -> None
     """INCONCLUSIVE and NO_BASELINE pass by default and fail under --quant-strict."""
     loose = project.runpytest_subprocess("--quant-no-latency")
     strict = project.runpytest_subprocess("--quant-no-latency", "--quant-strict")
-    loose.assert_outcomes(passed=4, failed=2, errors=1, warnings=1)
+    loose.assert_outcomes(passed=4, failed=2, errors=1, warnings=2)
     strict.assert_outcomes(passed=2, failed=4, errors=1)
 
 

@@ -88,6 +88,12 @@ def test_the_ladder_is_one_table(first_run: ExampleRun) -> None:
         assert any(precision in row and scheme in row for row in rows), first_run.output
 
 
+def test_a_run_leaves_nothing_but_its_own_folder(example: Path, first_run: ExampleRun) -> None:
+    """Beside what was asked for, only ``.quant`` is new, which git ignores."""
+    known = {path.name for path in EXAMPLE.iterdir()} | {".quant", "run.json", "__pycache__"}
+    assert {path.name for path in example.iterdir()} <= known
+
+
 def test_two_workers_find_the_same(example: Path, first_run: ExampleRun) -> None:
     """Under ``-n 2`` every verdict but those on time is the same, no good engine fails, each record is there once."""
     run = run_example(example, "-n", "2")

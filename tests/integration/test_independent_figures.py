@@ -42,11 +42,12 @@ TOLERANCE = 1e-6
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_figures_equal_those_of_the_independent_program(first_run: ExampleRun, name: str) -> None:
+def test_figures_equal_those_of_the_independent_program(first_run: ExampleRun, name: str, tmp_path: Path) -> None:
     """Accuracy is equal exactly; agreement, SQNR, sizes and coverage to one in a million."""
     program = subprocess.run(
         [sys.executable, SCRIPT],
         input=json.dumps(REQUESTS[name]),
+        cwd=tmp_path,
         env=environment(),
         capture_output=True,
         text=True,

@@ -47,10 +47,9 @@ def test_defaults(pytester: pytest.Pytester) -> None:
 
 def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -> None:
     """Paths start where pytest was started."""
-    args = (
-        "--quant-backend=trt --quant-strict --quant-require=ort,trt --quant-json=run.json --quant-cache=c "
-        "--quant-history=h.db --quant-no-latency --quant-confidence=0.9 --quant-max-time=3 --quant-columns=model,drop"
-    ).split()
+    args = ["--quant-backend=trt", "--quant-strict", "--quant-require=ort,trt", "--quant-json=run.json"]
+    args += ["--quant-cache=c", "--quant-history=h.db", "--quant-no-latency", "--quant-confidence=0.9"]
+    args += ["--quant-max-time=3", "--quant-columns=model,drop"]
     assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
         backend="trt",
         strict=True,
@@ -140,6 +139,6 @@ def test_a_bad_value_is_a_usage_error(pytester: pytest.Pytester, name: str, valu
 @pytest.mark.parametrize("option", ["--quant-require=ort,otr", "--quant-backend=otr"])
 def test_an_unknown_backend_is_a_usage_error_that_names_the_nearest(pytester: pytest.Pytester, option: str) -> None:
     """A typing error ends the run before it begins."""
-    result = pytester.runpytest(option)
+    result = pytester.runpytest_subprocess(option)  # numpy cannot be loaded twice in one process
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {option.split('=')[0]}: unknown backend 'otr'; did you mean 'ort'?*"])

@@ -55,7 +55,8 @@ def test_a_long_step_is_shown_once_and_then_its_time(times: int) -> None:
 def test_a_step_that_raises_ends_its_watch() -> None:
     """The error passes, and no thread stays."""
     before = threading.active_count()
-    with pytest.raises(KeyError), Progress([].append).step("building x"):
+    lines: list[str] = []
+    with pytest.raises(KeyError), Progress(lines.append).step("building x"):
         raise KeyError
     assert threading.active_count() == before
 

@@ -1,1 +1,1 @@
-"""Backends, without a runtime."""
+"""Tests of `pytest_quant.backends`."""

@@ -16,8 +16,8 @@ OFFER: Offer = {
 }
 
 
-def _check(measuring: Measuring | None = None, **keys: object) -> Check:
-    asked = combine([pytest.mark.quant(**keys).mark], backends=("ort", "trt"))
+def _check(keys: dict[str, object] | None = None, measuring: Measuring | None = None) -> Check:
+    asked = combine([pytest.mark.quant(**(keys or {})).mark], backends=("ort", "trt"))
     (variant,) = variants(asked, "ort", lambda _: OFFER)
     return build_check(
         asked,
@@ -48,41 +48,41 @@ def _check(measuring: Measuring | None = None, **keys: object) -> Check:
 )
 def test_quantized_engines_must_prove_their_coverage(keys: dict[str, object], allowed: float | None) -> None:
     """50 for static and qat, anything above 0 for dynamic and weight-only, nothing for fp32."""
-    assert _check(**keys).limits.min_coverage == allowed
+    assert _check(keys).limits.min_coverage == allowed
 
 
 def test_the_reference_is_the_same_backend_at_fp32_with_the_same_options() -> None:
     """Threads and other options of the runtime hold for both, or the times would not compare."""
-    check = _check(options={"threads": 2})
+    check = _check({"options": {"threads": 2}})
     assert check.reference == EngineSpec("ort", "fp32", None, MODEL, options=(("threads", 2),))
     assert check.candidate.options == (("threads", 2),)
 
 
 def test_another_backends_reference_gets_no_options_of_ours() -> None:
     """Options are what one backend alone understands."""
-    assert _check(reference="trt", options={"threads": 2}).reference == EngineSpec("trt", "fp32", None, MODEL)
+    assert _check({"reference": "trt", "options": {"threads": 2}}).reference == EngineSpec("trt", "fp32", None, MODEL)
 
 
 def test_only_qat_reads_the_quantized_model() -> None:
     """The model stays the FP32 one."""
-    check = _check(quantized="q.onnx")
+    check = _check({"quantized": "q.onnx"})
     assert (check.candidate.model, check.candidate.quantized) == (MODEL, QUANTIZED)
     assert _check().candidate.quantized is None
 
 
 def test_latency_is_planned_with_the_marks_batch_size_and_the_options_budget() -> None:
     """The batch size is that of one timed run."""
-    assert _check(batch_size=4).latency == LatencyPlan(batch_size=4)
-    assert _check(Measuring(max_time_s=3.0)).latency == LatencyPlan(max_s=3.0)
+    assert _check({"batch_size": 4}).latency == LatencyPlan(batch_size=4)
+    assert _check(measuring=Measuring(max_time_s=3.0)).latency == LatencyPlan(max_s=3.0)
 
 
 def test_latency_that_is_off_says_why() -> None:
     """No plan, and the reason in words."""
-    check = _check(Measuring(latency_off="--quant-no-latency is set"))
+    check = _check(measuring=Measuring(latency_off="--quant-no-latency is set"))
     assert check.latency is None
     assert check.latency_off == "--quant-no-latency is set"
 
 
 def test_confidence_comes_from_the_options() -> None:
     """Proof is asked for a whole run, not for one mark."""
-    assert _check(Measuring(confidence=0.9)).confidence == 0.9
+    assert _check(measuring=Measuring(confidence=0.9)).confidence == 0.9

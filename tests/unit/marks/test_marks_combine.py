@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_quant import UsageError
+from pytest_quant import Metric, UsageError
 from pytest_quant.marks import Asked, combine
 from pytest_quant.marks.keys import KEYS, describe
 from pytest_quant.spec import Limits
@@ -69,3 +69,18 @@ def test_the_text_of_markers_has_every_key() -> None:
     """``pytest --markers`` documents the mark whole."""
     text = describe()
     assert all(f"\n  {key}: " in text for key in KEYS)
+
+
+def test_min_accuracy_is_in_the_metrics_unit_wherever_that_is_named() -> None:
+    """0.9 is a mistake for a share in percent, and a fine score for an error."""
+    for metric in (None, "f1", Metric(len)):
+        with pytest.raises(UsageError, match="write 90"):
+            _combine({"min_accuracy": 0.9}, {"metric": metric})
+    for metric in ("mae", Metric(len, unit="", scale=1)):
+        assert _combine({"min_accuracy": 0.9}, {"metric": metric}).limits.min_accuracy == 0.9
+
+
+def test_a_bare_callable_is_no_metric() -> None:
+    """Nobody can tell whether more is better."""
+    with pytest.raises(UsageError, match="Metric\\(fn, better='higher'"):
+        _combine({"metric": len, "max_drop": 1.0})

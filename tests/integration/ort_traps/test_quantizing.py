@@ -1,0 +1,193 @@
+"""Traps of ONNX Runtime's quantizers: models that they break, skip or refuse."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from pytest_quant.backends import get_backend
+from pytest_quant.errors import BuildError
+from pytest_quant.spec import Model
+from pytest_quant.testing.conformance.examples import Example, conv, dense
+from pytest_quant.testing.conformance.workbench import sqnr_db
+from tests.integration.ort_traps.bench import engine_file, engine_of, quantized, spec_of
+
+SCHEMES = ("static", "dynamic", "weight-only")
+
+
+def saved(proto: onnx.ModelProto, folder: Path) -> Model:
+    """Write a model that an example was turned into."""
+    path = folder / "changed.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return Model.from_onnx(path)
+
+
+def assert_good(model: Model, scheme: str, example: Example, pct: float = 100.0) -> None:
+    """Build, open and compare with the example's own computation."""
+    feeds = example.feeds(16, 99)
+    with engine_of(spec_of(model, scheme), lambda: iter([example.feeds(32, 1)])) as engine:
+        assert sqnr_db(example.compute(feeds), engine.run(feeds)) > (8 if scheme == "weight-only" else 20)
+        assert engine.coverage(feeds).pct == pct
+
+
+def opset_12() -> onnx.ModelProto:
+    """`conv` as an old exporter writes it."""
+    return onnx.version_converter.convert_version(conv().proto, 12)
+
+
+def test_scales_per_channel_below_opset_13(tmp_path: Path) -> None:
+    """An opset 12 model is upgraded first, and what is built loads and is right."""
+    assert_good(saved(opset_12(), tmp_path), "static", conv())
+
+
+def test_what_ort_alone_makes_of_opset_12(tmp_path: Path) -> None:
+    """ORT's own quantizer writes a model for opset 12 that ORT refuses to load."""
+    import onnxruntime
+    from onnxruntime.quantization import CalibrationDataReader, quantize_static
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        left = 1
+
+        def get_next(self) -> dict[str, np.ndarray] | None:  # type: ignore[type-arg]
+            self.left -= 1
+            return conv().feeds(4, 1) if self.left >= 0 else None
+
+    model = saved(opset_12(), tmp_path)
+    quantize_static(str(model.path), str(tmp_path / "bad.onnx"), Reader(), per_channel=True)
+    with pytest.raises(Exception, match="INVALID_GRAPH"):
+        onnxruntime.InferenceSession(str(tmp_path / "bad.onnx"), providers=["CPUExecutionProvider"])
+
+
+def test_one_scale_per_tensor_keeps_the_opset(tmp_path: Path) -> None:
+    """Without scales per channel nothing needs converting, and nothing is."""
+    spec = spec_of(saved(opset_12(), tmp_path), "static", per_channel=False)
+    built = onnx.load(engine_file(quantized(spec, lambda: iter([conv().feeds(8, 1)]), tmp_path / "b")))
+    assert {entry.version for entry in built.opset_import if entry.domain == ""} == {12}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_weights_in_constant_nodes(tmp_path: Path, scheme: str) -> None:
+    """Weights held by Constant nodes are quantized like any other; ORT's dynamic quantizer alone raises ValueError."""
+    proto = dense().proto
+    for tensor in list(proto.graph.initializer):
+        proto.graph.node.insert(0, helper.make_node("Constant", [], [tensor.name], value=tensor))
+    del proto.graph.initializer[:]
+    assert_good(saved(proto, tmp_path), scheme, dense())
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_symbolic_shape_inference_that_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    """ "Incomplete symbolic shape inference" is not the end: the model is prepared without it."""
+    from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
+
+    def give_up(*_: object, **__: object) -> None:
+        raise Exception("Incomplete symbolic shape inference")  # noqa: TRY002 - that is what it raises
+
+    monkeypatch.setattr(SymbolicShapeInference, "infer_shapes", give_up)
+    assert_good(dense().write(tmp_path), scheme, dense())
+
+
+def test_bias_with_two_axes(tmp_path: Path) -> None:
+    """MatMul and Add of a (1, n) bias fuse into a Gemm on which ORT's static quantizer fails; here it does not."""
+    proto = dense().proto
+    bias = next(tensor for tensor in proto.graph.initializer if tensor.name == "b")
+    bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias).reshape(1, -1), "b"))
+    assert_good(saved(proto, tmp_path), "static", dense())
+
+
+def test_int4_of_gemm(tmp_path: Path) -> None:
+    """A Gemm has 4-bit weights too; ORT's 4-bit quantizer alone looks at MatMul only. 20.7 kMACs of Conv stay float."""
+    dense_macs, conv_macs = 288 * 10, 8 * 36 * 9
+    assert_good(
+        conv().write(tmp_path), "weight-only", conv(), pytest.approx(100 * dense_macs / (dense_macs + conv_macs))
+    )
+
+
+def test_dynamic_leaves_convolutions_in_float(tmp_path: Path) -> None:
+    """Dynamic quantizes the dense layer and not the convolution, which would be slower, unless it is asked to."""
+    feeds = conv().feeds(1, 99)
+    model = conv().write(tmp_path)
+    with engine_of(spec_of(model, "dynamic"), lambda: iter(())) as engine:
+        assert {row.op_type for row in engine.coverage(feeds).by_op if row.quantized_nodes} & {"DynamicQuantizeMatMul"}
+        assert 0 < (engine.coverage(feeds).pct or 0) < 100
+    with engine_of(spec_of(model, "dynamic", op_types="all"), lambda: iter(())) as engine:
+        assert "ConvInteger" in {row.op_type for row in engine.coverage(feeds).by_op}
+        assert engine.coverage(feeds).pct == 100.0
+
+
+def test_dynamic_of_a_model_with_nothing_but_convolutions(tmp_path: Path) -> None:
+    """Where there is no matrix product, dynamic takes the convolutions, rather than being a no-op."""
+    proto = conv().proto
+    del proto.graph.node[2:]
+    proto.graph.node[1].output[0] = "y"
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", 8, 6, 6]))
+    with engine_of(spec_of(saved(proto, tmp_path), "dynamic"), lambda: iter(())) as engine:
+        assert engine.coverage(conv().feeds(1, 99)).pct == 100.0
+
+
+def test_seven_bit_weights(tmp_path: Path) -> None:
+    """With reduce_range int8 weights stay within +-64, so that two products fit into 16 bits."""
+    for reduce_range, most in ((True, 64), (False, 127)):
+        spec = spec_of(dense().write(tmp_path), "static", reduce_range=reduce_range)
+        folder = quantized(spec, lambda: iter([dense().feeds(8, 1)]), tmp_path / str(reduce_range))
+        weights = [
+            numpy_helper.to_array(tensor)
+            for tensor in onnx.load(engine_file(folder)).graph.initializer
+            if tensor.data_type == onnx.TensorProto.INT8 and len(tensor.dims) == 2
+        ]
+        assert max(int(np.abs(array.astype(int)).max()) for array in weights) == most
+
+
+def test_unquantizable_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the quantizer raises becomes one error with its cause and what to try."""
+    import onnxruntime.quantization
+
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("Quantization parameters are not specified for param z")
+
+    monkeypatch.setattr(onnxruntime.quantization, "quantize_static", fail)
+    with pytest.raises(BuildError, match="to quantize dense to ort-int8-static") as caught:
+        quantized(spec_of(dense().write(tmp_path), "static"), lambda: iter([dense().feeds(8, 1)]), tmp_path / "b")
+    assert "param z" in str(caught.value)
+    assert "exclude" in str(caught.value)
+
+
+def test_large_models_keep_their_weights_beside_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the limit of one protobuf file every scheme writes external data, and the size counts it."""
+    monkeypatch.setattr("pytest_quant.backends.ort.prepare._EMBED_BYTES", 0)
+    model = saved(opset_12(), tmp_path)
+    for scheme in SCHEMES:
+        spec = spec_of(model, scheme)
+        folder = quantized(spec, lambda: iter([conv().feeds(8, 1)]), tmp_path / scheme)
+        files = [file.stat().st_size for file in folder.iterdir()]
+        assert len(files) == 2
+        with get_backend("ort").open(spec, folder) as engine:  # type: ignore[attr-defined]
+            assert engine.size_bytes == sum(files)
+            feeds = conv().feeds(4, 99)
+            assert sqnr_db(conv().compute(feeds), engine.run(feeds)) > 8
+
+
+def test_nothing_is_printed_and_logging_stays_as_it_was(tmp_path: Path) -> None:
+    """Building all schemes prints nothing, and ORT's 4-bit module does not get to configure the root logger."""
+    conv().write(tmp_path)
+    program = (
+        "import logging, pathlib\n"
+        "from pytest_quant.testing.conformance.examples import conv\n"
+        "from pytest_quant.spec import Calibration, Model\n"
+        "from tests.integration.ort_traps.bench import engine_of, spec_of\n"
+        f"model = Model.from_onnx({str(tmp_path / 'conv.onnx')!r})\n"
+        "for scheme, method in [('static', 'entropy'), ('static', 'percentile'), ('dynamic', ''), ('weight-only', '')]:\n"
+        "    spec = spec_of(model, scheme, calibration=Calibration(method=method or 'minmax'))\n"
+        "    with engine_of(spec, lambda: iter([conv().feeds(4, 1)])) as engine:\n"
+        "        engine.run(conv().feeds(1, 1)); engine.coverage(conv().feeds(1, 1))\n"
+        "assert not logging.getLogger().handlers and logging.getLogger().level == logging.WARNING\n"
+    )
+    root = Path(__file__).parents[3]
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")

@@ -1,0 +1,84 @@
+"""Coverage counts what ran, by compute where it is known."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_quant.backends.ort.coverage import count_coverage
+from pytest_quant.backends.ort.profile import Operand, RanNode
+
+CPU = "CPUExecutionProvider"
+
+
+def product(op_type: str, k: int, name: str = "", dtype: str = "float", provider: str = CPU) -> RanNode:
+    """A (1, k) x (k, 1) product: k multiply-accumulates."""
+    return RanNode(name or op_type, op_type, provider, (Operand(dtype, (1, k)),), (Operand("float", (1, 1)),))
+
+
+def test_share_of_macs() -> None:
+    """900 of 1000 multiply-accumulates in int8 are 90 %, although it is one node of two."""
+    found = count_coverage([product("MatMulInteger", 900), product("MatMul", 100, "slow")], "int8")
+    assert found.pct == pytest.approx(90.0)
+    assert found.unit == "MACs"
+    assert found.float_nodes == ("slow",)
+
+
+def test_nodes_where_macs_are_unknown() -> None:
+    """One eligible node of unknown shapes makes nodes the unit for all."""
+    found = count_coverage([product("MatMulInteger", 900), product("MultiHeadAttention", 4)], "int8")
+    assert (found.pct, found.unit) == (50.0, "nodes")
+
+
+@pytest.mark.parametrize(("precision", "pct"), [("fp32", 100.0 / 3), ("int8", 100.0 / 3), ("int4", 100.0 / 3)])
+def test_each_precision_has_its_operators(precision: str, pct: float) -> None:
+    """A float, an int8 and an int4 product count for their own precision only."""
+    nodes = [product("MatMul", 8), product("QLinearMatMul", 8, dtype="uint8"), product("MatMulNBits", 8)]
+    assert count_coverage(nodes, precision).pct == pytest.approx(pct)
+
+
+def test_conversions_are_listed_after_compute() -> None:
+    """Quantize and dequantize nodes are in the table and count for nothing."""
+    found = count_coverage([product("QuantizeLinear", 1), product("MatMul", 5), product("DequantizeLinear", 1)], "int8")
+    assert [row.op_type for row in found.by_op] == ["MatMul", "DequantizeLinear", "QuantizeLinear"]
+    assert found.pct == 0.0
+
+
+def test_opaque_nodes_are_apart() -> None:
+    """A node whose inside cannot be seen is never quantized and never eligible."""
+    nodes = [product("MatMulInteger", 5), product("BeamSearch", 5), product("OpenVINOExecutionProvider_graph_1", 5)]
+    found = count_coverage(nodes, "int8")
+    assert (found.pct, found.opaque_nodes) == (100.0, 2)
+
+
+def test_nothing_eligible() -> None:
+    """A model without compute has no coverage, rather than all or none."""
+    assert count_coverage([product("Relu", 5)], "int8").pct is None
+
+
+def test_integer_product_of_a_float_model_is_not_compute_to_quantize() -> None:
+    """A MatMul of int64 shapes is not eligible."""
+    assert count_coverage([product("MatMul", 5, dtype="int64")], "int8").pct is None
+
+
+def test_every_provider_is_named() -> None:
+    """Nodes on two providers give both names."""
+    found = count_coverage([product("MatMul", 5), product("MatMul", 5, provider="CUDAExecutionProvider")], "fp32")
+    assert found.provider == "CPUExecutionProvider, CUDAExecutionProvider"
+
+
+@given(st.lists(st.tuples(st.sampled_from(["MatMul", "Gemm", "MatMulInteger", "QLinearMatMul"]), st.integers(1, 99))))
+def test_rows_add_up(shapes: list[tuple[str, int]]) -> None:
+    """The table's sums give the percentage, and float and int8 shares make 100."""
+    nodes = [product(op_type, k, dtype="float" if op_type[0] in "MG" else "uint8") for op_type, k in shapes]
+    found = count_coverage(nodes, "int8")
+    total, done = sum(row.macs or 0 for row in found.by_op), sum(row.quantized_macs or 0 for row in found.by_op)
+    assert sum(row.nodes for row in found.by_op) == len(nodes)
+    if not nodes:
+        assert found.pct is None
+        return
+    assert found.pct == pytest.approx(100.0 * done / total)
+    other = count_coverage(nodes, "fp32").pct
+    assert other is not None
+    assert found.pct + other == pytest.approx(100.0)

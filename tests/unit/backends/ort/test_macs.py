@@ -1,0 +1,92 @@
+"""Multiply-accumulates equal those that torch's counter finds (two operations each)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_quant.backends.ort.macs import macs_of
+from pytest_quant.backends.ort.profile import Operand, RanNode
+
+torch = pytest.importorskip("torch")
+SIZES = st.integers(1, 6)
+Shape = tuple[int, ...]
+
+
+def _node(op_type: str, inputs: list[Shape], output: Shape) -> RanNode:
+    operands = tuple(Operand("float", tuple(shape)) for shape in inputs)
+    return RanNode("n", op_type, "CPUExecutionProvider", operands, (Operand("float", tuple(output)),))
+
+
+def _counted(call: object, *shapes: Shape) -> tuple[int, Shape]:
+    """Return multiply-accumulates and the shape of the output of `call` on zeros."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    counter = FlopCounterMode(display=False)
+    with counter:
+        output = call(*(torch.zeros(shape) for shape in shapes))  # type: ignore[operator]
+    return counter.get_total_flops() // 2, tuple(output.shape)
+
+
+@settings(max_examples=25, deadline=None)
+@given(SIZES, SIZES, SIZES, st.sampled_from([1, 2, 3]), st.integers(1, 3), st.integers(4, 9))
+def test_convolution(n: int, channels: int, outputs: int, groups: int, kernel: int, size: int) -> None:
+    """Float and int8 convolutions, groups included."""
+    x, w = (n, channels * groups, size, size), (outputs * groups, channels, kernel, kernel)
+    expected, output = _counted(lambda a, b: torch.nn.functional.conv2d(a, b, groups=groups, padding=1), x, w)
+    for op_type in ("Conv", "FusedConv", "ConvInteger"):
+        assert macs_of(_node(op_type, [x, w], output)) == expected
+    assert macs_of(_node("QLinearConv", [x, (), (), w, (w[0],), (w[0],), (), ()], output)) == expected
+
+
+@settings(max_examples=15, deadline=None)
+@given(SIZES, SIZES, SIZES, st.integers(1, 3), st.integers(2, 6))
+def test_transposed_convolution(n: int, channels: int, outputs: int, kernel: int, size: int) -> None:
+    """Each input element meets each weight of its channel; torch counts the same for stride 1 and whole output."""
+    x, w = (n, channels, size, size), (channels, outputs, kernel, kernel)
+    expected, output = _counted(lambda a, b: torch.nn.functional.conv_transpose2d(a, b, stride=kernel), x, w)
+    assert macs_of(_node("ConvTranspose", [x, w], output)) == expected
+
+
+@settings(max_examples=25, deadline=None)
+@given(SIZES, SIZES, SIZES, SIZES)
+def test_products(batch: int, m: int, k: int, n: int) -> None:
+    """Matrix products in two and three axes, with the left side transposed or not."""
+    two, _ = _counted(torch.mm, (m, k), (k, n))
+    for op_type in ("MatMul", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "FusedMatMul"):
+        assert macs_of(_node(op_type, [(m, k), (k, n)], (m, n))) == two
+    assert macs_of(_node("QLinearMatMul", [(m, k), (), (), (k, n), (n,), (n,), (), ()], (m, n))) == two
+    assert macs_of(_node("MatMulNBits", [(m, k), (n, 1, 16), (n,)], (m, n))) == two
+    for shape in ((m, k), (k, m)):
+        assert macs_of(_node("Gemm", [shape, (k, n), (n,)], (m, n))) == two
+    assert macs_of(_node("FusedMatMul", [(k, m), (k, n)], (m, n))) == two
+    three, _ = _counted(torch.bmm, (batch, m, k), (batch, k, n))
+    assert macs_of(_node("MatMul", [(batch, m, k), (batch, k, n)], (batch, m, n))) == three
+
+
+def test_lstm() -> None:
+    """An LSTM multiplies each step's input and state by the weights of four gates."""
+    steps, batch, inputs, hidden = 7, 2, 5, 3
+    node = _node(
+        "LSTM", [(steps, batch, inputs), (1, 4 * hidden, inputs), (1, 4 * hidden, hidden)], (steps, 1, batch, hidden)
+    )
+    assert macs_of(node) == steps * batch * 4 * hidden * (inputs + hidden)
+
+
+def test_attention() -> None:
+    """Attention projects to Q, K and V, and multiplies scores and values of every pair of tokens."""
+    batch, tokens, hidden = 2, 5, 8
+    expected = batch * tokens * hidden * 3 * hidden + 2 * batch * tokens * tokens * hidden
+    assert (
+        macs_of(_node("Attention", [(batch, tokens, hidden), (hidden, 3 * hidden)], (batch, tokens, hidden)))
+        == expected
+    )
+
+
+@pytest.mark.parametrize("op_type", ["MultiHeadAttention", "Einsum", "MoE"])
+def test_unknown(op_type: str) -> None:
+    """Where shapes do not tell there is no number, and none is made up."""
+    assert macs_of(_node(op_type, [(2, 3, 4), (2, 3, 4)], (2, 3, 4))) is None
+    assert macs_of(RanNode("n", "Conv", "CPU", (), ())) is None
+    assert macs_of(_node("Conv", [(1, 1, 4, 4)], (1, 1, 4, 4))) is None

@@ -1,0 +1,71 @@
+"""What ONNX Runtime says is turned into node, cause and next step. The texts are its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_quant.backends.ort.refusal import refused, run_refused
+from pytest_quant.errors import BuildError, DataError
+from pytest_quant.spec import Signature
+
+
+@pytest.mark.parametrize(
+    ("text", "node", "fix"),
+    [
+        (
+            "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find an implementation for ConvInteger(10) node with "
+            "name 'conv_quant'",
+            "node 'conv_quant' (ConvInteger)",
+            "exclude",
+        ),
+        (
+            "[ONNXRuntimeError] : 10 : INVALID_GRAPH : Load model from m.onnx failed:This is an invalid model. "
+            'In Node, ("w_DequantizeLinear", DequantizeLinear, "", -1) : ("w": tensor(int8),) -> (), Error '
+            "Unrecognized attribute: axis for operator DequantizeLinear",
+            "node 'w_DequantizeLinear' (DequantizeLinear)",
+            "opset 17",
+        ),
+        (
+            "[ONNXRuntimeError] : 1 : FAIL : Load model from m.onnx failed:Node (conv) Op (Conv) [ShapeInferenceError] "
+            "Attribute pads has incorrect size",
+            "node 'conv' (Conv)",
+            "export",
+        ),
+        (
+            "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Non-zero status code returned while running Reshape node. "
+            "Name:'view' Status Message: cannot be reshaped",
+            "node 'view' (Reshape)",
+            "float model alone",
+        ),
+        (
+            "[ONNXRuntimeError] : 1 : FAIL : Fatal error: test.nowhere:Strange(-1) is not a registered function/op",
+            "(test.nowhere:Strange)",
+            "of your own",
+        ),
+        ("[ONNXRuntimeError] : 7 : INVALID_PROTOBUF : Load model failed: Protobuf parsing failed.", "", "download"),
+    ],
+)
+def test_node_cause_and_next_step(text: str, node: str, fix: str) -> None:
+    """The first line names the node, the value holds the cause without the prefix, the fix fits the kind."""
+    error = refused("the model", RuntimeError(text))
+    assert error.what == "ONNX Runtime refused the model" + (f" at {node}" if node else "")
+    assert "[ONNXRuntimeError]" not in str(error)
+    assert error.value is not None
+    assert error.value.split(":")[0] == text.split(" : ")[2]
+    assert error.fix is not None
+    assert fix in error.fix
+
+
+def test_any_exception() -> None:
+    """An exception without a text keeps its class."""
+    error = refused("to quantize", AssertionError())
+    assert error.value == "AssertionError: AssertionError"
+
+
+def test_misfit_comes_first() -> None:
+    """When the inputs are wrong that is what is told, else what the kernel said; our own errors pass."""
+    signature = Signature((), ())
+    assert isinstance(run_refused(ValueError("x"), {"a": None}, signature, "a run"), DataError)  # type: ignore[dict-item]
+    assert isinstance(run_refused(ValueError("x"), {}, signature, "a run"), BuildError)
+    own = DataError("own")
+    assert run_refused(own, {}, signature, "a run") is own
