@@ -15,6 +15,7 @@ from pytest_quant.lookup import fixture_exists
 from pytest_quant.marked import NAME, is_marked, own_marks
 from pytest_quant.marks import Asked, Offer, Variant, closest_first, combine, series_nodeid, variants
 from pytest_quant.marks.preview import check_backend
+from pytest_quant.report import pick_columns
 from pytest_quant.settings import settings_of
 
 VARIANT_FIXTURE = "_quant_variant"
@@ -79,9 +80,11 @@ def _parameters_are_marked(collector: pytest.Collector, function: object) -> boo
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Make one test for each engine that the lists of the mark name."""
+    settings = settings_of(metafunc.config)
     with _collect_errors(metafunc.definition.nodeid):
+        pick_columns(settings.columns)
         asked = _ask(metafunc.definition)
-        found = variants(asked, settings_of(metafunc.config).backend, _offer)
+        found = variants(asked, settings.backend, _offer)
     if asked.lists and VARIANT_FIXTURE in metafunc.fixturenames:
         metafunc.parametrize(VARIANT_FIXTURE, found, ids=[variant.id for variant in found], indirect=True)
 

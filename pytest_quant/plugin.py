@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse bad options, describe the mark, and collect records where the run is controlled."""
     check_options(config)
-    _refuse_unknown_backends(config)
+    _refuse_unknown_names(config)
     text = f"{NAME}(**keys): quantize a model and judge it against its FP32 reference; all keys: pytest --markers"
     if config.getoption("markers", False):
         from pytest_quant.marks.keys import describe
@@ -96,14 +96,12 @@ def pytest_runtest_makereport(
     return report
 
 
-def _refuse_unknown_backends(config: pytest.Config) -> None:
-    """Names in the ini file wait for the first marked test: reading the table of backends imports numpy."""
-    for option in ("quant_backend", "quant_require"):
-        if on_command_line(config, option):
-            from pytest_quant.required import refuse_unknown
+def _refuse_unknown_names(config: pytest.Config) -> None:
+    """Check names on the command line; those in the ini file wait for the first marked test, for they load numpy."""
+    if any(on_command_line(config, name) for name in ("quant_backend", "quant_require", "quant_columns")):
+        from pytest_quant.required import refuse_unknown_names
 
-            given = config.getoption(option)
-            refuse_unknown(f"--{option.replace('_', '-')}", given if isinstance(given, list) else [given])
+        refuse_unknown_names(config)
 
 
 def _items(made: object) -> list[object]:

@@ -1,4 +1,4 @@
-"""Backends that options name: they must be registered, and required ones must be used."""
+"""Names in options: backends must be registered, and required ones used; columns must exist."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from collections.abc import Collection
 import pytest
 
 from pytest_quant.backends import backend_names
-from pytest_quant.errors import nearest
+from pytest_quant.errors import UsageError, nearest
+from pytest_quant.report import pick_columns
+from pytest_quant.settings import settings_of
 
 
-def refuse_unknown(option: str, names: Collection[str]) -> None:
-    """Raise `pytest.UsageError` for a backend that nobody registers."""
+def refuse_unknown_names(config: pytest.Config) -> None:
+    """Raise `pytest.UsageError` for a backend that nobody registers, and for a column that does not exist."""
+    settings = settings_of(config)
     known = backend_names()
-    for name in names:
-        if name not in known:
-            raise pytest.UsageError(f"{option}: unknown backend '{name}'; {nearest(name, known)}")
+    for option, names in (("--quant-backend", (settings.backend,)), ("--quant-require", settings.require)):
+        for name in names:
+            if name not in known:
+                raise pytest.UsageError(f"{option}: unknown backend '{name}'; {nearest(name, known)}")
+    try:
+        pick_columns(settings.columns)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def unused(required: Collection[str], used: Collection[str]) -> list[str]:

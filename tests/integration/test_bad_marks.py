@@ -15,7 +15,7 @@ BAD = {
     "backend": ("backend='otr'", "did you mean 'ort'?"),
     "precision": ("precision='int7'", "did you mean 'int8'?"),
     "scheme": ("scheme='dinamic'", "did you mean 'dynamic'?"),
-    "metric": ("metric='top2'", "did you mean 'top1'?"),
+    "metric": ("metric='top_1'", "did you mean 'top1'?"),
     "unwrapped": ("metric=len, max_drop=1.0", "Metric("),
     "not_offered": ("precision='int4', scheme='static'", "weight-only"),
     "no_precision": ("precision='fp8'", "does not offer 'fp8'"),
@@ -68,3 +68,6 @@ def test_a_wrong_ini_default_is_told_at_collection(pytester: pytest.Pytester) ->
     marked.assert_outcomes(errors=1)
     marked.stdout.fnmatch_lines(["*unknown backend 'otr'*", "*did you mean 'ort'?*"])
     pytester.runpytest_subprocess("test_plain.py").assert_outcomes(passed=1)
+    columns = pytester.runpytest_subprocess("-o", "quant_backend=ort", "-o", "quant_columns=dropp")
+    columns.assert_outcomes(errors=1)
+    columns.stdout.fnmatch_lines(["*there is no column 'dropp'*", "*did you mean 'drop'?*"])

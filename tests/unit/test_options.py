@@ -136,6 +136,13 @@ def test_a_bad_value_is_a_usage_error(pytester: pytest.Pytester, name: str, valu
         assert "Traceback" not in text
 
 
+def test_an_unknown_column_is_a_usage_error_that_names_the_nearest(pytester: pytest.Pytester) -> None:
+    """The table at the end is too late to say so."""
+    result = pytester.runpytest_subprocess("--quant-columns=model,dropp")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*there is no column 'dropp'*", "*did you mean 'drop'?*"])
+
+
 @pytest.mark.parametrize("option", ["--quant-require=ort,otr", "--quant-backend=otr"])
 def test_an_unknown_backend_is_a_usage_error_that_names_the_nearest(pytester: pytest.Pytester, option: str) -> None:
     """A typing error ends the run before it begins."""

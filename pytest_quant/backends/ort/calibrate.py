@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +89,19 @@ def _ranges(spec: EngineSpec, recipe: Recipe, prepared: Path, feeds: Iterator[Fe
     )
     first = next(feeds)
     size = _MINMAX_BATCHES if method == "minmax" else _batches_that_fit(calibrator, first, signature)
-    rest = chain([first], feeds)
-    while chunk := list(islice(rest, size)):
+    for chunk in _chunks(chain([first], feeds), size):
         try:
             calibrator.collect_data(_Reader(chunk))
         except Exception as error:
             raise run_refused(error, chunk[0], signature, f"calibrating {spec.model.name}") from error
     return calibrator.compute_data()
+
+
+def _chunks(feeds: Iterator[Feeds], size: int) -> Iterator[list[Feeds]]:
+    """Yield up to `size` batches of equal shapes at a time: histograms of unequal ones cannot be merged at once."""
+    for _, alike in groupby(feeds, key=lambda batch: {name: np.shape(array) for name, array in batch.items()}):
+        while chunk := list(islice(alike, size)):
+            yield chunk
 
 
 def static_op_types(recipe: Recipe) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import chdir
+from contextlib import chdir
 from pathlib import Path
 
 import onnx
@@ -74,14 +76,19 @@ def _pre_process(path: Path, target: Path) -> None:
 
 
 def _attempt(path: Path, target: Path, *, symbolic: bool) -> Exception | None:
-    """Pre-process once and return what went wrong; a failure that ORT only logs counts too."""
+    """Pre-process once and return what went wrong; a failure that ORT only logs counts too.
+
+    Shape inference that gives up leaves a copy of the model in the current folder, so that is a temporary one.
+    """
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     external = needs_external_data(path)
-    with quiet() as errors:
+    source = str(path.resolve())
+    # Symbolic shape inference that gives up drops the model into the current folder.
+    with chdir(target.parent), quiet() as errors:
         try:
             quant_pre_process(
-                str(path),
+                source,
                 str(target),
                 skip_symbolic_shape=not symbolic,
                 save_as_external_data=external,

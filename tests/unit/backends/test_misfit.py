@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pytest_quant.backends import Feeds
 from pytest_quant.backends.misfit import misfit
 from pytest_quant.spec import Signature, TensorInfo
 
@@ -32,7 +33,7 @@ def test_fitting_inputs() -> None:
         ({"image": IMAGE, "text": np.arange(2)}, ("input 'text'", "int64", "object")),
     ],
 )
-def test_misfits(feeds: dict[str, np.ndarray], words: tuple[str, ...]) -> None:  # type: ignore[type-arg]
+def test_misfits(feeds: Feeds, words: tuple[str, ...]) -> None:
     """The error names the input, what it got and what is allowed."""
     found = str(misfit(feeds, SIGNATURE))
     assert all(word in found for word in words), found

@@ -80,5 +80,6 @@ def test_rows_add_up(shapes: list[tuple[str, int]]) -> None:
         return
     assert found.pct == pytest.approx(100.0 * done / total)
     other = count_coverage(nodes, "fp32").pct
+    assert found.pct is not None
     assert other is not None
     assert found.pct + other == pytest.approx(100.0)

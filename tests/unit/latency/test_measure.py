@@ -1,0 +1,128 @@
+"""The interleaved measurement, on simulated time."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_quant.latency import measure
+from pytest_quant.result import LatencyResult, Status
+from pytest_quant.spec import LatencyPlan, Limits
+from pytest_quant.verdict import latency_verdicts
+from tests.unit.latency.simulated import SimulatedTime
+
+PLAN = LatencyPlan()
+
+
+def timed(
+    reference_ms: float, candidate_ms: float, plan: LatencyPlan = PLAN, time: SimulatedTime | None = None
+) -> LatencyResult:
+    """Measure engines of known speed; reference and null are equally fast."""
+    time = time or SimulatedTime()
+    engines = [time.engine(run_ms) for run_ms in (reference_ms, reference_ms, candidate_ms)]
+    return measure(*engines, plan, clock=time.clock)
+
+
+@given(reference_ms=st.floats(0.01, 50), speedup=st.floats(0.1, 10))
+@settings(max_examples=20, deadline=None)
+def test_without_noise_every_figure_is_exact(reference_ms: float, speedup: float) -> None:
+    """Medians are the engines' times, the speedup their ratio, the null 1."""
+    found = timed(reference_ms, reference_ms / speedup)
+    assert found.reference_p50_ms == pytest.approx(reference_ms, rel=1e-3)
+    assert found.candidate_p50_ms == pytest.approx(reference_ms / speedup, rel=1e-3)
+    assert found.speedup == pytest.approx(speedup, rel=1e-3)
+    assert (found.null_ratio_ci.low, found.null_ratio_ci.high) == pytest.approx((1.0, 1.0), rel=1e-3)
+    assert found.reasons == ()
+
+
+def test_the_first_run_after_a_switch_is_kept_apart() -> None:
+    """A cold run of 7 ms beside warm ones of 1 ms shows in `cold_ns` and nowhere else."""
+    time = SimulatedTime()
+    engines = [time.engine(1.0, cold_ms=6.0) for _ in range(3)]
+    found = measure(*engines, PLAN, clock=time.clock)
+    assert max(found.candidate.cold_ns) == 7_000_000
+    assert {run for block in found.candidate.runs_ns for run in block} == {1_000_000}
+
+
+def test_a_block_lasts_long_enough() -> None:
+    """Runs of 0.1 ms come in blocks of 50, runs of 20 ms in blocks of 4."""
+    assert {len(block) for block in timed(0.1, 0.1).candidate.runs_ns} == {50}
+    assert {len(block) for block in timed(20.0, 20.0).candidate.runs_ns} == {4}
+
+
+def test_it_stops_as_soon_as_the_limit_is_decided() -> None:
+    """A clear speedup needs the least rounds; noise across the limit takes them all."""
+    clear = timed(2.0, 1.0, LatencyPlan(min_speedup=1.5), SimulatedTime(1, noise=0.05))
+    close = timed(2.0, 2.0, LatencyPlan(min_speedup=1.0), SimulatedTime(1, noise=0.05))
+    assert clear.rounds == PLAN.min_rounds
+    assert close.rounds == PLAN.max_rounds
+
+
+def test_it_stops_when_the_time_is_spent() -> None:
+    """Runs of a second leave room for two rounds in ten seconds' budget, and still give an interval."""
+    found = timed(1000.0, 1000.0)
+    assert found.rounds < PLAN.min_rounds
+    assert found.speedup_ci.low <= 1.0 <= found.speedup_ci.high
+
+
+def test_percentiles_come_only_from_enough_runs() -> None:
+    """32 runs state a p90 and no p99; 400 state both."""
+    few = timed(20.0, 20.0, LatencyPlan(max_rounds=8))
+    many = timed(0.1, 0.1, LatencyPlan(max_rounds=8))
+    assert few.candidate_p90_ms == pytest.approx(20.0)
+    assert few.candidate_p99_ms is None
+    assert many.candidate_p99_ms == pytest.approx(0.1)
+
+
+def test_a_null_that_is_off_is_a_named_reason() -> None:
+    """When a second session of the reference is 5 % slower, nothing can be said."""
+    time = SimulatedTime()
+    engines = [time.engine(run_ms) for run_ms in (1.0, 1.05, 0.5)]
+    assert "the null is off" in measure(*engines, PLAN, clock=time.clock).reasons[0]
+
+
+def test_the_same_seed_gives_the_same_figures() -> None:
+    """Order and bootstrap are drawn from the plan's seed."""
+    first, second = (timed(1.0, 0.9, PLAN, SimulatedTime(3, noise=0.1)) for _ in range(2))
+    assert first == second
+
+
+def _status(found: LatencyResult, limit: float) -> Status:
+    (verdict,) = latency_verdicts(Limits(min_speedup=limit), found)
+    return verdict.status
+
+
+@pytest.mark.parametrize(("true_speedup", "wrong"), [(1.0, Status.FAIL), (0.9, Status.PASS)])
+def test_false_verdicts_are_rare_on_a_drifting_machine(true_speedup: float, wrong: Status) -> None:
+    """Against a limit of 0.95, an equal engine fails, or a 10 % slower one passes, in at most 1 of 100 launches."""
+    plan = LatencyPlan(min_speedup=0.95, min_block_s=0.0)
+    found = [timed(1.0, 1.0 / true_speedup, plan, SimulatedTime(seed, noise=0.1, drift=0.005)) for seed in range(100)]
+    statuses = [_status(one, 0.95) for one in found]
+    assert statuses.count(wrong) <= 1
+    assert statuses.count(Status.INCONCLUSIVE) <= 20
+
+
+def test_blocks_run_without_collection_and_tracers_and_both_come_back() -> None:
+    """Garbage collection and a tracer are off inside and on again outside, after an error too."""
+    seen = []
+
+    def engine() -> None:
+        seen.append((gc.isenabled(), sys.gettrace()))
+        if len(seen) == 3:
+            raise RuntimeError("the engine broke")
+
+    before = sys.gettrace()
+    sys.settrace(lambda *_: None)
+    tracer = sys.gettrace()
+    try:
+        with pytest.raises(RuntimeError, match="broke"):
+            measure(engine, engine, engine, PLAN)
+        assert sys.gettrace() is tracer
+    finally:
+        sys.settrace(before)
+    assert seen == [(False, None)] * 3
+    assert gc.isenabled()

@@ -1,0 +1,74 @@
+"""The paired bootstrap and the sample size against independent computations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+from statsmodels.stats.power import TTestPower
+
+from pytest_quant.stats.bootstrap import paired_bootstrap
+from pytest_quant.stats.power import samples_to_resolve
+
+
+def mean(values: np.ndarray) -> float:
+    """Return the mean as a plain number."""
+    return float(np.mean(values))
+
+
+def test_the_interval_of_a_mean_agrees_with_scipy() -> None:
+    """SciPy's percentile bootstrap of the mean difference gives the same ends within its own noise."""
+    random = np.random.default_rng(7)
+    reference = random.normal(1.0, 0.5, 400)
+    candidate = reference - random.normal(0.1, 0.2, 400)
+    found = paired_bootstrap(reference, candidate, mean)
+    expected = scipy_stats.bootstrap(
+        (reference - candidate,), np.mean, method="percentile", n_resamples=4000, rng=np.random.default_rng(1)
+    ).confidence_interval
+    assert found == pytest.approx((expected.low, expected.high), abs=0.003)
+
+
+def test_pairs_stay_together() -> None:
+    """A constant difference has an interval of no width, however much the samples vary."""
+    reference = np.random.default_rng(3).normal(0, 100, 50)
+    assert paired_bootstrap(reference, reference - 2.0, mean) == pytest.approx((2.0, 2.0))
+
+
+@given(seed=st.integers(0, 1000))
+def test_equal_data_give_an_equal_interval(seed: int) -> None:
+    """The same figures come out of the same outputs on every run."""
+    reference = np.random.default_rng(seed).normal(size=20)
+    candidate = reference + 0.5
+    first, second = (paired_bootstrap(reference, candidate, np.median, resamples=50) for _ in range(2))
+    assert first == second
+
+
+def test_one_sample_has_no_interval() -> None:
+    """Nothing can be said about spread from one sample."""
+    assert paired_bootstrap(np.ones(1), np.zeros(1), mean) is None
+
+
+def test_the_interval_covers_as_often_as_it_says() -> None:
+    """Of 200 sets of 80 samples with a true difference of 0.3, about 95 % enclose it."""
+    random = np.random.default_rng(11)
+    hits = 0
+    for _ in range(200):
+        reference = random.normal(size=80)
+        low, high = paired_bootstrap(reference, reference - random.normal(0.3, 1.0, 80), mean, resamples=400) or (0, 0)
+        hits += low <= 0.3 <= high
+    assert 180 <= hits <= 199
+
+
+def test_samples_to_resolve_is_the_power_of_a_paired_test() -> None:
+    """Statsmodels' power of a one-sided paired t test at that n is 80 %."""
+    n = samples_to_resolve(variance=0.03, drop=0.005, limit=0.01)
+    assert n is not None
+    power = TTestPower().power(effect_size=0.005 / 0.03**0.5, nobs=n, alpha=0.05, alternative="larger")
+    assert power == pytest.approx(0.8, abs=0.002)
+
+
+def test_a_drop_at_its_limit_is_never_resolved() -> None:
+    """No number of samples tells equal values apart."""
+    assert samples_to_resolve(0.03, 0.01, 0.01) is None

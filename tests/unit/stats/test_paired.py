@@ -1,0 +1,88 @@
+"""McNemar's test and Tango's interval against independent computations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+from scipy import stats as scipy_stats
+
+from pytest_quant.stats.paired import mcnemar_p, tango_interval
+
+
+@given(lost=st.integers(0, 200), won=st.integers(0, 200))
+def test_mcnemar_is_the_two_sided_binomial_test(lost: int, won: int) -> None:
+    """SciPy's exact binomial test of a fair coin gives the same p."""
+    expected = scipy_stats.binomtest(lost, lost + won, 0.5).pvalue if lost + won else 1.0
+    assert mcnemar_p(lost, won) == pytest.approx(expected, rel=1e-9)
+
+
+def test_mcnemar_of_many_discordant_samples_is_close_to_exact() -> None:
+    """Where integers grow huge, the approximation agrees with SciPy's exact p."""
+    assert mcnemar_p(2600, 2450) == pytest.approx(scipy_stats.binomtest(2600, 5050, 0.5).pvalue, rel=0.01)
+
+
+def test_equal_counts_show_no_difference() -> None:
+    """B = c gives p = 1."""
+    assert mcnemar_p(7, 7) == 1.0
+
+
+def test_tango_gives_the_published_interval() -> None:
+    """Airway hyper-responsiveness (Fagerland, Lydersen and Laake 2014): 1 and 7 discordant of 21."""
+    low, high = tango_interval(1, 7, 21)
+    assert (low, high) == pytest.approx((-0.517, -0.026), abs=0.001)
+
+
+def _score_by_likelihood(lost: int, won: int, n: int, delta: float) -> float:
+    """Tango's statistic with the nuisance parameter found by maximizing the likelihood numerically."""
+
+    def negative_log_likelihood(q: float) -> float:
+        p = q + delta
+        rest = 1.0 - p - q
+        terms = ((lost, p), (won, q), (n - lost - won, rest))
+        return -sum(count * math.log(max(share, 1e-300)) for count, share in terms if count)
+
+    low, high = max(0.0, -delta), (1.0 - delta) / 2.0
+    found = optimize.minimize_scalar(
+        negative_log_likelihood, bounds=(low, high), method="bounded", options={"xatol": 1e-12}
+    )
+    q = found.x
+    return float((lost - won - n * delta) / math.sqrt(n * (2.0 * q + delta - delta**2)))
+
+
+@pytest.mark.parametrize(("lost", "won", "n"), [(12, 3, 200), (3, 9, 50), (25, 24, 500), (1, 0, 30)])
+def test_tango_ends_are_roots_of_the_score_equation(lost: int, won: int, n: int) -> None:
+    """At both ends the score statistic, computed by numeric maximum likelihood, is the normal quantile."""
+    z = scipy_stats.norm.ppf(0.975)
+    low, high = tango_interval(lost, won, n)
+    assert _score_by_likelihood(lost, won, n, low) == pytest.approx(z, rel=1e-3)
+    assert _score_by_likelihood(lost, won, n, high) == pytest.approx(-z, rel=1e-3)
+
+
+def test_no_discordant_sample_still_leaves_doubt() -> None:
+    """For b = c = 0 the end is z^2 / (n + z^2), the root of the score equation in closed form."""
+    z2 = scipy_stats.norm.ppf(0.975) ** 2
+    low, high = tango_interval(0, 0, 100)
+    assert (low, high) == pytest.approx((-z2 / (100 + z2), z2 / (100 + z2)), rel=1e-6)
+
+
+@given(lost=st.integers(0, 30), won=st.integers(0, 30), both=st.integers(1, 100))
+def test_tango_encloses_the_estimate_and_mirrors(lost: int, won: int, both: int) -> None:
+    """The estimate lies inside, the ends within -1..1, and exchanging the engines mirrors the interval."""
+    n = lost + won + both
+    low, high = tango_interval(lost, won, n)
+    assert -1.0 <= low <= (lost - won) / n <= high <= 1.0
+    mirrored = tango_interval(won, lost, n)
+    np.testing.assert_allclose((-mirrored[1], -mirrored[0]), (low, high), atol=1e-9)
+
+
+@given(n=st.integers(1, 5))
+def test_tango_holds_at_the_edge(n: int) -> None:
+    """Every sample lost: the interval ends at 1 and begins above -1."""
+    low, high = tango_interval(n, 0, n)
+    assert -1.0 < low < 1.0
+    assert high == 1.0

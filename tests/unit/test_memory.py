@@ -1,0 +1,47 @@
+"""Peak memory added by a block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_quant import memory
+from pytest_quant.memory import PeakMemory
+
+MB = 1_000_000
+
+
+def _use(size_mb: int) -> int:
+    """Touch so many megabytes, and give them back."""
+    return int(np.ones(size_mb * MB, dtype=np.uint8).sum())
+
+
+def test_the_peak_counts_memory_that_was_given_back() -> None:
+    """200 MB that are free again at the end were the peak."""
+    with PeakMemory() as found:
+        _use(200)
+    assert found.peak_mb is not None
+    assert 180 <= found.peak_mb <= 260
+
+
+def test_an_earlier_peak_does_not_count() -> None:
+    """What was used before the block is not the block's."""
+    _use(300)
+    with PeakMemory() as found:
+        _use(20)
+    assert found.peak_mb is not None
+    assert found.peak_mb <= 60
+
+
+def test_where_the_kernel_cannot_reset_its_peak_the_size_is_sampled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A thread keeps the largest size; what is still held at the end is always seen."""
+    monkeypatch.setattr(memory, "_CLEAR_REFS", tmp_path / "missing" / "clear_refs")
+    with PeakMemory() as found:
+        held = np.ones(150 * MB, dtype=np.uint8)
+    assert found.peak_mb is not None
+    assert found.peak_mb >= 140
+    assert held.size == 150 * MB
