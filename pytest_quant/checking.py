@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_quant.benchmark_bridge import is_active, samples_of
 from pytest_quant.collection import PLANNED, Planned, prepare
 from pytest_quant.errors import BackendUnavailable, QuantError, UsageError
 from pytest_quant.lookup import find_data, find_model, model_of
@@ -20,6 +21,8 @@ from pytest_quant.warning import InconclusiveWarning
 
 CHECK = pytest.StashKey[Check]()
 RECORD = pytest.StashKey[Record]()
+SAMPLES = pytest.StashKey[dict[str, list[int]]]()
+"""Nanoseconds of every timed run by engine, for pytest-benchmark."""
 ABSENT = pytest.StashKey[BackendUnavailable]()
 """The error of a required backend that is not here; the test fails with it in place of its body."""
 
@@ -56,6 +59,8 @@ def check_test(request: pytest.FixtureRequest) -> Measurement | None:
     except BaseException:
         measurement.close()
         raise
+    if measurement.latency is not None and is_active(item.config):
+        item.stash[SAMPLES] = samples_of(measurement.latency)
     return measurement
 
 
@@ -99,6 +104,8 @@ def set_up(item: pytest.Item) -> None:
     """Settle what a marked item will check, before its fixtures are made; what an earlier run of it left goes."""
     if CHECK in item.stash:
         del item.stash[CHECK]
+    if SAMPLES in item.stash:
+        del item.stash[SAMPLES]
     if RECORD in item.stash:
         del item.stash[RECORD]
     if ABSENT in item.stash:

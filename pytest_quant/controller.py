@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_quant.marked import RECORD_ATTRIBUTE
 from pytest_quant.options import option_value
 
 if TYPE_CHECKING:
@@ -25,9 +26,11 @@ class Controller:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the record that rides on a report; of several reports of one test the last one counts."""
-        record = vars(report).get("quant_record")
+        record = vars(report).get(RECORD_ATTRIBUTE)
         if record is not None:
-            place = vars(report).get("item_index", len(self._records))  # xdist's place of the test in the collection
+            # xdist says which place the test has in the collection; one process sees them in their order.
+            found = vars(report).get("item_index", len(self._records))
+            place = self._records.get(report.nodeid, (found, None))[0]
             self._records[report.nodeid] = (place, record)
 
     @pytest.hookimpl(trylast=True)

@@ -6,6 +6,9 @@ import pytest
 
 NAME = "quant"
 
+RECORD_ATTRIBUTE = "quant_record"
+"""Under this name the record of a check rides on its report."""
+
 
 def is_marked(node: pytest.Item | pytest.Collector) -> bool:
     """Tell whether `node` or one of its parents carries the mark."""

@@ -6,6 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
+from pytest_quant.benchmark_bridge import BenchmarkBridge
 from pytest_quant.controller import Controller
 from pytest_quant.errors import QuantError
 from pytest_quant.marked import NAME, is_marked, own_marks
@@ -31,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", text)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Controller(config), "quant-controller")
+        config.pluginmanager.register(BenchmarkBridge(config), "quant-benchmark-bridge")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

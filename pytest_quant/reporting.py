@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from pytest_quant.checking import keep_error, record_json
+from pytest_quant.benchmark_bridge import SAMPLES_ATTRIBUTE
+from pytest_quant.checking import SAMPLES, keep_error, record_json
 from pytest_quant.errors import QuantError
-
-RECORD_ATTRIBUTE = "quant_record"
+from pytest_quant.marked import RECORD_ATTRIBUTE
 
 
 def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -27,6 +27,7 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         record = record_json(item)
         if record is not None:
             vars(report)[RECORD_ATTRIBUTE] = record
+            vars(report)[SAMPLES_ATTRIBUTE] = item.stash.get(SAMPLES, None)
             if skipped and report.when == "setup":
                 _show_at_the_test(item, report)
 

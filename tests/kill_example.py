@@ -11,7 +11,6 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -158,4 +157,4 @@ def main(show: Callable[[str], object] = print) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

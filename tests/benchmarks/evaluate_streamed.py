@@ -47,7 +47,10 @@ def main(samples: int) -> float:
     )
     with tempfile.TemporaryDirectory() as folder:
         session = Session(
-            Cache(Path(folder)), baseline=lambda _: None, notify=lambda _: None, step=lambda _: nullcontext()
+            Cache(Path(folder)),
+            baseline=lambda _check, _metric: None,
+            notify=lambda _text: None,
+            step=lambda _text: nullcontext(),
         )
         session.measure(check).close()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * BYTES_PER_KB / BYTES_PER_MB

@@ -34,8 +34,8 @@ def timed(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
 
 def pytest_configure() -> None:
     """Time the two functions through which everything comes."""
-    sides.build_engine = timed(sides.build_engine)
-    straight_line.record_outputs = timed(straight_line.record_outputs)
+    for module, name in ((sides, "build_engine"), (straight_line, "record_outputs")):
+        setattr(module, name, timed(getattr(module, name)))
 
 
 def pytest_unconfigure() -> None:

@@ -29,14 +29,14 @@ def evaluate_once(engine: Engine, data: Data, batch_size: int, cache: Cache) -> 
     """Evaluate against the recorded reference, as a check does, and return the seconds it took."""
     backend = get_backend("ort")
     recorded = record_outputs(engine, data, batch_size, cache, backend.ingredients(engine.spec))
-    output = engine.signature.outputs[0]
-    metric = resolve_metric(None, data.labels, (1, output.shape[1] or 0))
+    output, scores = next(iter(engine.run(data.first(1)).items()))
+    metric = resolve_metric(None, data.labels, scores.shape)
     started = time.perf_counter()
     pairs = (
         OutputPair(theirs.outputs, ours.outputs, ours.labels, ours.start, ours.n)
         for theirs, ours in side_by_side(recorded.chunks(), run_over(engine, data, batch_size))
     )
-    result = evaluate(pairs, metric, output=output.name, margin=None, confidence=0.95)
+    result = evaluate(pairs, metric, output=output, margin=None, confidence=0.95)
     assert result.n == data.n
     return time.perf_counter() - started
 

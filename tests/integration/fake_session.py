@@ -46,6 +46,7 @@ class FakeMeasurement:
         self.engine = FakeEngine(check.candidate)
         self.reference = FakeEngine(check.reference)
         self.accuracy = AccuracyResult(n=10)
+        self.latency = None
 
     def close(self) -> None:
         """Close both engines and leave a trace in the working directory."""

@@ -94,7 +94,7 @@ def contents(extension: str) -> Iterator[bytes]:
                     yield content
 
 
-class Reader(CalibrationDataReader):
+class Reader(CalibrationDataReader):  # type: ignore[misc] # an untyped package
     """One calibration sample at a time."""
 
     def __init__(self, name: str, samples: NDArray[Any]) -> None:

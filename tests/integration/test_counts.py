@@ -84,7 +84,7 @@ def test_junit_carries_the_figures(project: pytest.Pytester) -> None:
     assert figures
     assert all(name.startswith("quant.") for name in figures)
     assert figures["quant.status"] == "PASS"
-    assert float(figures["quant.coverage.pct"]) == pytest.approx(checks["test_good"]["coverage"]["pct"])
+    assert float(figures["quant.coverage_pct"]) == pytest.approx(checks["test_good"]["coverage"]["pct"])
     assert all(len(value) < 200 for value in figures.values())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import chdir
-from contextlib import chdir
 from pathlib import Path
 
 import onnx
@@ -76,10 +75,7 @@ def _pre_process(path: Path, target: Path) -> None:
 
 
 def _attempt(path: Path, target: Path, *, symbolic: bool) -> Exception | None:
-    """Pre-process once and return what went wrong; a failure that ORT only logs counts too.
-
-    Shape inference that gives up leaves a copy of the model in the current folder, so that is a temporary one.
-    """
+    """Pre-process once and return what went wrong; a failure that ORT only logs counts too."""
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     external = needs_external_data(path)

@@ -13,7 +13,7 @@ import pytest
 from pytest_quant.backends.base import Backend
 from pytest_quant.errors import QuantError
 from pytest_quant.spec import Calibration
-from pytest_quant.testing.conformance.examples import dense, tokens, two_by_two
+from pytest_quant.testing.conformance.examples import dense, passthrough, tokens, two_by_two
 from pytest_quant.testing.conformance.workbench import Workbench, build, float_spec, opened, specs
 
 
@@ -58,6 +58,18 @@ class ContractTests(Workbench):
         assert np.array_equal(feeds["x"], kept_input)
         assert not np.shares_memory(first, second)
         assert not np.shares_memory(first, feeds["x"])
+
+    def test_outputs_may_be_written_to(self, backend: Backend, tmp_path: Path) -> None:
+        """Writing into outputs that were handed through or are constant changes neither inputs nor the next run."""
+        example = passthrough()
+        feeds = example.feeds(3, 64)
+        wanted = example.compute(feeds)
+        with opened(backend, float_spec(backend, example.write(tmp_path)), example) as engine:
+            for array in engine.run(feeds).values():
+                if array.flags.writeable:
+                    array[:] = -1.0
+            again = engine.run(feeds)
+        assert all(np.array_equal(again[name], array) for name, array in wanted.items())
 
     def test_prepared_call(self, backend: Backend, tmp_path: Path) -> None:
         """The call that is timed can be made again and again, and leaves `run` as it was."""

@@ -119,6 +119,23 @@ def tokens(length: int = 6) -> Example:
     return Example("tokens", proto, ("project",), lambda f: {"y": table[f["ids"]] @ weights}, feeds)
 
 
+def passthrough() -> Example:
+    """The input handed through, and an output that is constant: both tempt a runtime to lend its own memory."""
+    constant = _normal((3,), 11)
+    nodes = [
+        helper.make_node("Flatten", ["x"], ["y"], name="flatten"),
+        helper.make_node("Identity", ["constant"], ["c"], name="lent"),
+    ]
+    proto = _model(nodes, {"x": ["n", 4]}, {"y": ["n", 4], "c": [3]}, constant=constant)
+    return Example(
+        "passthrough",
+        proto,
+        (),
+        lambda feeds: {"y": feeds["x"].copy(), "c": constant.copy()},
+        lambda n, seed: {"x": _normal((n, 4), seed)},
+    )
+
+
 def unknown_operator() -> onnx.ModelProto:
     """A model with an operator that no runtime has."""
     nodes = [helper.make_node("NoSuchOperator", ["x"], ["y"], name="strange", domain="test.nowhere")]

@@ -52,7 +52,8 @@ def test_default_recipe_fuses(tmp_path: Path) -> None:
     """The same model with the default recipe runs all of its compute in int8."""
     with engine_of(spec_of(conv().write(tmp_path), "static"), lambda: iter([conv().feeds(32, 1)])) as engine:
         found = engine.coverage(conv().feeds(1, 99))
-    assert found.pct == 100.0
+    assert (found.pct, found.unit) == (100.0, "MACs")
+    assert sum(row.macs or 0 for row in found.by_op) == 8 * 36 * 9 + 288 * 10
     assert {row.op_type for row in found.by_op if row.quantized_nodes} == {"QLinearConv", "QGemm"}
 
 
@@ -151,8 +152,8 @@ def test_invalid_graph_names_the_node(tmp_path: Path) -> None:
     assert "next:" in str(caught.value)
 
 
-def test_failing_kernel_is_not_blamed_on_the_data(tmp_path: Path) -> None:
-    """A kernel that fails on inputs that fit is a build error; inputs that do not fit are a data error."""
+def _reshape(folder: Path) -> Model:
+    """Write a model that takes any number of values and fails unless there are 15."""
     shape = onnx.numpy_helper.from_array(np.array([3, 5]), "shape")
     value = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
@@ -162,15 +163,33 @@ def test_failing_kernel_is_not_blamed_on_the_data(tmp_path: Path) -> None:
         [value("y", onnx.TensorProto.FLOAT, [3, 5])],
         [shape],
     )
-    path = tmp_path / "reshape.onnx"
+    path = folder / "reshape.onnx"
     proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
     path.write_bytes(proto.SerializeToString())
-    with engine_of(spec_of(Model.from_onnx(path), None), lambda: iter(())) as engine:
+    return Model.from_onnx(path)
+
+
+def test_failing_kernel_is_not_blamed_on_the_data(tmp_path: Path) -> None:
+    """A kernel that fails on inputs that fit is a build error; inputs that do not fit are a data error."""
+    with engine_of(spec_of(_reshape(tmp_path), None), lambda: iter(())) as engine:
         assert engine.run({"x": np.zeros(15, np.float32)})["y"].shape == (3, 5)
         with pytest.raises(BuildError, match="node 'view'"):
             engine.run({"x": np.zeros(14, np.float32)})
         with pytest.raises(DataError, match="wrong dtype"):
             engine.coverage({"x": np.zeros(15)})
+
+
+def test_errors_are_raised_and_not_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A refused model and a refused run write nothing to the terminal beside the error."""
+    proto = conv().proto
+    proto.graph.node[1].op_type = "NoSuchOperator"
+    bad = tmp_path / "bad.onnx"
+    bad.write_bytes(proto.SerializeToString())
+    with pytest.raises(BuildError), engine_of(spec_of(Model.from_onnx(bad), None), lambda: iter(())):
+        pass
+    with engine_of(spec_of(_reshape(tmp_path), None), lambda: iter(())) as engine, pytest.raises(BuildError):
+        engine.run({"x": np.zeros(14, np.float32)})
+    assert tuple(capfd.readouterr()) == ("", "")
 
 
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,37 @@
+"""The controlling process keeps one record of each test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.controller import Controller
+from pytest_quant.marked import RECORD_ATTRIBUTE
+from pytest_quant.record import failed_record, to_json
+from pytest_quant.result import Status
+from pytest_quant.spec import Check, Dataset, EngineSpec, Model
+
+
+def _report(nodeid: str, status: Status | None) -> pytest.TestReport:
+    spec = EngineSpec("ort", "fp32", None, Model("m"))
+    check = Check(nodeid, nodeid, spec, spec, Dataset("arrays", None))
+    report = pytest.TestReport(nodeid, ("t.py", 0, nodeid), {}, "passed", None, "call")
+    if status is not None:
+        vars(report)[RECORD_ATTRIBUTE] = to_json(failed_record(check, status=status, message="why"))
+    return report
+
+
+def test_of_several_reports_of_one_test_the_last_counts(pytester: pytest.Pytester) -> None:
+    """A rerun replaces the record and keeps its place; reports without a record change nothing."""
+    file = Path("run.json")
+    controller = Controller(pytester.parseconfig(f"--quant-json={file}", "--quant-no-history"))
+    for nodeid, status in (("a", Status.ERROR), ("b", Status.PASS), ("a", Status.UNAVAILABLE), ("b", None)):
+        controller.pytest_runtest_logreport(_report(nodeid, status))
+    session = pytest.Session.from_config(pytester.parseconfig())
+    session.exitstatus = pytest.ExitCode.OK
+    controller.pytest_sessionfinish(session)
+    checks = json.loads(file.read_text())["checks"]
+    assert [(check["nodeid"], check["status"]) for check in checks] == [("a", "UNAVAILABLE"), ("b", "PASS")]
+    assert session.exitstatus is pytest.ExitCode.OK
