@@ -171,7 +171,8 @@ def _right_or_wrong(
         p_value=mcnemar_p(lost, won),
         discordant=lost + won,
         n_to_resolve=needed,
-        correct_bits=(_packed(reference), _packed(candidate)),
+        reference_correct=_packed(reference),
+        candidate_correct=_packed(candidate),
     )
 
 

@@ -69,7 +69,8 @@ class AccuracyResult:
     faults : outputs that could not be compared; not empty is a failure.
     identical : every output equal bit for bit.
     simulated : the candidate's numbers come from a float simulation.
-    correct_bits : for 0/1 scores, which samples reference and candidate get right: packed bits, deflated, base64.
+    reference_correct, candidate_correct : for 0/1 scores, which samples each gets right: packed bits, deflated,
+        base64.
     """
 
     n: int
@@ -92,7 +93,8 @@ class AccuracyResult:
     kl: float | None = None
     worst_class: WorstClass | None = None
     faults: tuple[OutputFault, ...] = ()
-    correct_bits: tuple[str, str] | None = None
+    reference_correct: str | None = None
+    candidate_correct: str | None = None
     identical: bool = False
     simulated: bool = False
 

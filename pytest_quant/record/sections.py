@@ -33,6 +33,8 @@ def accuracy(read: Reader | None) -> AccuracyResult | None:
         kl=read.number("kl"),
         worst_class=None if worst is None else _worst_class(worst),
         faults=tuple(_fault(fault) for fault in read.children("faults")),
+        reference_correct=read.text("reference_correct"),
+        candidate_correct=read.text("candidate_correct"),
         identical=read.flag("identical"),
         simulated=read.flag("simulated"),
     )

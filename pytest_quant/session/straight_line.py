@@ -161,7 +161,7 @@ def _calibration_samples(bench: _Bench) -> int | None:
 
 
 def _notes(check: Check, bench: _Bench, recorded: RecordedOutputs) -> tuple[str, ...]:
-    notes = list(bench.data.notes)
+    notes = [*bench.data.notes, *bench.candidate.engine.notes]
     for what, status, reason in (
         ("engine", bench.candidate.built.status, bench.candidate.built.reason),
         ("reference outputs", recorded.status, recorded.reason),

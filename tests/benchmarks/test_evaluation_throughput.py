@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 import time
@@ -21,6 +20,8 @@ from pytest_quant.spec import Dataset, EngineSpec, Model
 from tests.example import EXAMPLE, environment
 
 TRIALS = 9
+"""Interleaved; the shortest of each side is the one that other processes disturbed least."""
+
 AT_LEAST = 0.95
 MEMORY_GROWTH = 1.1
 
@@ -82,11 +83,11 @@ def test_evaluation_keeps_up_with_a_bare_loop(subject: object, batch_size: int, 
     feeds = [batch.feeds for batch in data.batches(batch_size)]
     cache = Cache(tmp_path / "cache")
     evaluate_once(engine, data, batch_size, cache)
-    ratios = [loop_once(engine, feeds) / evaluate_once(engine, data, batch_size, cache) for _ in range(TRIALS)]
+    trials = [(loop_once(engine, feeds), evaluate_once(engine, data, batch_size, cache)) for _ in range(TRIALS)]
     engine.close()
-    ratio = statistics.median(ratios)
-    print(f"\nevaluation / bare loop: {ratio:.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")  # noqa: T201
-    assert ratio >= AT_LEAST
+    loop_s, ours_s = (min(side) for side in zip(*trials, strict=True))
+    print(f"\nbare loop {loop_s:.3f} s, evaluation {ours_s:.3f} s, throughput {loop_s / ours_s:.3f}")  # noqa: T201
+    assert loop_s / ours_s >= AT_LEAST
 
 
 def peak_mb(samples: int) -> float:

@@ -134,9 +134,9 @@ def test_the_worst_class_is_the_one_that_lost_most() -> None:
 def test_right_answers_are_kept_bit_by_bit() -> None:
     """Unpacked, they are the flags of every sample in order."""
     r, c, labels = outputs(3)
-    bits = top1(r, c, labels).correct_bits
-    assert bits is not None
-    for packed, side in zip(bits, (r, c), strict=True):
+    found = top1(r, c, labels)
+    for packed, side in ((found.reference_correct, r), (found.candidate_correct, c)):
+        assert packed is not None
         flags = np.unpackbits(np.frombuffer(zlib.decompress(base64.b64decode(packed)), np.uint8))[:N]
         np.testing.assert_array_equal(flags.astype(bool), side.argmax(1) == labels)
 
