@@ -17,21 +17,22 @@ def select_first(
 ) -> Path:
     """Write a linear classifier (n, 8) -> (n, 4) whose scores are the first four features times `scale`.
 
-    So the class of a sample is the largest of its first four features. A second output, where asked for, is
-    the negative of the first.
+    So the class of a sample is the largest of its first four features. A second output ``z``, where asked for,
+    is the negative of the first.
     """
-    weight = scale * np.eye(FEATURES, CLASSES, dtype=np.float32)
+    weights = {"weight": scale * np.eye(FEATURES, CLASSES, dtype=np.float32)}
     nodes = [helper.make_node("MatMul", [input_name, "weight"], ["y"], name="scores")]
     results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, CLASSES])]
     if outputs == 2:
-        nodes.append(helper.make_node("Neg", ["y"], ["z"], name="negative"))
+        weights["minus"] = -np.eye(CLASSES, dtype=np.float32)
+        nodes.append(helper.make_node("MatMul", ["y", "minus"], ["z"], name="negative"))
         results.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [batch, CLASSES]))
     graph = helper.make_graph(
         nodes,
         "select_first",
         [helper.make_tensor_value_info(input_name, TensorProto.FLOAT, [batch, FEATURES])],
         results,
-        [numpy_helper.from_array(weight, "weight")],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
     )
     return save(graph, path, opset)
 

@@ -1,0 +1,230 @@
+"""Caches are keyed by content: each ingredient, changed alone, rebuilds the engine and says why."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from pytest_quant.backends import get_backend
+from pytest_quant.backends.ort import ingredients
+from pytest_quant.cache import Cache
+from pytest_quant.data import open_data
+from pytest_quant.engines import BuiltEngine, build_engine
+from pytest_quant.outputs import record_outputs
+from pytest_quant.spec import Calibration, Dataset, EngineSpec, Model
+from tests import models
+from tests.example import EXAMPLE
+from tests.integration.projects import run_project, write_project
+
+SPECS: dict[str, tuple[Callable[[EngineSpec], EngineSpec], set[str]]] = {
+    "excluded node": (lambda spec: replace(spec, exclude=("negative",)), {"exclude"}),
+    "threads": (lambda spec: replace(spec, options=(("threads", 2),)), {"threads"}),
+    "per_channel": (
+        lambda spec: replace(spec, options=(("per_channel", False),)),
+        {"per_channel", "calibration upgraded opset"},
+    ),
+    "reduce_range": (lambda spec: _other_range(spec), {"reduce_range"}),
+    "activation_type": (lambda spec: replace(spec, options=(("activation_type", "int8"),)), {"activation_type"}),
+    "symmetric": (lambda spec: replace(spec, options=(("symmetric", True),)), {"symmetric"}),
+    "extra": (lambda spec: replace(spec, options=(("extra", {"DedicatedQDQPair": True}),)), {"extra"}),
+    "method": (lambda spec: replace(spec, calibration=Calibration("entropy")), {"calibration method"}),
+    "samples": (lambda spec: replace(spec, calibration=Calibration(samples=7)), {"calibration samples"}),
+    "calibration batches": (
+        lambda spec: replace(spec, calibration=Calibration(batch_size=5)),
+        {"calibration batch_size"},
+    ),
+}
+
+
+def _other_range(spec: EngineSpec) -> EngineSpec:
+    default = get_backend("ort").ingredients(spec)["reduce_range"]
+    return replace(spec, options=(("reduce_range", default != "true"),))
+
+
+class Workbench:
+    """One model, its data and a cache, all on disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model = models.select_first(folder / "model.onnx", outputs=2)
+        self.cache = Cache(folder / "cache")
+        self.inputs, self.labels = models.samples(60)
+        self.spec = EngineSpec("ort", "int8", "static", Model.from_onnx(self.model))
+
+    def build(self, spec: EngineSpec | None = None, calibration: np.ndarray | None = None) -> BuiltEngine:
+        """Build through the cache; the evaluation set never decides an engine."""
+        backend = get_backend("ort")
+        samples = self.inputs[40:] if calibration is None else calibration
+        dataset = Dataset.from_arrays(self.inputs[:40], self.labels[:40], samples)
+        data = open_data(dataset, backend.signature(self.spec.model))
+        return build_engine(spec or self.spec, backend, data, self.cache, lambda _: nullcontext())
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Workbench:
+    """A workbench whose engine has been built once."""
+    made = Workbench(tmp_path)
+    assert made.build().status == "built"
+    assert made.build().status == "hit"
+    return made
+
+
+def changed(reason: str) -> set[str]:
+    """Return the names of the ingredients that a reason says changed."""
+    return {re.match(r"(.+?) (?:changed|added|removed) \(", part)[1] for part in reason.split("; ")}  # type: ignore[index]
+
+
+@pytest.mark.parametrize("case", SPECS)
+def test_each_setting_rebuilds_alone(bench: Workbench, case: str) -> None:
+    """The reason names exactly the setting that was changed; changed back, the first engine is still there."""
+    change, names = SPECS[case]
+    built = bench.build(change(bench.spec))
+    assert built.status == "built"
+    assert changed(built.reason) == names
+    assert bench.build().status == "hit"
+
+
+def test_weights_under_the_same_name_rebuild(bench: Workbench) -> None:
+    """A retrained model is another model, whatever its file is called."""
+    models.select_first(bench.model, scale=20.0, outputs=2)
+    built = bench.build()
+    assert built.status == "built"
+    assert changed(built.reason) == {"model", "calibration model"}
+
+
+def test_weights_in_an_external_file_count(tmp_path: Path) -> None:
+    """The graph may stay the same to the byte while its weights change beside it."""
+    bench = Workbench(tmp_path)
+    models.with_external_data(bench.model, "weights.bin")
+    weight = np.eye(models.FEATURES, models.CLASSES, dtype=np.float32)
+    (tmp_path / "weights.bin").write_bytes(weight.tobytes())
+    assert bench.build().status == "built"
+    (tmp_path / "weights.bin").write_bytes((2 * weight).tobytes())
+    built = bench.build()
+    assert built.status == "built"
+    assert changed(built.reason) == {"model data weights.bin", "calibration model data weights.bin"}
+
+
+def test_other_calibration_samples_rebuild(bench: Workbench) -> None:
+    """One value in one calibration sample is enough."""
+    samples = bench.inputs[40:].copy()
+    samples[3, 2] += 1.0
+    built = bench.build(calibration=samples)
+    assert built.status == "built"
+    assert changed(built.reason) == {"calibration data"}
+
+
+def test_a_quantized_model_counts_by_content(bench: Workbench, tmp_path: Path) -> None:
+    """The model that arrives quantized is an ingredient beside the float one."""
+    ready = models.select_first(tmp_path / "ready.onnx", scale=3.0)
+    spec = replace(bench.spec, scheme="qat", quantized=Model.from_onnx(ready))
+    bench.build(spec)
+    models.select_first(ready, scale=4.0)
+    built = bench.build(spec)
+    assert built.status == "built"
+    assert changed(built.reason) == {"quantized model"}
+
+
+@pytest.mark.parametrize("name", ["runtime_version", "isa_tier", "RECIPE_VERSION", "version"])
+def test_libraries_machine_and_recipe_rebuild(bench: Workbench, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """An engine of another onnxruntime, onnx, numpy, instruction set or recipe is not reused."""
+    if name == "RECIPE_VERSION":
+        monkeypatch.setattr(ingredients, name, "another")
+    else:
+        monkeypatch.setattr(ingredients, name, lambda *_: "another")
+    expected = {
+        "runtime_version": {"onnxruntime"},
+        "isa_tier": {"instruction set"},
+        "RECIPE_VERSION": {"recipe"},
+        "version": {"onnx", "numpy"},
+    }[name]
+    built = bench.build()
+    assert built.status == "built"
+    assert changed(built.reason) == expected | {f"calibration {one}" for one in expected}
+
+
+@pytest.mark.parametrize("what", ["label", "input", "batch size"])
+def test_reference_outputs_follow_the_evaluation_set(bench: Workbench, what: str) -> None:
+    """A changed label, input or batch size evaluates the reference again, and nothing else does."""
+    backend = get_backend("ort")
+    spec = replace(bench.spec, precision="fp32", scheme=None)
+    engine = backend.open(spec, bench.build(spec).folder)
+    outcome = []
+    for changes in (False, False, True):
+        inputs, labels = bench.inputs[:40].copy(), bench.labels[:40].copy()
+        labels[5] = (labels[5] + 1) % 4 if changes and what == "label" else labels[5]
+        inputs[5, 5] += 1.0 if changes and what == "input" else 0.0
+        data = open_data(Dataset.from_arrays(inputs, labels), engine.signature)
+        batch_size = 16 if changes and what == "batch size" else 32
+        recorded = record_outputs(engine, data, batch_size, bench.cache, backend.ingredients(spec))
+        outcome.append((recorded.status, recorded.reason))
+    engine.close()
+    assert [status for status, _ in outcome] == ["built", "hit", "built"]
+    expected = "evaluation batch size" if what == "batch size" else "evaluation data"
+    assert changed(outcome[2][1]) == {expected}
+
+
+def test_ranges_of_other_weights_are_never_reused_in_a_run(pytester: pytest.Pytester) -> None:
+    """Weights x20 under the same file name: stale ranges would give about 0 dB, the run calibrates again."""
+    path = models.select_first(pytester.path / "model.onnx")
+    write_project(pytester, mark="min_sqnr_db=20")
+    run_project(pytester)
+    model = onnx.load(str(path))
+    weight = numpy_helper.to_array(model.graph.initializer[0])
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(20 * weight, "weight"))
+    path.write_bytes(model.SerializeToString())
+    result, (check,) = run_project(pytester)
+    result.assert_outcomes(passed=1)
+    assert check["cache"] == {"engine": "built", "reference": "built"}
+    assert check["accuracy"]["sqnr_db"] > 20
+    assert any("model changed" in note for note in check["notes"])
+
+
+TENSORRT_STYLE = """
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from pytest_quant import Dataset
+
+STYLE = {
+    "op_types": ["Conv", "Gemm", "MatMul"],
+    "activation_type": "int8",
+    "symmetric": True,
+    "extra": {
+        "AddQDQPairToWeight": True,
+        "DedicatedQDQPair": True,
+        "QuantizeBias": False,
+        "OpTypesToExcludeOutputQuantization": ["Conv", "Gemm", "MatMul"],
+    },
+}
+
+
+@pytest.fixture
+def quant_data():
+    digits = load_digits()
+    return Dataset.from_arrays((digits.images[:, None] / 16).astype(np.float32), digits.target, calibration=100)
+
+
+@pytest.mark.quant(model="digits.onnx", max_drop=2.0, options=STYLE)
+def test_made_for_tensorrt():
+    pass
+"""
+
+
+def test_a_graph_made_for_tensorrt_runs_no_int8_on_the_cpu_and_fails_on_it(pytester: pytest.Pytester) -> None:
+    """Its answers look fine and its coverage is 0: the default min_coverage catches it."""
+    shutil.copy(EXAMPLE / "digits.onnx", pytester.path)
+    pytester.makepyfile(test_style=TENSORRT_STYLE)
+    result, (check,) = run_project(pytester)
+    result.assert_outcomes(failed=1)
+    assert check["coverage"]["pct"] == 0.0
+    assert check["accuracy"]["agreement_pct"] > 98
+    assert [verdict["limit"] for verdict in check["verdicts"] if verdict["status"] == "FAIL"] == ["min_coverage"]
