@@ -50,7 +50,7 @@ def check_test(request: pytest.FixtureRequest) -> Measurement | None:
         measurement = session.measure(check)
     except BackendUnavailable as error:
         _keep(item, session.failed(check, error))
-        if check.candidate.backend not in settings_of(item.config).require:
+        if not {check.candidate.backend, check.reference.backend} & set(settings_of(item.config).require):
             pytest.skip(one_line(error))
         item.stash[ABSENT] = error
         return None

@@ -19,7 +19,7 @@ def open_console(config: pytest.Config) -> Callable[[str], None]:
     Without pytest's terminal reporter nothing is shown.
     """
     in_worker = hasattr(config, "workerinput")
-    reporter = None if in_worker else config.pluginmanager.get_plugin("terminalreporter")
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None and not in_worker:
         return lambda _: None
     capture = config.pluginmanager.get_plugin("capturemanager")

@@ -45,7 +45,8 @@ def end_run(config: pytest.Config, collected: Sequence[object], *, check_require
         if records and settings.history is not None:
             warnings += _append(settings.history, run, records)
     if check_required:
-        faults += unused(settings.require, {record.backend for record in records})
+        references = {record.reference.removesuffix("-fp32") for record in records}
+        faults += unused(settings.require, references | {record.backend for record in records})
     return Ended(records, tuple(warnings), tuple(faults))
 
 

@@ -95,8 +95,12 @@ def run_and_kill(project: Path, after_s: float) -> bool:
 
 
 def outcome(run: ExampleRun) -> dict[str, object]:
-    """Return everything about a run that does not depend on time, and check that it is whole."""
-    assert run.returncode == 0, run.output
+    """Return everything about a run that does not depend on time, and check that it is whole.
+
+    Timed so shortly, a limit on time may stay open, which a strict xfail counts as a failure (exit code 1).
+    """
+    assert run.returncode in (0, 1), run.output
+    assert not {"ERROR", "UNAVAILABLE"} & {check["status"] for check in run.document["checks"]}, run.output
     nodeids = Counter(check["nodeid"] for check in run.document["checks"])
     assert set(nodeids.values()) == {1}, nodeids
     return {

@@ -40,14 +40,13 @@ def variants(asked: Asked, default_backend: str, offer: Callable[[str], Offer]) 
     UsageError : keys contradict each other, or a backend does not offer what is asked.
     """
     _check_quantized(asked)
-    found: dict[str, Variant] = {}
+    found: list[Variant] = []
     for backend in asked.backends or (default_backend,):
         offered = offer(backend)
         for precision in asked.precisions or (DEFAULT_PRECISION,):
             for scheme in _schemes(asked, backend, precision, offered):
-                for variant in _sized(asked, backend, precision, scheme):
-                    found.setdefault(variant.id, variant)
-    return tuple(found.values())
+                found += _sized(asked, backend, precision, scheme)
+    return tuple(found)
 
 
 def _check_quantized(asked: Asked) -> None:
