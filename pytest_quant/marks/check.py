@@ -65,6 +65,7 @@ def build_check(
         latency=_plan(variant, measuring),
         latency_off=measuring.latency_off,
         confidence=measuring.confidence,
+        batch_size=variant.batch_size,
     )
 
 

@@ -69,8 +69,12 @@ def _doubts(records: Sequence[Record]) -> Iterator[str]:
 
 def _without_limits(records: Sequence[Record]) -> Iterator[str]:
     for record in records:
-        if record.verdicts is not None and not record.verdicts:
-            yield f"no limit set: {name_of(record)}"
+        if record.verdicts is None:
+            continue
+        judged = {verdict.limit for verdict in record.verdicts}
+        if judged <= {"min_coverage"}:
+            beside = " beside coverage" if judged else ""
+            yield f"no limit set{beside}: {name_of(record)}"
 
 
 def _better(records: Sequence[Record]) -> Iterator[str]:

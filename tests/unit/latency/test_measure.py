@@ -23,8 +23,8 @@ def timed(
 ) -> LatencyResult:
     """Measure engines of known speed; reference and null are equally fast."""
     time = time or SimulatedTime()
-    engines = [time.engine(run_ms) for run_ms in (reference_ms, reference_ms, candidate_ms)]
-    return measure(*engines, plan, clock=time.clock)
+    reference, null, candidate = (time.engine(run_ms) for run_ms in (reference_ms, reference_ms, candidate_ms))
+    return measure(reference, null, candidate, plan, clock=time.clock)
 
 
 @given(reference_ms=st.floats(0.01, 50), speedup=st.floats(0.1, 10))
@@ -42,8 +42,8 @@ def test_without_noise_every_figure_is_exact(reference_ms: float, speedup: float
 def test_the_first_run_after_a_switch_is_kept_apart() -> None:
     """A cold run of 7 ms beside warm ones of 1 ms shows in `cold_ns` and nowhere else."""
     time = SimulatedTime()
-    engines = [time.engine(1.0, cold_ms=6.0) for _ in range(3)]
-    found = measure(*engines, PLAN, clock=time.clock)
+    reference, null, candidate = (time.engine(1.0, cold_ms=6.0) for _ in range(3))
+    found = measure(reference, null, candidate, PLAN, clock=time.clock)
     assert max(found.candidate.cold_ns) == 7_000_000
     assert {run for block in found.candidate.runs_ns for run in block} == {1_000_000}
 
@@ -81,8 +81,9 @@ def test_percentiles_come_only_from_enough_runs() -> None:
 def test_a_null_that_is_off_is_a_named_reason() -> None:
     """When a second session of the reference is 5 % slower, nothing can be said."""
     time = SimulatedTime()
-    engines = [time.engine(run_ms) for run_ms in (1.0, 1.05, 0.5)]
-    assert "the null is off" in measure(*engines, PLAN, clock=time.clock).reasons[0]
+    reference, null, candidate = (time.engine(run_ms) for run_ms in (1.0, 1.05, 0.5))
+    found = measure(reference, null, candidate, PLAN, clock=time.clock)
+    assert "the null is off" in found.reasons[0]
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:

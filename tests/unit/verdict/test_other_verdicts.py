@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -37,19 +38,20 @@ def test_coverage_must_reach_the_limit_and_never_be_zero(pct: float | None, allo
     assert verdict.status is status
 
 
-@pytest.mark.parametrize("limit", ["max_size_mb", "max_memory_mb", "max_build_s", "max_energy_mj"])
-def test_each_resource_has_its_own_limit(limit: str) -> None:
+@pytest.mark.parametrize(
+    ("limits", "resources"),
+    [
+        (Limits(max_size_mb=10.0), lambda figure: Resources(size_mb=figure)),
+        (Limits(max_memory_mb=10.0), lambda figure: Resources(run_memory_mb=figure)),
+        (Limits(max_build_s=10.0), lambda figure: Resources(build_s=figure)),
+        (Limits(max_energy_mj=10.0), lambda figure: Resources(energy_mj=figure)),
+    ],
+)
+def test_each_resource_has_its_own_limit(limits: Limits, resources: Callable[[float | None], Resources]) -> None:
     """A figure above the limit fails, one within it passes, a missing one is inconclusive."""
-    field = {
-        "max_size_mb": "size_mb",
-        "max_memory_mb": "run_memory_mb",
-        "max_build_s": "build_s",
-        "max_energy_mj": "energy_mj",
-    }[limit]
-    expected = {9.0: Status.PASS, 11.0: Status.FAIL, None: Status.INCONCLUSIVE}
-    for observed, status in expected.items():
-        (verdict,) = resource_verdicts(Limits(**{limit: 10.0}), Resources(**{field: observed}))
-        assert (verdict.limit, verdict.status) == (limit, status)
+    for observed, status in ((9.0, Status.PASS), (11.0, Status.FAIL), (None, Status.INCONCLUSIVE)):
+        (verdict,) = resource_verdicts(limits, resources(observed))
+        assert verdict.status is status
 
 
 def test_without_a_baseline_history_limits_say_so() -> None:
