@@ -47,8 +47,9 @@ class Controller:
         if self._ended.faults and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
+    @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the section ``quant``."""
+        """Print the section ``quant``, below the long tables of pytest-benchmark."""
         if self._ended is not None:
             from pytest_quant.summary_section import show
 

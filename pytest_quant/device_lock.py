@@ -10,12 +10,15 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import AcquireReturnProxy, ReadWriteLock, Timeout
+
+from pytest_quant.errors import UsageError
 
 FOLDER_VARIABLE = "PYTEST_QUANT_LOCKS"
 """Environment variable that names another folder for the locks."""
@@ -27,7 +30,8 @@ def _folder() -> Path:
     chosen = os.environ.get(FOLDER_VARIABLE)
     if chosen:
         return Path(chosen)
-    user = re.sub(r"\W", "_", getpass.getuser())
+    # The number comes first: in a container it often has no name.
+    user = str(os.getuid()) if hasattr(os, "getuid") else re.sub(r"\W", "_", getpass.getuser())
     return Path(tempfile.gettempdir()) / f"pytest-quant-locks-{user}"
 
 
@@ -49,8 +53,16 @@ def exclusive(device: str, notify: Callable[[str], None]) -> Iterator[None]:
 
 def _lock(device: str) -> ReadWriteLock:
     folder = _folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return ReadWriteLock(folder / f"{re.sub(r'[^a-z0-9]+', '-', device.lower())}.lock", is_singleton=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return ReadWriteLock(folder / f"{re.sub(r'[^a-z0-9]+', '-', device.lower())}.lock", is_singleton=True)
+    except (OSError, sqlite3.Error) as error:
+        raise UsageError(
+            "the locks of devices cannot be kept, and timing beside other work means nothing",
+            value=f"{folder}: {error}",
+            allowed="a folder of this user on a local disk",
+            fix=f"set the environment variable {FOLDER_VARIABLE} to one",
+        ) from error
 
 
 @contextmanager

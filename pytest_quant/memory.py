@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,38 +16,51 @@ _RESET_PEAK = "5"
 """Written to ``clear_refs``, sets the kernel's peak (VmHWM) to the present size; see proc(5)."""
 _SAMPLE_EVERY_S = 0.005
 _BYTES_PER_MB = 1e6
+_INEXACT_BYTES = 8_000_000
+"""The kernel counts pages for each thread apart and adds them up late, so the two figures differ by a little."""
 
 
 class PeakMemory:
     """``with PeakMemory() as memory: ...`` then ``memory.peak_mb``: megabytes (10^6 bytes) added at the peak.
 
     Memory that Python already held and reused does not count as added, so the figure is a lower bound. The
-    kernel's own peak is read where it can be reset, else the size is sampled. Blocks must not be nested: an
-    inner block resets the peak of the outer one.
+    kernel's own peak is read where it can be reset, else the size is sampled; ``None`` where neither can be done.
+    Blocks must not be nested: an inner block resets the peak of the outer one.
     """
 
     def __init__(self) -> None:
         self.peak_mb: float | None = None
-        self._start_bytes = 0
+        self._start_bytes: int | None = None
         self._sampler: _Sampler | None = None
 
     def __enter__(self) -> Self:
         """Start from the present size."""
-        try:
-            _CLEAR_REFS.write_text(_RESET_PEAK)
-            self._start_bytes = _status_bytes("VmRSS:")
-        except OSError:
-            self._sampler = _Sampler()
-            self._start_bytes = self._sampler.peak_bytes
-            self._sampler.start()
+        self._start_bytes = _reset_peak()
+        if self._start_bytes is None:
+            with suppress(psutil.Error):
+                self._sampler = _Sampler()
+                self._start_bytes = self._sampler.peak_bytes
+                self._sampler.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Read the peak."""
-        peak_bytes = _status_bytes("VmHWM:") if self._sampler is None else self._sampler.finish()
-        self.peak_mb = max(0, peak_bytes - self._start_bytes) / _BYTES_PER_MB
+        if self._start_bytes is not None:
+            peak_bytes = _status_bytes("VmHWM:") if self._sampler is None else self._sampler.finish()
+            self.peak_mb = max(0, peak_bytes - self._start_bytes) / _BYTES_PER_MB
+
+
+def _reset_peak() -> int | None:
+    """Set the kernel's peak to the present size and return that in bytes; ``None`` where the kernel does not."""
+    try:
+        _CLEAR_REFS.write_text(_RESET_PEAK)
+        size, peak = _status_bytes("VmRSS:"), _status_bytes("VmHWM:")
+    except OSError:
+        return None
+    # Some sandboxes accept the write and keep the old peak.
+    return size if peak <= size + _INEXACT_BYTES else None
 
 
 def _status_bytes(field: str) -> int:

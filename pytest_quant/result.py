@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -105,6 +106,11 @@ class Blocks:
 
     runs_ns: tuple[tuple[int, ...], ...]
     cold_ns: tuple[int, ...] = ()
+
+    @property
+    def medians_ns(self) -> tuple[float, ...]:
+        """The median run of each round, all that a history keeps."""
+        return tuple(statistics.median(runs) for runs in self.runs_ns)
 
 
 @dataclass(frozen=True, slots=True)

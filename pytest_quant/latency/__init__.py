@@ -9,20 +9,30 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from pytest_quant.latency.block import Block, Call, Clock, time_block
 from pytest_quant.latency.figures import latency_figures
-from pytest_quant.latency.warmup import warm_up
+from pytest_quant.latency.machine import MachineState, machine_notes, read_machine
+from pytest_quant.latency.warmup import Warm, runs_of_block, warm_up
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan
 
 __all__ = ["Call", "Clock", "measure"]
 
 _NS_PER_S = 1e9
+_NAMES = ("reference", "null", "candidate")
 
 
 def measure(
-    reference: Call, null: Call, candidate: Call, plan: LatencyPlan, *, clock: Clock = time.perf_counter_ns
+    reference: Call,
+    null: Call,
+    candidate: Call,
+    plan: LatencyPlan,
+    *,
+    clock: Clock = time.perf_counter_ns,
+    machine: Callable[[], MachineState] = read_machine,
 ) -> LatencyResult:
     """Time the three calls in rounds until every limit of `plan` is decided or its budget is spent.
 
@@ -31,14 +41,24 @@ def measure(
     null : a second session of the reference; what differs between the two is noise.
     plan : budgets, limits to decide and the seed of order and bootstrap.
     clock : nanoseconds.
+    machine : reads the counters that tell what else the machine did.
     """
+    before = machine()
     calls = (reference, null, candidate)
-    runs = [warm_up(call, plan, clock) for call in calls]
+    warm = [warm_up(call, plan, clock) for call in calls]
+    asked = tuple(percentile for percentile, _ in plan.max_latency_ms if percentile != 50.0)
+    runs = [runs_of_block(one.run_ns, plan, of) for one, of in zip(warm, ((), (), asked), strict=True)]
+    result = _timed(calls, runs, plan, clock)
+    return replace(result, notes=(*_unsettled(warm, plan), *result.notes, *machine_notes(before, machine())))
+
+
+def _timed(calls: Sequence[Call], runs: Sequence[int], plan: LatencyPlan, clock: Clock) -> LatencyResult:
+    """Add rounds until a look finds everything decided, or the budget is spent."""
     blocks: tuple[list[Block], list[Block], list[Block]] = ([], [], [])
     order = random.Random(plan.seed)  # noqa: S311 - an order, not a secret
     until = clock() + plan.max_s * _NS_PER_S
     while True:
-        for index in order.sample(range(3), 3):
+        for index in order.sample(range(len(calls)), len(calls)):
             blocks[index].append(time_block(calls[index], runs[index], clock))
         rounds = len(blocks[0])
         spent = rounds >= plan.max_rounds or clock() >= until
@@ -47,6 +67,13 @@ def measure(
             result = latency_figures(*blocks, plan)
             if spent or _decided(result, plan):
                 return result
+
+
+def _unsettled(warm: Sequence[Warm], plan: LatencyPlan) -> Iterator[str]:
+    """Name the engines whose times still changed when warming up ended."""
+    for name, one in zip(_NAMES, warm, strict=True):
+        if not one.settled:
+            yield f"warm-up: the {name} had not settled after {plan.max_warmup_s:g} s"
 
 
 def _decided(result: LatencyResult, plan: LatencyPlan) -> bool:

@@ -1,12 +1,18 @@
-"""Named signs of noise. A null that is off makes the numbers worthless; the others are told beside them."""
+"""Named signs of noise in the times themselves.
+
+A reason makes the numbers worthless: the null is off, or there are too few rounds for any interval. A note is told
+beside numbers that hold, because interleaving cancels what all engines share.
+"""
 
 from __future__ import annotations
 
-import os
+import math
 import statistics
 from collections.abc import Sequence
+from itertools import pairwise
 
 from pytest_quant.result import Interval
+from pytest_quant.stats.ratio import fewest_rounds
 
 NULL_TOLERANCE = 1.02
 """Interleaved in one process, two sessions of one model differ by 0.4 to 0.6 % (standard deviation) between
@@ -14,6 +20,7 @@ launches; beyond 2 % something else than the model is measured."""
 
 _WIDE_IQR = 0.10
 _TREND = 1.03
+_CORRELATED = 0.5
 
 
 def null_reasons(null_ratio: Interval) -> tuple[str, ...]:
@@ -24,8 +31,16 @@ def null_reasons(null_ratio: Interval) -> tuple[str, ...]:
     return ()
 
 
+def budget_reasons(rounds: int, confidence: float) -> tuple[str, ...]:
+    """Say that the time allowed was over before there were enough rounds for an interval."""
+    fewest = fewest_rounds(confidence)
+    if rounds < fewest:
+        return (f"too few rounds: {rounds} in the time allowed, and {100 * confidence:g} % confidence needs {fewest}",)
+    return ()
+
+
 def noise_notes(candidate_ns: Sequence[float], reference_ns: Sequence[float]) -> tuple[str, ...]:
-    """Name what the block medians and the machine show: a wide spread, a trend, more load than processors."""
+    """Name what the block medians, one per round, show: a wide spread, a trend, rounds that resemble the last."""
     notes = []
     for name, medians in (("candidate", candidate_ns), ("reference", reference_ns)):
         first, _, third = statistics.quantiles(medians, n=4)
@@ -36,7 +51,16 @@ def noise_notes(candidate_ns: Sequence[float], reference_ns: Sequence[float]) ->
         trend = statistics.median(medians[-part:]) / statistics.median(medians[:part])
         if not 1.0 / _TREND < trend < _TREND:
             notes.append(f"trend: the {name} took {trend:.2f} times as long at the end as at the start")
-    load, processors = os.getloadavg()[0], len(os.sched_getaffinity(0))
-    if load > processors + 1:
-        notes.append(f"busy machine: a load of {load:.1f} on {processors} processors")
+        resemblance = autocorrelation(medians)
+        # Of independent rounds 95 % stay within 2 / sqrt(n), whatever n (Box and Jenkins 1976, section 2.1.6).
+        if resemblance > max(_CORRELATED, 2.0 / math.sqrt(len(medians))):
+            notes.append(f"slow waves: a round of the {name} resembles the one before it (r = {resemblance:.2f})")
     return tuple(notes)
+
+
+def autocorrelation(values: Sequence[float]) -> float:
+    """Correlation of each value with the one before it, -1..1; 0 when all are equal."""
+    mean = statistics.fmean(values)
+    off = [value - mean for value in values]
+    power = math.fsum(one * one for one in off)
+    return math.fsum(one * two for one, two in pairwise(off)) / power if power else 0.0

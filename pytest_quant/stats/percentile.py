@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def percentile_bounds(
@@ -15,8 +16,8 @@ def percentile_bounds(
 
     The number of samples below the true percentile p is binomial(n, p / 100), so order statistics bound it
     whatever the distribution (Conover 1999, section 3.2). The upper bound is the smallest order statistic k with
-    P(B <= k - 1) >= confidence; ``None`` where even the largest sample does not reach that: with 95 % that is
-    under 29 samples for p90, 59 for p95 and 299 for p99. The lower bound mirrors it.
+    P(B <= k - 1) >= confidence; ``None`` where even the largest sample does not reach that, see `runs_needed`.
+    The lower bound mirrors it.
 
     Parameters
     ----------
@@ -24,23 +25,26 @@ def percentile_bounds(
     percentile : strictly between 0 and 100.
     """
     ordered = np.sort(np.asarray(samples, dtype=np.float64))
-    n, share = ordered.size, percentile / 100.0
-    below = _binomial_cdf(n, share)
-    upper = next((k for k in range(1, n + 1) if below[k - 1] >= confidence), None)
-    # The lower bound is order statistic j with P(B >= j) >= confidence, and P(B >= j) = 1 - P(B <= j - 1).
-    lower = next((j for j in range(n, 0, -1) if 1.0 - below[j - 1] >= confidence), None)
+    below = _binomial_cdf(ordered.size, percentile / 100.0)[:-1]  # P(B <= k - 1) at index k - 1, k = 1..n
+    uppers, lowers = np.flatnonzero(below >= confidence), np.flatnonzero(1.0 - below >= confidence)
     return (
-        None if lower is None else float(ordered[lower - 1]),
-        None if upper is None else float(ordered[upper - 1]),
+        float(ordered[lowers[-1]]) if lowers.size else None,
+        float(ordered[uppers[0]]) if uppers.size else None,
     )
 
 
-def _binomial_cdf(n: int, share: float) -> list[float]:
+def runs_needed(percentile: float, confidence: float = 0.95) -> int:
+    """Return the fewest samples n that bound a percentile from above: 1 - (percentile / 100)^n >= confidence.
+
+    At 95 % that is 29 for p90, 59 for p95 and 299 for p99.
+    """
+    return math.ceil(math.log1p(-confidence) / math.log(percentile / 100.0))
+
+
+def _binomial_cdf(n: int, share: float) -> NDArray[np.float64]:
     """P(B <= k) for k = 0..n of a binomial(n, share), summed from logarithms so that large n does not overflow."""
-    log_hit, log_miss = math.log(share), math.log1p(-share)
-    total, cdf = 0.0, []
-    for k in range(n + 1):
-        log_ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-        total += math.exp(log_ways + k * log_hit + (n - k) * log_miss)
-        cdf.append(min(total, 1.0))
-    return cdf
+    k = np.arange(n + 1)
+    log_factorial = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, n + 1)))))
+    log_ways = log_factorial[n] - log_factorial - log_factorial[::-1]
+    chances = np.exp(log_ways + k * math.log(share) + (n - k) * math.log1p(-share))
+    return np.cumsum(chances, dtype=np.float64).clip(max=1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,15 @@ def paired_ratio(
 def median_interval(values: Sequence[float], *, confidence: float = 0.95, seed: int = 0) -> Estimate:
     """Estimate the median of `values`, one per round, with its percentile bootstrap interval."""
     return _bootstrap_median(np.asarray(values, dtype=np.float64), confidence, seed)
+
+
+def fewest_rounds(confidence: float) -> int:
+    """Return the fewest values n whose range encloses their median with `confidence`: 1 - 2 (1/2)^n >= confidence.
+
+    No interval within the range of fewer values reaches it, the bootstrap's least of all; 6 at 95 %
+    (Conover 1999, section 3.2).
+    """
+    return math.ceil(1.0 - math.log2(1.0 - confidence))
 
 
 def _bootstrap_median(values: NDArray[np.float64], confidence: float, seed: int) -> Estimate:

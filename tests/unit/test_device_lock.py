@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from pytest_quant import device_lock
 from pytest_quant.device_lock import FOLDER_VARIABLE, exclusive, shared
+from pytest_quant.errors import UsageError
 
 HOLD = """
 import sys
@@ -105,3 +107,59 @@ def test_a_lock_is_free_again_after_an_error() -> None:
         raise RuntimeError
     with shared("cpu", pytest.fail):
         pass
+
+
+def test_a_folder_that_cannot_hold_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says which folder, why, and which variable names another."""
+    file = tmp_path / "file"
+    file.write_text("")
+    monkeypatch.setenv(FOLDER_VARIABLE, str(file))
+    with pytest.raises(UsageError, match=FOLDER_VARIABLE) as raised, exclusive("cpu", pytest.fail):
+        pass
+    assert str(file) in str(raised.value)
+
+
+def test_a_user_without_a_name_has_locks_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Containers often run as a number that no name belongs to."""
+    monkeypatch.delenv(FOLDER_VARIABLE)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    with exclusive("cpu", pytest.fail):
+        assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_process_may_hold_a_device_twice() -> None:
+    """Builds within builds and timing within timing go on; from shared to exclusive is an error, never a hang."""
+    with (
+        shared("cpu", pytest.fail),
+        shared("cpu", pytest.fail),
+        pytest.raises(RuntimeError, match="upgrade"),
+        exclusive("cpu", pytest.fail),
+    ):
+        pass
+    with exclusive("cpu", pytest.fail), exclusive("cpu", pytest.fail):
+        pass
+
+
+def test_timing_is_not_put_off_by_builds_that_follow_each_other() -> None:
+    """While one build runs and a measurement waits, the next build waits behind it."""
+    build = hold("shared")
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", HOLD.format(mode="exclusive")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    told: list[str] = []
+
+    def on_wait(text: str) -> None:
+        told.append(text)
+        release(build)
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == "held\n"
+        release(waiting)
+
+    give_up_s = time.monotonic() + 30
+    while not told and time.monotonic() < give_up_s:
+        with shared("cpu", on_wait):
+            pass
+    assert told

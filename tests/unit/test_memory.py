@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from pytest_quant import memory
@@ -45,3 +46,27 @@ def test_where_the_kernel_cannot_reset_its_peak_the_size_is_sampled(
     assert found.peak_mb is not None
     assert found.peak_mb >= 140
     assert held.size == 150 * MB
+
+
+@pytest.mark.skipif(not memory._CLEAR_REFS.exists(), reason="only Linux lets a process reset its peak")
+def test_a_kernel_that_keeps_its_old_peak_is_not_believed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A sandbox that accepts the reset and does nothing would report the largest earlier block."""
+    monkeypatch.setattr(memory, "_CLEAR_REFS", tmp_path / "ignored")
+    _use(300)
+    with PeakMemory() as found:
+        _use(20)
+    assert found.peak_mb is not None
+    assert found.peak_mb <= 60
+
+
+def test_what_cannot_be_measured_is_not_zero(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without the kernel's peak and without a size to sample there is no figure."""
+
+    def denied(_: object) -> None:
+        raise psutil.AccessDenied
+
+    monkeypatch.setattr(memory, "_CLEAR_REFS", tmp_path / "missing" / "clear_refs")
+    monkeypatch.setattr(psutil.Process, "memory_info", denied)
+    with PeakMemory() as found:
+        pass
+    assert found.peak_mb is None

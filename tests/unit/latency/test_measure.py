@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_quant.latency import measure
+from pytest_quant.latency.machine import MachineState
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import latency_verdicts
@@ -24,7 +25,7 @@ def timed(
     """Measure engines of known speed; reference and null are equally fast."""
     time = time or SimulatedTime()
     reference, null, candidate = (time.engine(run_ms) for run_ms in (reference_ms, reference_ms, candidate_ms))
-    return measure(reference, null, candidate, plan, clock=time.clock)
+    return measure(reference, null, candidate, plan, clock=time.clock, machine=time.quiet)
 
 
 @given(reference_ms=st.floats(0.01, 50), speedup=st.floats(0.1, 10))
@@ -63,10 +64,38 @@ def test_it_stops_as_soon_as_the_limit_is_decided() -> None:
 
 
 def test_it_stops_when_the_time_is_spent() -> None:
-    """Runs of a second leave room for two rounds in ten seconds' budget, and still give an interval."""
+    """Runs of a second leave room for two rounds in ten seconds' budget, too few to trust the interval."""
     found = timed(1000.0, 1000.0)
-    assert found.rounds < PLAN.min_rounds
+    assert found.rounds == 2
     assert found.speedup_ci.low <= 1.0 <= found.speedup_ci.high
+    assert found.reasons == ("too few rounds: 2 in the time allowed, and 95 % confidence needs 6",)
+
+
+def test_slow_engines_get_shorter_blocks_and_their_rounds() -> None:
+    """Eight rounds of runs of 150 ms fit into ten seconds when a block has one run in place of four."""
+    found = timed(150.0, 150.0)
+    assert found.rounds == PLAN.min_rounds
+    assert {len(block) for block in found.candidate.runs_ns} == {1}
+    assert found.reasons == ()
+
+
+def test_a_limit_on_p99_gets_the_runs_it_needs() -> None:
+    """Runs of 5 ms come in fours, 160 in all rounds; a limit on p99 needs 299 and is decided."""
+    plan = LatencyPlan(max_latency_ms=((99.0, 6.0),))
+    found = timed(5.0, 5.0, plan)
+    assert timed(5.0, 5.0).candidate_p99_ms is None
+    assert found.candidate_p99_ms == pytest.approx(5.0)
+    assert found.rounds < plan.max_rounds
+
+
+def test_what_the_machine_did_and_a_warm_up_without_end_are_noted() -> None:
+    """Notes leave the numbers as they are; only reasons void them."""
+    time = SimulatedTime()
+    readings = iter([MachineState(0, 0, 0, 0, 0, 2), MachineState(10, 5, 15, 0, 0, 2)])
+    engines = time.engine(5.0), time.engine(5.0), time.engine(1.0)
+    found = measure(*engines, LatencyPlan(max_warmup_s=0.02), clock=time.clock, machine=lambda: next(readings))
+    assert [note.partition(":")[0] for note in found.notes] == ["warm-up"] * 2 + ["busy machine"]
+    assert found.reasons == ()
 
 
 def test_percentiles_come_only_from_enough_runs() -> None:

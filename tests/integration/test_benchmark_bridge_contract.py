@@ -1,0 +1,123 @@
+"""What pytest-benchmark, as it is installed here, makes of our benchmarks. No engine runs: the samples are made up."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CONFTEST = """
+import pytest
+
+SAMPLES = {"reference": [4_000_000, 5_000_000, 9_000_000], "candidate": [2_000_000, 3_000_000, 4_000_000]}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if call.when == "call" and item.name.startswith("test_quantized"):
+        report.quant_samples = SAMPLES
+    return report
+"""
+
+TESTS = """
+import pytest
+
+
+@pytest.mark.parametrize("model", ["small", "large"])
+def test_quantized(model, record_property):
+    record_property("quant.speedup", 1.5)
+
+
+def test_plain():
+    pass
+"""
+
+NAMES = [f"test_quantized[{model}] {engine}" for model in ("large", "small") for engine in ("candidate", "reference")]
+SECONDS = {"reference": [0.004, 0.005, 0.009], "candidate": [0.002, 0.003, 0.004]}
+
+
+@pytest.fixture(autouse=True)
+def project(pytester: pytest.Pytester) -> None:
+    """Two tests that were timed, and one that was not."""
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_timed=TESTS)
+
+
+def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    """Run the project in a process of its own; it passes."""
+    result = pytester.runpytest_subprocess(*arguments)
+    assert result.ret == pytest.ExitCode.OK
+    return result
+
+
+def benchmarks(file: Path) -> dict[str, Any]:
+    """Return the benchmarks of a JSON file by name."""
+    return {one["name"]: one for one in json.loads(file.read_text("utf-8"))["benchmarks"]}
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "two workers"])
+def test_the_json_holds_candidate_and_reference_once(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    """Each with its samples in seconds, their statistics, and our figures; xdist's workers add nothing twice."""
+    run(pytester, "--benchmark-json=found.json", *workers)
+    found = benchmarks(pytester.path / "found.json")
+    assert sorted(found) == NAMES
+    for name, one in found.items():
+        nodeid, engine = name.split()
+        seconds = SECONDS[engine]
+        assert one["stats"]["data"] == pytest.approx(seconds)
+        assert one["stats"]["median"] == pytest.approx(statistics.median(seconds))
+        assert one["stats"]["rounds"] == len(seconds)
+        assert one["fullname"] == f"test_timed.py::{name}"
+        assert one["group"] == f"test_timed.py::{nodeid}"
+        assert one["extra_info"] == {"quant.speedup": 1.5}
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "two workers"])
+def test_a_saved_run_is_compared_with_the_next(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    """``--benchmark-compare`` sets the new run beside the saved one, and ``pytest-benchmark compare`` shows both."""
+    run(pytester, "--benchmark-autosave", *workers)
+    result = run(pytester, "--benchmark-autosave", "--benchmark-compare=0001", *workers)
+    for name in NAMES:
+        result.stdout.fnmatch_lines_random([f"{glob(name)} (NOW) *", f"{glob(name)} (0001*) *"])
+    shown = pytester.run("pytest-benchmark", "compare", "0001", "0002")
+    assert shown.ret == 0
+    for name in NAMES:
+        shown.stdout.fnmatch_lines_random([f"{glob(name)} (0001*) *", f"{glob(name)} (0002*) *"])
+
+
+def test_a_slower_run_breaks_their_own_limit(pytester: pytest.Pytester) -> None:
+    """``--benchmark-compare-fail`` works on our benchmarks."""
+    run(pytester, "--benchmark-autosave")
+    pytester.makeconftest(CONFTEST.replace("2_000_000", "8_000_000"))
+    result = pytester.runpytest_subprocess("--benchmark-compare=0001", "--benchmark-compare-fail=min:5%")
+    assert result.ret != pytest.ExitCode.OK
+    assert "Performance has regressed" in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pygal") is None, reason="pygal, which draws the histogram, is missing")
+def test_the_histogram_shows_both(pytester: pytest.Pytester) -> None:
+    """``--benchmark-histogram`` draws one chart for each test."""
+    run(pytester, "--benchmark-histogram=chart")
+    drawn = [file.read_text("utf-8") for file in pytester.path.glob("chart*.svg")]
+    assert len(drawn) == 2
+    assert all("candidate" in chart and "reference" in chart for chart in drawn)
+
+
+def test_without_pytest_benchmark_nothing_is_missed(pytester: pytest.Pytester) -> None:
+    """A run with it turned off passes, and its package is not imported for us."""
+    pytester.makeconftest(
+        CONFTEST
+        + "\n\ndef pytest_unconfigure():\n    import sys\n    assert 'pytest_benchmark.stats' not in sys.modules\n"
+    )
+    result = run(pytester, "-p", "no:benchmark")
+    result.assert_outcomes(passed=3)
+
+
+def glob(name: str) -> str:
+    """Return `name` for fnmatch, its brackets taken as they are."""
+    return name.replace("[", "[[]")

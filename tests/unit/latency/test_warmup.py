@@ -1,0 +1,81 @@
+"""Warming up, and how many runs make a block."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_quant.latency.warmup import runs_of_block, warm_up
+from pytest_quant.spec import LatencyPlan
+from tests.unit.latency.simulated import SimulatedTime
+
+PLAN = LatencyPlan()
+NS_PER_MS = 1e6
+
+
+def test_a_steady_engine_is_warm_after_three_blocks() -> None:
+    """One first run, then three blocks that agree: of runs of 5 ms, 4 in a block and one cold one."""
+    time = SimulatedTime()
+    warm = warm_up(time.engine(5.0), PLAN, time.clock)
+    assert warm.settled
+    assert warm.run_ns == 5 * NS_PER_MS
+    assert time.now_ns == (1 + 3 * 5) * 5 * NS_PER_MS
+
+
+def test_an_engine_that_gets_faster_is_not_warm_before_it_stops() -> None:
+    """Times that halve with each run are left behind."""
+    time = SimulatedTime()
+    took_ms = 64.0
+
+    def engine() -> None:
+        nonlocal took_ms
+        time.now_ns += int(took_ms * NS_PER_MS)
+        took_ms = max(took_ms * 0.9, 2.0)
+
+    warm = warm_up(engine, PLAN, time.clock)
+    assert warm.settled
+    assert warm.run_ns == 2.0 * NS_PER_MS
+
+
+def test_an_engine_that_never_settles_is_given_up() -> None:
+    """After the time allowed, at the end of the block that was running, and it is told."""
+    time = SimulatedTime()
+    took_ms = 1.0
+
+    def engine() -> None:
+        nonlocal took_ms
+        time.now_ns += int(took_ms * NS_PER_MS)
+        took_ms *= 1.01
+
+    warm = warm_up(engine, LatencyPlan(max_warmup_s=1.0), time.clock)
+    assert not warm.settled
+    assert time.now_ns < 2e9
+
+
+def test_a_run_longer_than_the_time_allowed_is_made_once() -> None:
+    """Warming up a run of 5 s takes 5 s, not five runs."""
+    time = SimulatedTime()
+    assert warm_up(time.engine(5000.0), PLAN, time.clock).run_ns == 5000 * NS_PER_MS
+    assert time.now_ns == 5000 * NS_PER_MS
+
+
+@given(run_ms=st.floats(0.001, 5000))
+def test_a_block_is_long_enough_and_fits(run_ms: float) -> None:
+    """It has 4 runs and lasts 5 ms at least, unless 8 rounds of 3 engines would not fit into 10 s."""
+    runs = runs_of_block(run_ms * NS_PER_MS, PLAN)
+    share_ms = 1000 * PLAN.max_s / (3 * PLAN.min_rounds)
+    if (PLAN.min_runs + 1) * run_ms <= share_ms:
+        assert runs >= PLAN.min_runs
+        assert runs * run_ms >= 5.0 or runs == 1000
+    elif runs > 1:
+        assert (runs + 1) * run_ms <= share_ms * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("percentile", [90.0, 95.0, 99.0])
+def test_half_of_the_rounds_bound_a_percentile_that_has_a_limit(percentile: float) -> None:
+    """Runs of 5 ms would come in fours, too few for a p99 in any number of rounds."""
+    runs = runs_of_block(5 * NS_PER_MS, PLAN, (percentile,))
+    assert 1 - (percentile / 100) ** (runs * math.ceil(PLAN.max_rounds / 2)) >= 0.95
