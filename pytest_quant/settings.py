@@ -86,8 +86,8 @@ def _latency_off(config: pytest.Config) -> str:
     """Name the option that turns latency off; pytest-benchmark's own switches turn ours off too."""
     if option_value(config, "quant_no_latency"):
         return "--quant-no-latency is set"
-    for name in ("benchmark_disable", "benchmark_skip"):
-        if config.getoption(name, False):
+    for name, overruled_by in (("benchmark_disable", "benchmark_enable"), ("benchmark_skip", "benchmark_only")):
+        if config.getoption(name, False) and not config.getoption(overruled_by, False):
             return f"--{name.replace('_', '-')} is set"
     return ""
 
