@@ -90,8 +90,11 @@ def _on_latency(record: Record) -> Iterator[str]:
     latency, coverage = record.latency, record.coverage
     if latency is None:
         return
-    if latency.reasons:
-        yield f"measure on a quiet machine: {'; '.join(latency.reasons)}"
+    for reason in latency.reasons:
+        remedy = (
+            "give it more time, --quant-max-time=60" if "too few rounds" in reason else "measure on a quiet machine"
+        )
+        yield f"{remedy}: {reason}"
     if record.scheme == "dynamic":
         speedup = figure(latency.speedup)
         yield f"scheme='static': dynamic finds the ranges of activations anew in every run (x{speedup} here)"
