@@ -15,6 +15,7 @@ from sklearn.datasets import load_digits
 from pytest_quant.backends.registry import GROUP
 from pytest_quant.marks.keys import KEYS
 from pytest_quant.options import OPTIONS
+from pytest_quant.report.columns import COLUMNS
 from pytest_quant.result import Status
 from tests.example import EXAMPLE, ROOT, environment
 
@@ -88,6 +89,13 @@ def test_every_option_of_the_ort_backend_is_in_the_table() -> None:
 def test_every_status_is_in_the_table() -> None:
     """Each status has its row."""
     assert sorted(first_column("status")) == sorted(status.value for status in Status)
+
+
+def test_the_table_has_columns_that_are_printed() -> None:
+    """Every header in the table of results is one of the report's, spelled as it is printed."""
+    (table,) = blocks("text")
+    headers = re.split(r"  +", table.splitlines()[0])
+    assert set(headers) <= {column.header for column in COLUMNS}
 
 
 def test_entry_points_are_those_that_are_read() -> None:
