@@ -112,5 +112,5 @@ def _options(values: Values) -> tuple[tuple[str, object], ...]:
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
         return tuple(sorted(value.items()))
     raise UsageError(
-        "options must be a dict by option name", value=repr(value), fix="write options={'intra_op_threads': 1}"
+        "options must be a dict by option name", value=repr(value), fix="write options={'threads': 1}"
     )
