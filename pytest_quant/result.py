@@ -68,7 +68,7 @@ class AccuracyResult:
     max_abs_error, max_abs_error_sample : largest |r - c| and the sample that shows it.
     kl : mean KL(softmax r || softmax c) in nats for classifiers, else ``None``.
     faults : outputs that could not be compared; not empty is a failure.
-    identical : every output equal bit for bit.
+    identical : every output equal in value.
     simulated : the candidate's numbers come from a float simulation.
     reference_correct, candidate_correct : for 0/1 scores, which samples each gets right: packed bits, deflated,
         base64.

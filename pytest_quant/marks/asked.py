@@ -111,6 +111,4 @@ def _options(values: Values) -> tuple[tuple[str, object], ...]:
         return ()
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
         return tuple(sorted(value.items()))
-    raise UsageError(
-        "options must be a dict by option name", value=repr(value), fix="write options={'threads': 1}"
-    )
+    raise UsageError("options must be a dict by option name", value=repr(value), fix="write options={'threads': 1}")

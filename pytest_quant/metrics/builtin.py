@@ -7,52 +7,85 @@ from __future__ import annotations
 
 import numpy as np
 
+from pytest_quant.errors import UsageError
 from pytest_quant.metrics.metric import Array, ResolvedMetric
 
 _PERCENT = 100.0
+_TOP = 5
 
 
 def _percent_mean(statistics: Array) -> float:
     return _PERCENT * float(np.mean(statistics))
 
 
-def _top1_right(outputs: Array, labels: Array) -> Array:
-    right: Array = np.argmax(outputs, axis=1) == labels
-    return right
-
-
-def _top5_right(outputs: Array, labels: Array) -> Array:
-    """Whether fewer than five classes score above the label; ties count for the label, as in a stable sort."""
-    own = np.take_along_axis(outputs, labels[:, None], axis=1)
-    right: Array = np.sum(outputs > own, axis=1) < 5
-    return right
-
-
-def _absolute_error(outputs: Array, labels: Array) -> Array:
-    """Mean over one sample of |output - label|."""
-    return np.asarray(np.mean(np.abs(_flat_difference(outputs, labels)), axis=1))
-
-
-def _squared_error(outputs: Array, labels: Array) -> Array:
-    """Mean over one sample of (output - label)^2."""
-    return np.asarray(np.mean(np.square(_flat_difference(outputs, labels)), axis=1))
-
-
-def _flat_difference(outputs: Array, labels: Array) -> Array:
-    n = len(outputs)
-    return np.asarray(outputs.reshape(n, -1).astype(np.float64) - labels.reshape(n, -1).astype(np.float64))
+def _mean(statistics: Array) -> float:
+    return float(np.mean(statistics))
 
 
 def _root_mean(statistics: Array) -> float:
     return float(np.sqrt(np.mean(statistics)))
 
 
-def _mean(statistics: Array) -> float:
-    return float(np.mean(statistics))
+def _class_indices(labels: Array) -> Array:
+    """One class index per sample (n,), from labels (n,) or (n, 1)."""
+    if labels.size != len(labels):
+        raise UsageError(
+            "a classification metric needs one class index per sample",
+            value=f"labels of shape {labels.shape}",
+            fix="give the index of the class, not a vector, or name another metric",
+        )
+    return labels.reshape(-1).astype(np.int64)
+
+
+def _top1_right(outputs: Array, labels: Array) -> Array:
+    return np.asarray(np.argmax(outputs, axis=1) == _class_indices(labels))
+
+
+def _top5_right(outputs: Array, labels: Array) -> Array:
+    """Whether fewer than five classes come before the label's.
+
+    Of equal scores the lower class index comes first, as in argmax: a dead output, all scores equal, is not right.
+    """
+    wanted = _class_indices(labels)[:, None]
+    own = np.take_along_axis(outputs, wanted, axis=1)
+    earlier = np.arange(outputs.shape[1]) < wanted
+    return np.asarray(np.sum((outputs > own) | ((outputs == own) & earlier), axis=1) < _TOP)
+
+
+def _flat(outputs: Array, labels: Array) -> tuple[Array, Array]:
+    """Both as float64 (n, values). Raises `UsageError` where a sample's output and label differ in size."""
+    n = len(outputs)
+    if outputs.size != labels.size:
+        raise UsageError(
+            "output and label of a sample differ in size, and this metric compares them value by value",
+            value=f"outputs {outputs.shape}, labels {labels.shape}",
+            fix="give labels of the output's shape, or name another metric or another output",
+        )
+    return outputs.reshape(n, -1).astype(np.float64), labels.reshape(n, -1).astype(np.float64)
+
+
+def _absolute_error(outputs: Array, labels: Array) -> Array:
+    """Mean over one sample of |output - label|."""
+    one, other = _flat(outputs, labels)
+    return np.asarray(np.mean(np.abs(one - other), axis=1))
+
+
+def _squared_error(outputs: Array, labels: Array) -> Array:
+    """Mean over one sample of (output - label)^2."""
+    one, other = _flat(outputs, labels)
+    return np.asarray(np.mean(np.square(one - other), axis=1))
+
+
+def _cosine(outputs: Array, labels: Array) -> Array:
+    """Cosine of the angle between output and label vector; 0 where one of them is all zero."""
+    one, other = _flat(outputs, labels)
+    norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    products = np.sum(one * other, axis=1)
+    return np.asarray(np.divide(products, norms, out=np.zeros(len(one)), where=norms > 0))
 
 
 def _class_pairs(outputs: Array, labels: Array) -> Array:
-    return np.stack([np.argmax(outputs, axis=1), labels], axis=1).astype(np.int64)
+    return np.stack([np.argmax(outputs, axis=1), _class_indices(labels)], axis=1).astype(np.int32)
 
 
 def macro_f1_pct(pairs: Array) -> float:
@@ -67,20 +100,20 @@ def macro_f1_pct(pairs: Array) -> float:
     return _PERCENT * float(np.mean(2.0 * right[occurs] / (predicted + actual)[occurs]))
 
 
-def _cosine(outputs: Array, labels: Array) -> Array:
-    """Cosine of the angle between output and label vector; 0 where one of them is all zero."""
-    n = len(outputs)
-    one, other = outputs.reshape(n, -1).astype(np.float64), labels.reshape(n, -1).astype(np.float64)
-    norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    products = np.sum(one * other, axis=1)
-    return np.asarray(np.divide(products, norms, out=np.zeros(n), where=norms > 0))
-
-
 BUILTIN = {
     metric.name: metric
     for metric in (
-        ResolvedMetric("top1", "higher", "%", _top1_right, _percent_mean, binary=True, reads_classes=True),
-        ResolvedMetric("top5", "higher", "%", _top5_right, _percent_mean, binary=True, reads_classes=True),
+        ResolvedMetric("top1", "higher", "%", _top1_right, _percent_mean, rate=_PERCENT, reads_classes=True),
+        ResolvedMetric(
+            "top5",
+            "higher",
+            "%",
+            _top5_right,
+            _percent_mean,
+            rate=_PERCENT,
+            reads_classes=True,
+            fewest_classes=_TOP + 1,
+        ),
         ResolvedMetric("f1", "higher", "%", _class_pairs, macro_f1_pct, reads_classes=True),
         ResolvedMetric("mae", "lower", "", _absolute_error, _mean),
         ResolvedMetric("rmse", "lower", "", _squared_error, _root_mean),

@@ -17,20 +17,36 @@ class ClassError:
     def __init__(self, classes: int) -> None:
         self._n = self._agree = 0
         self._divergence = 0.0
+        self._diverging = 0
         self._are_probabilities: bool | None = None
         self._counts = np.zeros((3, classes), dtype=np.int64)
+        self._indices = True
 
-    def add(self, reference: Array, candidate: Array, labels: Array | None) -> None:
-        """Add finite outputs (n, classes); `labels` (n,) are class indices, or ``None``."""
+    def add(self, reference: Array, candidate: Array, labels: Array | None, sound: Array) -> None:
+        """Add outputs (n, classes).
+
+        Parameters
+        ----------
+        labels : (n,) class indices, or ``None``. Labels beyond the classes are no indices, and leave no worst class.
+        sound : (n,) samples whose outputs can be compared; the others agree with nothing and are never right.
+        """
         r_class, c_class = np.argmax(reference, axis=1), np.argmax(candidate, axis=1)
         self._n += len(reference)
-        self._agree += int(np.count_nonzero(r_class == c_class))
+        self._agree += int(np.count_nonzero((r_class == c_class) & sound))
         if self._are_probabilities is None:
             self._are_probabilities = _probabilities(reference)
-        self._divergence += _kl_sum(reference, candidate, probabilities=self._are_probabilities)
-        if labels is not None:
-            classes = self._counts.shape[1]
-            for row, chosen in enumerate((labels, labels[r_class == labels], labels[c_class == labels])):
+        rows = _divergences(reference, candidate, probabilities=self._are_probabilities)
+        rows = rows[sound & np.isfinite(rows)]
+        self._divergence += float(np.sum(rows))
+        self._diverging += len(rows)
+        if labels is not None and len(labels):
+            self._count(labels, r_class == labels, (c_class == labels) & sound)
+
+    def _count(self, labels: Array, r_right: Array, c_right: Array) -> None:
+        classes = self._counts.shape[1]
+        self._indices = self._indices and int(labels.min()) >= 0 and int(labels.max()) < classes
+        if self._indices:
+            for row, chosen in enumerate((labels, labels[r_right], labels[c_right])):
                 self._counts[row] += np.bincount(chosen, minlength=classes)
 
     @property
@@ -39,13 +55,19 @@ class ClassError:
         return 100.0 * self._agree / self._n
 
     @property
-    def kl(self) -> float:
-        """Mean KL(reference || candidate) in nats, >= 0, of softmax scores or of probabilities as they are."""
-        return max(0.0, self._divergence / self._n)
+    def kl(self) -> float | None:
+        """Mean KL(reference || candidate) in nats, >= 0, over the samples that can be compared.
+
+        Of softmax scores; or of the outputs as they are, when the reference's first ones are probabilities already:
+        not negative, each row summing to 1. A probability below 1e-12 counts as 1e-12.
+        """
+        return max(0.0, self._divergence / self._diverging) if self._diverging else None
 
     @property
     def worst_class(self) -> WorstClass | None:
-        """The class whose share of right answers fell most; ``None`` when none fell."""
+        """The class whose share of right answers fell most, the first of equal ones; ``None`` when none fell."""
+        if not self._indices:
+            return None
         n, reference, candidate = self._counts
         lost = np.divide(reference - candidate, n, out=np.zeros(len(n)), where=n > 0)
         label = int(np.argmax(lost))
@@ -59,15 +81,21 @@ def _probabilities(outputs: Array) -> bool:
     return bool(np.all(outputs >= 0) and np.allclose(np.sum(outputs, axis=1), 1.0, atol=1e-3))
 
 
-def _kl_sum(reference: Array, candidate: Array, *, probabilities: bool) -> float:
-    log_r, log_c = (_log_share(outputs, probabilities=probabilities) for outputs in (reference, candidate))
-    return float(np.sum(np.exp(log_r) * (log_r - log_c)))
-
-
-def _log_share(outputs: Array, *, probabilities: bool) -> Array:
-    """Logarithm of each class's probability (n, classes)."""
-    values = outputs.astype(np.float64)
+def _divergences(reference: Array, candidate: Array, *, probabilities: bool) -> Array:
+    """KL of each row (n,) in nats; not finite where a row is not."""
+    r, c = reference.astype(np.float64), candidate.astype(np.float64)
     if probabilities:
-        return np.log(np.maximum(values, _SMALLEST))
-    values -= np.max(values, axis=1, keepdims=True)
-    return np.asarray(values - np.log(np.sum(np.exp(values), axis=1, keepdims=True)))
+        r, c = np.maximum(r, _SMALLEST), np.maximum(c, _SMALLEST)
+        return np.asarray(np.einsum("ij,ij->i", r, np.log(r) - np.log(c)))
+    with np.errstate(invalid="ignore"):
+        r, c = _below_largest(r), _below_largest(c)
+        share = np.exp(r)
+        distance = r - c
+        distance[share == 0.0] = 0.0
+        total, other_total = np.einsum("ij->i", share), np.einsum("ij->i", np.exp(c))
+        return np.asarray(np.einsum("ij,ij->i", share, distance) / total + np.log(other_total) - np.log(total))
+
+
+def _below_largest(scores: Array) -> Array:
+    """Scores less the largest of their row, so that no exponential overflows."""
+    return np.asarray(scores - np.take_along_axis(scores, np.argmax(scores, axis=1)[:, None], axis=1))

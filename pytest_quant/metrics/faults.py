@@ -2,56 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from pytest_quant.errors import ModelError
 from pytest_quant.metrics.metric import Array
 from pytest_quant.result import OutputFault
 
+_NUMBERS = "biuf"
 
-def find_fault(name: str, reference: Array, candidate: Array | None, start: int) -> OutputFault | None:
-    """Return why `candidate` cannot stand beside `reference`, ``None`` when it can.
 
-    `start` is the index of the first sample of both.
+def check_reference(name: str, reference: Array, start: int) -> None:
+    """Raise `ModelError` where the reference is NaN: nothing can be compared with it.
 
-    Raises
-    ------
-    ModelError : the reference itself is NaN, so that there is nothing to compare with.
+    `start` is the index of the first sample.
     """
+    if reference.dtype.kind != "f":
+        return
+    nan = np.isnan(reference)
+    if nan.any():
+        raise ModelError(
+            f"the reference gives NaN in output '{name}'",
+            value=f"sample {start + _first(nan)}",
+            fix="check the model and the sample in FP32 first; nothing can be compared with NaN",
+        )
+
+
+def find_mismatch(name: str, reference: Array, candidate: Array | None, start: int) -> OutputFault | None:
+    """Return why `candidate` is another kind of output than `reference`, ``None`` when it is the same kind."""
     if candidate is None:
         return OutputFault(name, "missing", start, "the candidate does not give it")
     if candidate.shape != reference.shape:
-        sizes = f"{candidate.shape} in place of {reference.shape}"
-        return OutputFault(name, "other shape", start, sizes)
+        return OutputFault(name, "other shape", start, f"{candidate.shape} in place of {reference.shape}")
     if candidate.dtype != reference.dtype:
         return OutputFault(name, "other dtype", start, f"{candidate.dtype} in place of {reference.dtype}")
-    bad = _first_where(reference, np.isnan)
-    if bad is not None:
-        raise ModelError(
-            f"the reference gives NaN in output '{name}'",
-            value=f"sample {start + bad}",
-            fix="check the model and the sample in FP32 first; nothing can be compared with NaN",
-        )
-    bad = _first_where(candidate, lambda values: ~np.isfinite(values) & (values != reference))
-    if bad is not None:
-        return OutputFault(name, "not finite", start + bad, "NaN or Inf where the reference is finite")
     return None
 
 
-def finite_rows(reference: Array, candidate: Array) -> Array:
-    """Mask (n,) of the samples whose values are finite on both sides."""
-    if not np.issubdtype(reference.dtype, np.floating):
+def sound_rows(reference: Array, candidate: Array) -> Array:
+    """Mask (n,) of the samples where every value is finite on both sides, or the same infinity on both."""
+    kinds = reference.dtype.kind + candidate.dtype.kind
+    if "f" not in kinds or not set(kinds) <= set(_NUMBERS):
         return np.ones(len(reference), dtype=bool)
-    axes = tuple(range(1, reference.ndim))
-    return np.asarray(np.all(np.isfinite(reference) & np.isfinite(candidate), axis=axes))
+    sound = np.isfinite(reference) & np.isfinite(candidate)
+    if sound.all():
+        return np.ones(len(reference), dtype=bool)
+    return np.asarray((sound | (reference == candidate)).reshape(len(reference), -1).all(axis=1))
 
 
-def _first_where(values: Array, test: Callable[[Array], Array]) -> int | None:
-    if not np.issubdtype(values.dtype, np.floating):
+def find_unsound(name: str, candidate: Array, sound: Array, start: int) -> OutputFault | None:
+    """Return the fault of the first sample that is not `sound`, ``None`` when all are."""
+    if sound.all():
         return None
-    found = test(values)
-    if not found.any():
-        return None
-    return int(np.argmax(found.reshape(len(values), -1).any(axis=1)))
+    row = int(np.argmin(sound))
+    detail = "NaN or Inf where the reference is finite"
+    if np.isfinite(candidate[row]).all():
+        detail = "finite where the reference is infinite"
+    return OutputFault(name, "not finite", start + row, detail)
+
+
+def _first(found: Array) -> int:
+    """Index of the first row of (n, ...) that holds a true value."""
+    return int(np.argmax(found.reshape(len(found), -1).any(axis=1)))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Literal
 
 from numpy.typing import NDArray
@@ -21,7 +23,8 @@ class Metric:
     Parameters
     ----------
     fn : a callable ``(outputs, labels) -> one score per sample``, with outputs (n, ...) and labels (n, ...);
-        or a torchmetrics metric object; or a function of ``sklearn.metrics``.
+        or a torchmetrics metric object; or a function of ``sklearn.metrics``, also in a ``functools.partial``.
+        The last two are defined on the whole set, so that outputs and labels of all samples are kept for them.
     better : ``"higher"`` or ``"lower"``; a drop is always how much worse the candidate is.
     unit : what a score counts after scaling, ``"%"`` for shares.
     scale : a score times `scale` is in `unit`; 100 turns a share into percent.
@@ -29,7 +32,7 @@ class Metric:
 
     Raises
     ------
-    UsageError : `better` is neither word, or `scale` is not a positive number.
+    UsageError : `better` is neither word, `fn` cannot be called, or `scale` is not a positive number.
     """
 
     fn: Callable[..., object]
@@ -44,12 +47,29 @@ class Metric:
             raise UsageError("Metric: better tells the direction", value=repr(self.better), allowed="higher, lower")
         if not callable(self.fn):
             raise UsageError("Metric: fn must be callable", value=repr(self.fn), fix="Metric(fn, better='higher')")
-        if isinstance(self.scale, bool) or not (math.isfinite(self.scale) and self.scale > 0):
+        if isinstance(self.fn, type):
+            raise UsageError("Metric: fn is a class", value=repr(self.fn), fix=f"give an object, {self.fn.__name__}()")
+        if not isinstance(self.unit, str):
+            raise UsageError("Metric: unit must be text", value=repr(self.unit), fix="unit='' for a plain number")
+        if not _is_positive(self.scale):
             raise UsageError(
                 "Metric: scale must be a positive number", value=repr(self.scale), fix="scale=1, unit='' keeps scores"
             )
+        object.__setattr__(self, "scale", float(self.scale))
         if not self.name:
-            object.__setattr__(self, "name", getattr(self.fn, "__name__", type(self.fn).__name__))
+            inner = innermost(self.fn)
+            object.__setattr__(self, "name", getattr(inner, "__name__", type(inner).__name__))
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and 0.0 < float(value) < math.inf
+
+
+def innermost(fn: Callable[..., object]) -> Callable[..., object]:
+    """Return the function that ``functools.partial`` was put around."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return fn
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +78,12 @@ class ResolvedMetric:
 
     Attributes
     ----------
-    statistics : (outputs, labels) of one chunk -> what is kept of each sample, an array (n,) or (n, k).
+    statistics : (outputs, labels) of one chunk -> what is kept of each sample, an array of n rows.
     aggregate : the statistics of any samples -> their score in `unit`.
-    binary : statistics are right or wrong, so that McNemar's test and score intervals hold.
+    rate : a score is `rate` times the mean of one number per sample, so that where each number is 0 or 1
+        McNemar's test and score intervals hold; ``None`` for any other score.
     reads_classes : labels are indices of the output's classes.
+    fewest_classes : with fewer classes no answer could be wrong.
     costly : aggregating calls a third party over all samples, so that it is resampled less often.
     """
 
@@ -70,6 +92,7 @@ class ResolvedMetric:
     unit: str
     statistics: Callable[[Array, Array], Array]
     aggregate: Callable[[Array], float]
-    binary: bool = False
+    rate: float | None = None
     reads_classes: bool = False
+    fewest_classes: int = 2
     costly: bool = False

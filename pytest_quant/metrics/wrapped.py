@@ -1,93 +1,58 @@
-"""Metrics of users: callables, scikit-learn functions and torchmetrics objects, in the one internal form."""
+"""Metrics of users: a callable that scores each sample, or a third party's that scores the whole set."""
 
 from __future__ import annotations
-
-import sys
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from pytest_quant.errors import UsageError
-from pytest_quant.metrics.metric import Array, Metric, ResolvedMetric
+from pytest_quant.metrics.metric import Array, Metric, ResolvedMetric, innermost
+from pytest_quant.metrics.whole_set import Score, scikit_learn_score, torchmetrics_score
 
 
-def resolve_wrapped(metric: Metric, labels: str) -> ResolvedMetric:
-    """Return `metric` ready to score chunks; `labels` is ``int`` or ``float``, which third parties tell apart."""
-    module = getattr(metric.fn, "__module__", "") or ""
-    if all(hasattr(metric.fn, method) for method in ("update", "compute", "reset")):
-        return _whole_set(metric, _columns, _torchmetrics_score(metric.fn), labels)
-    if module.startswith("sklearn."):
-        predict = _predicted_classes if module.endswith("_classification") else _columns
-        return _whole_set(metric, predict, metric.fn, labels)
+def resolve_wrapped(metric: Metric) -> ResolvedMetric:
+    """Return `metric` ready to score chunks."""
+    inner = innermost(metric.fn)
+    if all(hasattr(inner, method) for method in ("update", "compute", "reset")):
+        return _whole_set(metric, torchmetrics_score(inner))
+    if (getattr(inner, "__module__", "") or "").startswith("sklearn."):
+        return _whole_set(metric, scikit_learn_score(metric.fn, inner))
     return ResolvedMetric(
         metric.name,
         metric.better,
         metric.unit,
         statistics=lambda outputs, labels: _scores(metric, outputs, labels),
         aggregate=lambda scores: metric.scale * float(np.mean(scores)),
+        rate=metric.scale,
     )
 
 
 def _scores(metric: Metric, outputs: Array, labels: Array) -> Array:
-    """Call the user's function and check that it gave one finite score per sample."""
-    scores = np.asarray(metric.fn(outputs, labels), dtype=np.float64)
-    if scores.shape != (len(outputs),):
+    """Call the user's function; its scores as float64 (n,), or bool where it gives bool."""
+    scores = np.asarray(metric.fn(outputs, labels))
+    if scores.shape != (len(outputs),) or scores.dtype.kind not in "biuf":
         raise UsageError(
             f"metric '{metric.name}' must give one score per sample",
-            value=f"an array of shape {scores.shape} for {len(outputs)} samples",
-            allowed=f"shape ({len(outputs)},)",
+            value=f"an array of shape {scores.shape} and dtype {scores.dtype} for {len(outputs)} samples",
+            allowed=f"numbers of shape ({len(outputs)},)",
             fix="return one number for each row of outputs, not their mean",
         )
-    return scores
+    return scores if scores.dtype.kind == "b" else scores.astype(np.float64)
 
 
-def _whole_set(
-    metric: Metric, predict: Callable[[Array], Array], score: Callable[[Array, Array], object], kind: str
-) -> ResolvedMetric:
-    """Keep predictions and labels of all samples, because the score is defined on the whole set."""
-    dtype = np.int64 if kind == "int" else np.float64
-
-    def statistics(outputs: Array, labels: Array) -> Array:
-        predicted = predict(outputs)
-        known = labels.reshape(len(labels), -1).astype(np.float64)
-        if known.shape[1] != 1:
-            raise UsageError(
-                f"metric '{metric.name}' is given one label per sample",
-                value=f"labels of shape {labels.shape}",
-                fix="wrap a callable that gives one score per sample: Metric(fn, better='higher')",
-            )
-        return np.concatenate([known, predicted.astype(np.float64)], axis=1)
+def _whole_set(metric: Metric, score: Score) -> ResolvedMetric:
+    """Keep outputs and labels of all samples, because the score is defined on the whole set."""
 
     def aggregate(rows: Array) -> float:
-        value: Any = score(rows[:, 0].astype(dtype), _predictions(rows))
-        return metric.scale * float(value)
+        return metric.scale * score(rows["label"], rows["output"])
 
-    return ResolvedMetric(metric.name, metric.better, metric.unit, statistics, aggregate, costly=True)
-
-
-def _predictions(rows: Array) -> Array:
-    predicted = rows[:, 1:]
-    return np.asarray(predicted[:, 0] if predicted.shape[1] == 1 else predicted)
+    return ResolvedMetric(metric.name, metric.better, metric.unit, _rows, aggregate, costly=True)
 
 
-def _predicted_classes(outputs: Array) -> Array:
-    """Class of each sample (n, 1): the largest score, or the output itself when it is one number."""
-    flat = outputs.reshape(len(outputs), -1)
-    return np.asarray(flat if flat.shape[1] == 1 else np.argmax(flat, axis=1)[:, None])
-
-
-def _columns(outputs: Array) -> Array:
-    return outputs.reshape(len(outputs), -1)
-
-
-def _torchmetrics_score(metric: Any) -> Callable[[Array, Array], object]:
-    """Score by a torchmetrics object; torch is imported already, because the object needs it."""
-
-    def score(labels: Array, predictions: Array) -> object:
-        torch: Any = sys.modules["torch"]
-        metric.reset()
-        metric.update(torch.from_numpy(np.ascontiguousarray(predictions)), torch.from_numpy(labels))
-        return metric.compute()
-
-    return score
+def _rows(outputs: Array, labels: Array) -> Array:
+    """One record per sample, so that both sides of it are drawn together and keep their shapes and dtypes."""
+    known = labels.astype(np.int64) if labels.dtype.kind in "iub" else labels
+    rows = np.empty(
+        len(outputs), dtype=[("label", known.dtype, known.shape[1:]), ("output", outputs.dtype, outputs.shape[1:])]
+    )
+    rows["label"], rows["output"] = known, outputs
+    return rows

@@ -7,26 +7,27 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 _BISECTIONS = 60
-_EXACT = 4096
-"""Beyond so many discordant samples the normal approximation with continuity correction replaces huge integers."""
+_NEGLIGIBLE = 1e-17
 
 
 def mcnemar_p(lost: int, won: int) -> float:
     """Exact two-sided p that `lost` and `won` come from a fair coin (McNemar 1947, exact form).
+
+    Twice the binomial tail P(X <= min(lost, won)), at most 1; the tail is summed from its largest term down.
 
     Parameters
     ----------
     lost : samples that only the reference gets right.
     won : samples that only the candidate gets right.
     """
-    n = lost + won
-    tail = sum(math.comb(n, k) for k in range(min(lost, won) + 1))
-    return min(1.0, 2 * tail / 2**n) if n < _EXACT else _normal_p(lost, won)
-
-
-def _normal_p(lost: int, won: int) -> float:
-    z = max(0.0, abs(lost - won) - 1) / math.sqrt(lost + won)
-    return min(1.0, 2.0 * (1.0 - NormalDist().cdf(z)))
+    n, k = lost + won, min(lost, won)
+    log_largest = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2.0)
+    term = tail = 1.0
+    while k > 0 and term > _NEGLIGIBLE * tail:
+        term *= k / (n - k + 1)
+        tail += term
+        k -= 1
+    return min(1.0, 2.0 * math.exp(log_largest) * tail)
 
 
 def tango_interval(lost: int, won: int, n: int, *, confidence: float = 0.95) -> tuple[float, float]:

@@ -214,12 +214,12 @@ def figures(request: dict[str, Any]) -> dict[str, float]:
         target = Path(folder) / "quantized.onnx"
         quantize(source, target, calibration, request["recipe"])
         reference, candidate = logits(source, evaluation), logits(target, evaluation)
-        scores = [100 * int(np.sum(outputs.argmax(axis=1) == truth)) / len(truth) for outputs in (reference, candidate)]
+        right = [int(np.sum(outputs.argmax(axis=1) == truth)) for outputs in (reference, candidate)]
         return {
             "n": len(truth),
-            "reference": scores[0],
-            "candidate": scores[1],
-            "drop": scores[0] - scores[1],
+            "reference": 100 * right[0] / len(truth),
+            "candidate": 100 * right[1] / len(truth),
+            "drop": 100 * (right[0] - right[1]) / len(truth),
             "agreement_pct": 100 * float(np.mean(reference.argmax(axis=1) == candidate.argmax(axis=1))),
             "sqnr_db": 20 * float(np.log10(np.linalg.norm(reference) / np.linalg.norm(reference - candidate))),
             "size_mb": target.stat().st_size / 1e6,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import zlib
-from collections.abc import Iterator
 from dataclasses import asdict
 
 import numpy as np
@@ -14,38 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import rel_entr, softmax
 from scipy.stats import binomtest
+from sklearn.metrics import f1_score
 
 from pytest_quant.accuracy import OutputPair, evaluate
-from pytest_quant.errors import ModelError
+from pytest_quant.errors import UsageError
 from pytest_quant.metrics import Metric, resolve_metric
-from pytest_quant.result import AccuracyResult, WorstClass
-
-N, CLASSES = 60, 5
-
-
-def outputs(seed: int, noise: float = 0.5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return reference and candidate scores (60, 5) and labels (60,)."""
-    random = np.random.default_rng(seed)
-    reference = random.normal(size=(N, CLASSES)).astype(np.float32)
-    candidate = (reference + noise * random.normal(size=(N, CLASSES))).astype(np.float32)
-    labels = np.where(random.random(N) < 0.8, reference.argmax(axis=1), random.integers(0, CLASSES, N))
-    return reference, candidate, labels
-
-
-def pairs(
-    reference: np.ndarray, candidate: np.ndarray, labels: np.ndarray | None, step: int = N
-) -> Iterator[OutputPair]:
-    """Cut both sides into chunks of `step` samples of one output ``y``."""
-    for start in range(0, len(reference), step):
-        rows = slice(start, start + step)
-        part = None if labels is None else labels[rows]
-        yield OutputPair({"y": reference[rows]}, {"y": candidate[rows]}, part, start, len(reference[rows]))
-
-
-def top1(reference: np.ndarray, candidate: np.ndarray, labels: np.ndarray, step: int = N) -> AccuracyResult:
-    """Evaluate with the default metric."""
-    metric = resolve_metric(None, "int", reference.shape)
-    return evaluate(pairs(reference, candidate, labels, step), metric, output="y", margin=1.0)
+from pytest_quant.result import WorstClass
+from tests.unit.evaluated import CLASSES, N, outputs, pairs, top1
 
 
 @given(seed=st.integers(0, 10_000))
@@ -100,28 +75,6 @@ def test_identical_means_equal_bit_for_bit(noise: float) -> None:
     assert (found.sqnr_db is None) is (noise == 0.0)
 
 
-def test_an_error_metric_that_rises_is_a_drop() -> None:
-    """MAE 0.1 -> 5.0 is 4.9 worse, for a metric that is better when lower."""
-    labels = np.zeros((N, 1))
-    found = evaluate(
-        pairs(np.full((N, 1), 0.1), np.full((N, 1), 5.0), labels),
-        resolve_metric("mae", "float", (1, 1)),
-        output="y",
-    )
-    assert (found.reference, found.candidate, found.drop) == pytest.approx((0.1, 5.0, 4.9))
-    assert found.drop_ci is not None
-    assert (found.drop_ci.low, found.drop_ci.high) == pytest.approx((4.9, 4.9))
-
-
-def test_a_metric_between_0_and_1_is_scaled_to_percent() -> None:
-    """A callable that falls from 0.9 to 0.2 is a drop of 70 points."""
-    labels = np.zeros(N)
-    own = Metric(lambda o, _: o[:, 0], name="own")
-    metric = resolve_metric(own, "float", (1, 1))
-    found = evaluate(pairs(np.full((N, 1), 0.9), np.full((N, 1), 0.2), labels), metric, output="y")
-    assert found.drop == pytest.approx(70.0)
-
-
 def test_the_worst_class_is_the_one_that_lost_most() -> None:
     """A dead class hides in an average: here class 2 falls from all right to none."""
     labels = np.arange(N) % CLASSES
@@ -141,52 +94,25 @@ def test_right_answers_are_kept_bit_by_bit() -> None:
         np.testing.assert_array_equal(flags.astype(bool), side.argmax(1) == labels)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "kind", "sample"),
-    [
-        (lambda c: np.where(np.arange(N)[:, None] == 37, np.nan, c).astype(np.float32), "not finite", 37),
-        (lambda c: c[:, :4], "other shape", 0),
-        (lambda c: c.astype(np.float64), "other dtype", 0),
-    ],
-)
-def test_an_output_that_cannot_be_compared_is_a_fault(spoil: object, kind: str, sample: int) -> None:
-    """NaN, another shape and another dtype are named, with the sample, and the rest is compared."""
-    assert callable(spoil)
-    r, c, labels = outputs(4)
-    (fault,) = top1(r, spoil(c), labels, step=10).faults
-    assert (fault.output, fault.kind, fault.sample) == ("y", kind, sample)
-
-
-def test_a_missing_output_is_a_fault() -> None:
-    """Every output of the reference is looked for in the candidate."""
-    r, c, labels = outputs(5)
-    pair = OutputPair({"y": r, "z": r}, {"y": c}, labels, 0, N)
-    (fault,) = evaluate([pair], None, output="y").faults
-    assert (fault.output, fault.kind) == ("z", "missing")
-
-
-def test_every_output_counts_for_the_tensor_metrics() -> None:
-    """An error in a second output shows, though the metric reads the first."""
-    r, _, labels = outputs(6)
-    pair = OutputPair({"y": r, "z": r}, {"y": r, "z": r + np.float32(2)}, labels, 0, N)
-    found = evaluate([pair], resolve_metric(None, "int", r.shape), output="y")
-    assert found.max_abs_error == pytest.approx(2.0, rel=1e-6)
-    assert found.drop == 0.0
-
-
-def test_a_reference_that_gives_nan_is_an_error() -> None:
-    """Nothing can be compared with NaN; the message names the sample."""
-    r, c, labels = outputs(7)
-    r[41, 2] = np.nan
-    with pytest.raises(ModelError, match="sample 41"):
-        top1(r, c, labels)
+def test_the_first_output_is_read_unless_one_is_named() -> None:
+    """A name that the model does not have is a usage error, and never a result without a score."""
+    r, c, labels = outputs(18)
+    pair = OutputPair({"y": r, "z": c}, {"y": c, "z": c}, labels, 0, N)
+    metric = resolve_metric(None, "int", r.shape)
+    assert evaluate([pair], metric, output=None) == evaluate([pair], metric, output="y")
+    assert evaluate([pair], metric, output="z").drop == 0.0
+    with pytest.raises(UsageError, match="no output 'x'"):
+        evaluate([pair], metric, output="x")
 
 
 @pytest.mark.parametrize("n", [1, 2, N])
 def test_a_result_is_plain_json(n: int) -> None:
     """No numpy scalar and no infinity comes out, for one sample either."""
     r, c, labels = outputs(8)
-    metrics = [resolve_metric(name, "int", r.shape) for name in ("top1", "f1")]
-    for metric in metrics:
+    third_party = Metric(functools.partial(f1_score, average="macro"), scale=np.float32(100))  # type: ignore[arg-type]
+    own = Metric(lambda o, y: (o.argmax(axis=1) == y).astype(np.float32), scale=np.int64(100), name="own")  # type: ignore[arg-type]
+    for metric in (resolve_metric(each, "int", r.shape) for each in ("top1", "f1", third_party, own)):
         found = evaluate(pairs(r[:n], c[:n], labels[:n]), metric, output="y", margin=1.0)
         json.dumps(asdict(found), allow_nan=False)
+        for name, value in asdict(found).items():
+            assert not isinstance(value, np.generic), name  # numpy's float64 is a float, and json takes it

@@ -1,0 +1,25 @@
+"""Scores and labels to try metrics on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pytest_quant.metrics import resolve_metric
+
+CLASSES = 7
+
+
+def classified(seed: int, n: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores (n, 7) and labels (n,)."""
+    random = np.random.default_rng(seed)
+    return random.normal(size=(n, CLASSES)).astype(np.float32), random.integers(0, CLASSES, n)
+
+
+def score(metric: object, outputs: np.ndarray, labels: np.ndarray) -> float:
+    """Score outputs in two chunks, as the evaluation does."""
+    kind = "int" if labels.dtype.kind in "iu" else "float"
+    resolved = resolve_metric(metric, kind, outputs.shape)
+    assert resolved is not None
+    half = len(outputs) // 2
+    parts = [resolved.statistics(outputs[rows], labels[rows]) for rows in (slice(half), slice(half, None))]
+    return resolved.aggregate(np.concatenate(parts))

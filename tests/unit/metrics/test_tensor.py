@@ -1,0 +1,88 @@
+"""SQNR, cosine and largest error against NumPy, at the edges too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_quant.metrics.tensor import TensorError
+
+
+def compared(reference: np.ndarray, candidate: np.ndarray, start: int = 0) -> TensorError:
+    """Compare one chunk."""
+    found = TensorError()
+    found.add(reference, candidate, start)
+    return found
+
+
+@given(seed=st.integers(0, 1000), log_scale=st.integers(-6, 6))
+def test_figures_equal_their_formulas_at_any_scale(seed: int, log_scale: int) -> None:
+    """NumPy's norms, in float64, of float32 outputs."""
+    random = np.random.default_rng(seed)
+    r = (random.normal(size=(12, 3, 2)) * 10.0**log_scale).astype(np.float32)
+    c = (r * (1 + 0.01 * random.normal(size=r.shape))).astype(np.float32)
+    found, r64, c64 = compared(r, c), r.astype(np.float64), c.astype(np.float64)
+    assert found.sqnr_db == pytest.approx(20 * np.log10(np.linalg.norm(r64) / np.linalg.norm(r64 - c64)))
+    assert found.cosine == pytest.approx(np.vdot(r64, c64) / np.linalg.norm(r64) / np.linalg.norm(c64))
+    assert found.max_abs_error == np.abs(r64 - c64).max()
+
+
+@given(sample=st.integers(0, 11), value=st.integers(0, 5), start=st.integers(0, 100))
+def test_the_sample_of_the_largest_error_is_exact(sample: int, value: int, start: int) -> None:
+    """It is the index in the whole set, whatever the shape of a sample."""
+    r = np.zeros((12, 3, 2), dtype=np.float32)
+    c = r.copy()
+    c[sample].flat[value] = -2.0
+    found = compared(r, c, start)
+    assert (found.max_abs_error, found.sample) == (2.0, start + sample)
+
+
+@pytest.mark.parametrize(("dtype", "other"), [("int8", -128), ("uint8", 255), ("int64", -7), ("bool", 1)])
+def test_integers_are_compared_in_float64(dtype: str, other: int) -> None:
+    """The difference of extremes does not wrap around."""
+    r, c = np.array([[127, 1]]).astype(dtype), np.array([[other, 1]]).astype(dtype)
+    expected = abs(int(r[0, 0]) - int(c[0, 0]))
+    assert compared(r, c).max_abs_error == expected
+
+
+def test_equal_outputs_have_a_cosine_of_exactly_one() -> None:
+    """Rounding in the norms would make a limit of 1 fail for outputs without any error."""
+    r = np.random.default_rng(0).normal(size=(200, 10)).astype(np.float32)
+    found = compared(r, r.copy())
+    assert (found.identical, found.cosine, found.sqnr_db, found.max_abs_error) == (True, 1.0, None, 0.0)
+
+
+@given(seed=st.integers(0, 200))
+def test_cosine_never_leaves_its_range(seed: int) -> None:
+    """Nearly parallel outputs do not round beyond 1."""
+    r = np.random.default_rng(seed).normal(size=(5, 4))
+    for factor in (3.0, -3.0):
+        cosine = compared(r, factor * r).cosine
+        assert cosine is not None
+        assert -1.0 <= cosine <= 1.0
+
+
+def test_infinities_do_not_hide_what_is_beside_them() -> None:
+    """Masked scores, the same infinity on both sides, leave the finite values of their rows compared."""
+    r = np.array([[-np.inf, 1.0, 2.0], [-np.inf, 3.0, 4.0]])
+    c = np.array([[-np.inf, 1.0, 2.0], [-np.inf, 3.0, 4.5]])
+    found = compared(r, c)
+    assert (found.max_abs_error, found.sample, found.identical) == (0.5, 1, False)
+    assert found.sqnr_db == pytest.approx(10 * np.log10(30 / 0.25))
+
+
+def test_nothing_compared_is_not_identical() -> None:
+    """Where no value is finite on both sides there is no figure, and no claim."""
+    nothing = TensorError()
+    lost = compared(np.full((2, 2), np.inf), np.zeros((2, 2)))
+    for found in (nothing, lost):
+        assert (found.identical, found.max_abs_error, found.sqnr_db, found.cosine) == (False, None, None, None)
+
+
+@pytest.mark.parametrize(("candidate", "identical"), [("b", False), ("a", True)])
+def test_outputs_of_text_are_equal_or_not(candidate: str, identical: bool) -> None:
+    """They have no error that could be put in a number."""
+    found = compared(np.array(["a"], dtype=object), np.array([candidate], dtype=object))
+    assert (found.identical, found.max_abs_error) == (identical, None)
