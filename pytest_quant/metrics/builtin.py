@@ -15,7 +15,7 @@ _TOP = 5
 
 
 def _percent_mean(statistics: Array) -> float:
-    return _PERCENT * float(np.mean(statistics))
+    return _PERCENT * float(np.sum(statistics)) / len(statistics)
 
 
 def _mean(statistics: Array) -> float:

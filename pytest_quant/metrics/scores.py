@@ -114,7 +114,7 @@ def _right_or_wrong(
     whole = n == result.n
     return replace(
         result,
-        drop=rate * drop,
+        drop=rate * (lost - won) / n,
         drop_ci=Interval(rate * low, rate * high),
         p_value=mcnemar_p(lost, won),
         discordant=lost + won,
