@@ -22,8 +22,8 @@ def find_model(request: pytest.FixtureRequest, source: ModelSource, key: str) ->
     """Return the model that the mark's `key` names: a fixture's, else a file beside the test, else under the root."""
     if isinstance(source, str) and fixture_exists(request.node, source):
         found = model_of(request, request.getfixturevalue(source), source)
-        # Many models are called model.onnx; the fixture that the mark names says which one it is.
-        return replace(found, name=source) if found.name == Path(found.path or "").stem else found
+        # A file called model.onnx says nothing; the fixture that the mark names says which one it is.
+        return replace(found, name=source) if found.name == "model" else found
     if isinstance(source, str) and not Path(source).suffix and not _existing(request, Path(source)):
         raise UsageError(
             f"{key}='{source}' is neither a fixture nor a file",
