@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def figures_are_shown(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
-    """Let what a benchmark prints through to the terminal and the CI log."""
-    with capsys.disabled():
-        yield
+@pytest.fixture
+def show(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Print a line through to the terminal and the CI log."""
+
+    def write(line: str) -> None:
+        with capsys.disabled():
+            print(f"\n{line}")  # noqa: T201 - the figure is what a benchmark is for
+
+    return write

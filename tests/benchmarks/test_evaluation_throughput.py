@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +72,9 @@ def magika() -> tuple[Path, Dataset]:
 
 
 @pytest.mark.parametrize(("subject", "batch_size"), [(magika, 1), (digits, 128)], ids=["magika-b1", "digits-b128"])
-def test_evaluation_keeps_up_with_a_bare_loop(subject: object, batch_size: int, tmp_path: Path) -> None:
+def test_evaluation_keeps_up_with_a_bare_loop(
+    subject: object, batch_size: int, tmp_path: Path, show: Callable[[str], None]
+) -> None:
     """Throughput is at least 95 % of the bare loop's over the same session, data and batches."""
     assert callable(subject)
     path, dataset = subject()
@@ -86,7 +89,7 @@ def test_evaluation_keeps_up_with_a_bare_loop(subject: object, batch_size: int, 
     trials = [(loop_once(engine, feeds), evaluate_once(engine, data, batch_size, cache)) for _ in range(TRIALS)]
     engine.close()
     loop_s, ours_s = (min(side) for side in zip(*trials, strict=True))
-    print(f"\nbare loop {loop_s:.3f} s, evaluation {ours_s:.3f} s, throughput {loop_s / ours_s:.3f}")  # noqa: T201
+    show(f"bare loop {loop_s:.3f} s, evaluation {ours_s:.3f} s, throughput {loop_s / ours_s:.3f}")
     assert loop_s / ours_s >= AT_LEAST
 
 
@@ -103,8 +106,8 @@ def peak_mb(samples: int) -> float:
     return float(result.stdout)
 
 
-def test_memory_does_not_grow_with_the_data() -> None:
+def test_memory_does_not_grow_with_the_data(show: Callable[[str], None]) -> None:
     """With ten times the samples the peak is at most a tenth higher."""
     small, large = peak_mb(20_000), peak_mb(200_000)
-    print(f"\npeak memory: {small:.0f} MB for 20 000 samples, {large:.0f} MB for 200 000")  # noqa: T201
+    show(f"peak memory: {small:.0f} MB for 20 000 samples, {large:.0f} MB for 200 000")
     assert large <= MEMORY_GROWTH * small

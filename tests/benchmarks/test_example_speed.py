@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,9 @@ def timed_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ExampleRu
     return run, float(file.read_text("utf-8"))
 
 
-def test_first_run_takes_three_minutes_at_most(first_run: ExampleRun) -> None:
+def test_first_run_takes_three_minutes_at_most(first_run: ExampleRun, show: Callable[[str], None]) -> None:
     """Everything is built, evaluated and timed in that."""
-    print(f"\nfirst run of the example: {first_run.seconds:.0f} s")  # noqa: T201 - the figure is what it is for
+    show(f"first run of the example: {first_run.seconds:.0f} s")
     assert first_run.seconds <= FIRST_RUN_LIMIT_S
 
 
@@ -33,10 +34,12 @@ def test_second_run_builds_and_evaluates_nothing_again(second_run: ExampleRun) -
     assert found == [{"engine": "hit", "reference": "hit"}] * len(found)
 
 
-def test_second_run_spends_a_tenth_on_building_and_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_run_spends_a_tenth_on_building_and_references(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, show: Callable[[str], None]
+) -> None:
     """Looking up takes at most a tenth of making."""
     project = copy_example(tmp_path)
     _, first_s = timed_run(project, monkeypatch)
     _, second_s = timed_run(project, monkeypatch)
-    print(f"\nbuild and reference: {first_s:.2f} s, then {second_s:.2f} s: {second_s / first_s:.3f}")  # noqa: T201
+    show(f"build and reference: {first_s:.2f} s, then {second_s:.2f} s: {second_s / first_s:.3f}")
     assert second_s <= SECOND_TO_FIRST * first_s

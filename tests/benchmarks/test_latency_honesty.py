@@ -35,7 +35,9 @@ class BareLoop:
 
 
 @pytest.mark.parametrize("subject", [digits, magika], ids=["digits", "magika"])
-def test_our_median_is_that_of_a_bare_loop(subject: Callable[[], tuple[Path, object]], tmp_path: Path) -> None:
+def test_our_median_is_that_of_a_bare_loop(
+    subject: Callable[[], tuple[Path, object]], tmp_path: Path, show: Callable[[str], None]
+) -> None:
     """Interleaved in the same rounds, the median of 15 ratios lies within 2 % of 1."""
     path, _ = subject()
     backend = get_backend("ort")
@@ -54,5 +56,5 @@ def test_our_median_is_that_of_a_bare_loop(subject: Callable[[], tuple[Path, obj
         ratios.append(found.candidate_p50_ms / (1e3 * statistics.median(bare.times_s)))
     engine.close()
     ratio = statistics.median(ratios)
-    print(f"\nour median / bare loop: {ratio:.4f} (of {TRIALS}: {min(ratios):.3f} to {max(ratios):.3f})")  # noqa: T201
+    show(f"our median / bare loop: {ratio:.4f} (of {TRIALS}: {min(ratios):.3f} to {max(ratios):.3f})")
     assert LOW <= ratio <= HIGH

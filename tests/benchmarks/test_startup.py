@@ -7,9 +7,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 ROUNDS = 21
 MAX_ADDED_MS = 15.0
@@ -28,7 +27,7 @@ def _start_ms(folder: Path, args: tuple[str, ...]) -> float:
     return (time.perf_counter_ns() - started) / 1e6
 
 
-def test_the_plugin_adds_little_to_a_start_without_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plugin_adds_little_to_a_start_without_marks(tmp_path: Path, show: Callable[[str], None]) -> None:
     """Both starts take turns, and the median of the differences is at most 15 ms."""
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_plain.py").write_text("def test_plain(): pass\n")
@@ -41,9 +40,8 @@ def test_the_plugin_adds_little_to_a_start_without_marks(tmp_path: Path, capsys:
             (bare if args else ours).append(_start_ms(tmp_path, args))
     added_ms = statistics.median(own - other for own, other in zip(ours, bare, strict=True))
     ratio = statistics.median(ours) / statistics.median(bare)
-    with capsys.disabled():
-        print(  # noqa: T201 - a benchmark prints its figures
-            f"\nstart of pytest: {statistics.median(bare):.0f} ms without the plugin, "
-            f"{statistics.median(ours):.0f} ms with it: x{ratio:.3f}, {added_ms:+.1f} ms"
-        )
+    show(
+        f"start of pytest: {statistics.median(bare):.0f} ms without the plugin, "
+        f"{statistics.median(ours):.0f} ms with it: x{ratio:.3f}, {added_ms:+.1f} ms"
+    )
     assert added_ms <= MAX_ADDED_MS
