@@ -28,6 +28,14 @@ class SlowBackend(OrtBackend):
         super().build(spec, calibration, folder)
 """
 
+INTERRUPTIBLE = """
+import signal, sys
+import pytest
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(pytest.main(["--quant-no-latency"]))
+"""
+"""A shell that runs something in the background lets it ignore Ctrl-C, and its children too."""
+
 NUMPY_FIGURES = """
 import numpy as np
 from pytest_quant.backends.ort import OrtBackend
@@ -65,13 +73,14 @@ def test_ctrl_c_in_a_build_leaves_nothing_half(pytester: pytest.Pytester, monkey
     models.select_first(folder / "model.onnx")
     install_backend(folder, "slow", SLOW_BACKEND)
     write_project(pytester, mark="backend='slow', max_drop=5.0")
-    run = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "--quant-no-latency"], cwd=folder, stdout=subprocess.PIPE, text=True
-    )
-    while not (folder / "building").exists():
-        assert run.poll() is None, run.communicate()
-    run.send_signal(signal.SIGINT)
-    printed, _ = run.communicate(timeout=60)
+    run = subprocess.Popen([sys.executable, "-c", INTERRUPTIBLE], cwd=folder, stdout=subprocess.PIPE, text=True)
+    try:
+        while not (folder / "building").exists():
+            assert run.poll() is None, run.communicate()
+        run.send_signal(signal.SIGINT)
+        printed, _ = run.communicate(timeout=60)
+    finally:
+        run.kill()
     assert run.returncode == pytest.ExitCode.INTERRUPTED, printed
     (folder / "go").touch()
     result, (check,) = run_project(pytester)
