@@ -16,6 +16,7 @@ from pytest_quant.result import Status
 from pytest_quant.running import session_of
 from pytest_quant.session import Measurement
 from pytest_quant.settings import settings_of
+from pytest_quant.simulating import simulate_check
 from pytest_quant.spec import Check, Dataset, Model
 from pytest_quant.warning import InconclusiveWarning
 
@@ -158,7 +159,7 @@ def _nameless(item: pytest.Item, planned: Planned) -> Check:
 
 def _check(config: pytest.Config, planned: Planned, model: Model, quantized: Model | None, dataset: Dataset) -> Check:
     settings = settings_of(config)
-    return build_check(
+    check = build_check(
         planned.asked,
         planned.variant,
         model=model,
@@ -168,6 +169,7 @@ def _check(config: pytest.Config, planned: Planned, model: Model, quantized: Mod
         series_nodeid=planned.series_nodeid,
         measuring=Measuring(settings.confidence, settings.latency_off, settings.max_time_s),
     )
+    return simulate_check(check, settings.simulate)
 
 
 def _keep(item: pytest.Item, record: Record) -> None:

@@ -82,6 +82,8 @@ class HistoryError(QuantError):
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``"did you mean 'x'? known: a, b, c"`` for an unknown `name`."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    # Two letters in the wrong order are the likeliest slip, and difflib does not tell it from another letter.
+    close.sort(key=lambda one: sorted(one) != sorted(name))
     hint = f"did you mean '{close[0]}'? " if close else ""
     return f"{hint}known: {', '.join(names)}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -48,6 +49,12 @@ def _number(text: str, example: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number; write {example}") from None
+
+
+def _target(text: str) -> str:
+    if not re.fullmatch(r"SM\d{2,3}", text.strip()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a compute capability; write SM89")
+    return text.strip()
 
 
 def _file(text: str) -> str:
@@ -104,6 +111,13 @@ OPTIONS = (
         "place of the measured value",
     ),
     Option("quant_max_time", "SECONDS", _seconds, "measure the latency of one check for at most so long (default: 10)"),
+    Option(
+        "quant_simulate",
+        "SMxx",
+        _target,
+        "on a machine without a GPU, build trt and ort-trt checks for this compute capability and judge them by float "
+        "simulation; everywhere labelled simulated, and nothing that needs the device is measured",
+    ),
     Option("quant_columns", "NAME[,NAME]", _names, "columns of the table at the end, in this order"),
 )
 
@@ -111,6 +125,12 @@ OPTIONS = (
 def add_options(parser: pytest.Parser) -> None:
     """Declare every option on the command line and in the ini file."""
     group = parser.getgroup("quant", "quantized models")
+    group.addoption(
+        "--quant-doctor",
+        action="store_true",
+        help="tell which backends can run here and how to fix the others, and run no test; fails when one of "
+        "--quant-require cannot",
+    )
     for option in OPTIONS:
         if option.parse is None:
             group.addoption(option.flag, action="store_true", default=None, help=option.help)

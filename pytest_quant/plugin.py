@@ -20,6 +20,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
+    """Examine the machine in place of running tests when asked to."""
+    if not config.getoption("quant_doctor"):
+        return None
+    from pytest_quant.examination import show_examination
+
+    return show_examination(config)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse bad options, describe the mark, and collect records where the run is controlled."""
     check_options(config)

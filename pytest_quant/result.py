@@ -153,6 +153,24 @@ class LatencyResult:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceTimes:
+    """One run taken apart, milliseconds: medians over `runs` runs.
+
+    Attributes
+    ----------
+    gpu_ms : compute, between two events on the engine's stream.
+    h2d_ms, d2h_ms : copies of all inputs to the device, and of all outputs back.
+    host_ms : from the call to the synchronized return, copies excluded.
+    """
+
+    runs: int
+    gpu_ms: float
+    h2d_ms: float
+    d2h_ms: float
+    host_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class OpCoverage:
     """One op type: nodes and multiply-accumulates, in the asked precision and in all."""
 
@@ -187,7 +205,14 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Sizes in 10^6 bytes, times in seconds, energy in millijoules per run; ``None`` is not measured."""
+    """Sizes in 10^6 bytes, times in seconds, energy in millijoules per run; ``None`` is not measured.
+
+    Attributes
+    ----------
+    run_memory_mb : resident memory of the process added by opening the candidate and running one batch.
+    device_memory_mb : device memory that the runtime says the candidate holds.
+    device_memory_nvml_mb : device memory in use after opening and running it, less that before, by NVML.
+    """
 
     size_mb: float | None = None
     reference_size_mb: float | None = None
@@ -196,6 +221,14 @@ class Resources:
     build_memory_mb: float | None = None
     run_memory_mb: float | None = None
     energy_mj: float | None = None
+    device_memory_mb: float | None = None
+    device_memory_nvml_mb: float | None = None
+
+    @property
+    def peak_memory_mb(self) -> float | None:
+        """Memory where the engine runs: the larger figure of the device, else that of the process."""
+        on_device = [mb for mb in (self.device_memory_mb, self.device_memory_nvml_mb) if mb is not None]
+        return max(on_device) if on_device else self.run_memory_mb
 
 
 @dataclass(frozen=True, slots=True)

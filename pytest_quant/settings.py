@@ -29,6 +29,7 @@ class Settings:
     latency_off : why latency is not measured, in words; empty when it is.
     confidence : level of proof asked for; ``None`` judges accuracy on the measured value.
     max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
+    simulate : compute capability to simulate TensorRT checks for where there is no GPU; ``None`` for never.
     columns : of the table at the end; empty for the default.
     """
 
@@ -41,6 +42,7 @@ class Settings:
     latency_off: str
     confidence: float | None
     max_time_s: float | None
+    simulate: str | None
     columns: tuple[str, ...]
 
     @classmethod
@@ -57,6 +59,7 @@ class Settings:
             latency_off=_latency_off(config),
             confidence=cast("float | None", option_value(config, "quant_confidence")),
             max_time_s=cast("float | None", option_value(config, "quant_max_time")),
+            simulate=cast("str | None", option_value(config, "quant_simulate")),
             columns=_names(config, "quant_columns"),
         )
 

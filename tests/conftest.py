@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.example import ExampleRun, copy_example, run_example
+from tests.toolchains import run_toolchains
 
 pytest_plugins = ["pytester"]
 
@@ -27,3 +28,9 @@ def first_run(example: Path) -> ExampleRun:
 def second_run(example: Path, first_run: ExampleRun) -> ExampleRun:
     """The second run of the example, right after the first."""
     return run_example(example)
+
+
+@pytest.fixture(scope="session")
+def toolchains_run(example: Path) -> ExampleRun:
+    """One run of the example's folder ``toolchains``, with nothing built before."""
+    return run_toolchains(example)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from numpy.typing import NDArray
 
-from pytest_quant.result import Coverage
+from pytest_quant.errors import UsageError
+from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import EngineSpec, Model, Signature
 
 Feeds: TypeAlias = dict[str, NDArray[Any]]
@@ -17,6 +18,9 @@ Feeds: TypeAlias = dict[str, NDArray[Any]]
 
 Outputs: TypeAlias = dict[str, NDArray[Any]]
 """Outputs of one run by name: arrays that belong to the caller."""
+
+Reads: TypeAlias = Literal["onnx", "module"]
+"""What a backend takes: ONNX files, or torch modules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class Engine(Protocol):
     provider: str
     simulated: bool
     size_bytes: int
+    device_bytes: int | None
+    """Device memory that the runtime says this engine holds; ``None`` on the CPU."""
     notes: tuple[str, ...]
 
     def run(self, feeds: Feeds) -> Outputs:
@@ -56,6 +62,9 @@ class Engine(Protocol):
 
     def coverage(self, feeds: Feeds) -> Coverage:
         """Read back from the runtime what ran, where and in which precision, on one run over `feeds`."""
+
+    def device_times(self, feeds: Feeds) -> DeviceTimes | None:
+        """Time copies and compute apart, by the device's own clock; ``None`` where there is no device."""
 
     def close(self) -> None:
         """Release the native memory; closing twice is harmless."""
@@ -71,11 +80,23 @@ class Backend(Protocol):
     schemes: Mapping[str, tuple[str | None, ...]]
     """Precisions it offers, each with its schemes; ``(None,)`` for a float precision."""
 
-    def availability(self) -> Availability:
-        """Tell whether the runtime is installed and its device present, cheaply. Raises nothing."""
+    reads: Reads
+    """What it takes: ONNX files, to which a torch module is exported first, or torch modules as they are."""
+
+    def availability(self, spec: EngineSpec | None = None) -> Availability:
+        """Tell whether the runtime is installed and its device present, cheaply. Raises nothing.
+
+        With `spec`, tell whether that engine can be had here: an option may name a target that needs no device.
+        """
 
     def check(self, spec: EngineSpec) -> None:
         """Raise `UsageError` for options, calibration or precision it does not know; loads no runtime."""
+
+    def refuses_speed(self, spec: EngineSpec) -> UsageError | None:
+        """Return why a limit on the speed of `spec` can only mislead here, and what to do; ``None`` when it can be met.
+
+        For a runtime that is known to have no kernels of that precision. Loads no runtime.
+        """
 
     def signature(self, model: Model) -> Signature:
         """Read the model's inputs and outputs. Raises `ModelError` when the file is missing or broken."""

@@ -7,6 +7,7 @@ import sys
 import click
 
 from pytest_quant.cli.cache import cache
+from pytest_quant.cli.doctor import doctor
 from pytest_quant.cli.history import history
 from pytest_quant.cli.importing import import_records
 from pytest_quant.errors import QuantError
@@ -23,6 +24,7 @@ def commands() -> None:
 
     \b
     Examples:
+      pytest-quant doctor                which backends can run here, and how to fix the others
       pytest-quant history               the last runs
       pytest-quant history RUN           every check of one run, with its figures
       pytest-quant history --json        the same as the documents of --quant-json
@@ -33,6 +35,7 @@ def commands() -> None:
 
 
 commands.add_command(cache)
+commands.add_command(doctor)
 commands.add_command(history)
 commands.add_command(import_records)
 

@@ -10,10 +10,27 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pytest_quant.environment.cpu import first_value, probe, proc_cpuinfo
+from pytest_quant.environment.gpu import find_gpus
 from pytest_quant.environment.isa import isa_tier
 from pytest_quant.result import Environment
 
-_PACKAGES = ("numpy", "onnxruntime", "onnxruntime-gpu", "onnx", "pytest", "pytest-quant")
+_PACKAGES = (
+    "cuda-python",
+    "nncf",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "onnxruntime-ep-openvino",
+    "onnxruntime-gpu",
+    "openvino",
+    "pycuda",
+    "pytest",
+    "pytest-quant",
+    "tensorrt",
+    "tensorrt-rtx",
+    "torch",
+    "torchao",
+)
 _CONTAINER_FILES = (("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
 
 
@@ -31,6 +48,9 @@ def fingerprint() -> Environment:
         "arch": platform.machine(),
     }
     context = {"python": platform.python_version(), "kernel": platform.release(), "container": _container()}
+    for gpu in find_gpus()[:1]:
+        identity |= {"gpu": gpu.name, "sm": gpu.sm}
+        context["driver"] = gpu.driver
     for package in _PACKAGES:
         try:
             context[package] = version(package)

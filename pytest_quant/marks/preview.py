@@ -17,8 +17,12 @@ def named_only(source: ModelSource | None, default: str) -> Model:
 
 
 def check_backend(asked: Asked, variant: Variant, get: Callable[[str], Backend]) -> None:
-    """Let each backend refuse options, calibration or precision that it does not know; loads no runtime."""
+    """Let each backend refuse options, calibration, precision or a limit on speed; loads no runtime."""
     model = named_only(asked.model, "quant_model")
     quantized = None if asked.quantized is None else named_only(asked.quantized, "quantized")
-    for spec in engine_specs(asked, variant, model, quantized):
+    reference, candidate = engine_specs(asked, variant, model, quantized)
+    for spec in (reference, candidate):
         get(spec.backend).check(spec)
+    refusal = get(candidate.backend).refuses_speed(candidate) if asked.limits.on_latency else None
+    if refusal is not None:
+        raise refusal

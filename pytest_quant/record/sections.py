@@ -116,4 +116,6 @@ def resources(read: Reader | None) -> Resources | None:
         build_memory_mb=read.number("build_memory_mb"),
         run_memory_mb=read.number("run_memory_mb"),
         energy_mj=read.number("energy_mj"),
+        device_memory_mb=read.number("device_memory_mb"),
+        device_memory_nvml_mb=read.number("device_memory_nvml_mb"),
     )

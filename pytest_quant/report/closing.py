@@ -24,6 +24,7 @@ def summary(records: Sequence[Record]) -> str:
     lines = [
         f"{count(len(records), 'check')}: {told}",
         *_unavailable(records),
+        *_simulated(records),
         *_few(list(_open_limits(records))),
         *_few(list(_doubts(records))),
         *_few(list(_without_limits(records))),
@@ -50,6 +51,13 @@ def _unavailable(records: Sequence[Record]) -> Iterator[str]:
         first, *rest = message.splitlines() or [""]
         told = "; ".join(clean(line.strip()) for line in (first, *rest))
         yield f"UNAVAILABLE: {count(number, 'check')} NOT RUN: {told}"
+
+
+def _simulated(records: Sequence[Record]) -> Iterator[str]:
+    """One line for all of them: a PASS of a simulation is not one of a device."""
+    number = sum(record.accuracy is not None and record.accuracy.simulated for record in records)
+    if number:
+        yield f"SIMULATED: {count(number, 'check')} judged by float simulation; nothing of them ran on the device"
 
 
 def _open_limits(records: Sequence[Record]) -> Iterator[str]:

@@ -44,7 +44,7 @@ def _name(text: str | None) -> str:
 def _metric(record: Record) -> str:
     found = record.accuracy
     if found is None or found.metric is None:
-        return NOT_MEASURED
+        return "simulated" if found is not None and found.simulated else NOT_MEASURED
     scores = f"{in_unit(found.reference, found.unit)} -> {in_unit(found.candidate, found.unit)}"
     unit = f" {clean(found.unit)}" if found.unit else ""
     return f"{_name(found.metric)} {scores}{unit}{' simulated' if found.simulated else ''}"
@@ -125,7 +125,7 @@ COLUMNS = (
     Column("speedup", "speedup [interval]", _speedup),
     Column("coverage", "coverage %", _coverage, number=True),
     Column("size", "size MB", _of_resources(lambda found: found.size_mb), number=True),
-    Column("memory", "memory MB", _of_resources(lambda found: found.run_memory_mb), number=True),
+    Column("memory", "memory MB", _of_resources(lambda found: found.peak_memory_mb), number=True),
     Column("build", "build s", _of_resources(lambda found: found.build_s), number=True),
     Column("cache", "engine/reference", _cache),
     Column("status", "status", lambda record: record.status.value),

@@ -30,6 +30,7 @@ def junit_properties(record: Record) -> list[tuple[str, str | float | int]]:
             ("sqnr_db", record.accuracy.sqnr_db),
             ("cosine", record.accuracy.cosine),
             ("max_abs_error", record.accuracy.max_abs_error),
+            ("simulated", "true" if record.accuracy.simulated else None),
         ]
     if record.latency is not None:
         span = record.latency.speedup_ci
@@ -49,6 +50,8 @@ def junit_properties(record: Record) -> list[tuple[str, str | float | int]]:
             ("size_mb", record.resources.size_mb),
             ("build_s", record.resources.build_s),
             ("run_memory_mb", record.resources.run_memory_mb),
+            ("device_memory_mb", record.resources.device_memory_mb),
+            ("energy_mj", record.resources.energy_mj),
         ]
     if record.cache is not None:
         rows += [(f"cache_{what}", status) for what, status in record.cache.items()]

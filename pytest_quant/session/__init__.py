@@ -13,6 +13,7 @@ from pytest_quant.engines import Step
 from pytest_quant.errors import BackendUnavailable
 from pytest_quant.record import Record, build_record, failed_record
 from pytest_quant.result import Baseline, Status
+from pytest_quant.session.exported import export_spec
 from pytest_quant.session.measurement import Measurement
 from pytest_quant.session.sides import Tools, build_side, open_side, usable_backend
 from pytest_quant.session.straight_line import measure_check
@@ -80,7 +81,8 @@ class Session:
 
     def open_engine(self, spec: EngineSpec, dataset: Dataset | None = None) -> Engine:
         """Build one engine through the cache and open it; `dataset` is needed where `spec` calibrates."""
-        backend = usable_backend(spec.backend)
+        backend = usable_backend(spec)
+        spec = export_spec(spec, self._tools.cache, self._tools.step)
         data = None if dataset is None else open_data(dataset, backend.signature(spec.model))
         with shared(backend.device, self._tools.notify), ExitStack() as opened:
             _, built = build_side(spec, data, self._tools)

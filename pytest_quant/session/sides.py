@@ -38,16 +38,17 @@ class Side:
         return {self.inputs[name]: array for name, array in feeds.items()}
 
 
-def usable_backend(name: str) -> Backend:
-    """Return the backend called `name` if it can run here.
+def usable_backend(spec: EngineSpec) -> Backend:
+    """Return the backend of `spec` if that engine can be had here.
 
     Raises
     ------
     BackendUnavailable : it is not installed, or its device is absent.
     BuildError : it is installed and does not load.
     """
+    name = spec.backend
     backend = get_backend(name)
-    found = backend.availability()
+    found = backend.availability(spec)
     if found.broken:
         raise BuildError(f"backend '{name}' is installed but does not load", value=found.reason, fix=found.fix or None)
     if not found.available:
@@ -57,7 +58,7 @@ def usable_backend(name: str) -> Backend:
 
 def build_side(spec: EngineSpec, data: Data | None, tools: Tools) -> tuple[Backend, BuiltEngine]:
     """Build `spec` through the cache in a backend that can run here."""
-    backend = usable_backend(spec.backend)
+    backend = usable_backend(spec)
     backend.check(spec)
     return backend, build_engine(spec, backend, data, tools.cache, tools.step)
 

@@ -7,20 +7,21 @@ from dataclasses import dataclass, replace
 
 from pytest_quant.accuracy import OutputPair, evaluate
 from pytest_quant.data import Data, open_data
-from pytest_quant.device_lock import shared
-from pytest_quant.memory import PeakMemory
+from pytest_quant.device_lock import exclusive, shared
+from pytest_quant.energy import measure_energy
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.outputs import RecordedOutputs, record_outputs, run_over, side_by_side
-from pytest_quant.result import AccuracyResult, LatencyResult, Resources
+from pytest_quant.result import AccuracyResult, LatencyResult
 from pytest_quant.session.demands import choose_metric, choose_output
+from pytest_quant.session.exported import export_check
 from pytest_quant.session.measurement import Measurement
 from pytest_quant.session.names import match_names, renamed
+from pytest_quant.session.resources import AddedMemory, MemoryAdded, find_resources
 from pytest_quant.session.sides import Side, Tools, build_side, open_side, usable_backend
-from pytest_quant.session.timing import Subject, time_check
+from pytest_quant.session.timing import Subject, device_note, time_check
 from pytest_quant.spec import Check
 
 _EVAL_BATCH_SIZE = 32
-_BYTES_PER_MB = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,15 @@ class _Bench:
     batch_size: int
     output: str
     metric: ResolvedMetric | None
-    run_memory_mb: float | None
+    memory: MemoryAdded
 
 
 def measure_check(check: Check, tools: Tools) -> Measurement:
     """Build and measure everything that `check` asks for; judges nothing."""
-    devices_used = {usable_backend(spec.backend).device for spec in (check.candidate, check.reference)}
+    for spec in (check.candidate, check.reference):
+        usable_backend(spec)
+    check = export_check(check, tools.cache, tools.step)
+    devices_used = {usable_backend(spec).device for spec in (check.candidate, check.reference)}
     with ExitStack() as opened:
         with ExitStack() as devices:
             for device in sorted(devices_used):
@@ -49,6 +53,9 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
             latency_feeds = bench.data.first(_latency_batch_size(check, bench))
             coverage = bench.candidate.engine.coverage(bench.candidate.feeds(latency_feeds))
         latency, why_not = _latency(check, bench, tools)
+        resources = find_resources(
+            bench.candidate, bench.reference, bench.memory, _energy(check, bench, why_not, tools)
+        )
         opened.pop_all()
     return Measurement(
         check=check if not why_not else replace(check, latency_off=why_not),
@@ -57,7 +64,7 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
         accuracy=accuracy,
         latency=latency,
         coverage=coverage,
-        resources=_resources(bench),
+        resources=resources,
         cache={"engine": bench.candidate.built.status, "reference": recorded.status},
         digests=_digests(bench),
         calibration_samples=_calibration_samples(bench),
@@ -66,7 +73,7 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
 
 
 def _set_up(check: Check, tools: Tools, opened: ExitStack) -> _Bench:
-    data = open_data(check.dataset, usable_backend(check.reference.backend).signature(check.reference.model))
+    data = open_data(check.dataset, usable_backend(check.reference).signature(check.reference.model))
     ref_backend, ref_built = build_side(check.reference, data, tools)
     reference = open_side(check.reference, ref_backend, ref_built, opened)
     batch_size = reference.signature.fixed_batch_size or check.eval_batch_size or _EVAL_BATCH_SIZE
@@ -75,13 +82,13 @@ def _set_up(check: Check, tools: Tools, opened: ExitStack) -> _Bench:
     output = choose_output(check, first_outputs)
     metric = choose_metric(check, data, first_outputs[output].shape)
     backend, built = build_side(check.candidate, data, tools)
-    with PeakMemory() as run_memory:
+    with AddedMemory(backend.device) as memory:
         engine = open_side(check.candidate, backend, built, opened)
         inputs = match_names(reference.signature.inputs, engine.signature.inputs, "input")
         candidate = Side(check.candidate, backend, built, engine, inputs)
         engine.run(candidate.feeds(first))
     ref_side = Side(check.reference, ref_backend, ref_built, reference, {name: name for name in inputs})
-    return _Bench(data, ref_side, candidate, batch_size, output, metric, run_memory.peak_mb)
+    return _Bench(data, ref_side, candidate, batch_size, output, metric, memory.added)
 
 
 def _reference_outputs(bench: _Bench, tools: Tools) -> RecordedOutputs:
@@ -129,19 +136,23 @@ def _latency(check: Check, bench: _Bench, tools: Tools) -> tuple[LatencyResult |
     reference, candidate = (
         Subject(side.spec, side.backend, side.built, side.feeds(feeds)) for side in (bench.reference, bench.candidate)
     )
-    return time_check(check, plan, reference, candidate, tools), ""
+    found = time_check(check, plan, reference, candidate, tools)
+    apart = [
+        note
+        for side in (bench.reference, bench.candidate)
+        for note in device_note(side.spec.id, side.engine.device_times(side.feeds(feeds)))
+    ]
+    return replace(found, notes=(*found.notes, *apart)), ""
 
 
-def _resources(bench: _Bench) -> Resources:
-    built = bench.candidate.built
-    return Resources(
-        size_mb=bench.candidate.engine.size_bytes / _BYTES_PER_MB,
-        reference_size_mb=bench.reference.engine.size_bytes / _BYTES_PER_MB,
-        build_s=built.build_s,
-        calibration_s=built.calibration_s,
-        build_memory_mb=built.build_memory_mb,
-        run_memory_mb=bench.run_memory_mb,
-    )
+def _energy(check: Check, bench: _Bench, why_no_latency: str, tools: Tools) -> float | None:
+    """Energy is that of timed runs: where latency is not measured, neither is it."""
+    if check.latency is None or why_no_latency:
+        return None
+    side, device = bench.candidate, bench.candidate.backend.device
+    call = side.engine.prepare(side.feeds(bench.data.first(_latency_batch_size(check, bench))))
+    with exclusive(device, tools.notify):
+        return measure_energy(call, device)
 
 
 def _digests(bench: _Bench) -> dict[str, str]:

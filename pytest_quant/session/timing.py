@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pytest_quant.backends import Backend, Engine, Feeds
 from pytest_quant.device_lock import exclusive
 from pytest_quant.engines import BuiltEngine
+from pytest_quant.environment.gpu import clock_notes, gpu_state
 from pytest_quant.latency import measure
-from pytest_quant.result import LatencyResult, Status
+from pytest_quant.result import DeviceTimes, LatencyResult, Status
 from pytest_quant.session.sides import Tools
 from pytest_quant.spec import Check, EngineSpec, LatencyPlan
 from pytest_quant.verdict import latency_verdicts
@@ -52,5 +53,19 @@ def time_check(check: Check, plan: LatencyPlan, reference: Subject, candidate: S
 
 
 def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject) -> LatencyResult:
+    device = candidate.backend.device
     with ExitStack() as stack:
-        return measure(reference.open(stack), reference.open(stack), candidate.open(stack), plan)
+        calls = reference.open(stack), reference.open(stack), candidate.open(stack)
+        before = gpu_state(device)
+        found = measure(*calls, plan)
+        after = gpu_state(device)
+    clocks = () if before is None or after is None else clock_notes(before, after)
+    return replace(found, notes=(*found.notes, *clocks))
+
+
+def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:
+    """Say what one run is made of, by the device's own clock; nothing on the CPU."""
+    if times is None:
+        return ()
+    parts = f"GPU {times.gpu_ms:.4g} ms, copies in {times.h2d_ms:.4g} ms and out {times.d2h_ms:.4g} ms"
+    return (f"{name}: {parts}, host without copies {times.host_ms:.4g} ms (medians of {times.runs} runs)",)

@@ -17,15 +17,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_quant.testing.conformance import BackendConformance
+    from pytest_quant.testing.conformance import BackendConformance, ModuleBackendConformance
     from pytest_quant.testing.numpy_backend import NumpyBackend
 
 _HOME = {
     "BackendConformance": "pytest_quant.testing.conformance",
+    "ModuleBackendConformance": "pytest_quant.testing.conformance",
     "NumpyBackend": "pytest_quant.testing.numpy_backend",
 }
 
-__all__ = ["BackendConformance", "NumpyBackend"]
+__all__ = ["BackendConformance", "ModuleBackendConformance", "NumpyBackend"]
 
 
 def __getattr__(name: str) -> object:

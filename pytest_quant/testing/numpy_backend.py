@@ -12,7 +12,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from pytest_quant.backends.base import Availability, Engine, Feeds
+from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature
 
@@ -26,9 +26,10 @@ class NumpyBackend:
 
     name = "numpy"
     device = "cpu"
+    reads: Reads = "onnx"
     schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "int8": ("static", "weight-only")}
 
-    def availability(self) -> Availability:
+    def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
         """Tell whether onnx is installed."""
         if find_spec("onnx") is None:
             return Availability(False, reason="onnx is not installed", fix="pip install onnx")
@@ -43,6 +44,10 @@ class NumpyBackend:
             raise UsageError(f"backend 'numpy' has no option '{name}'", value=repr(value), allowed="none")
         if spec.scheme == "static" and spec.calibration.method != "minmax":
             raise UsageError(f"backend 'numpy' has no calibration '{spec.calibration.method}'", allowed="minmax")
+
+    def refuses_speed(self, spec: EngineSpec) -> UsageError | None:  # noqa: ARG002
+        """Return ``None``: what is slow here may be measured."""
+        return None
 
     def signature(self, model: Model) -> Signature:
         """Read inputs and outputs from the graph. Raises `ModelError`."""

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
 from pytest_quant.backends.base import Feeds, Outputs
+from pytest_quant.backends.cpu_engine import CpuEngine
 from pytest_quant.backends.misfit import misfit
 from pytest_quant.backends.onnx_files import read_signature, size_bytes
 from pytest_quant.errors import BuildError
@@ -21,7 +21,7 @@ from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.rounding import ELIGIBLE, is_rounded
 
 
-class NumpyEngine:
+class NumpyEngine(CpuEngine):
     """A graph that is evaluated node by node in numpy; `simulated` unless it is the float one."""
 
     provider = "numpy"
@@ -71,12 +71,6 @@ class NumpyEngine:
     def close(self) -> None:
         """Drop the graph."""
         self._evaluator = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _evaluator(model: onnx.ModelProto, path: Path) -> ReferenceEvaluator:

@@ -27,7 +27,7 @@ def resource_verdicts(limits: Limits, resources: Resources) -> Iterator[Verdict]
     """Yield one verdict for each limit on size, memory, build time and energy."""
     rows = (
         ("max_size_mb", limits.max_size_mb, resources.size_mb, " MB"),
-        ("max_memory_mb", limits.max_memory_mb, resources.run_memory_mb, " MB"),
+        ("max_memory_mb", limits.max_memory_mb, resources.peak_memory_mb, " MB"),
         ("max_build_s", limits.max_build_s, resources.build_s, " s"),
         ("max_energy_mj", limits.max_energy_mj, resources.energy_mj, " mJ"),
     )

@@ -40,6 +40,7 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         latency_off="",
         confidence=None,
         max_time_s=None,
+        simulate=None,
         columns=(),
     )
     assert settings_of(config) is settings_of(config)
@@ -49,7 +50,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
     """Paths start where pytest was started."""
     args = ["--quant-backend=trt", "--quant-strict", "--quant-require=ort,trt", "--quant-json=run.json"]
     args += ["--quant-cache=c", "--quant-history=h.db", "--quant-no-latency", "--quant-confidence=0.9"]
-    args += ["--quant-max-time=3", "--quant-columns=model,drop"]
+    args += ["--quant-max-time=3", "--quant-columns=model,drop", "--quant-simulate=SM89"]
     assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
         backend="trt",
         strict=True,
@@ -60,6 +61,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         latency_off="--quant-no-latency is set",
         confidence=0.9,
         max_time_s=3.0,
+        simulate="SM89",
         columns=("model", "drop"),
     )
 
@@ -81,6 +83,7 @@ def test_every_option_is_read_from_the_ini_file(pytester: pytest.Pytester) -> No
         quant_confidence = 0.9
         quant_max_time = 3
         quant_columns = model, drop
+        quant_simulate = SM90
         """
     )
     found = Settings.from_config(pytester.parseconfig())
@@ -88,7 +91,7 @@ def test_every_option_is_read_from_the_ini_file(pytester: pytest.Pytester) -> No
     assert (found.json_file, found.cache) == (pytester.path / "out" / "run.json", pytester.path / "c")
     assert found.history == "sqlite:///elsewhere.db"
     assert (found.latency_off, found.confidence, found.max_time_s) == ("--quant-no-latency is set", 0.9, 3.0)
-    assert found.columns == ("model", "drop")
+    assert (found.columns, found.simulate) == (("model", "drop"), "SM90")
 
 
 def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> None:
@@ -117,6 +120,7 @@ BAD = [
     ("quant_max_time", "0", "is not a time above 0"),
     ("quant_max_time", "inf", "is not a time above 0"),
     ("quant_max_time", "soon", "is not a number; write 30"),
+    ("quant_simulate", "8.9", "is not a compute capability; write SM89"),
     ("quant_require", " ,", "write one name or several"),
     ("quant_columns", ",", "write one name or several"),
     ("quant_backend", " ", "write a name"),

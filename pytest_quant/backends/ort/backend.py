@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from pytest_quant.backends.base import Availability, Engine, Feeds
+from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
 from pytest_quant.backends.ort.availability import find_runtime
 from pytest_quant.backends.ort.check import check_spec
+from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature
 
 
@@ -16,19 +17,24 @@ class OrtBackend:
 
     name = "ort"
     device = "cpu"
+    reads: Reads = "onnx"
     schemes: Mapping[str, tuple[str | None, ...]] = {
         "fp32": (None,),
         "int8": ("static", "dynamic", "qat"),
         "int4": ("weight-only",),
     }
 
-    def availability(self) -> Availability:
+    def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
         """Tell whether onnxruntime and onnx are installed and load."""
         return find_runtime()
 
     def check(self, spec: EngineSpec) -> None:
         """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
         check_spec(spec, self.schemes)
+
+    def refuses_speed(self, spec: EngineSpec) -> UsageError | None:  # noqa: ARG002
+        """Return ``None``: what is slow here may be measured."""
+        return None
 
     def signature(self, model: Model) -> Signature:
         """Read the model's inputs and outputs without its weights. Raises `ModelError`."""

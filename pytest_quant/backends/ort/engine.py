@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from pytest_quant.backends.base import Feeds, Outputs
+from pytest_quant.backends.cpu_engine import CpuEngine
 from pytest_quant.backends.misfit import misfit
 from pytest_quant.backends.onnx_files import read_signature, size_bytes
 from pytest_quant.backends.ort.build import engine_file
@@ -26,7 +27,7 @@ def open_engine(spec: EngineSpec, folder: Path) -> OrtEngine:
     return OrtEngine(spec, engine_file(spec, folder))
 
 
-class OrtEngine:
+class OrtEngine(CpuEngine):
     """A session on the CPU.
 
     Attributes
@@ -72,12 +73,6 @@ class OrtEngine:
         """Drop the session; a later run says that it is closed."""
         self._session = None
         self._run = partial(_closed, self.spec.id)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _closed(name: str, *_: object) -> list[Any]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
 from pytest_quant.backends.ort.profile import RanNode
+from pytest_quant.backends.tally import Kind
 
 FLOAT_OPS = frozenset(
     {
@@ -59,16 +58,6 @@ _OPAQUE_OPS = frozenset({"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamS
 _FLOAT_TYPES = frozenset({"float", "float16", "double", "bfloat16"})
 _IN_PRECISION = {"fp32": FLOAT_OPS, "int8": INT8_OPS, "int4": NARROW_OPS}
 _ELIGIBLE = FLOAT_OPS | INT8_OPS | NARROW_OPS
-
-
-class Kind(Enum):
-    """What a node means for coverage."""
-
-    ASKED = "eligible, in the asked precision"
-    OTHER = "eligible, in another precision"
-    CONVERSION = "turns float into integers or back"
-    OPAQUE = "a fused node whose inside cannot be seen"
-    BESIDE = "not compute: no weights, few operations"
 
 
 def kind_of(node: RanNode, precision: str) -> Kind:

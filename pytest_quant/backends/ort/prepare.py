@@ -42,7 +42,7 @@ def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
         path = _upgraded(path, work / "upgraded.onnx")
     prepared = work / "prepared.onnx"
     _pre_process(path, prepared)
-    _flatten_gemm_biases(prepared)
+    _tidy(prepared)
     return prepared
 
 
@@ -97,32 +97,46 @@ def _attempt(path: Path, target: Path, *, symbolic: bool) -> Exception | None:
     return RuntimeError("\n".join(errors)) if errors else None
 
 
-def _flatten_gemm_biases(path: Path) -> None:
+def _tidy(path: Path) -> None:
+    """Take out of the model what the quantizers stumble over."""
+    model = onnx.load(path)
+    flattened = _flatten_gemm_biases(model.graph)
+    forgotten = _forget_shapes_of_weights(model.graph)
+    if flattened or forgotten:
+        _save(model, path)
+
+
+def _flatten_gemm_biases(graph: onnx.GraphProto) -> bool:
     """Give Gemm biases of shape (1, n), which fused MatMul and Add leave, the shape (n,).
 
     The quantizer indexes a bias by channel and fails on two axes; Gemm broadcasts both alike.
     """
-    model = onnx.load(path)
-    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    weights = {tensor.name: tensor for tensor in graph.initializer}
     users: dict[str, set[str]] = {}
-    for node in model.graph.node:
+    for node in graph.node:
         for name in node.input:
             users.setdefault(name, set()).add(node.op_type)
     changed = False
-    for node in model.graph.node:
+    for node in graph.node:
         bias = weights.get(node.input[2]) if node.op_type == "Gemm" and len(node.input) > 2 else None
         if bias is not None and len(bias.dims) == 2 and bias.dims[0] == 1 and users[bias.name] == {"Gemm"}:
             bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias).reshape(-1), bias.name))
             changed = True
-    if changed:
-        _forget_shapes(model, weights)
-        _save(model, path)
+    return changed
 
 
-def _forget_shapes(model: onnx.ModelProto, weights: dict[str, onnx.TensorProto]) -> None:
-    kept = [value for value in model.graph.value_info if value.name not in weights]
-    del model.graph.value_info[:]
-    model.graph.value_info.extend(kept)
+def _forget_shapes_of_weights(graph: onnx.GraphProto) -> bool:
+    """Drop the written shapes of weights, which carry their own.
+
+    Torch's exporter writes them; the quantizers transpose the weights of a Gemm, and the old shape then contradicts.
+    """
+    weights = {tensor.name for tensor in graph.initializer}
+    kept = [value for value in graph.value_info if value.name not in weights]
+    if len(kept) == len(graph.value_info):
+        return False
+    del graph.value_info[:]
+    graph.value_info.extend(kept)
+    return True
 
 
 def _save(model: onnx.ModelProto, path: Path) -> None:

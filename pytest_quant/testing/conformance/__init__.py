@@ -1,16 +1,22 @@
-"""What every backend must do, as a class of tests to inherit from.
+"""What every backend must do, as classes of tests to inherit from.
 
 Override the fixture ``backend``. A scheme that needs a model of its own (``qat``) is not tried here.
 """
 
+from pytest_quant.testing.conformance.broken_modules import ModuleTests
 from pytest_quant.testing.conformance.contract import ContractTests
 from pytest_quant.testing.conformance.failures import FailureTests
+from pytest_quant.testing.conformance.files import FileTests
 from pytest_quant.testing.conformance.proof import ProofTests
 from pytest_quant.testing.conformance.results import ResultTests
 
 
-class BackendConformance(ResultTests, ContractTests, ProofTests, FailureTests):
-    """All of them: results, the engine's contract, proof of what ran, errors."""
+class BackendConformance(ResultTests, ContractTests, ProofTests, FailureTests, FileTests):
+    """For a backend that reads ONNX files: results, the engine's contract, proof of what ran, errors."""
 
 
-__all__ = ["BackendConformance"]
+class ModuleBackendConformance(ResultTests, ContractTests, ProofTests, FailureTests, ModuleTests):
+    """The same for a backend that reads torch modules."""
+
+
+__all__ = ["BackendConformance", "ModuleBackendConformance"]

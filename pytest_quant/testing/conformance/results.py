@@ -12,7 +12,7 @@ import pytest
 
 from pytest_quant.backends.base import Backend
 from pytest_quant.testing.conformance.examples import Example, conv, dense, tokens, two_by_two
-from pytest_quant.testing.conformance.workbench import Workbench, float_spec, opened, specs, sqnr_db
+from pytest_quant.testing.conformance.workbench import Workbench, float_spec, model_for, opened, specs, sqnr_db
 
 _MIN_SQNR_DB = {"int8": 20.0, "fp8": 15.0, "int4": 8.0}
 """Six decibels for each bit of the weights, less what activations and saturating kernels cost."""
@@ -29,7 +29,7 @@ class ResultTests(Workbench):
         """The FP32 engine gives what plain numpy gives, for one sample and for several."""
         example = make()
         feeds = example.feeds(n, 50)
-        with opened(backend, float_spec(backend, example.write(tmp_path)), example) as engine:
+        with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
             found = engine.run(feeds)
         wanted = example.compute(feeds)
         assert found.keys() == wanted.keys()
@@ -43,7 +43,7 @@ class ResultTests(Workbench):
         example = make()
         feeds = example.feeds(16, 50)
         wanted = example.compute(feeds)
-        for spec in specs(backend, example.write(tmp_path)):
+        for spec in specs(backend, model_for(backend, example, tmp_path)):
             with opened(backend, spec, example) as engine:
                 found = engine.run(feeds)
             assert {name: array.shape for name, array in found.items()} == {n: a.shape for n, a in wanted.items()}
@@ -53,14 +53,14 @@ class ResultTests(Workbench):
         """Seven samples at once, and four and then three, give the same outputs."""
         example = conv()
         feeds = example.feeds(7, 51)
-        with opened(backend, float_spec(backend, example.write(tmp_path)), example) as engine:
+        with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
             whole = engine.run(feeds)["y"]
             parts = [engine.run({"x": feeds["x"][rows]})["y"] for rows in (slice(4), slice(4, 7))]
         np.testing.assert_allclose(np.concatenate(parts), whole, rtol=1e-4, atol=1e-5)
 
     def test_dynamic_axis(self, backend: Backend, tmp_path: Path) -> None:
         """One engine takes inputs of two lengths when the axis is free."""
-        model = tokens().write(tmp_path)
+        model = model_for(backend, tokens(), tmp_path)
         with opened(backend, float_spec(backend, model), tokens()) as engine:
             for length in (3, 11):
                 feeds = tokens(length).feeds(2, 52)
@@ -69,7 +69,7 @@ class ResultTests(Workbench):
     def test_fixed_batch(self, backend: Backend, tmp_path: Path) -> None:
         """A model whose batch size is fixed says so and runs at that size."""
         example = dense(batch=4)
-        spec = float_spec(backend, example.write(tmp_path))
+        spec = float_spec(backend, model_for(backend, example, tmp_path))
         assert backend.signature(spec.model).fixed_batch_size == 4
         feeds = example.feeds(4, 53)
         with opened(backend, spec, example) as engine:
@@ -79,7 +79,7 @@ class ResultTests(Workbench):
         """The same batch gives the same bits, within one engine and from a second one of the same build."""
         example = dense()
         feeds = example.feeds(5, 54)
-        model = example.write(tmp_path)
+        model = model_for(backend, example, tmp_path)
         for spec in [float_spec(backend, model), *specs(backend, model)]:
             with opened(backend, spec, example) as one, opened(backend, spec, example) as other:
                 first, second, third = one.run(feeds)["y"], one.run(feeds)["y"], other.run(feeds)["y"]

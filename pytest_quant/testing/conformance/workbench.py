@@ -26,6 +26,15 @@ class Workbench:
         raise NotImplementedError("override the fixture 'backend'")
 
 
+def model_for(backend: Backend, example: Example, folder: Path) -> Model:
+    """Return the example in the form that `backend` reads: a file in `folder`, or a torch module."""
+    if backend.reads == "onnx":
+        return example.write(folder)
+    from pytest_quant.testing.conformance.modules import module_model
+
+    return module_model(example)
+
+
 def specs(backend: Backend, model: Model, *, exclude: tuple[str, ...] = ()) -> list[EngineSpec]:
     """Return one spec for each quantized precision and scheme of `backend` that starts from a float model."""
     return [

@@ -125,6 +125,22 @@ def test_bias_with_two_axes(tmp_path: Path) -> None:
     assert_good(saved(proto, tmp_path), "static", dense())
 
 
+def test_shapes_of_weights_that_an_exporter_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch writes them; where symbolic inference gives up they stay, and ORT, which transposes a Gemm's, trips."""
+    from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
+
+    def give_up(*_: object) -> None:
+        raise RuntimeError("Incomplete symbolic shape inference")
+
+    monkeypatch.setattr(SymbolicShapeInference, "infer_shapes", give_up)
+    proto = conv().proto
+    for tensor in proto.graph.initializer:
+        proto.graph.value_info.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    dense_macs, conv_macs = 288 * 10, 8 * 36 * 9
+    share = pytest.approx(100 * dense_macs / (dense_macs + conv_macs))
+    assert_good(saved(proto, tmp_path), "dynamic", conv(), share)
+
+
 def test_int4_of_gemm(tmp_path: Path) -> None:
     """A Gemm has 4-bit weights too; ORT's 4-bit quantizer alone looks at MatMul only. 20.7 kMACs of Conv stay float."""
     dense_macs, conv_macs = 288 * 10, 8 * 36 * 9

@@ -28,6 +28,16 @@ def test_what_did_not_run_is_said_loudly() -> None:
     assert "pip install onnxruntime-gpu" in line
 
 
+def test_simulations_are_counted() -> None:
+    """One line for all of them, in the JUnit properties too, and no word of it where there is none."""
+    simulated = a_record(accuracy=replace(ACCURACY, simulated=True))
+    lines = summary([simulated, simulated, a_pass()]).splitlines()
+    assert "SIMULATED: 2 checks judged by float simulation; nothing of them ran on the device" in lines
+    assert ("quant.simulated", "true") in junit_properties(simulated)
+    assert "SIMULATED" not in summary([a_pass()])
+    assert "quant.simulated" not in dict(junit_properties(a_pass()))
+
+
 def test_the_cache_says_what_it_saved() -> None:
     """Checks that never came to be count for nothing."""
     lines = summary([a_record(), a_pass(), a_pass(), unavailable()]).splitlines()

@@ -131,6 +131,8 @@ def test_simulated_accuracy_and_identical_outputs_are_named() -> None:
     """A float simulation proves no speed, and an infinite SQNR is no number."""
     special = a_record(accuracy=replace(ACCURACY, simulated=True, identical=True, sqnr_db=None))
     assert _body(table([special], 100, ["metric"]))[0].endswith("simulated")
+    unnamed = a_record(accuracy=replace(ACCURACY, simulated=True, metric=None))
+    assert _body(table([unnamed], 100, ["metric"]))[0].endswith("simulated")
     assert _body(table([special], 100, ["sqnr"]))[0].strip() == "identical"
 
 

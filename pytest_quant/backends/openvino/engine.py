@@ -1,0 +1,105 @@
+"""One compiled model on the CPU, and what a check asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_quant.backends.base import Feeds, Outputs
+from pytest_quant.backends.cpu_engine import CpuEngine
+from pytest_quant.backends.misfit import misfit
+from pytest_quant.backends.openvino.coverage import measure_coverage
+from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, read_model, signature_of
+from pytest_quant.backends.openvino.options import parse_options
+from pytest_quant.backends.openvino.recipe import notes_of
+from pytest_quant.backends.openvino.refusal import refused
+from pytest_quant.errors import BuildError
+from pytest_quant.result import Coverage
+from pytest_quant.spec import EngineSpec
+
+DEVICE = "CPU"
+
+
+def compile_model(model: Any, threads: int) -> Any:
+    """Compile `model` with every setting that matters set.
+
+    Raises
+    ------
+    BuildError : OpenVINO refuses the model, or would compute in a shorter float than float32.
+    """
+    import openvino
+
+    settings = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+        "ENABLE_CPU_PINNING": False,
+    }
+    try:
+        compiled = openvino.Core().compile_model(model, DEVICE, settings)
+        precision = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+    except Exception as error:
+        raise refused("to compile the model", error) from error
+    if precision != "f32":
+        raise BuildError(
+            "OpenVINO does not keep to float32",
+            value=f"INFERENCE_PRECISION_HINT reads back as {precision}",
+            allowed="f32",
+            fix="unset the variables and configuration files that change OpenVINO's defaults",
+        )
+    return compiled
+
+
+class OpenVinoEngine(CpuEngine):
+    """A compiled model with one request, run synchronously."""
+
+    simulated = False
+    provider = DEVICE
+
+    def __init__(self, spec: EngineSpec, folder: Path) -> None:
+        self.spec = spec
+        self.signature = signature_of(spec.quantized or spec.model)
+        self.size_bytes = sum((folder / name).stat().st_size for name in (ENGINE_FILE, WEIGHTS_FILE))
+        self.notes = notes_of(spec)
+        self._file = folder / ENGINE_FILE
+        self._threads = parse_options(spec.options).threads
+        self._compiled: Any = compile_model(read_model(self._file), self._threads)
+        self._request: Any = self._compiled.create_infer_request()
+        self._inputs = [tensor.name for tensor in self.signature.inputs]
+        self._outputs = [tensor.name for tensor in self.signature.outputs]
+
+    def run(self, feeds: Feeds) -> Outputs:
+        """Run one batch. Raises `DataError` when the inputs do not fit the model."""
+        call = self.prepare(feeds)
+        try:
+            found: Any = call()
+        except Exception as error:
+            raise refused(f"a run of {self.spec.id}", error) from error
+        return {name: np.array(found[index]) for index, name in enumerate(self._outputs)}
+
+    def prepare(self, feeds: Feeds) -> Callable[[], object]:
+        """Return the request's own `infer` over `feeds`. Raises `DataError` when they do not fit the model."""
+        if self._request is None:
+            raise BuildError(f"engine {self.spec.id} is closed", fix="run it before close()")
+        wrong = misfit(feeds, self.signature)
+        if wrong is not None:
+            raise wrong
+        return partial(self._request.infer, {index: feeds[name] for index, name in enumerate(self._inputs)})
+
+    def coverage(self, feeds: Feeds) -> Coverage:
+        """Compile the model once more for the shapes of `feeds` and count what it would run in which precision."""
+        self.prepare(feeds)
+        model = read_model(self._file)
+        model.reshape({index: list(np.shape(feeds[name])) for index, name in enumerate(self._inputs)})
+        compiled = compile_model(model, self._threads)
+        return measure_coverage(compiled.get_runtime_model(), self.spec.precision, model)
+
+    def close(self) -> None:
+        """Drop the request and the model; a later run says that it is closed."""
+        self._request = None
+        self._compiled = None

@@ -1,0 +1,95 @@
+"""Models as files: ONNX or OpenVINO's own ``.xml`` with its ``.bin``, and the engine's copy of them."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+from pytest_quant.backends.onnx_files import file_digests, model_file, read_graph, read_signature
+from pytest_quant.backends.openvino.refusal import refused
+from pytest_quant.errors import ModelError
+from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
+
+ENGINE_FILE = "model.xml"
+WEIGHTS_FILE = "model.bin"
+
+
+def is_own(model: Model) -> bool:
+    """Tell whether the model is in OpenVINO's own format."""
+    return model_file(model).suffix == ".xml"
+
+
+def digests_of(name: str, model: Model) -> dict[str, str]:
+    """Return SHA-256 of every file of the model, under names that start with `name`. Raises `ModelError`."""
+    path = model_file(model)
+    if not is_own(model):
+        return {f"{name} data {place}" if place else name: digest for place, digest in file_digests(path).items()}
+    files = {name: path, f"{name} data {path.stem}.bin": path.with_suffix(".bin")}
+    return {key: hashlib.sha256(_whole(file)).hexdigest() for key, file in files.items()}
+
+
+def signature_of(model: Model) -> Signature:
+    """Return the model's inputs and outputs under the names of its own file. Raises `ModelError`."""
+    path = model_file(model)
+    if not is_own(model):
+        return read_signature(path)
+    found = read_model(path)
+    return Signature(tuple(map(_tensor, found.inputs)), tuple(map(_tensor, found.outputs)))
+
+
+def read_model(path: Path) -> Any:
+    """Return OpenVINO's model of the file.
+
+    Raises
+    ------
+    ModelError : the file is missing, or not a model.
+    BuildError : OpenVINO does not know an operator.
+    """
+    import openvino
+
+    if path.suffix == ".xml":
+        _whole(path)
+    else:
+        read_graph(path)
+    try:
+        return openvino.Core().read_model(path)
+    except Exception as error:
+        raise refused(f"the model {path.name}", error) from error
+
+
+def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+    """Write the model that the engine is compiled from; FP16 weights would halve the file and be another model."""
+    if calibration is not None:
+        for name in (ENGINE_FILE, WEIGHTS_FILE):
+            shutil.copyfile(calibration / name, folder / name)
+        return
+    save_model(read_model(model_file(spec.quantized or spec.model)), folder)
+
+
+def save_model(model: Any, folder: Path) -> None:
+    """Write `model` into `folder` with weights of the type they have."""
+    import openvino
+
+    openvino.save_model(model, folder / ENGINE_FILE, compress_to_fp16=False)
+
+
+def _whole(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise ModelError(
+            f"the model file cannot be read: {file}",
+            value=error.strerror or str(error),
+            fix="an OpenVINO model is two files, .xml and .bin, side by side",
+        ) from error
+
+
+def _tensor(port: Any) -> TensorInfo:
+    shape = port.get_partial_shape()
+    dtype = str(port.get_element_type().to_dtype())
+    if shape.rank.is_dynamic:
+        return TensorInfo(port.get_any_name(), dtype, None)
+    sizes = tuple(None if size.is_dynamic else size.get_length() for size in shape)
+    return TensorInfo(port.get_any_name(), dtype, sizes)

@@ -1,0 +1,141 @@
+"""Ranges and rounding by NNCF, in one pass over the samples."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.misfit import misfit
+from pytest_quant.backends.onnx_files import model_file, read_graph
+from pytest_quant.backends.openvino.files import is_own, read_model, save_model, signature_of
+from pytest_quant.backends.openvino.options import parse_options
+from pytest_quant.backends.openvino.recipe import overflow_fix
+from pytest_quant.backends.openvino.refusal import refused
+from pytest_quant.errors import DataError, UsageError, nearest
+from pytest_quant.spec import Calibration, EngineSpec
+
+
+def write_quantized(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
+    """Quantize the float model over `batches` and write it into `folder`.
+
+    Raises
+    ------
+    DataError : there is no batch, or a batch does not fit the model.
+    UsageError : `exclude` names a node that is not there.
+    BuildError : NNCF could not quantize the model.
+    """
+    signature = signature_of(spec.model)
+    count = 0
+    for feeds in batches():
+        wrong = misfit(feeds, signature)
+        if wrong is not None:
+            raise wrong
+        count += 1
+    if count == 0:
+        raise DataError(
+            f"calibration of {spec.model.name} got no batch",
+            allowed="at least one calibration sample",
+            fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
+        )
+    model = read_model(model_file(spec.model))
+    ignored = excluded_nodes(spec, [node.get_friendly_name() for node in model.get_ordered_ops()])
+    try:
+        with _quiet():
+            quantized = _quantize(spec, model, _Again(batches), count, ignored)
+    except Exception as error:
+        raise refused(f"to quantize {spec.model.name}", error) from error
+    save_model(quantized, folder)
+
+
+def excluded_nodes(spec: EngineSpec, ours: list[str]) -> list[str]:
+    """Return the names by which OpenVINO knows the nodes that `spec` excludes.
+
+    One ONNX node may become several, ``name/WithoutBiases`` among them, and one that gives an output of the model
+    has the output's name.
+
+    Raises
+    ------
+    UsageError : the model has no node of that name, so that nothing would be left in float.
+    """
+    if not spec.exclude:
+        return []
+    theirs = {name: {name} for name in ours} if is_own(spec.model) else _names(spec)
+    ignored: list[str] = []
+    for name in spec.exclude:
+        if name not in theirs:
+            message = f"exclude names a node that {spec.model.name} does not have"
+            raise UsageError(message, value=repr(name), allowed=nearest(name, theirs))
+        ignored += [one for one in ours if one in theirs[name] or one.startswith(f"{name}/")]
+    return list(dict.fromkeys(ignored))
+
+
+def _names(spec: EngineSpec) -> dict[str, set[str]]:
+    """Return by the name of each ONNX node what it may be called afterwards."""
+    graph = read_graph(model_file(spec.model)).graph
+    return {node.name: {node.name, *node.output} for node in graph.node if node.name}
+
+
+def _quantize(spec: EngineSpec, model: Any, batches: _Again, count: int, ignored: list[str]) -> Any:
+    import nncf
+
+    options = parse_options(spec.options)
+    return nncf.quantize(
+        model,
+        nncf.Dataset(batches),
+        preset=nncf.QuantizationPreset[options.preset.upper()],
+        target_device=nncf.TargetDevice.CPU,
+        subset_size=count,
+        fast_bias_correction=options.fast_bias_correction,
+        model_type=None if options.model_type is None else nncf.ModelType.TRANSFORMER,
+        ignored_scope=nncf.IgnoredScope(names=ignored, validate=False),
+        advanced_parameters=nncf.AdvancedQuantizationParameters(
+            overflow_fix=nncf.OverflowFix[overflow_fix(options).upper()],
+            activations_range_estimator_params=_range_estimator(spec.calibration),
+        ),
+    )
+
+
+def _range_estimator(asked: Calibration) -> Any:
+    """Return how ranges are found: NNCF's own default is a mean over batches, which cuts off peaks."""
+    from nncf.quantization.range_estimator import (
+        AggregatorType,
+        RangeEstimatorParameters,
+        RangeEstimatorParametersSet,
+        StatisticsCollectorParameters,
+        StatisticsType,
+    )
+
+    if asked.method == "minmax":
+        return RangeEstimatorParametersSet.MINMAX
+    cut = StatisticsCollectorParameters(
+        StatisticsType.QUANTILE, AggregatorType.MEAN, quantile_outlier_prob=1.0 - asked.percentile / 100.0
+    )
+    return RangeEstimatorParameters(cut, cut)
+
+
+class _Again:
+    """Iterates over the batches anew each time; NNCF makes several passes."""
+
+    def __init__(self, batches: Callable[[], Iterator[Feeds]]) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[Feeds]:
+        return self._batches()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep NNCF's progress bars and log lines off the screen; its logger is as it was afterwards."""
+    logger = logging.getLogger("nncf")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        with redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logger.disabled = before

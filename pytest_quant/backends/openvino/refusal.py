@@ -1,0 +1,27 @@
+"""What OpenVINO says when it refuses, as an error that names the operator, the cause and the next step."""
+
+from __future__ import annotations
+
+import re
+
+from pytest_quant.errors import BuildError, QuantError
+
+_NOISE = re.compile(r"^(Exception from|Check '.*' failed at|\[.*\] Exception from).*$", re.MULTILINE)
+_OPERATORS = re.compile(r"does not support the following ONNX operations: (?P<names>[^\n]+)")
+_FIX = "check that the float model runs in OpenVINO alone: openvino.Core().compile_model(path, 'CPU')"
+
+
+def refused(doing: str, error: Exception) -> QuantError:
+    """Return the error for what OpenVINO or NNCF raised while `doing` something; ours pass through."""
+    if isinstance(error, QuantError):
+        return error
+    text = str(error)
+    unknown = _OPERATORS.search(text)
+    if unknown is not None:
+        return BuildError(
+            f"OpenVINO refused {doing}: it has no operator {unknown['names'].strip()}",
+            fix="export the model with standard operators, or use a runtime that knows this one",
+        )
+    lines = [line.strip() for line in _NOISE.sub("", text).splitlines() if line.strip()]
+    cause = " ".join(lines) or text.strip() or type(error).__name__
+    return BuildError(f"OpenVINO refused {doing}", value=f"{type(error).__name__}: {cause}", fix=_FIX)

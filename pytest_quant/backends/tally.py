@@ -1,0 +1,72 @@
+"""From the nodes that ran to a `Coverage`: the same arithmetic for every runtime."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from pytest_quant.result import Coverage, OpCoverage
+
+_FLOAT_NAMES_SHOWN = 10
+
+
+class Kind(Enum):
+    """What a node means for coverage."""
+
+    ASKED = "eligible, in the asked precision"
+    OTHER = "eligible, in another precision"
+    CONVERSION = "turns float into integers or back"
+    OPAQUE = "a fused node whose inside cannot be seen"
+    BESIDE = "not compute: no weights, few operations"
+
+
+@dataclass(frozen=True, slots=True)
+class Tallied:
+    """One node that ran; `macs` are its multiply-accumulates, ``None`` where shapes do not tell."""
+
+    name: str
+    op_type: str
+    kind: Kind
+    macs: int | None = None
+
+
+def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
+    """Return the share of eligible compute that is ASKED: by MACs when all eligible ones have them, else by count."""
+    eligible = [node for node in nodes if node.kind in (Kind.ASKED, Kind.OTHER)]
+    known = [node.macs for node in eligible if node.macs is not None]
+    by_macs = len(known) == len(eligible) and sum(known) > 0
+    weights = {id(node): (node.macs or 0) if by_macs else 1 for node in eligible}
+    total = sum(weights.values())
+    done = sum(weights[id(node)] for node in eligible if node.kind is Kind.ASKED)
+    missed = dict.fromkeys(node.name for node in eligible if node.kind is Kind.OTHER)
+    return Coverage(
+        pct=100.0 * done / total if total else None,
+        unit="MACs" if by_macs else "nodes",
+        by_op=(*_rows(eligible), *_rows([node for node in nodes if node.kind is Kind.CONVERSION])),
+        provider=provider,
+        opaque_nodes=sum(node.kind is Kind.OPAQUE for node in nodes),
+        float_nodes=tuple(missed)[:_FLOAT_NAMES_SHOWN],
+    )
+
+
+def _rows(nodes: Sequence[Tallied]) -> list[OpCoverage]:
+    """One row for each op type, the most compute first."""
+    by_type: dict[str, list[Tallied]] = defaultdict(list)
+    for node in nodes:
+        by_type[node.op_type].append(node)
+    rows = []
+    for op_type, members in by_type.items():
+        known = all(node.macs is not None for node in members)
+        asked = [node for node in members if node.kind is Kind.ASKED]
+        rows.append(
+            OpCoverage(
+                op_type=op_type,
+                nodes=len(members),
+                quantized_nodes=len(asked),
+                macs=sum(node.macs or 0 for node in members) if known else None,
+                quantized_macs=sum(node.macs or 0 for node in asked) if known else None,
+            )
+        )
+    return sorted(rows, key=lambda row: (-(row.macs or 0), -row.nodes, row.op_type))

@@ -1,0 +1,102 @@
+"""What really ran, in which precision: the kernels that PyTorch's profiler saw."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pytest_quant.backends.tally import Kind, Tallied, tally
+from pytest_quant.backends.torch.quiet import quiet
+from pytest_quant.result import Coverage
+
+PROVIDER = "cpu"
+
+_INT8_PREFIXES = ("onednn::qconv", "onednn::qlinear", "quantized::conv", "quantized::linear")
+_INT8 = frozenset({"aten::_int_mm", "onednn::qbatch_matmul"})
+_FLOAT = frozenset(
+    {
+        "aten::_scaled_dot_product_flash_attention_for_cpu",
+        "aten::addbmm",
+        "aten::addmm",
+        "aten::baddbmm",
+        "aten::bmm",
+        "aten::conv1d",
+        "aten::conv2d",
+        "aten::conv3d",
+        "aten::conv_transpose2d",
+        "aten::convolution",
+        "aten::gru",
+        "aten::linear",
+        "aten::lstm",
+        "aten::matmul",
+        "aten::mkldnn_rnn_layer",
+        "aten::mm",
+        "aten::scaled_dot_product_attention",
+        "mkl::_mkl_linear",
+        "mkldnn::_convolution_pointwise",
+        "mkldnn::_convolution_pointwise_",
+        "mkldnn::_convolution_transpose_pointwise",
+        "mkldnn::_linear_pointwise",
+    }
+)
+_CONVERSIONS = ("quantized_decomposed::",)
+_DTYPES = {"fp32": ("float",), "bf16": ("c10::BFloat16", "bfloat16")}
+"""The profiler's words for the type of a product's first operand."""
+
+
+def measure_coverage(call: Callable[[], object], precision: str) -> Coverage:
+    """Profile one run of `call` and return the share of products that ran in `precision`, by count."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with _native_stderr_closed(), quiet(), profile(activities=[ProfilerActivity.CPU], record_shapes=True) as found:
+        call()
+    events: list[Any] = list(found.events() or [])
+    return tally([_tallied(event, precision) for event in events if not _is_inside(event)], PROVIDER)
+
+
+def kind_of(name: str, dtype: str, precision: str) -> Kind:
+    """Tell what a kernel means for an engine of `precision`; `dtype` is that of its first operand."""
+    if name in _INT8 or name.startswith(_INT8_PREFIXES):
+        return Kind.ASKED if precision == "int8" else Kind.OTHER
+    if name in _FLOAT:
+        return Kind.ASKED if dtype in _DTYPES.get(precision, ()) else Kind.OTHER
+    return Kind.CONVERSION if name.startswith(_CONVERSIONS) else Kind.BESIDE
+
+
+def is_compute(name: str) -> bool:
+    """Tell whether a kernel multiplies and accumulates."""
+    return name in _FLOAT or name in _INT8 or name.startswith(_INT8_PREFIXES)
+
+
+def _is_inside(event: Any) -> bool:
+    """One product shows up once for each layer of functions that it passes through; the outermost counts."""
+    parent = event.cpu_parent
+    while parent is not None:
+        if is_compute(parent.name):
+            return True
+        parent = parent.cpu_parent
+    return False
+
+
+def _tallied(event: Any, precision: str) -> Tallied:
+    dtypes = list(event.input_dtypes or [])
+    kind = kind_of(event.name, str(dtypes[0]) if dtypes else "", precision)
+    shapes = [str(shape) for shape in (event.input_shapes or [])[:2]]
+    return Tallied(f"{event.name}({', '.join(shapes)})", event.name, kind)
+
+
+@contextmanager
+def _native_stderr_closed() -> Iterator[None]:
+    """The profiler writes two lines to the process's own standard error, past everything in Python."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device, not a path of ours
+            os.dup2(nowhere.fileno(), 2)
+            yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

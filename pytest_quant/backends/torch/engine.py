@@ -1,0 +1,176 @@
+"""One program, compiled for each shape that is run, and what a check asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_quant.backends.base import Feeds, Outputs
+from pytest_quant.backends.cpu_engine import CpuEngine
+from pytest_quant.backends.misfit import misfit
+from pytest_quant.backends.torch.coverage import measure_coverage
+from pytest_quant.backends.torch.module import free_axes, input_names, named_outputs, signature_of
+from pytest_quant.backends.torch.options import parse_options
+from pytest_quant.backends.torch.program import PROGRAM_FILE
+from pytest_quant.backends.torch.quiet import quiet
+from pytest_quant.environment import isa_tier
+from pytest_quant.errors import BuildError, QuantError
+from pytest_quant.result import Coverage
+from pytest_quant.spec import EngineSpec
+
+Shapes = tuple[tuple[int, ...], ...]
+_SIMULATION = "not compiled: Q/DQ pairs around float operations, so no INT8 kernel runs and nothing can be timed"
+
+
+class TorchEngine(CpuEngine):
+    """A traced program.
+
+    Inductor compiles a copy of it for each shape of inputs: with sizes left free its int8 convolutions give wrong
+    numbers (torch 2.13). A batch smaller than one that is compiled is filled up and cut again. The number of threads
+    is PyTorch's own, so it holds for the whole process from the last call on.
+    """
+
+    provider = "cpu"
+
+    def __init__(self, spec: EngineSpec, folder: Path) -> None:
+        options = parse_options(spec.options)
+        self.spec = spec
+        self.signature = signature_of(spec.quantized or spec.model)
+        self.size_bytes = (folder / PROGRAM_FILE).stat().st_size
+        self.simulated = spec.scheme is not None and not options.compiled
+        self.notes = _notes(spec)
+        self._file = folder / PROGRAM_FILE
+        self._compiles = options.compiled
+        self._threads = options.threads
+        self._names = input_names(spec.quantized or spec.model)
+        self._fills = all(0 in free for free in free_axes(spec.quantized or spec.model).values())
+        self._ready: dict[Shapes, Any] | None = {}
+
+    def run(self, feeds: Feeds) -> Outputs:
+        """Run one batch. Raises `DataError` when the inputs do not fit the model."""
+        self._check(feeds)
+        filled, size = self._filled(feeds)
+        call = self._call(filled)
+        outputs = named_outputs(call())
+        return {
+            name: np.array(one.float().numpy() if one.is_floating_point() else one.numpy())[:size]
+            for name, one in outputs.items()
+        }
+
+    def prepare(self, feeds: Feeds) -> Callable[[], object]:
+        """Return the compiled program's own call over `feeds`. Raises `DataError` when they do not fit the model."""
+        self._check(feeds)
+        call = self._call(feeds)
+        call()
+        return call
+
+    def coverage(self, feeds: Feeds) -> Coverage:
+        """Profile one run and count the kernels that it called."""
+        return measure_coverage(self.prepare(feeds), self.spec.precision)
+
+    def close(self) -> None:
+        """Drop the compiled programs; a later run says that it is closed."""
+        self._ready = None
+
+    def _check(self, feeds: Feeds) -> None:
+        if self._ready is None:
+            raise BuildError(f"engine {self.spec.id} is closed", fix="run it before close()")
+        wrong = misfit(feeds, self.signature)
+        if wrong is not None:
+            raise wrong
+
+    def _filled(self, feeds: Feeds) -> tuple[Feeds, int | None]:
+        """Repeat the last sample up to the smallest compiled batch that holds `feeds`; return how many are real."""
+        shapes = self._shapes(feeds)
+        if not (self._fills and self._ready and self._compiles) or shapes in self._ready:
+            return feeds, None
+        size = shapes[0][0]
+        rest = tuple(shape[1:] for shape in shapes)
+        larger = [known[0][0] for known in self._ready if tuple(one[1:] for one in known) == rest]
+        larger = [known for known in larger if known > size]
+        if not larger or size == 0:
+            return feeds, None
+        missing = min(larger) - size
+        return {name: np.concatenate([one, np.repeat(one[-1:], missing, axis=0)]) for name, one in feeds.items()}, size
+
+    def _call(self, feeds: Feeds) -> Callable[[], Any]:
+        import torch
+
+        torch.set_num_threads(self._threads)
+        tensors = [torch.from_numpy(np.ascontiguousarray(feeds[name])) for name in self._names]
+        if self.spec.precision == "bf16":
+            tensors = [one.to(torch.bfloat16) if one.is_floating_point() else one for one in tensors]
+        program = self._program(self._shapes(feeds), tensors)
+
+        def call() -> Any:
+            with torch.no_grad():
+                return program(*tensors)
+
+        return call
+
+    def _program(self, shapes: Shapes, tensors: list[Any]) -> Any:
+        """Return the program for these shapes, compiled and run once when it is new."""
+        ready = {} if self._ready is None else self._ready
+        if shapes not in ready:
+            ready[shapes] = self._new(tensors) if self._compiles else ready.get((), None) or _load(self._file)
+            if not self._compiles:
+                ready[()] = ready[shapes]
+        return ready[shapes]
+
+    def _new(self, tensors: list[Any]) -> Any:
+        import torch
+        import torch._dynamo.config
+        import torch._inductor.config
+
+        module = _load(self._file)
+        try:
+            # Without freezing, the Q/DQ pairs stay and every product runs in float.
+            with (
+                quiet(),
+                torch.no_grad(),
+                torch._inductor.config.patch(freezing=True),  # noqa: SLF001 - its only home
+                torch._dynamo.config.patch(fail_on_recompile_limit_hit=True),  # noqa: SLF001 - its only home
+            ):
+                compiled: Any = torch.compile(module, dynamic=False, fullgraph=True)
+                compiled(*tensors)
+                return compiled
+        except Exception as error:
+            raise _refused(self.spec, error) from error
+
+    def _shapes(self, feeds: Feeds) -> Shapes:
+        return tuple(np.shape(feeds[name]) for name in self._names)
+
+
+def _load(file: Path) -> Any:
+    import torch
+
+    with quiet():
+        # Programs name operators that only this import registers.
+        import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401
+
+        return torch.export.load(file).module()
+
+
+def _refused(spec: EngineSpec, error: Exception) -> QuantError:
+    if isinstance(error, QuantError):
+        return error
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return BuildError(
+        f"Inductor cannot compile {spec.id} of {spec.model.name}",
+        value=f"{type(error).__name__}: {lines[0]}",
+        fix="options={'compiled': False} runs it without Inductor; an int8 model is then a simulation",
+    )
+
+
+def _notes(spec: EngineSpec) -> tuple[str, ...]:
+    options = parse_options(spec.options)
+    notes = []
+    if spec.scheme is not None and not options.compiled:
+        notes.append(_SIMULATION)
+    if spec.scheme in ("static", "dynamic") and options.reduce_range is None and options.seven_bits:
+        cause = f"this CPU ({isa_tier()}) has no VNNI, and its int8 kernels saturate with 8"
+        notes.append(f"activations have 7 bits: {cause}; options={{'reduce_range': False}} keeps 8")
+    return tuple(notes)

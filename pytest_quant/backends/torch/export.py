@@ -1,0 +1,118 @@
+"""From a module to an ONNX file that computes the same."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.backends.torch.module import free_axes, input_names, module_digest, module_of, named_outputs
+from pytest_quant.backends.torch.quiet import quiet
+from pytest_quant.errors import BuildError
+from pytest_quant.spec import Model
+
+ONNX_FILE = "model.onnx"
+OPSET = 20
+"""The newest opset that all the runtimes read here and that has every form of Q/DQ."""
+
+_RECIPE = "1"
+_FLOAT_TOLERANCE = 1e-3
+"""Largest relative difference of a float export: each layer may round differently in the seventh digit."""
+
+_QUANTIZED_TOLERANCE = 0.1
+"""A value on the edge of two levels may fall to either side, and the next layer sees it: a few levels of 255."""
+
+
+def export_ingredients(model: Model) -> dict[str, str]:
+    """Return everything that decides the ONNX file."""
+    versions = {name: version(name) for name in ("torch", "onnxscript", "onnx")}
+    return {"module": module_digest(model), "opset": str(OPSET), "recipe": _RECIPE, **versions}
+
+
+def export_onnx(model: Model, folder: Path) -> Path:
+    """Write `model` as ONNX into `folder`, inputs and outputs named as in its `Signature`, and check the file.
+
+    Raises
+    ------
+    BuildError : torch cannot export the module, or ONNX Runtime computes something else from the file.
+    """
+    import torch
+
+    module = module_of(model)
+    examples: Any = model.example_inputs
+    axes = free_axes(model)
+    shapes = tuple(dict.fromkeys(free, torch.export.Dim.DYNAMIC) for free in axes.values())
+    path = folder / ONNX_FILE
+    with torch.no_grad():
+        outputs = named_outputs(module(*examples))
+        try:
+            with quiet():
+                program = torch.onnx.export(
+                    module,
+                    examples,
+                    dynamo=True,
+                    opset_version=OPSET,
+                    input_names=list(axes),
+                    output_names=list(outputs),
+                    dynamic_shapes=shapes,
+                    verbose=False,
+                )
+                if program is not None:
+                    program.save(str(path))
+        except Exception as error:
+            raise BuildError(
+                f"torch cannot export '{model.name}' to ONNX",
+                value=f"{type(error).__name__}: {error}".splitlines()[0],
+                allowed="a module that torch.export traces whole; see torch.onnx.export(..., dynamo=True, report=True)",
+                fix="use backend='torch', which needs no export, or export it yourself and name the file",
+            ) from error
+    _check(model, module, path)
+    return path
+
+
+def _check(model: Model, module: Any, path: Path) -> None:
+    """Compare the file with the module on the example inputs, and on another batch size where that is free."""
+    import torch
+
+    examples: Any = model.example_inputs
+    batches = [examples]
+    if all(0 in free for free in free_axes(model).values()):
+        batches.append(tuple(torch.cat([one, one[:1]]) for one in examples))
+    for batch in batches:
+        with torch.no_grad():
+            wanted = {name: one.numpy() for name, one in named_outputs(module(*batch)).items()}
+        found = _run(path, dict(zip(input_names(model), (one.numpy() for one in batch), strict=True)))
+        _compare(model, wanted, found, _QUANTIZED_TOLERANCE if _is_quantized(module) else _FLOAT_TOLERANCE)
+
+
+def _run(path: Path, feeds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds), strict=True))
+
+
+def _compare(model: Model, wanted: dict[str, NDArray[Any]], found: dict[str, NDArray[Any]], tolerance: float) -> None:
+    for name, array in wanted.items():
+        scale = float(np.abs(array).max()) or 1.0
+        if found[name].shape != array.shape or not np.abs(found[name] - array).max() <= tolerance * scale:
+            off = float(np.abs(found[name] - array).max()) if found[name].shape == array.shape else float("inf")
+            raise BuildError(
+                f"the ONNX export of '{model.name}' computes something else than the module",
+                value=f"output '{name}' is off by {off:.3g}, of values up to {scale:.3g}",
+                allowed=f"{tolerance:g} of the largest value",
+                fix="look for randomness and data-dependent code in forward(); it must give the same twice",
+            )
+
+
+def _is_quantized(module: Any) -> bool:
+    import torch
+
+    return isinstance(module, torch.fx.GraphModule) and "quantized_decomposed" in str(module.code)

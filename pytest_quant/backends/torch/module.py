@@ -1,0 +1,226 @@
+"""The user's module: a copy in evaluation mode, its inputs by name, and a digest of everything it is made of."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import inspect
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pytest_quant.errors import ModelError, UsageError
+from pytest_quant.spec import Model, Signature, TensorInfo
+
+_PLAIN = (bool, bytes, complex, float, int, str, type(None))
+
+
+def module_of(model: Model) -> Any:
+    """Return a copy of the module in evaluation mode, apart from the user's own.
+
+    Raises
+    ------
+    UsageError : the model is a file.
+    ModelError : it is no ``torch.nn.Module``, or its example inputs are no tuple of tensors.
+    """
+    import torch
+    from torchao.quantization.pt2e import move_exported_model_to_eval
+
+    if model.module is None:
+        raise UsageError(
+            f"model '{model.name}' is a file, and backend 'torch' reads modules",
+            value=str(model.path),
+            allowed="a torch.nn.Module with one tuple of inputs for it",
+            fix="write Model.from_torch(module, (example_input,))",
+        )
+    if not isinstance(model.module, torch.nn.Module):
+        message = f"model '{model.name}' is not a torch.nn.Module"
+        raise ModelError(message, value=type(model.module).__name__, fix="write Model.from_torch(module, (input,))")
+    examples = model.example_inputs
+    if not (isinstance(examples, tuple) and examples and all(isinstance(one, torch.Tensor) for one in examples)):
+        raise ModelError(
+            f"example_inputs of model '{model.name}' must be a tuple of tensors",
+            value=type(examples).__name__,
+            fix="write Model.from_torch(module, (torch.zeros(2, 3, 224, 224),))",
+        )
+    copied = copy.deepcopy(model.module)
+    if isinstance(copied, torch.fx.GraphModule):
+        move_exported_model_to_eval(copied)
+        return copied
+    return copied.eval()
+
+
+def input_names(model: Model) -> tuple[str, ...]:
+    """Return the names of the forward's parameters, as many as there are example inputs.
+
+    An exported module takes ``*args``; its placeholders then give the names.
+    """
+    examples: Any = model.example_inputs
+    module: Any = model.module
+    placeholders = [node.target for node in module.graph.nodes if node.op == "placeholder"] if _is_graph(module) else []
+    parameters = [
+        name
+        for name, parameter in inspect.signature(module.forward).parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    names = placeholders if len(placeholders) == len(examples) else parameters
+    if len(names) < len(examples):
+        return tuple(f"input_{index}" for index in range(len(examples)))
+    return tuple(str(name) for name in names[: len(examples)])
+
+
+def named_outputs(found: object) -> dict[str, Any]:
+    """Return what a module returned by name: ``output``, ``output_0`` and on, or the keys of a dict.
+
+    Raises
+    ------
+    ModelError : something in it is not a tensor.
+    """
+    import torch
+
+    if isinstance(found, torch.Tensor):
+        return {"output": found}
+    if isinstance(found, dict):
+        named = {str(key): value for key, value in found.items()}
+    elif isinstance(found, (list, tuple)):
+        named = {"output" if len(found) == 1 else f"output_{index}": value for index, value in enumerate(found)}
+    else:
+        named = {}
+    if not named or not all(isinstance(value, torch.Tensor) for value in named.values()):
+        raise ModelError(
+            "the module returns something that is not tensors",
+            value=type(found).__name__,
+            allowed="a tensor, a tuple or list of tensors, or a dict of tensors",
+            fix="wrap the module in one that returns the tensors you compare",
+        )
+    return named
+
+
+def free_axes(model: Model) -> dict[str, tuple[int, ...]]:
+    """Return the free axes of each input by its name."""
+    names = input_names(model)
+    if isinstance(model.dynamic, bool):
+        return dict.fromkeys(names, (0,) if model.dynamic else ())
+    asked = dict(model.dynamic)
+    for name in asked:
+        if name not in names:
+            message = f"dynamic= names an input that '{model.name}' does not have"
+            raise UsageError(message, value=repr(name), allowed=", ".join(names))
+    return {name: asked.get(name, ()) for name in names}
+
+
+def signature_of(model: Model) -> Signature:
+    """Return inputs and outputs as found by running the example inputs, and once more with every free axis longer.
+
+    Raises
+    ------
+    ModelError : the module does not take them.
+    """
+    import torch
+
+    module = module_of(model)
+    axes = free_axes(model)
+    examples: Any = model.example_inputs
+    longer = []
+    for one, free in zip(examples, axes.values(), strict=True):
+        grown = one
+        for axis in free:
+            grown = torch.cat([grown, grown.narrow(axis, 0, 1)], axis)
+        longer.append(grown)
+    first = _outputs(model, module, examples, "its example inputs")
+    second = _outputs(model, module, longer, "longer inputs, though dynamic= says that they are free")
+    inputs = tuple(_info(name, one, free) for (name, free), one in zip(axes.items(), examples, strict=True))
+    outputs = [
+        _info(name, one, tuple(axis for axis in range(one.ndim) if second[name].shape[axis] != one.shape[axis]))
+        for name, one in first.items()
+    ]
+    return Signature(inputs, tuple(outputs))
+
+
+def _outputs(model: Model, module: Any, inputs: Any, what: str) -> dict[str, Any]:
+    import torch
+
+    try:
+        with torch.no_grad():
+            return named_outputs(module(*inputs))
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"model '{model.name}' does not run on {what}",
+            value=f"{type(error).__name__}: {error}",
+            fix="give Model.from_torch inputs that the module accepts, and dynamic=False where sizes are fixed",
+        ) from error
+
+
+def module_digest(model: Model) -> str:
+    """Return SHA-256 of weights, buffers, code, plain attributes and the example inputs' shapes.
+
+    Code is the source of every class that is not torch's own, and of a traced graph its text.
+    """
+    digest = hashlib.sha256()
+    for part in _parts(module_of(model), model):
+        digest.update(part)
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def _parts(module: Any, model: Model) -> Iterator[bytes]:
+    for name, tensor in module.state_dict().items():
+        yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
+        yield _bytes(tensor)
+    for name, child in module.named_modules():
+        yield f"{name} {type(child).__module__}.{type(child).__qualname__} {child.extra_repr()}".encode()
+        if _is_graph(child):
+            yield str(child.code).encode()
+        elif not type(child).__module__.startswith(("torch.", "torchao.")):
+            yield _source(type(child).__module__).encode()
+        yield repr(
+            sorted((key, _text(value)) for key, value in vars(child).items() if not key.startswith("_"))
+        ).encode()
+    examples: Any = model.example_inputs
+    yield repr([(str(one.dtype), tuple(one.shape)) for one in examples]).encode()
+    yield repr(free_axes(model)).encode()
+
+
+def _text(value: object) -> str:
+    """Return what an attribute is, without the address that a repr may hold."""
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return f"{type(value).__name__}{[_text(one) for one in value]}"
+    if isinstance(value, dict):
+        return repr(sorted((str(key), _text(one)) for key, one in value.items()))
+    if callable(value):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+    return type(value).__qualname__
+
+
+@lru_cache(maxsize=256)
+def _source(module_name: str) -> str:
+    """Return the text of the file that defines a class: what its methods call mostly stands there too."""
+    try:
+        file = inspect.getsourcefile(sys.modules[module_name])
+        return "" if file is None else Path(file).read_text(encoding="utf-8")
+    except (KeyError, OSError, TypeError):
+        return ""
+
+
+def _bytes(tensor: Any) -> bytes:
+    import torch
+
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return bytes(flat.view(torch.uint8).numpy().tobytes()) if flat.numel() else b""
+
+
+def _is_graph(module: Any) -> bool:
+    import torch
+
+    return isinstance(module, torch.fx.GraphModule)
+
+
+def _info(name: str, tensor: Any, free: tuple[int, ...]) -> TensorInfo:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return TensorInfo(name, dtype, tuple(None if axis in free else size for axis, size in enumerate(tensor.shape)))

@@ -1,0 +1,168 @@
+"""From a module to a program on disk: traced, and for int8 observed and converted."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.misfit import misfit
+from pytest_quant.backends.torch.module import free_axes, input_names, module_of, named_outputs, signature_of
+from pytest_quant.backends.torch.options import parse_options
+from pytest_quant.backends.torch.quiet import quiet
+from pytest_quant.errors import BuildError, DataError, QuantError, UsageError, nearest
+from pytest_quant.spec import EngineSpec, Model
+
+PROGRAM_FILE = "program.pt2"
+QDQ = "quantized_decomposed"
+"""Namespace of the operators that stand for rounding in a converted graph."""
+
+
+def write_observed(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
+    """Observe the ranges of activations over `batches` and write the converted program into `folder`.
+
+    Raises
+    ------
+    DataError : there is no batch, or a batch does not fit the model.
+    UsageError : `exclude` names a submodule that is not there.
+    BuildError : PyTorch cannot trace or convert the module.
+    """
+    import torch
+
+    signature = signature_of(spec.model)
+    names = input_names(spec.model)
+    prepared = _prepared(spec, is_dynamic=False)
+    count = 0
+    for feeds in batches():
+        wrong = misfit(feeds, signature)
+        if wrong is not None:
+            raise wrong
+        with torch.no_grad():
+            prepared(*(torch.from_numpy(feeds[name]) for name in names))
+        count += 1
+    if count == 0:
+        raise DataError(
+            f"calibration of {spec.model.name} got no batch",
+            allowed="at least one calibration sample",
+            fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
+        )
+    _save(spec, _converted(spec, prepared), folder)
+
+
+def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+    """Write the program of `spec` into `folder`. Raises `BuildError`, `ModelError` or `UsageError`."""
+    import torch
+
+    if calibration is not None:
+        shutil.copyfile(calibration / PROGRAM_FILE, folder / PROGRAM_FILE)
+    elif spec.scheme == "dynamic":
+        prepared = _prepared(spec, is_dynamic=True)
+        with torch.no_grad():
+            # The ranges of weights are observed too: converted without a run, they would all be one level wide.
+            prepared(*_cast(spec.model, spec))
+        _save(spec, _converted(spec, prepared), folder)
+    elif spec.quantized is not None:
+        _save(spec, module_of(spec.quantized), folder)
+    else:
+        module = module_of(spec.model)
+        _save(spec, module.to(torch.bfloat16) if spec.precision == "bf16" else module, folder)
+
+
+def traced(model: Model, module: Any, dtype: Any = None) -> Any:
+    """Trace `module` with the free axes of `model`.
+
+    An axis of size 1 is taken for fixed by the tracer, so a single example sample is doubled.
+    """
+    import torch
+
+    examples: Any = model.example_inputs
+    axes = free_axes(model)
+    if all(0 in free for free in axes.values()) and any(one.shape[0] < 2 for one in examples):
+        examples = tuple(torch.cat([one, one]) for one in examples)
+    if dtype is not None:
+        examples = tuple(one.to(dtype) if one.is_floating_point() else one for one in examples)
+    shapes = tuple(dict.fromkeys(free, torch.export.Dim.DYNAMIC) for free in axes.values())
+    try:
+        with quiet(), torch.no_grad():
+            return torch.export.export(module, examples, dynamic_shapes=shapes)
+    except Exception as error:
+        raise BuildError(
+            f"torch.export cannot trace '{model.name}'",
+            value=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+            fix="see torch.export.export(module, example_inputs); Model.from_torch(..., dynamic=False) fixes all sizes",
+        ) from error
+
+
+def _prepared(spec: EngineSpec, *, is_dynamic: bool) -> Any:
+    """Return the traced module with observers in it."""
+    module = module_of(spec.model)
+    graph = traced(spec.model, module).module()
+    known = {name for name, _ in module.named_modules()}
+    for name in spec.exclude:
+        if name not in known:
+            message = f"exclude names a submodule that {spec.model.name} does not have"
+            raise UsageError(message, value=repr(name), allowed=nearest(name, known - {""}))
+    with quiet():
+        import torchao.quantization.pt2e.quantizer.x86_inductor_quantizer as x86
+        from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
+
+        quantizer = x86.X86InductorQuantizer()
+        seven_bits = parse_options(spec.options).seven_bits
+        quantizer.set_global(
+            x86.get_default_x86_inductor_quantization_config(is_dynamic=is_dynamic, reduce_range=seven_bits)
+        )
+        for name in spec.exclude:
+            quantizer.set_module_name_qconfig(name, None)
+        return _guarded(spec, lambda: prepare_pt2e(graph, quantizer))
+
+
+def _converted(spec: EngineSpec, prepared: Any) -> Any:
+    from torchao.quantization.pt2e import move_exported_model_to_eval
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
+    with quiet():
+        converted = _guarded(spec, lambda: convert_pt2e(prepared))
+        move_exported_model_to_eval(converted)
+    return converted
+
+
+def _save(spec: EngineSpec, module: Any, folder: Path) -> None:
+    import torch
+
+    if spec.scheme is not None and spec.scheme != "qat" and not spec.exclude and QDQ not in str(module.code):
+        raise BuildError(
+            f"torchao quantized nothing of '{spec.model.name}'",
+            value="no layer of it is one that X86InductorQuantizer knows; it goes by the class of a layer",
+            allowed="torch.nn.Conv2d and torch.nn.Linear themselves, not subclasses of them",
+            fix="use the plain classes, or export to another backend: backend='ort'",
+        )
+    model = spec.quantized or spec.model
+    named_outputs(module(*_cast(model, spec)))
+    program = traced(model, module, torch.bfloat16 if spec.precision == "bf16" else None)
+    with quiet():
+        torch.export.save(program, folder / PROGRAM_FILE)
+
+
+def _cast(model: Model, spec: EngineSpec) -> tuple[Any, ...]:
+    import torch
+
+    examples: Any = model.example_inputs
+    if spec.precision != "bf16":
+        return tuple(examples)
+    return tuple(one.to(torch.bfloat16) if one.is_floating_point() else one for one in examples)
+
+
+def _guarded(spec: EngineSpec, step: Callable[[], Any]) -> Any:
+    """Turn whatever torchao raises into a `BuildError` with its cause."""
+    try:
+        return step()
+    except QuantError:
+        raise
+    except Exception as error:
+        raise BuildError(
+            f"torchao refused to quantize '{spec.model.name}' to {spec.id}",
+            value=f"{type(error).__name__}: {error}",
+            fix="leave the layer in float with exclude=['its.name'], or export to another backend: backend='ort'",
+        ) from error

@@ -1,0 +1,42 @@
+"""``pytest-quant doctor``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.command(short_help="Tell which backends can run here, and how to fix the others.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--require", metavar="NAME[,NAME]", help="Exit with 1 unless these backends can run here.")
+def doctor(as_json: bool, require: str | None) -> None:
+    """Ask every backend whether it can run here: version, device, what is missing and the line that fixes it.
+
+    \b
+    Examples:
+      pytest-quant doctor
+      pytest-quant doctor --require=ort,trt     for the first step of a CI job
+      pytest-quant doctor --json
+    """  # noqa: D301 - click reads a backspace
+    from pytest_quant.backends import backend_names
+    from pytest_quant.doctor.examine import examine, unmet
+    from pytest_quant.doctor.text import describe
+    from pytest_quant.errors import UsageError, nearest
+
+    required = [name.strip() for name in (require or "").split(",") if name.strip()]
+    for name in required:
+        if name not in backend_names():
+            raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, backend_names()))
+    found = examine()
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        click.echo(json.dumps(asdict(found), indent=2))
+    else:
+        click.echo(describe(found))
+    absent = unmet(found, required)
+    for state in absent:
+        click.secho(f"required, but {state.name} cannot run here: {state.reason}", fg="red", err=True)
+    sys.exit(1 if absent else 0)

@@ -1,0 +1,67 @@
+"""An examination as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pytest_quant.doctor.findings import OK, BackendState, Examination, Library
+from pytest_quant.report.text import clean
+
+_MARKS = {"ok": "ok", "missing": "missing", "broken": "BROKEN"}
+_MACHINE = ("cpu", "isa", "cores", "gpus", "python", "os", "arch")
+
+
+def describe(found: Examination) -> str:
+    """Return the examination for a reader: backends first, what to do under each, then libraries and problems."""
+    return "\n".join(
+        [*_machine(found), "", *_backends(found.backends), "", *_libraries(found.libraries), *_ends(found)]
+    )
+
+
+def _machine(found: Examination) -> Iterator[str]:
+    yield f"pytest-quant {found.machine['pytest-quant']}"
+    for name in _MACHINE:
+        yield f"  {name:<8}{clean(found.machine[name])}"
+
+
+def _backends(states: Sequence[BackendState]) -> Iterator[str]:
+    rows = [("backend", "state", "version", "device")]
+    rows += [(state.name, _MARKS[state.state], state.version or "-", state.device or "-") for state in states]
+    lines = _columns(rows)
+    yield lines[0]
+    for state, line in zip(states, lines[1:], strict=True):
+        yield line
+        if state.state == OK:
+            yield f"    offers {', '.join(state.precisions)}"
+        if state.reason:
+            yield f"    {clean(state.reason)}"
+        if state.fix:
+            yield f"    fix: {clean(state.fix)}"
+
+
+def _libraries(libraries: Sequence[Library]) -> list[str]:
+    rows = [("library", "wanted", "found", "for")]
+    for library in libraries:
+        verdict = library.found or "not installed"
+        if library.found and not library.fits:
+            verdict += " (does not fit)"
+        rows.append(
+            (library.name, library.wanted or "any", verdict, ", ".join(library.extras) or "pytest-quant itself")
+        )
+    return _columns(rows)
+
+
+def _ends(found: Examination) -> Iterator[str]:
+    for problem in found.problems:
+        yield ""
+        yield f"! {clean(problem.what)}"
+        if problem.fix:
+            yield f"    fix: {clean(problem.fix)}"
+    yield ""
+    working = sum(state.state == OK for state in found.backends)
+    yield f"{working} of {len(found.backends)} backends can run here"
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,0 +1,195 @@
+"""Traps of OpenVINO and NNCF, each with the real ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openvino
+import pytest
+
+from pytest_quant.backends import Feeds, get_backend
+from pytest_quant.errors import BuildError, ModelError, UsageError
+from pytest_quant.spec import Calibration, EngineSpec, Model
+from pytest_quant.testing.conformance.examples import Example, conv, dense
+from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
+from tests.example import environment
+
+OPENVINO = get_backend("openvino")
+
+
+def static(model: Model, **options: object) -> EngineSpec:
+    """The spec of static quantization."""
+    return EngineSpec("openvino", "int8", "static", model, options=tuple(sorted(options.items())))
+
+
+@pytest.fixture(params=[conv, dense], ids=["conv", "dense"])
+def example(request: pytest.FixtureRequest) -> Example:
+    """A convolution and dense layers."""
+    found: Example = request.param()
+    return found
+
+
+def test_no_torch_is_needed(tmp_path: Path) -> None:
+    """A check runs where torch cannot be found, as on a machine without it."""
+    model = conv().write(tmp_path)
+    script = f"""
+import sys
+class WithoutTorch:
+    def __init__(self, finder):
+        self.finder = finder
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] in ("torch", "torchao") else self.finder.find_spec(name, path, target)
+sys.meta_path[:] = [WithoutTorch(finder) for finder in sys.meta_path]
+from pathlib import Path
+from pytest_quant.testing.conformance.workbench import opened
+from pytest_quant.testing.conformance.examples import conv
+from pytest_quant.backends import get_backend
+from pytest_quant.spec import EngineSpec, Model
+spec = EngineSpec("openvino", "int8", "static", Model.from_onnx({str(model.path)!r}))
+with opened(get_backend("openvino"), spec, conv()) as engine:
+    print(engine.coverage(conv().feeds(1, 0)).pct)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script], env=environment(), capture_output=True, text=True, check=False, timeout=120
+    )
+    assert run.stdout == "100.0\n", run.stdout + run.stderr
+
+
+def test_nothing_is_printed(example: Example, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """NNCF's progress bars and log lines stay off the screen."""
+    spec = static(example.write(tmp_path))
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    build(OPENVINO, spec, example, folder)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_file_keeps_float32_weights(example: Example, tmp_path: Path) -> None:
+    """OpenVINO's own default would write FP16 weights, half the size and another model."""
+    model = example.write(tmp_path)
+    spec = EngineSpec("openvino", "fp32", None, model)
+    weights = sum(tensor.ByteSize() for tensor in example.proto.graph.initializer)
+    with opened(OPENVINO, spec, example) as engine:
+        assert engine.size_bytes > weights
+        feeds = example.feeds(5, 1)
+        assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 100
+
+
+def test_a_hint_for_shorter_floats_is_refused(
+    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runtime that does not take the pin to float32 is not timed as an FP32 reference."""
+    real = openvino.Core.compile_model
+
+    def in_bf16(core: openvino.Core, model: object, device: str, settings: dict[str, object]) -> object:
+        return real(core, model, device, settings | {"INFERENCE_PRECISION_HINT": "i8"})
+
+    monkeypatch.setattr(openvino.Core, "compile_model", in_bf16)
+    spec = EngineSpec("openvino", "fp32", None, example.write(tmp_path))
+    with pytest.raises(BuildError), opened(OPENVINO, spec, example):
+        pass
+
+
+def test_fake_quantize_in_the_file_is_no_proof(example: Example, tmp_path: Path) -> None:
+    """A model full of FakeQuantize operators that is run in float has coverage 0; the file looks quantized."""
+    spec = static(example.write(tmp_path))
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    quantized = build(OPENVINO, spec, example, folder)
+    text = (quantized / "model.xml").read_text()
+    assert 'type="FakeQuantize"' in text
+    engine = OPENVINO.open(replace(spec, precision="fp32", scheme=None), quantized)
+    assert engine.coverage(example.feeds(1, 0)).pct == 0.0
+    engine.close()
+
+
+def test_a_quantized_model_of_its_own_format(example: Example, tmp_path: Path) -> None:
+    """An .xml with its .bin is taken as it is; without the .bin it is an error that says what belongs together."""
+    model = example.write(tmp_path)
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    ready = build(OPENVINO, static(model), example, folder) / "model.xml"
+    spec = EngineSpec("openvino", "int8", "qat", model, quantized=Model.from_onnx(ready))
+    with opened(OPENVINO, spec, example) as engine:
+        assert engine.coverage(example.feeds(1, 0)).pct == 100.0
+        assert {one.name for one in engine.signature.outputs} == {"y"}
+    ready.with_suffix(".bin").unlink()
+    with pytest.raises(ModelError, match="two files"):
+        OPENVINO.ingredients(spec)
+
+
+def test_a_quantized_onnx_file(tmp_path: Path) -> None:
+    """ONNX Runtime's Q/DQ pairs run as INT8 here too."""
+    example = conv()
+    model = example.write(tmp_path)
+    folder = tmp_path / "ort"
+    folder.mkdir()
+    ready = build(get_backend("ort"), EngineSpec("ort", "int8", "static", model), example, folder) / "model.onnx"
+    spec = EngineSpec("openvino", "int8", "qat", model, quantized=Model.from_onnx(ready))
+    feeds = example.feeds(16, 3)
+    with opened(OPENVINO, spec, example) as engine:
+        assert engine.coverage(feeds).pct == 100.0
+        assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 20
+
+
+def test_an_excluded_node_that_is_not_there(example: Example, tmp_path: Path) -> None:
+    """The nearest name is given."""
+    spec = replace(static(example.write(tmp_path)), exclude=(f"{example.nodes[0]}s",))
+    with pytest.raises(UsageError, match=f"did you mean '{example.nodes[0]}'"), opened(OPENVINO, spec, example):
+        pass
+
+
+def test_an_outlier_widens_minmax_and_not_percentile(tmp_path: Path) -> None:
+    """One sample a hundred times larger costs minmax most of its levels; the percentile cuts it off."""
+    example = dense()
+    model = example.write(tmp_path)
+    feeds = example.feeds(64, 5)
+    wanted = example.compute(feeds)
+
+    def batches() -> Iterator[Feeds]:
+        samples = example.feeds(400, 6)["x"]
+        samples[0, 0] = 500.0
+        yield {"x": samples}
+
+    found = {}
+    for method in ("minmax", "percentile"):
+        spec = replace(static(model), calibration=Calibration(method, percentile=99.9))
+        ranges, engine_folder = tmp_path / f"{method}-ranges", tmp_path / f"{method}-engine"
+        ranges.mkdir()
+        engine_folder.mkdir()
+        OPENVINO.calibrate(spec, batches, ranges)
+        OPENVINO.build(spec, ranges, engine_folder)
+        engine = OPENVINO.open(spec, engine_folder)
+        found[method] = sqnr_db(wanted, engine.run(feeds))
+        engine.close()
+    assert found["percentile"] > found["minmax"] + 6
+
+
+def test_inputs_of_another_dtype_are_not_converted_in_silence(example: Example, tmp_path: Path) -> None:
+    """OpenVINO itself would cast float64; a model that is fed the wrong thing should be known of."""
+    spec = EngineSpec("openvino", "fp32", None, example.write(tmp_path))
+    feeds = {name: array.astype(np.float64) for name, array in example.feeds(2, 0).items()}
+    with opened(OPENVINO, spec, example) as engine, pytest.raises(Exception, match="wrong dtype"):
+        engine.run(feeds)
+
+
+def test_an_operator_it_does_not_have_is_named(tmp_path: Path) -> None:
+    """The operator stands in the message, not in a page of C++ locations."""
+    proto = dense().proto
+    proto.graph.node[0].op_type = "NoSuchOperator"
+    path = tmp_path / "strange.onnx"
+    path.write_bytes(proto.SerializeToString())
+    onnx.load(path)
+    spec = EngineSpec("openvino", "fp32", None, Model.from_onnx(path))
+    with pytest.raises(BuildError) as caught, opened(OPENVINO, spec, dense()):
+        pass
+    assert "NoSuchOperator" in str(caught.value)
+    assert "Exception from" not in str(caught.value)

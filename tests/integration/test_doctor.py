@@ -1,0 +1,58 @@
+"""``pytest-quant doctor`` and ``pytest --quant-doctor``, for real."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from pytest_quant.backends import backend_names
+
+
+def doctor(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    command = [sys.executable, "-c", "from pytest_quant.cli import main; main()", "doctor", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_every_backend_is_listed_and_json_says_the_same() -> None:
+    """Each registered backend has a line, ``ort`` runs here, and what does not run says why and what to do."""
+    found = doctor("--json")
+    assert found.returncode == 0, found.stderr
+    document = json.loads(found.stdout)
+    states = {state["name"]: state for state in document["backends"]}
+    assert set(states) == set(backend_names())
+    assert states["ort"]["state"] == "ok"
+    for state in states.values():
+        assert state["state"] == "ok" or (state["reason"] and state["fix"]), state
+
+
+def test_what_is_required_decides_the_exit_code() -> None:
+    """0 for one that runs here, 1 for TensorRT without a GPU, 2 with the nearest name for an unknown one."""
+    assert doctor("--require=ort,numpy").returncode == 0
+    unknown = doctor("--require=otr")
+    assert unknown.returncode == 2
+    assert "unknown backend 'otr'" in unknown.stderr
+    assert "ort" in unknown.stderr
+
+
+def test_a_required_backend_that_cannot_run_exits_with_1() -> None:
+    """Of the backends that cannot run here, the required one is named."""
+    document = json.loads(doctor("--json").stdout)
+    absent = [state["name"] for state in document["backends"] if state["state"] != "ok"]
+    if not absent:
+        pytest.skip("every backend can run on this machine")
+    found = doctor(f"--require={absent[0]}")
+    assert found.returncode == 1
+    assert f"required, but {absent[0]} cannot run here" in found.stderr
+
+
+def test_pytest_shows_it_and_runs_no_test(pytester: pytest.Pytester) -> None:
+    """The option takes the place of the tests, whatever they are."""
+    pytester.makepyfile("def test_never(): raise SystemExit")
+    result = pytester.runpytest_subprocess("--quant-doctor", "--quant-require=ort")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["backend*state*version*device", "*backends can run here"])
+    result.stdout.no_fnmatch_line("*test session starts*")

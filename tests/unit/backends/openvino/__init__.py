@@ -1,0 +1,1 @@
+"""OpenVINO's backend where it needs no runtime."""

@@ -1,0 +1,82 @@
+"""What a candidate takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from pytest_quant.backends import get_backend
+from pytest_quant.engines import BuiltEngine
+from pytest_quant.result import Resources
+from pytest_quant.session.resources import AddedMemory, MemoryAdded, find_resources
+from pytest_quant.session.sides import Side
+from pytest_quant.spec import EngineSpec, Model
+
+
+@dataclass(frozen=True)
+class Sized:
+    """As much of an engine as its resources are told from."""
+
+    size_bytes: int
+    device_bytes: int | None = None
+    simulated: bool = False
+
+
+def side(engine: Sized) -> Side:
+    """An engine that took three seconds to build, one of them to calibrate."""
+    spec = EngineSpec("numpy", "fp32", None, Model("net"))
+    built = BuiltEngine(Path(), "key", "built", "", build_s=3.0, calibration_s=1.0, build_memory_mb=50.0)
+    return Side(spec, get_backend("numpy"), built, cast("Any", engine), {})
+
+
+def found(engine: Sized) -> Resources:
+    """The resources of `engine`, beside a reference of four megabytes."""
+    return find_resources(side(engine), side(Sized(4_000_000)), MemoryAdded(7.0, 90.0), 12.5)
+
+
+def test_every_figure_is_in_its_unit() -> None:
+    """Bytes become megabytes of 10^6."""
+    assert found(Sized(1_500_000, device_bytes=80_000_000)) == Resources(
+        size_mb=1.5,
+        reference_size_mb=4.0,
+        build_s=3.0,
+        calibration_s=1.0,
+        build_memory_mb=50.0,
+        run_memory_mb=7.0,
+        energy_mj=12.5,
+        device_memory_mb=80.0,
+        device_memory_nvml_mb=90.0,
+    )
+
+
+def test_memory_of_a_simulation_is_not_measured() -> None:
+    """It is that of another program than the engine it stands for; its file is real."""
+    simulated = found(Sized(1_500_000, device_bytes=80_000_000, simulated=True))
+    assert (simulated.run_memory_mb, simulated.device_memory_mb, simulated.device_memory_nvml_mb) == (None, None, None)
+    assert simulated.size_mb == 1.5
+
+
+@pytest.mark.parametrize(
+    ("resources", "peak_mb"),
+    [
+        (Resources(run_memory_mb=7.0), 7.0),
+        (Resources(run_memory_mb=7.0, device_memory_mb=80.0), 80.0),
+        (Resources(run_memory_mb=700.0, device_memory_mb=80.0, device_memory_nvml_mb=90.0), 90.0),
+        (Resources(), None),
+    ],
+)
+def test_the_limit_is_on_memory_where_the_engine_runs(resources: Resources, peak_mb: float | None) -> None:
+    """On a device the larger of its two figures counts, and what is not known is not 0."""
+    assert resources.peak_memory_mb == peak_mb
+
+
+def test_added_memory_holds_what_was_allocated() -> None:
+    """Fifty megabytes that are written to show up; a CPU has no device memory."""
+    with AddedMemory("cpu") as memory:
+        block = b"\1" * 50_000_000
+    assert memory.added.process_mb is None or memory.added.process_mb > 40.0
+    assert memory.added.device_mb is None
+    assert len(block) == 50_000_000

@@ -1,0 +1,62 @@
+"""TensorRT checks on machines without a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.backends import Availability, get_backend
+from pytest_quant.simulating import simulate_check
+from pytest_quant.spec import Check, Dataset, EngineSpec, Model
+
+MODEL = Model("net", Path("net.onnx"))
+
+
+def check_of(backend: str, options: tuple[tuple[str, object], ...] = ()) -> Check:
+    """A check whose two sides run in `backend`."""
+    reference = EngineSpec(backend, "fp32", None, MODEL, options=options)
+    candidate = EngineSpec(backend, "int8", "static", MODEL, options=options)
+    return Check("t.py::test", "t.py::test", candidate, reference, Dataset("arrays", None))
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no TensorRT backend find a device, whatever this machine has."""
+    for name in ("trt", "ort-trt"):
+        monkeypatch.setattr(type(get_backend(name)), "availability", lambda *_: Availability(False, reason="no GPU"))
+
+
+@pytest.mark.parametrize("backend", ["trt", "ort-trt"])
+def test_the_target_is_named_to_tensorrt_without_a_gpu(backend: str) -> None:
+    """Both sides get the option, in its place among the others."""
+    found = simulate_check(check_of(backend, (("workspace_mb", 64),)), "SM89")
+    wanted = (("compute_capability", "SM89"), ("workspace_mb", 64))
+    assert (found.candidate.options, found.reference.options) == (wanted, wanted)
+
+
+def test_nothing_is_simulated_unless_asked() -> None:
+    """Without the option a check stays as it is, and is UNAVAILABLE later."""
+    check = check_of("trt")
+    assert simulate_check(check, None) == check
+
+
+def test_a_target_in_the_mark_wins() -> None:
+    """What one check names is not changed for all."""
+    check = check_of("trt", (("compute_capability", "SM75"),))
+    assert simulate_check(check, "SM89") == check
+
+
+@pytest.mark.parametrize("backend", ["ort", "trt-rtx", "openvino"])
+def test_other_backends_are_left_alone(backend: str) -> None:
+    """The option is TensorRT's; trt-rtx names its target itself."""
+    check = check_of(backend)
+    assert simulate_check(check, "SM89") == check
+
+
+def test_a_device_that_is_here_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a GPU nothing is simulated."""
+    monkeypatch.setattr(type(get_backend("trt")), "availability", lambda *_: Availability(True, "10.13", "cuda:0"))
+    check = replace(check_of("trt"))
+    assert simulate_check(check, "SM89") == check
