@@ -13,11 +13,12 @@ _FATAL = 4
 """Errors are raised; printing them too would put native text between the lines of a test run."""
 
 
-def open_session(path: Path, threads: int, profile: Path | None = None) -> Any:
+def open_session(path: Path, threads: int, profile: Path | None = None, *, simulates: bool = False) -> Any:
     """Open the model in `path` on the CPU and prove that every node is there.
 
     Parameters
     ----------
+    simulates : keep Q/DQ pairs as they are and run every product in float.
     profile : a folder; the session then writes what it runs into a file there, with the shapes of all operands.
 
     Raises
@@ -32,6 +33,9 @@ def open_session(path: Path, threads: int, profile: Path | None = None) -> Any:
     settings.log_severity_level = _FATAL
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
     settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    if simulates:
+        settings.add_session_config_entry("session.disable_quant_qdq", "1")
+        settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     if profile is not None:
         settings.enable_profiling = True
         settings.profile_file_prefix = str(profile / "run")

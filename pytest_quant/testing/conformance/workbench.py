@@ -35,10 +35,16 @@ def model_for(backend: Backend, example: Example, folder: Path) -> Model:
     return module_model(example)
 
 
+def options_for(backend: Backend) -> tuple[tuple[str, object], ...]:
+    """Return the options without which `backend` builds nothing, a target for example: its `conformance_options`."""
+    found: tuple[tuple[str, object], ...] = getattr(backend, "conformance_options", ())
+    return found
+
+
 def specs(backend: Backend, model: Model, *, exclude: tuple[str, ...] = ()) -> list[EngineSpec]:
     """Return one spec for each quantized precision and scheme of `backend` that starts from a float model."""
     return [
-        EngineSpec(backend.name, precision, scheme, model, exclude=exclude)
+        EngineSpec(backend.name, precision, scheme, model, exclude=exclude, options=options_for(backend))
         for precision, schemes in backend.schemes.items()
         for scheme in schemes
         if scheme not in (None, "qat")
@@ -47,7 +53,7 @@ def specs(backend: Backend, model: Model, *, exclude: tuple[str, ...] = ()) -> l
 
 def float_spec(backend: Backend, model: Model) -> EngineSpec:
     """Return the spec of the FP32 reference."""
-    return EngineSpec(backend.name, "fp32", None, model)
+    return EngineSpec(backend.name, "fp32", None, model, options=options_for(backend))
 
 
 @contextmanager

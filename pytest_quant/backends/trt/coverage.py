@@ -1,0 +1,37 @@
+"""What a built engine computes in: counted from its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pytest_quant.backends.tally import Kind, Tallied, tally
+from pytest_quant.backends.trt.layers import Layer
+from pytest_quant.result import Coverage
+
+COMPUTE_OPS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+"""ONNX operators that multiply and accumulate."""
+
+_POINTWISE = frozenset({"kgen", "shape_call", "signal", "wait", "Reformat", "NoOp", "Constant"})
+"""Layer types that hold no product of their own; one that swallowed a product cannot be seen into."""
+
+_PRECISIONS = {"Float": "fp32", "Half": "fp16", "BFloat16": "bf16", "Int8": "int8", "FP8": "fp8", "Int4": "int4"}
+
+
+def count_layers(layers: Sequence[Layer], ops: Mapping[str, str], precision: str, provider: str) -> Coverage:
+    """Return the share of products that read their activations in `precision`, by count.
+
+    Parameters
+    ----------
+    ops : op type of every ONNX node by name.
+    """
+    found = [_tallied(layers, name, op, precision) for name, op in ops.items() if op in COMPUTE_OPS]
+    return tally(found, provider)
+
+
+def _tallied(layers: Sequence[Layer], name: str, op: str, precision: str) -> Tallied:
+    mentioning = [layer for layer in layers if name in layer.nodes]
+    products = [layer for layer in mentioning if layer.kind not in _POINTWISE]
+    if not products:
+        return Tallied(name, op, Kind.OPAQUE)
+    asked = all(layer.input_types and _PRECISIONS.get(layer.input_types[0]) == precision for layer in products)
+    return Tallied(name, op, Kind.ASKED if asked else Kind.OTHER)

@@ -1,0 +1,96 @@
+"""The backend ``trt-rtx``: TensorRT-RTX, which parses and builds for a named GPU without having one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
+from pytest_quant.backends.offer import check_calibration, check_offer
+from pytest_quant.backends.trt.options import parse_options
+from pytest_quant.environment.gpu import find_gpus
+from pytest_quant.errors import UsageError
+from pytest_quant.spec import EngineSpec, Model, Signature
+
+_TARGET_FIX = "name the GPU to build for: options={'compute_capability': 'SM89'}"
+
+
+class TrtRtxBackend:
+    """TensorRT-RTX as parser and builder.
+
+    What it builds is judged without the device: the parser's errors, the precision of every layer, the size of the plan
+    and the time of the build are real, accuracy is that of a float simulation of exactly the graph that was built.
+    """
+
+    name = "trt-rtx"
+    device = "cpu"
+    reads: Reads = "onnx"
+    schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "int8": ("static", "qat")}
+
+    def availability(self, spec: EngineSpec | None = None) -> Availability:
+        """Tell whether tensorrt_rtx is installed, and for a `spec` whether a GPU to build for is named or here."""
+        if find_spec("tensorrt_rtx") is None:
+            return Availability(
+                False, reason="tensorrt-rtx is not installed", fix='pip install "pytest-quant[trt-rtx]"'
+            )
+        if spec is not None and parse_options(self.name, spec.options).compute_capability is None and not find_gpus():
+            return Availability(False, reason="there is no GPU here, and none is named", fix=_TARGET_FIX)
+        return Availability(True, version=_version(), device="builds for a named GPU, runs nothing")
+
+    def check(self, spec: EngineSpec) -> None:
+        """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
+        check_offer(spec, self.schemes)
+        parse_options(self.name, spec.options)
+        if spec.scheme == "static":
+            check_calibration(spec, ("minmax", "entropy", "percentile"))
+
+    def refuses_speed(self, spec: EngineSpec) -> UsageError | None:  # noqa: ARG002
+        """Return ``None``: a limit on speed is not measured here, and the same mark may run elsewhere."""
+        return None
+
+    def signature(self, model: Model) -> Signature:
+        """Read the model's inputs and outputs without its weights. Raises `ModelError`."""
+        from pytest_quant.backends.onnx_files import model_file, read_signature
+
+        return read_signature(model_file(model))
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Model bytes, the quantizer's and the builder's options, library versions, the target, recipe."""
+        from pytest_quant.backends.trt.ingredients import engine_ingredients
+
+        return engine_ingredients(spec, _version())
+
+    def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
+        """The part of the ingredients that decides the ranges of activations; ``None`` unless static."""
+        from pytest_quant.backends.trt_graph import trt_range_ingredients
+
+        return trt_range_ingredients(spec) if spec.scheme == "static" else None
+
+    def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
+        """Write the ranges of activations. Raises `DataError` for no batches or batches that do not fit."""
+        from pytest_quant.backends.trt_graph import write_trt_ranges
+
+        write_trt_ranges(spec, batches, folder)
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Quantize in TensorRT's style, check the graph, parse it and build the plan. Raises `BuildError`."""
+        from pytest_quant.backends.trt.build import write_plan
+
+        write_plan(spec, calibration, folder, module="tensorrt_rtx")
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Open the simulation of what was built. Raises `BuildError`."""
+        from pytest_quant.backends.trt.simulated import SimulatedEngine
+
+        return SimulatedEngine(spec, folder, provider="TensorRT-RTX")
+
+
+def _version() -> str:
+    for name in ("tensorrt-rtx", "tensorrt-rtx-cu13", "tensorrt_rtx_cu13_bindings"):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "unknown"

@@ -1,0 +1,66 @@
+"""An engine that was built and cannot run here: its plan and layers are real, its outputs are simulated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_quant.backends.base import Feeds, Outputs
+from pytest_quant.backends.cpu_engine import CpuEngine
+from pytest_quant.backends.onnx_files import read_graph
+from pytest_quant.backends.trt.build import GRAPH_FILE
+from pytest_quant.backends.trt.coverage import count_layers
+from pytest_quant.backends.trt.layers import layer_of
+from pytest_quant.backends.trt.options import parse_options
+from pytest_quant.backends.trt.request import LAYERS_FILE, LOG_FILE, PLAN_FILE
+from pytest_quant.backends.trt_graph.simulation import Simulation
+from pytest_quant.result import Coverage
+from pytest_quant.spec import EngineSpec
+
+_MISSING_SCALES = "Missing scale and zero-point"
+
+
+class SimulatedEngine(CpuEngine):
+    """Runs the graph that was built in float, every Q/DQ pair rounding, and reads coverage from the build."""
+
+    simulated = True
+
+    def __init__(self, spec: EngineSpec, folder: Path, provider: str) -> None:
+        target = parse_options(spec.backend, spec.options).compute_capability
+        self.spec = spec
+        self.provider = f"{provider} for {target}, simulated in float" if target else f"{provider}, simulated in float"
+        self._simulation = Simulation(folder / GRAPH_FILE, spec.id)
+        self.signature = self._simulation.signature
+        self.size_bytes = (folder / PLAN_FILE).stat().st_size
+        self.notes = (
+            f"built for {target or 'the GPU here'}, run as a float simulation of the same graph",
+            *_log(folder),
+        )
+        rows = json.loads((folder / LAYERS_FILE).read_text(encoding="utf-8"))
+        self._layers = [layer_of(row) for row in rows]
+        self._ops = {node.name: node.op_type for node in read_graph(folder / GRAPH_FILE).graph.node}
+
+    def run(self, feeds: Feeds) -> Outputs:
+        """Run one batch. Raises `DataError` when the inputs do not fit the model."""
+        return self._simulation.run(feeds)
+
+    def prepare(self, feeds: Feeds) -> Callable[[], object]:
+        """Return one simulated run, whose time says nothing about the device."""
+        return self._simulation.prepare(feeds)
+
+    def coverage(self, feeds: Feeds) -> Coverage:
+        """Count the layers of the plan that read their activations in the asked precision."""
+        self._simulation.prepare(feeds)
+        return count_layers(self._layers, self._ops, self.spec.precision, self.provider)
+
+    def close(self) -> None:
+        """Drop the simulation."""
+        self._simulation.close()
+
+
+def _log(folder: Path) -> tuple[str, ...]:
+    """Say which warnings of the build mean that something did not become INT8."""
+    log = (folder / LOG_FILE).read_text(encoding="utf-8")
+    count = log.count(_MISSING_SCALES)
+    return (f"{count} tensors have no scale, so their layers stay in float",) if count else ()

@@ -1,0 +1,131 @@
+"""What TensorRT would refuse, or take and compute wrongly: found in the graph before a build.
+
+Sources: the operator table of onnx-tensorrt, and its importer of QuantizeLinear and DequantizeLinear, which takes
+uint8 zero points with a warning only and then saturates every activation above half of its range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, numpy_helper
+
+from pytest_quant.backends.onnx_files import read_graph
+from pytest_quant.errors import BuildError
+
+_NO_FP8 = frozenset({"SM75", "SM80", "SM86", "SM87"})
+"""Compute capabilities before Ada, which have no FP8 (CUDA C++ Programming Guide, tensor core types)."""
+
+_DYNAMIC = frozenset({"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "MatMulIntegerToFloat"})
+_FP8_TYPES = frozenset(
+    {TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E5M2FNUZ}
+)
+_STATIC_FIX = "quantize it in TensorRT's style: backend='trt-rtx' or 'trt' with scheme='static' does so"
+
+
+def check_graph(path: Path, *, calibrator: bool = False, target: str = "") -> None:
+    """Refuse the graph in `path` where TensorRT would refuse it or compute something else.
+
+    Parameters
+    ----------
+    calibrator : the build would find ranges itself (implicit INT8), which a graph with Q/DQ pairs rules out.
+    target : a compute capability such as ``SM86``; empty when it is not known.
+
+    Raises
+    ------
+    BuildError : names the first node, the cause and the fix; and how many more there are.
+    ModelError : the file is not a model.
+    """
+    read_graph(path)
+    graph = onnx.load(path).graph
+    found = list(_faults(graph, calibrator, target))
+    if not found:
+        return
+    node, cause, fix = found[0]
+    more = f" (and {len(found) - 1} more like it or others)" if len(found) > 1 else ""
+    raise BuildError(
+        f"TensorRT cannot take {path.name}: node '{node.name or node.output[0]}' ({node.op_type})",
+        value=cause + more,
+        fix=fix,
+    )
+
+
+def _faults(graph: onnx.GraphProto, calibrator: bool, target: str) -> Iterator[tuple[onnx.NodeProto, str, str]]:
+    constants = {tensor.name: tensor for tensor in graph.initializer} | {
+        node.output[0]: attribute.t
+        for node in graph.node
+        if node.op_type == "Constant"
+        for attribute in node.attribute
+        if attribute.name == "value"
+    }
+    for node in graph.node:
+        if node.op_type in _DYNAMIC:
+            yield node, "it has no operators that find ranges while they run", _STATIC_FIX
+        elif node.op_type.startswith("QLinear") or node.op_type in ("QGemm", "QAttention"):
+            yield node, "operators on integers are ONNX Runtime's own; TensorRT reads Q/DQ pairs", _STATIC_FIX
+        elif node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            if calibrator:
+                fix = "build the float model, or leave the calibrator out"
+                yield node, "a calibrator finds no ranges where the graph has Q/DQ pairs; it would be ignored", fix
+            yield from _pair_faults(node, constants, target)
+
+
+def _pair_faults(
+    node: onnx.NodeProto, constants: dict[str, TensorProto], target: str
+) -> Iterator[tuple[onnx.NodeProto, str, str]]:
+    scale = constants.get(node.input[1])
+    if scale is None:
+        fix = "export the model with scales as constants"
+        yield node, f"its scale '{node.input[1]}' is computed, and must be a constant", fix
+    elif not (_values(scale) > 0).all():
+        yield (
+            node,
+            f"its scale '{node.input[1]}' is not above 0 everywhere",
+            "calibrate again, on data that is not constant",
+        )
+    zero_point = constants.get(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+    kind = _kind(node, zero_point, constants)
+    if kind == TensorProto.UINT8:
+        cause = "its zero point is uint8: TensorRT reads it as int8, and everything above half of the range saturates"
+        yield node, cause, _STATIC_FIX
+    elif kind == TensorProto.INT32:
+        fix = f"leave biases in float (QuantizeBias=False); {_STATIC_FIX}"
+        yield node, "it is an int32 bias, and TensorRT takes int8 only", fix
+    elif kind in _FP8_TYPES and target in _NO_FP8:
+        yield (
+            node,
+            f"FP8 needs a GPU of Ada's generation or later, and {target} is older",
+            "use int8, or another target",
+        )
+    if zero_point is not None and zero_point.data_type not in _FP8_TYPES and _values(zero_point).any():
+        yield node, "its zero point is not 0, and TensorRT quantizes symmetrically", _STATIC_FIX
+    if scale is not None and _values(scale).size > 1 and not _is_weight(node, constants):
+        fix = "one scale for each activation: activations per_channel=False"
+        yield node, "it has one scale for each channel of an activation, which is allowed for weights only", fix
+
+
+def _kind(node: onnx.NodeProto, zero_point: TensorProto | None, constants: dict[str, TensorProto]) -> int:
+    """Return the integer type of a pair: of its zero point, of the constant it reads, else the standard's uint8."""
+    if zero_point is not None:
+        return zero_point.data_type
+    declared = [attribute.i for attribute in node.attribute if attribute.name == "output_dtype" and attribute.i]
+    if declared:
+        return int(declared[0])
+    if node.op_type == "QuantizeLinear":
+        return TensorProto.UINT8
+    read = constants.get(node.input[0])
+    return TensorProto.INT8 if read is None else read.data_type
+
+
+def _is_weight(node: onnx.NodeProto, constants: dict[str, TensorProto]) -> bool:
+    """Weights are constants, or the quantized form of one."""
+    return node.input[0] in constants or node.input[0].endswith(("_quantized", "_QuantizeLinear_Output"))
+
+
+def _values(tensor: TensorProto) -> NDArray[Any]:
+    return np.atleast_1d(numpy_helper.to_array(tensor)).astype(np.float64)

@@ -1,0 +1,39 @@
+"""The shipped conformance suite on TensorRT-RTX, which builds without a GPU and simulates what it built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.backends import Backend
+from pytest_quant.backends.trt import TrtRtxBackend
+from pytest_quant.testing import BackendConformance
+from pytest_quant.testing.conformance.examples import dense
+from pytest_quant.testing.conformance.workbench import float_spec, opened
+
+
+class Targeted(TrtRtxBackend):
+    """The backend with a GPU named, as every machine without one must."""
+
+    conformance_options = (("compute_capability", "SM89"),)
+
+
+class TestTrtRtx(BackendConformance):
+    """Parser, builder, layers and plan are real; outputs are simulated."""
+
+    @pytest.fixture
+    def backend(self) -> Backend:
+        """Build for a GPU that is not here."""
+        return Targeted()
+
+    def test_engine_tells_what_it_is(self, backend: Backend, tmp_path: Path) -> None:
+        """An engine knows its spec, its inputs and outputs and the size of its plan, and that it is simulated."""
+        example = dense()
+        spec = float_spec(backend, example.write(tmp_path))
+        with opened(backend, spec, example) as engine:
+            assert engine.spec == spec
+            assert {one.name for one in engine.signature.inputs} == {"x"}
+            assert engine.size_bytes > 0
+            assert engine.simulated
+            assert "SM89, simulated" in engine.provider

@@ -1,0 +1,1 @@
+"""What goes wrong silently with PyTorch and torchao."""

@@ -1,0 +1,176 @@
+"""Traps of PyTorch and torchao, each with the real ones."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pytest_quant.backends import Engine, Feeds, get_backend
+from pytest_quant.errors import BuildError, UsageError
+from pytest_quant.spec import EngineSpec, Model
+from pytest_quant.testing.conformance.examples import conv, dense
+from pytest_quant.testing.conformance.modules import module_model
+from pytest_quant.testing.conformance.workbench import opened, sqnr_db
+
+TORCH = get_backend("torch")
+
+
+class OwnConv(nn.Conv2d):
+    """A subclass that changes nothing."""
+
+
+class Layers(nn.Module):
+    """Two convolutions of the class `kind`, and a dense layer."""
+
+    def __init__(self, kind: type[nn.Conv2d]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = kind(1, 8, 3), kind(8, 8, 3)
+        self.dense = nn.Linear(128, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (n, 1, 8, 8) to (n, 10)."""
+        logits: Tensor = self.dense(torch.relu(self.second(torch.relu(self.first(x)))).flatten(1))
+        return logits
+
+
+def static(model: Model, **options: object) -> EngineSpec:
+    """The spec of static quantization."""
+    return EngineSpec("torch", "int8", "static", model, options=tuple(sorted(options.items())))
+
+
+def layers(kind: type[nn.Conv2d]) -> Model:
+    """The network of that class."""
+    return Model.from_torch(Layers(kind), (torch.zeros(2, 1, 8, 8),))
+
+
+def batches() -> Iterator[Feeds]:
+    """Samples to calibrate with."""
+    for seed in range(4):
+        yield {"x": np.random.default_rng(seed).normal(size=(4, 1, 8, 8)).astype(np.float32)}
+
+
+def build(spec: EngineSpec, folder: Path) -> Engine:
+    """Calibrate, build and open."""
+    ranges, engine = folder / "ranges", folder / "engine"
+    ranges.mkdir()
+    engine.mkdir()
+    TORCH.calibrate(spec, batches, ranges)
+    TORCH.build(spec, ranges, engine)
+    return TORCH.open(spec, engine)
+
+
+def test_a_subclass_is_not_quantized_and_coverage_shows_it(tmp_path: Path) -> None:
+    """The quantizer goes by the class: plain convolutions run in INT8, a subclass of theirs does not."""
+    feeds = next(batches())
+    found = {}
+    for kind in (nn.Conv2d, OwnConv):
+        folder = tmp_path / kind.__name__
+        folder.mkdir()
+        with build(static(layers(kind)), folder) as engine:  # type: ignore[attr-defined]
+            found[kind] = engine.coverage(feeds)
+    assert found[nn.Conv2d].pct == 100.0
+    assert found[OwnConv].pct == pytest.approx(100 / 3)
+    assert len(found[OwnConv].float_nodes) == 2
+
+
+def test_a_network_of_which_nothing_is_quantized_is_refused(tmp_path: Path) -> None:
+    """With nothing but subclasses there is no Q/DQ pair at all, and the message names the cause."""
+    network = Layers(OwnConv)
+    network.dense = nn.Identity()  # type: ignore[assignment]
+    with pytest.raises(BuildError, match="by the class of a layer"):
+        build(static(Model.from_torch(network, (torch.zeros(2, 1, 8, 8),))), tmp_path)
+
+
+def test_what_is_not_compiled_is_a_simulation() -> None:
+    """It is labelled, runs no INT8 kernel, agrees with the compiled one, and a limit on its speed is refused."""
+    example = conv()
+    feeds = example.feeds(8, 1)
+    eager = static(module_model(example), compiled=False)
+    with opened(TORCH, eager, example) as engine, opened(TORCH, static(module_model(example)), example) as compiled:
+        assert engine.simulated
+        assert not compiled.simulated
+        assert any("not compiled" in note for note in engine.notes)
+        assert engine.coverage(feeds).pct == 0.0
+        assert sqnr_db(compiled.run(feeds), engine.run(feeds)) > 30
+    assert isinstance(TORCH.refuses_speed(eager), UsageError)
+    assert TORCH.refuses_speed(static(module_model(example))) is None
+
+
+def test_without_freezing_no_int8_kernel_runs(tmp_path: Path) -> None:
+    """Plain torch.compile of the converted program runs every product in float; our engine freezes it."""
+    from pytest_quant.backends.torch.coverage import measure_coverage
+
+    model = layers(nn.Conv2d)
+    feeds = next(batches())
+    with build(static(model), tmp_path) as engine:  # type: ignore[attr-defined]
+        program = torch.export.load(tmp_path / "engine" / "program.pt2").module()
+        plain = torch.compile(program, dynamic=False)
+        sample = torch.from_numpy(feeds["x"])
+        with torch.no_grad():
+            plain(sample)
+
+            def call() -> object:
+                with torch.no_grad():
+                    return plain(sample)
+
+            assert measure_coverage(call, "int8").pct == 0.0
+        assert engine.coverage(feeds).pct == 100.0
+
+
+def test_every_batch_size_is_right(tmp_path: Path) -> None:
+    """With sizes left free Inductor's int8 convolutions are wrong; here each batch equals the float simulation."""
+    model = layers(nn.Conv2d)
+    folder = tmp_path / "engine"
+    with build(static(model), tmp_path) as engine:  # type: ignore[attr-defined]
+        simulation = TORCH.open(static(model, compiled=False), folder)
+        for n in (8, 3, 1):
+            feeds = {"x": np.random.default_rng(n).normal(size=(n, 1, 8, 8)).astype(np.float32)}
+            found = engine.run(feeds)
+            assert found["output"].shape == (n, 10)
+            assert sqnr_db(simulation.run(feeds), found) > 30, n
+
+
+def test_dynamic_ranges_of_weights_are_observed() -> None:
+    """Converted without one run, all weights would be one level wide and the outputs noise."""
+    example = dense()
+    feeds = example.feeds(16, 2)
+    spec = EngineSpec("torch", "int8", "dynamic", module_model(example))
+    with opened(TORCH, spec, example) as engine:
+        assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 25
+        assert engine.coverage(feeds).pct == 100.0
+
+
+def test_bf16_is_not_passed_off_as_fp32() -> None:
+    """Its products are counted by the type they read, and its outputs come back as float32."""
+    example = dense()
+    feeds = example.feeds(4, 3)
+    with opened(TORCH, EngineSpec("torch", "bf16", None, module_model(example)), example) as engine:
+        found = engine.run(feeds)
+        assert found["y"].dtype == np.float32
+        assert 20 < sqnr_db(example.compute(feeds), found) < 60
+        assert engine.coverage(feeds).pct == 100.0
+
+
+def test_an_excluded_submodule_that_is_not_there() -> None:
+    """The nearest name is given."""
+    example = conv()
+    spec = EngineSpec("torch", "int8", "static", module_model(example), exclude=("convs",))
+    with pytest.raises(UsageError, match="did you mean 'conv'"), opened(TORCH, spec, example):
+        pass
+
+
+def test_nothing_is_printed_and_logging_stays_as_it_was(capfd: pytest.CaptureFixture[str]) -> None:
+    """torchao, the tracer, the compiler and the profiler all like to talk."""
+    before = logging.getLogger("torch").level
+    example = conv()
+    with opened(TORCH, static(module_model(example)), example) as engine:
+        engine.coverage(example.feeds(2, 0))
+    assert capfd.readouterr() == ("", "")
+    assert logging.getLogger("torch").level == before

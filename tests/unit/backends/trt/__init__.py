@@ -1,0 +1,1 @@
+"""TensorRT's backends where they need no TensorRT."""

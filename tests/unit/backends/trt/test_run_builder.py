@@ -1,0 +1,43 @@
+"""How the building process ended."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.backends.trt.request import LOG_FILE, BuildRequest, read_request, write_request
+from pytest_quant.backends.trt.run_builder import run_builder
+from pytest_quant.errors import BuildError
+
+
+def request(folder: Path, module: str = "tensorrt_rtx") -> BuildRequest:
+    """A request whose answers go into `folder`."""
+    return BuildRequest(module, str(folder / "model.onnx"), str(folder), "SM89", None, None, 64, 1)
+
+
+def test_a_request_comes_back_whole(tmp_path: Path) -> None:
+    """What is written is what is read."""
+    write_request(request(tmp_path), tmp_path / "r.json")
+    assert read_request(tmp_path / "r.json") == request(tmp_path)
+
+
+def test_a_runtime_that_does_not_load(tmp_path: Path) -> None:
+    """The import's own message is shown."""
+    with pytest.raises(BuildError, match="No module named 'no_such_runtime'"):
+        run_builder(request(tmp_path, "no_such_runtime"), "engine")
+
+
+def test_a_crash_is_an_error_and_not_the_end_of_pytest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal is named, and the last lines of the log are shown."""
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\nexec {sys.executable} -c "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"\n'
+    )
+    python.chmod(0o755)
+    (tmp_path / LOG_FILE).write_text("[VERBOSE] about to do something\n")
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(BuildError, match=r"crashed building engine .*SIGSEGV") as caught:
+        run_builder(request(tmp_path), "engine")
+    assert "about to do something" in str(caught.value)
