@@ -20,12 +20,13 @@ extra              dict                         ``extra_options`` of onnxruntime
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_quant.backends.option_rules import FLAG, Rule, checked, one_of, whole_number
 from pytest_quant.backends.ort.extra import check_extra
-from pytest_quant.errors import UsageError, nearest
+from pytest_quant.errors import UsageError
 
 CPU = "CPUExecutionProvider"
 ALL_OPS = "all"
@@ -48,38 +49,24 @@ class OrtOptions:
     extra: str = "{}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    allowed: str
-    holds: Callable[[object], bool]
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_bool(value: object) -> bool:
-    return isinstance(value, bool)
-
-
 def _is_op_types(value: object) -> bool:
     if value == ALL_OPS:
         return True
     return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(name, str) and name for name in value)
 
 
-_RULES = {
-    "threads": _Rule("an int of at least 1", lambda value: _is_int(value) and value >= 1),  # type: ignore[operator]
-    "provider": _Rule(CPU, lambda value: value == CPU),
-    "op_types": _Rule('a list of op types such as ["MatMul", "Conv"], or "all"', _is_op_types),
-    "per_channel": _Rule("True or False", _is_bool),
-    "reduce_range": _Rule("True or False", _is_bool),
-    "activation_type": _Rule("'uint8' or 'int8'", lambda value: value in ("uint8", "int8")),
-    "weight_type": _Rule("'int8' or 'uint8'", lambda value: value in ("uint8", "int8")),
-    "symmetric": _Rule("True or False", _is_bool),
-    "block_size": _Rule("16, 32, 64, 128 or 256", lambda value: _is_int(value) and value in (16, 32, 64, 128, 256)),
-    "accuracy_level": _Rule("an int from 0 to 4", lambda value: _is_int(value) and value in range(5)),
-    "extra": _Rule("a dict of ONNX Runtime's extra_options", lambda value: isinstance(value, dict)),
+RULES = {
+    "threads": whole_number(1),
+    "provider": one_of(CPU),
+    "op_types": Rule('a list of op types such as ["MatMul", "Conv"], or "all"', _is_op_types),
+    "per_channel": FLAG,
+    "reduce_range": FLAG,
+    "activation_type": one_of("uint8", "int8"),
+    "weight_type": one_of("int8", "uint8"),
+    "symmetric": FLAG,
+    "block_size": one_of(16, 32, 64, 128, 256),
+    "accuracy_level": one_of(0, 1, 2, 3, 4),
+    "extra": Rule("a dict of ONNX Runtime's extra_options", lambda value: isinstance(value, dict)),
 }
 
 
@@ -90,13 +77,11 @@ def parse_options(options: Iterable[tuple[str, object]]) -> OrtOptions:
     ------
     UsageError : an option is unknown, of another type or out of range; or it asks for a provider that is not here.
     """
-    given: dict[str, Any] = {}
-    for name, value in options:
-        if name not in _RULES:
-            raise UsageError(f"backend 'ort' has no option '{name}'", value=repr(value), allowed=nearest(name, _RULES))
-        if not _RULES[name].holds(value):
-            raise _wrong_provider(value) if name == "provider" else _wrong_value(name, value)
-        given[name] = _frozen(name, value)
+    asked = tuple(options)
+    for name, value in asked:
+        if name == "provider" and value != CPU:
+            raise _wrong_provider(value)
+    given: dict[str, Any] = {name: _frozen(name, value) for name, value in checked("ort", asked, RULES).items()}
     parsed = OrtOptions(**given)
     if (parsed.activation_type, parsed.weight_type) == ("int8", "uint8"):
         raise UsageError(
@@ -113,11 +98,6 @@ def _frozen(name: str, value: object) -> object:
     if name == "op_types":
         return (ALL_OPS,) if value == ALL_OPS else tuple(value)  # type: ignore[arg-type]
     return value
-
-
-def _wrong_value(name: str, value: object) -> UsageError:
-    allowed = _RULES[name].allowed
-    return UsageError(f"option '{name}' of backend 'ort' cannot be that", value=repr(value), allowed=allowed)
 
 
 def _wrong_provider(value: object) -> UsageError:

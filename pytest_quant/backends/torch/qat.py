@@ -35,7 +35,10 @@ def prepare_qat(module: Any, example_inputs: tuple[Any, ...], *, reduce_range: b
         from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
 
         shapes = tuple({0: torch.export.Dim.DYNAMIC} for _ in example_inputs)
-        graph = torch.export.export(copy.deepcopy(module).train(), example_inputs, dynamic_shapes=shapes).module()
+        # Guards look at the gradient of an example that has none, and would raise in the user's training loop.
+        graph = torch.export.export(copy.deepcopy(module).train(), example_inputs, dynamic_shapes=shapes).module(
+            check_guards=False
+        )
         quantizer = x86.X86InductorQuantizer()
         quantizer.set_global(x86.get_default_x86_inductor_quantization_config(is_qat=True, reduce_range=reduce_range))
         prepared = prepare_qat_pt2e(graph, quantizer)

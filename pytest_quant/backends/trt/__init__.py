@@ -1,5 +1,6 @@
-"""TensorRT: built with the real parser and builder, on machines with a GPU and, for TensorRT-RTX, without one."""
+"""TensorRT's real parser and builder, on machines without a GPU too."""
 
+from pytest_quant.backends.trt.native import TrtBackend
 from pytest_quant.backends.trt.rtx import TrtRtxBackend
 
-__all__ = ["TrtRtxBackend"]
+__all__ = ["TrtBackend", "TrtRtxBackend"]

@@ -16,6 +16,17 @@ GRAPH_FILE = "model.onnx"
 """The graph that was built, kept beside the plan: what is simulated is exactly this."""
 
 
+def write_graph(spec: EngineSpec, calibration: Path | None, folder: Path) -> Path:
+    """Write the graph to build, and check it. Raises `BuildError` when it is one that TensorRT cannot take."""
+    graph = folder / GRAPH_FILE
+    if calibration is not None:
+        write_trt_qdq(spec, calibration, graph)
+    else:
+        _copy(model_file(spec.quantized or spec.model), graph)
+    check_graph(graph, target=parse_options(spec.backend, spec.options).compute_capability or "")
+    return graph
+
+
 def write_plan(spec: EngineSpec, calibration: Path | None, folder: Path, *, module: str) -> None:
     """Write graph, plan, layers and log into `folder`.
 
@@ -23,13 +34,8 @@ def write_plan(spec: EngineSpec, calibration: Path | None, folder: Path, *, modu
     ------
     BuildError : the graph is one that TensorRT cannot take, or the parser or the builder refuses it.
     """
-    graph = folder / GRAPH_FILE
-    if calibration is not None:
-        write_trt_qdq(spec, calibration, graph)
-    else:
-        _copy(model_file(spec.quantized or spec.model), graph)
+    graph = write_graph(spec, calibration, folder)
     options = parse_options(spec.backend, spec.options)
-    check_graph(graph, target=options.compute_capability or "")
     request = BuildRequest(
         module=module,
         model=str(graph),

@@ -1,0 +1,42 @@
+"""ONNX Runtime's GPU providers on a real GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.backends import get_backend
+from pytest_quant.environment.gpu import gpu_state
+from pytest_quant.testing.conformance.examples import conv
+from pytest_quant.testing.conformance.workbench import float_spec, opened, specs, sqnr_db
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("name", ["ort-cuda", "ort-trt"])
+def test_float_and_int8_on_the_device(name: str, tmp_path: Path) -> None:
+    """The provider that ran is the one asked for, outputs agree with numpy, and copies are timed apart."""
+    backend = get_backend(name)
+    found = backend.availability()
+    if not found.available:
+        pytest.skip(found.reason)
+    example = conv()
+    feeds = example.feeds(8, 1)
+    model = example.write(tmp_path)
+    for spec in [float_spec(backend, model), *specs(backend, model)]:
+        with opened(backend, spec, example) as engine:
+            assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 20
+            assert engine.provider in engine.coverage(feeds).provider
+            times = engine.device_times(feeds)
+            assert times is not None
+            assert times.gpu_ms > 0
+
+
+def test_nvml_tells_of_the_device() -> None:
+    """Memory, clocks and energy are measured where there is a GPU."""
+    state = gpu_state("cuda:0")
+    if state is None:
+        pytest.skip("there is no NVIDIA GPU here, or NVML does not load")
+    assert state.used_mb >= 0
+    assert state.sm_mhz > 0

@@ -1,0 +1,1 @@
+"""ONNX Runtime's GPU providers where they need no GPU."""

@@ -1,0 +1,92 @@
+"""What is missing for a GPU provider, and the line that brings it."""
+
+from __future__ import annotations
+
+import onnxruntime
+import pytest
+
+from pytest_quant.backends.ort_gpu import availability
+from pytest_quant.backends.ort_gpu.availability import CUDA, TENSORRT, find_provider
+
+PROVIDERS = [TENSORRT, CUDA, "CPUExecutionProvider"]
+
+
+@pytest.fixture
+def gpu_wheel(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Let the GPU wheel be installed, and every library load but those the test names with the loader's words."""
+    trouble: dict[str, str] = {}
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: PROVIDERS)
+    monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None, raising=False)
+    monkeypatch.setattr(availability, "installed", {"onnxruntime-gpu": "1.31.1"}.get)
+
+    def loading_trouble(library: str) -> str:
+        return next((words for name, words in trouble.items() if name in library), "")
+
+    monkeypatch.setattr(availability, "loading_trouble", loading_trouble)
+    return trouble
+
+
+@pytest.mark.parametrize("provider", [CUDA, TENSORRT])
+def test_the_cpu_wheel_has_none(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not installed is a skip with the line that installs it, not an error."""
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    monkeypatch.setattr(availability, "installed", {"onnxruntime": "1.31.1"}.get)
+    found = find_provider(provider)
+    assert not found.available
+    assert not found.broken
+    assert "CPU wheel" in found.reason
+    assert "pip install" in found.fix
+
+
+def test_both_wheels_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They overwrite each other's files, so what loads is not what pip shows."""
+    monkeypatch.setattr(availability, "installed", {"onnxruntime": "1.31.1", "onnxruntime-gpu": "1.31.1"}.get)
+    found = find_provider(CUDA)
+    assert found.broken
+    assert "onnxruntime 1.31.1 and onnxruntime-gpu 1.31.1" in found.reason
+    assert found.fix.startswith("pip uninstall -y onnxruntime onnxruntime-gpu")
+
+
+def test_a_machine_without_a_driver(gpu_wheel: dict[str, str]) -> None:
+    """The provider is compiled in, and there is nothing that it could run on."""
+    gpu_wheel["libcuda.so.1"] = "libcuda.so.1: cannot open shared object file: No such file or directory"
+    found = find_provider(CUDA)
+    assert not found.available
+    assert not found.broken
+    assert "no NVIDIA driver here (libcuda.so.1: cannot open" in found.reason
+
+
+def test_a_cuda_library_that_does_not_load(gpu_wheel: dict[str, str]) -> None:
+    """With a driver here it is broken, and the loader's own words are quoted."""
+    gpu_wheel["providers_cuda"] = "libcudnn.so.9: cannot open shared object file: No such file or directory"
+    found = find_provider(CUDA)
+    assert found.broken
+    assert "libcudnn.so.9" in found.reason
+    assert "onnxruntime-gpu[cuda,cudnn]" in found.fix
+
+
+@pytest.mark.parametrize(("here", "broken"), [("11.4.0", True), (None, False)])
+def test_the_wanted_and_the_found_tensorrt(
+    gpu_wheel: dict[str, str], monkeypatch: pytest.MonkeyPatch, here: str | None, broken: bool
+) -> None:
+    """Version 10 is wanted and 11 or nothing is here: the fix pins the major version."""
+    versions = {"onnxruntime-gpu": "1.31.1"} | ({"tensorrt": here} if here else {})
+    monkeypatch.setattr(availability, "installed", versions.get)
+    gpu_wheel["providers_tensorrt"] = "libnvinfer.so.10: cannot open shared object file: No such file or directory"
+    found = find_provider(TENSORRT)
+    assert (found.available, found.broken) == (False, broken)
+    assert "wants libnvinfer.so.10" in found.reason
+    assert (here or "no TensorRT") in found.reason
+    assert found.fix == 'pip install "tensorrt<11"'
+
+
+def test_everything_is_here(gpu_wheel: dict[str, str]) -> None:
+    """With nothing missing the device is named."""
+    assert gpu_wheel == {}
+    assert find_provider(CUDA).device == "cuda:0"
+
+
+def test_the_loaders_words() -> None:
+    """A library that is not there gives them, one that is gives nothing."""
+    assert "cannot open shared object file" in availability.loading_trouble("libno_such_library.so.1")
+    assert availability.loading_trouble("libc.so.6") == ""
