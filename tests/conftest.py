@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,17 @@ from tests.example import ExampleRun, copy_example, run_example
 from tests.toolchains import run_toolchains
 
 pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def show(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Print a line through to the terminal and the CI log."""
+
+    def write(line: str) -> None:
+        with capsys.disabled():
+            print(f"\n{line}")  # noqa: T201 - the figure is what a benchmark is for
+
+    return write
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.example import ROOT, ExampleRun, environment
+from tests.example import ROOT, environment
 
 CONFTEST = """
 import numpy as np
@@ -52,12 +52,6 @@ def test_resnet18_shape(tmp_path: Path, show: Callable[[str], None]) -> None:
     )
     show(_table(run.stdout))
     assert run.returncode == 0, run.stdout + run.stderr
-
-
-def test_efficientnet(toolchains_run: ExampleRun, show: Callable[[str], None]) -> None:
-    """The example's table of EfficientNet-Lite0 in every toolchain."""
-    show(_table(toolchains_run.output))
-    assert toolchains_run.returncode == 0, toolchains_run.output
 
 
 def _table(output: str) -> str:

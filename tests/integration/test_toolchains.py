@@ -1,0 +1,109 @@
+"""Every toolchain on the same model and data: what the example's run of them finds, counted again independently."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.example import ExampleRun, environment
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("toolchains")]
+
+SCRIPT = Path(__file__).with_name("recount.py")
+SEED = "toolchains/test_seed_table.py::test_toolchain[{}]"
+QAT = "toolchains/test_qat_digits.py::test_same_network_everywhere[{}-int8-qat]"
+MINILM = "toolchains/test_minilm.py::{}"
+SEED_ROWS = [
+    "ort fp32",
+    "ort int8",
+    "openvino fp32",
+    "openvino int8",
+    "torch fp32",
+    "torch int8",
+    "trt-rtx fp32",
+    "trt-rtx int8",
+]
+CAUGHT = {
+    SEED.format("torch int8"): "min_coverage",
+    MINILM.format("test_dynamic_with_one_scale_per_tensor"): "min_sqnr_db",
+    MINILM.format("test_static_on_all_operators"): "min_sqnr_db",
+}
+SAMPLE_PCT = {"pictures": 100.0 / 200, "digits": 100.0 / 898}
+RECOUNTED = [
+    *((SEED.format(row), "pictures") for row in SEED_ROWS),
+    *((QAT.format(name), "digits") for name in ("ort", "openvino", "torch")),
+]
+
+
+def test_the_run_is_green_and_the_table_whole(toolchains_run: ExampleRun, show: Callable[[str], None]) -> None:
+    """Eleven rows of two models in four toolchains, and three of MiniLM; the table is printed."""
+    show(toolchains_run.output.rpartition(" quant ")[2].partition("\n")[2])
+    assert toolchains_run.returncode == 0, toolchains_run.output
+    assert {name for name, _ in RECOUNTED} | {MINILM.format("test_dynamic")} | set(CAUGHT) == set(toolchains_run.checks)
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_what_must_be_caught_is_caught_by_the_one_limit(toolchains_run: ExampleRun, name: str) -> None:
+    """Each breaks on the limit that was written for it, whatever its scores look like."""
+    check = toolchains_run.checks[name]
+    broken = [verdict["limit"] for verdict in check["verdicts"] if verdict["status"] == "FAIL"]
+    assert (check["status"], broken) == ("FAIL", [CAUGHT[name]])
+
+
+def test_the_no_op_looks_perfect(toolchains_run: ExampleRun) -> None:
+    """One of fifty operators is quantized, and accuracy, agreement and SQNR are those of float."""
+    check = toolchains_run.checks[SEED.format("torch int8")]
+    assert check["coverage"]["pct"] == pytest.approx(100 / 50)
+    assert check["accuracy"]["drop"] <= 0.5
+    assert check["accuracy"]["agreement_pct"] > 99
+    assert check["accuracy"]["sqnr_db"] > 30
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_a_simulation_is_labelled_and_not_timed(toolchains_run: ExampleRun, precision: str) -> None:
+    """TensorRT-RTX built for a GPU that is not here: coverage and size are there, latency is not."""
+    check = toolchains_run.checks[SEED.format(f"trt-rtx {precision}")]
+    assert check["accuracy"]["simulated"] is True
+    assert check["latency"] is None
+    assert check["coverage"]["pct"] == 100.0
+    assert check["resources"]["run_memory_mb"] is None
+    assert "SIMULATED: 2 checks" in toolchains_run.output
+
+
+@pytest.fixture(scope="module")
+def recounted(toolchains_run: ExampleRun, example: Path) -> dict[str, float]:
+    """The accuracy of every candidate, by a program that shares no code with this package."""
+    engines = []
+    for name, data in RECOUNTED:
+        check = toolchains_run.checks[name]
+        engines.append({"key": check["digests"]["engine"], "backend": check["backend"], "data": data})
+    request = {"cache": str(example / ".quant" / "cache"), "engines": engines}
+    program = subprocess.run(
+        [sys.executable, SCRIPT],
+        input=json.dumps(request),
+        cwd=example,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert program.returncode == 0, program.stderr
+    found: list[Any] = json.loads(program.stdout.splitlines()[-1])
+    return dict(zip((name for name, _ in RECOUNTED), found, strict=True))
+
+
+@pytest.mark.parametrize(("name", "data"), RECOUNTED)
+def test_accuracy_is_that_of_the_independent_program(
+    toolchains_run: ExampleRun, recounted: dict[str, float], name: str, data: str
+) -> None:
+    """Equal for files that a runtime runs as they are; a compiled or simulated one may differ in a sample or two."""
+    check = toolchains_run.checks[name]
+    exact = check["backend"] in ("ort", "openvino")
+    tolerance = 1e-9 if exact else 2 * SAMPLE_PCT[data] + 1e-9
+    assert check["accuracy"]["candidate"] == pytest.approx(recounted[name], abs=tolerance)
