@@ -6,18 +6,32 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pytest_quant.backends import get_backend
+from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.latency import measure
 from pytest_quant.spec import EngineSpec, LatencyPlan, Model
 from tests.benchmarks.test_evaluation_throughput import digits, magika
 
 TRIALS = 15
 LOW, HIGH = 0.98, 1.02
+NAMES = ["ort-digits", "ort-magika", "openvino-digits", "torch-network"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An engine to time, and the same without us; `bare` is ``None`` for the engine's own session."""
+
+    spec: EngineSpec
+    folder: Path
+    feeds: Feeds
+    bare: Callable[[], object] | None
 
 
 class BareLoop:
@@ -34,27 +48,72 @@ class BareLoop:
         self.times_s.append(time.perf_counter() - started)
 
 
-@pytest.mark.parametrize("subject", [digits, magika], ids=["digits", "magika"])
+def in_ort(example: Callable[[], tuple[Path, object]]) -> Callable[[Path], Subject]:
+    """One of the example's models in ONNX Runtime."""
+
+    def make(folder: Path) -> Subject:
+        path, _ = example()
+        spec = EngineSpec("ort", "fp32", None, Model.from_onnx(path))
+        (tensor,) = get_backend("ort").signature(spec.model).inputs
+        shape = [1 if size is None else size for size in tensor.shape or ()]
+        return Subject(spec, folder, {tensor.name: np.ones(shape, dtype=tensor.dtype)}, None)
+
+    return make
+
+
+def digits_in_openvino(folder: Path) -> Subject:
+    """OpenVINO's own request, compiled here with its own settings for one thread and one stream."""
+    import openvino
+
+    path, _ = digits()
+    spec = EngineSpec("openvino", "fp32", None, Model.from_onnx(path))
+    settings = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    request = openvino.Core().compile_model(path, "CPU", settings).create_infer_request()
+    feeds = {"image": np.ones((1, 1, 8, 8), np.float32)}
+    return Subject(spec, folder, feeds, lambda: request.infer({0: feeds["image"]}))
+
+
+def network_in_torch(folder: Path) -> Subject:
+    """A module that is compiled here, as a user would."""
+    import torch
+
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 32, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(25088, 10)
+    )
+    example = torch.ones(2, 1, 30, 30)
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        compiled: Any = torch.compile(module.eval(), dynamic=False)
+        compiled(example[:1])
+
+    def run() -> object:
+        with torch.no_grad():
+            return compiled(example[:1])
+
+    spec = EngineSpec("torch", "fp32", None, Model.from_torch(module, (example,)))
+    return Subject(spec, folder, {"input": example[:1].numpy()}, run)
+
+
+@pytest.mark.parametrize("make", [in_ort(digits), in_ort(magika), digits_in_openvino, network_in_torch], ids=NAMES)
 def test_our_median_is_that_of_a_bare_loop(
-    subject: Callable[[], tuple[Path, object]], tmp_path: Path, show: Callable[[str], None]
+    make: Callable[[Path], Subject], tmp_path: Path, show: Callable[[str], None]
 ) -> None:
     """Interleaved in the same rounds, the median of 15 ratios lies within 2 % of 1."""
-    path, _ = subject()
-    backend = get_backend("ort")
-    spec = EngineSpec("ort", "fp32", None, Model.from_onnx(path))
-    backend.build(spec, None, tmp_path)
-    engine = backend.open(spec, tmp_path)
-    session = engine._session  # type: ignore[attr-defined]
-    (tensor,) = engine.signature.inputs
-    shape = [1 if size is None else size for size in tensor.shape or ()]
-    feeds = {tensor.name: np.ones(shape, dtype=tensor.dtype)}
+    subject = make(tmp_path)
+    backend = get_backend(subject.spec.backend)
+    backend.build(subject.spec, None, tmp_path)
+    engine = backend.open(subject.spec, tmp_path)
+    bare_run = subject.bare or partial(engine._session.run, None, subject.feeds)  # type: ignore[attr-defined]
     ratios = []
     for seed in random.Random(0).sample(range(1000), TRIALS):  # noqa: S311 - orders, not secrets
-        bare = BareLoop(lambda: session.run(None, feeds))
+        bare = BareLoop(bare_run)
         plan = LatencyPlan(max_rounds=16, min_rounds=16, max_warmup_s=0.5, seed=seed)
-        found = measure(bare, bare, engine.prepare(feeds), plan)
+        found = measure(bare, bare, engine.prepare(subject.feeds), plan)
         ratios.append(found.candidate_p50_ms / (1e3 * statistics.median(bare.times_s)))
     engine.close()
     ratio = statistics.median(ratios)
-    show(f"our median / bare loop: {ratio:.4f} (of {TRIALS}: {min(ratios):.3f} to {max(ratios):.3f})")
+    show(
+        f"{subject.spec.id}: our median / bare loop: {ratio:.4f} (of {TRIALS}: {min(ratios):.3f} to {max(ratios):.3f})"
+    )
     assert LOW <= ratio <= HIGH

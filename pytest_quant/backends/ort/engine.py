@@ -28,26 +28,32 @@ def open_engine(spec: EngineSpec, folder: Path) -> OrtEngine:
 
 
 class OrtEngine(CpuEngine):
-    """A session on the CPU.
+    """A session on the CPU; a subclass opens one on another provider.
 
     Attributes
     ----------
     notes : what the recipe chose for the user, in words.
+    path : the ONNX file that is open.
+    threads : threads of one operator.
     """
 
     simulated = False
-    provider = CPU
+    provider: str = CPU
 
     def __init__(self, spec: EngineSpec, path: Path) -> None:
         self.spec = spec
         self.signature: Signature = read_signature(path)
         self.size_bytes = size_bytes(path)
         self.notes = recipe_of(spec).notes
-        self._path = path
-        self._threads = parse_options(spec.options).threads
-        self._session: Any = open_session(path, self._threads)
+        self.path = path
+        self.threads = parse_options(spec.options).threads
+        self._session: Any = self.open_session()
         self._names = [tensor.name for tensor in self.signature.outputs]
         self._run: Callable[[Feeds], list[Any]] = partial(self._session.run, self._names)
+
+    def open_session(self) -> Any:
+        """Open the session on this engine's provider and prove that it is there."""
+        return open_session(self.path, self.threads)
 
     def run(self, feeds: Feeds) -> Outputs:
         """Run one batch. Raises `DataError` when the inputs do not fit the model."""
@@ -67,7 +73,7 @@ class OrtEngine(CpuEngine):
 
     def coverage(self, feeds: Feeds) -> Coverage:
         """Profile one run in a session of its own and count what ran in the asked precision."""
-        return measure_coverage(self._path, self.spec, self._threads, feeds, self.signature)
+        return measure_coverage(self.path, self.spec, self.threads, feeds, self.signature)
 
     def close(self) -> None:
         """Drop the session; a later run says that it is closed."""

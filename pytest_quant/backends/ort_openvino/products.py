@@ -1,0 +1,69 @@
+"""The products of an ONNX file and their multiply-accumulates, for one shape of inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import shape_inference
+
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.onnx_files import size_bytes
+from pytest_quant.backends.ort.macs import macs_of
+from pytest_quant.backends.ort.op_table import FLOAT_OPS
+from pytest_quant.backends.ort.profile import Operand, RanNode
+
+_INFERRED_BYTES = 1_500_000_000
+"""Shape inference hands the model over as one protobuf message, which ends at 2 GB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A node that multiplies and accumulates; `macs` is ``None`` where shapes do not tell."""
+
+    name: str
+    outputs: tuple[str, ...]
+    macs: int | None
+
+    def is_called(self, kernel: str) -> bool:
+        """Tell whether a kernel of that name is this node: OpenVINO appends to its name, or takes its output's."""
+        return kernel in (self.name, *self.outputs) or (bool(self.name) and kernel.startswith(f"{self.name}/"))
+
+
+def find_products(path: Path, feeds: Feeds) -> list[Product]:
+    """Return the products of the model in `path` when it runs over `feeds`."""
+    model = onnx.load(path, load_external_data=False)
+    shapes = _shapes(model, feeds) if size_bytes(path) < _INFERRED_BYTES else {}
+    return [
+        Product(node.name, tuple(node.output), _macs(node, shapes))
+        for node in model.graph.node
+        if node.op_type in FLOAT_OPS
+    ]
+
+
+def _shapes(model: onnx.ModelProto, feeds: Feeds) -> dict[str, tuple[int, ...]]:
+    """Infer all shapes from those of `feeds`; what the file says of the others may have free axes."""
+    for value in model.graph.input:
+        if value.name in feeds:
+            sizes = [onnx.TensorShapeProto.Dimension(dim_value=size) for size in np.shape(feeds[value.name])]
+            value.type.tensor_type.shape.CopyFrom(onnx.TensorShapeProto(dim=sizes))
+    del model.graph.value_info[:]
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    graph = shape_inference.infer_shapes(model, data_prop=True).graph
+    found = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        sizes = value.type.tensor_type.shape.dim
+        if value.type.tensor_type.HasField("shape") and all(size.HasField("dim_value") for size in sizes):
+            found.setdefault(value.name, tuple(size.dim_value for size in sizes))
+    return found
+
+
+def _macs(node: onnx.NodeProto, shapes: dict[str, tuple[int, ...]]) -> int | None:
+    names = [name for name in node.input if name]
+    if not all(name in shapes for name in (*names, node.output[0])):
+        return None
+    inputs = tuple(Operand("float", shapes[name]) for name in names)
+    return macs_of(RanNode(node.name, node.op_type, "", inputs, (Operand("float", shapes[node.output[0]]),)))

@@ -1,0 +1,27 @@
+"""The shipped conformance suite on ONNX Runtime's OpenVINO plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_quant.backends import Backend
+from pytest_quant.backends.ort_openvino import OrtOpenVinoBackend
+from pytest_quant.testing import BackendConformance
+from tests.integration.ort_provider_traps.any_cpu import plugin_on_any_cpu
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _plugin() -> Iterator[None]:
+    with plugin_on_any_cpu():
+        yield
+
+
+class TestOrtOpenVino(BackendConformance):
+    """OpenVINO as a provider of ONNX Runtime, on a CPU of any maker."""
+
+    @pytest.fixture
+    def backend(self) -> Backend:
+        """Quantized by ONNX Runtime, run by OpenVINO."""
+        return OrtOpenVinoBackend()

@@ -1,0 +1,175 @@
+"""The OpenVINO plugin beside ONNX Runtime's own CPU provider: who ran what."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.ort_openvino import OrtOpenVinoBackend
+from pytest_quant.backends.ort_openvino.engine import OrtOpenVinoEngine
+from pytest_quant.backends.ort_openvino.plugin import PROVIDER, cpu_devices
+from pytest_quant.backends.ort_openvino.session import open_session
+from pytest_quant.errors import BuildError
+from pytest_quant.spec import EngineSpec, Model
+from pytest_quant.testing.conformance.examples import dense
+from tests.integration.ort_provider_traps.any_cpu import INTEL, made_by, plugin_on_any_cpu
+from tests.integration.ort_provider_traps.graphs import MATRIX, alone, between
+
+CPU = "CPUExecutionProvider"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _plugin() -> Iterator[None]:
+    with plugin_on_any_cpu():
+        yield
+
+
+@pytest.fixture
+def feeds() -> Feeds:
+    """One batch for the graphs of this folder."""
+    return {"x": np.random.default_rng(3).normal(size=(4, 4)).astype(np.float32)}
+
+
+def opened(path: Path, **options: object) -> OrtOpenVinoEngine:
+    """Open the float model in `path`."""
+    spec = EngineSpec("ort-openvino", "fp32", None, Model.from_onnx(path), options=tuple(options.items()))
+    return OrtOpenVinoEngine(spec, path)
+
+
+def test_a_product_that_falls_back_is_refused(tmp_path: Path) -> None:
+    """OpenVINO has no TransposeMatMul; ONNX Runtime would run it on the CPU provider and say nothing."""
+    path = between("TransposeMatMul", tmp_path / "split.onnx", "a", "w")
+    with pytest.raises(BuildError, match="does not run where it was asked to") as caught:
+        opened(path)
+    assert f"middle (TransposeMatMul) on {CPU}" in str(caught.value)
+    assert "first" not in str(caught.value)
+
+
+def test_the_same_graph_runs_without_our_refusal(tmp_path: Path, feeds: Feeds) -> None:
+    """The fallback is real: the bare session opens, runs on two providers and raises nothing."""
+    settings = onnxruntime.SessionOptions()
+    settings.add_provider_for_devices(cpu_devices(), {})
+    settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    session = onnxruntime.InferenceSession(between("TransposeMatMul", tmp_path / "split.onnx", "a", "w"), settings)
+    assert session.get_providers()[0] == PROVIDER
+    assert {part.ep_name for part in session.get_provider_graph_assignment_info()} == {PROVIDER, CPU}
+    product = feeds["x"] @ MATRIX
+    np.testing.assert_allclose(session.run(None, feeds)[0], product @ (product @ MATRIX), rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_no_product_may_fall_back_and_is_told(tmp_path: Path, feeds: Feeds) -> None:
+    """An Inverse on the CPU provider is in the notes; products stay on OpenVINO, and the outputs are right."""
+    with opened(between("Inverse", tmp_path / "beside.onnx", "a")) as engine:
+        found = engine.run(feeds)["y"]
+        coverage = engine.coverage(feeds)
+    assert engine.notes == (f"1 nodes without products run on {CPU}: Inverse",)
+    product = feeds["x"].astype(np.float64) @ MATRIX
+    np.testing.assert_allclose(found, product @ np.linalg.inv(product), atol=1e-3)
+    assert (coverage.pct, coverage.provider, coverage.opaque_nodes) == (100.0, PROVIDER, 0)
+    assert sum(row.quantized_nodes for row in coverage.by_op) == 2
+
+
+def test_a_graph_that_falls_back_whole_is_refused(tmp_path: Path) -> None:
+    """Without a product in it, it is still not OpenVINO that is judged; the node is named."""
+    with pytest.raises(BuildError, match=f"nothing of alone.onnx runs on {PROVIDER}") as caught:
+        opened(alone("Inverse", tmp_path / "alone.onnx"))
+    assert "lonely (Inverse)" in str(caught.value)
+
+
+def test_a_model_that_arrives_quantized(tmp_path: Path) -> None:
+    """Q/DQ pairs of another tool run in OpenVINO's integer kernels: of 2368 MACs all are int8."""
+    from pytest_quant.backends.ort import OrtBackend
+    from pytest_quant.testing.conformance.workbench import build
+
+    example = dense()
+    model = example.write(tmp_path)
+    folder = build(OrtBackend(), EngineSpec("ort", "int8", "static", model), example, tmp_path)
+    arrived = Model.from_onnx(folder / "model.onnx")
+    spec = EngineSpec("ort-openvino", "int8", "qat", model, quantized=arrived)
+    backend = OrtOpenVinoBackend()
+    backend.check(spec)
+    target = tmp_path / "in place"
+    target.mkdir()
+    backend.build(spec, None, target)
+    with backend.open(spec, target) as engine:  # type: ignore[attr-defined]
+        found = engine.coverage(example.feeds(1, 0))
+    assert found.pct == 100.0
+    assert sum(row.quantized_macs or 0 for row in found.by_op) == 64 * 32 + 32 * 10
+
+
+def test_float_in_the_place_of_int8_is_seen(tmp_path: Path) -> None:
+    """A float file that is called int8 has coverage 0 and its products are named."""
+    example = dense()
+    model = example.write(tmp_path)
+    spec = EngineSpec("ort-openvino", "int8", "qat", model, quantized=model)
+    assert model.path is not None
+    with OrtOpenVinoEngine(spec, model.path) as engine:
+        found = engine.coverage(example.feeds(1, 0))
+    assert found.pct == 0.0
+    assert found.float_nodes == ("first", "second")
+
+
+def test_registered_twice() -> None:
+    """The second time is harmless and finds the same one device."""
+    assert [one.ep_name for one in cpu_devices()] == [one.ep_name for one in cpu_devices()] == [PROVIDER]
+
+
+def test_threads_and_float32_reach_the_provider(tmp_path: Path) -> None:
+    """The session hands them on as OpenVINO's own settings, for OpenVINO takes no others from ONNX Runtime."""
+    model = dense().write(tmp_path)
+    assert model.path is not None
+    session, _ = open_session(model.path, threads=2)
+    settings = session.get_provider_options()[PROVIDER]["load_config"]
+    assert '"INFERENCE_PRECISION_HINT": "f32"' in settings
+    assert '"INFERENCE_NUM_THREADS": "2"' in settings
+
+
+def test_here_it_is_offered_or_the_reason_is_told() -> None:
+    """In a process where nothing was changed the plugin offers the CPU exactly where Intel made it; never broken."""
+    code = (
+        "import onnxruntime as o; from pytest_quant.backends.ort_openvino import OrtOpenVinoBackend as B;"
+        "f = B().availability(); m = {d.device.vendor_id for d in o.get_ep_devices()};"
+        f"assert not f.broken, f; assert f.available == ({INTEL} in m), (f, m); assert f.available or f.reason"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("order", [("openvino", "onnxruntime"), ("onnxruntime", "openvino")])
+def test_beside_openvino_itself(tmp_path: Path, order: tuple[str, str]) -> None:
+    """The plugin has its own copy of OpenVINO; the two live in one process, whichever comes first."""
+    model = dense().write(tmp_path)
+    code = f"""
+import importlib
+for name in {order!r}:
+    importlib.import_module(name)
+import numpy as np, openvino, pathlib
+from tests.integration.ort_provider_traps.any_cpu import plugin_on_any_cpu
+from pytest_quant.backends.ort_openvino.session import open_session
+feeds = {{"x": np.ones((2, 64), np.float32)}}
+with plugin_on_any_cpu():
+    session, _ = open_session(pathlib.Path({str(model.path)!r}), 1)
+    ours = session.run(None, feeds)[0]
+    theirs = openvino.Core().compile_model({str(model.path)!r}, "CPU", {{"INFERENCE_PRECISION_HINT": "f32"}})(feeds)[0]
+    assert np.allclose(ours, theirs, atol=1e-5), (ours, theirs)
+    del session
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
+
+
+def test_the_true_maker_is_written_back() -> None:
+    """After the tests of this folder ONNX Runtime knows the CPU as it is."""
+
+    def maker() -> int:
+        return next(int(one.device.vendor_id) for one in onnxruntime.get_ep_devices() if one.ep_name == CPU)
+
+    before = maker()
+    with made_by(0x1234):
+        assert maker() == 0x1234
+    assert maker() == before

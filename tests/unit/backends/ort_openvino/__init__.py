@@ -1,0 +1,1 @@
+"""ONNX Runtime's OpenVINO plugin where no kernel runs."""

@@ -1,0 +1,82 @@
+"""Multiply-accumulates from the file and the shapes of the inputs, against the formulas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from pytest_quant.backends.ort_openvino.products import Product, find_products
+from pytest_quant.testing.conformance.examples import conv, dense, tokens
+
+SIZES = st.integers(1, 5)
+
+
+def test_dense_layers(tmp_path: Path) -> None:
+    """A product of (n, k) and (k, m) takes n k m, whatever the file says of its free axis."""
+    path = tmp_path / "dense.onnx"
+    onnx.save_model(dense().proto, path)
+    found = find_products(path, dense().feeds(3, 0))
+    assert [(one.name, one.macs) for one in found] == [("first", 3 * 64 * 32), ("second", 3 * 32 * 10)]
+
+
+def test_a_convolution_and_the_gemm_behind_it(tmp_path: Path) -> None:
+    """8 channels of 6 x 6 take 9 products each; the Gemm reads all 288 of them for 10 outputs."""
+    path = tmp_path / "conv.onnx"
+    onnx.save_model(conv().proto, path)
+    found = find_products(path, conv().feeds(2, 0))
+    assert [(one.name, one.macs) for one in found] == [("conv", 2 * 8 * 36 * 9), ("dense", 2 * 288 * 10)]
+
+
+def test_two_free_axes(tmp_path: Path) -> None:
+    """Batch and length both come from the feeds."""
+    path = tmp_path / "tokens.onnx"
+    onnx.save_model(tokens().proto, path)
+    assert [one.macs for one in find_products(path, tokens(11).feeds(2, 0))] == [2 * 11 * 16 * 4]
+
+
+def test_a_shape_that_the_data_decide(tmp_path: Path) -> None:
+    """Behind NonZero nobody knows the sizes, and no number is invented."""
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["where"]),
+        helper.make_node("Cast", ["where"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["w", "f"], ["y"], name="last"),
+    ]
+    weights = numpy_helper.from_array(np.ones((3, 2), np.float32), "w")
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, None]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights])
+    onnx.save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    found = find_products(tmp_path / "m.onnx", {"x": np.ones((3, 4), np.float32)})
+    assert found == [Product("last", ("y",), None)]
+
+
+@given(
+    batch=SIZES, channels=SIZES, groups=st.integers(1, 3), out=SIZES, kernel=st.integers(1, 3), size=st.integers(3, 7)
+)
+def test_grouped_convolutions(
+    tmp_path_factory: object, batch: int, channels: int, groups: int, out: int, kernel: int, size: int
+) -> None:
+    """Counted one output element at a time: channels of the group times the area of the kernel."""
+    shape = (out * groups, channels, kernel, kernel)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], name="c", group=groups)
+    weights = numpy_helper.from_array(np.zeros(shape, np.float32), "w")
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * 4) for name in ("x", "y")]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:], [weights])
+    path = tmp_path_factory.getbasetemp() / "grouped.onnx"  # type: ignore[attr-defined]
+    onnx.save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    feeds = {"x": np.zeros((batch, channels * groups, size, size), np.float32)}
+    side = size - kernel + 1
+    expected = sum(channels * kernel * kernel for _ in range(batch * out * groups * side * side))
+    assert [one.macs for one in find_products(path, feeds)] == [expected]
+
+
+def test_whom_a_kernel_answers_for() -> None:
+    """A node is called by its name, by its name and more behind a slash, or by its output."""
+    product = Product("conv", ("out",), 1)
+    assert all(map(product.is_called, ["conv", "conv/WithoutBiases", "out"]))
+    assert not any(map(product.is_called, ["conv2", "my/conv", "output", ""]))
+    assert not Product("", ("out",), 1).is_called("/absolute")
