@@ -7,11 +7,14 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from sklearn.datasets import load_digits
 
+from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.backends.registry import GROUP
 from pytest_quant.marks.keys import KEYS
 from pytest_quant.options import OPTIONS
@@ -77,13 +80,29 @@ def test_every_option_is_in_the_table() -> None:
     assert [words.split()[0].split("=")[0] for words in first_column("option")] == [option.flag for option in OPTIONS]
 
 
-def test_every_option_of_the_ort_backend_is_in_the_table() -> None:
+@pytest.mark.parametrize(
+    ("heading", "place"),
+    [
+        ("`ort` option", "ort.options:OrtOptions"),
+        ("`openvino` option", "openvino.options:OpenVinoOptions"),
+        ("`torch` option", "torch.options:TorchOptions"),
+        ("TensorRT option", "trt.options:TrtOptions"),
+    ],
+)
+def test_every_option_of_a_backend_is_in_its_table(heading: str, place: str) -> None:
     """Options and their order are those of the backend."""
-    from dataclasses import fields
+    module, _, name = place.partition(":")
+    options = getattr(import_module(f"pytest_quant.backends.{module}"), name)
+    assert first_column(heading) == [field.name for field in fields(options)]
 
-    from pytest_quant.backends.ort.options import OrtOptions
 
-    assert first_column("`ort` option") == [field.name for field in fields(OrtOptions)]
+def test_every_backend_is_in_the_table() -> None:
+    """Each registered one, with what it offers; the reference backend is for authors of backends."""
+    assert first_column("backend") == [name for name in backend_names() if name != "numpy"]
+    for name in first_column("backend"):
+        (row,) = [line for line in README.splitlines() if line.startswith(f"| `{name}` |")]
+        for precision, schemes in get_backend(name).schemes.items():
+            assert all(word in row for word in (precision, *(scheme for scheme in schemes if scheme))), name
 
 
 def test_every_status_is_in_the_table() -> None:

@@ -11,12 +11,13 @@ from typing import Any
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.misfit import misfit
-from pytest_quant.backends.onnx_files import model_file, read_graph
-from pytest_quant.backends.openvino.files import is_own, read_model, save_model, signature_of
+from pytest_quant.backends.onnx_files import model_file
+from pytest_quant.backends.openvino.exclude import excluded_nodes
+from pytest_quant.backends.openvino.files import read_model, save_model, signature_of
 from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.openvino.recipe import overflow_fix
 from pytest_quant.backends.openvino.refusal import refused
-from pytest_quant.errors import DataError, UsageError, nearest
+from pytest_quant.errors import DataError
 from pytest_quant.spec import Calibration, EngineSpec
 
 
@@ -43,41 +44,13 @@ def write_quantized(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fo
             fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
         )
     model = read_model(model_file(spec.model))
-    ignored = excluded_nodes(spec, [node.get_friendly_name() for node in model.get_ordered_ops()])
+    ignored = excluded_nodes(spec, model)
     try:
         with _quiet():
             quantized = _quantize(spec, model, _Again(batches), count, ignored)
     except Exception as error:
         raise refused(f"to quantize {spec.model.name}", error) from error
     save_model(quantized, folder)
-
-
-def excluded_nodes(spec: EngineSpec, ours: list[str]) -> list[str]:
-    """Return the names by which OpenVINO knows the nodes that `spec` excludes.
-
-    One ONNX node may become several, ``name/WithoutBiases`` among them, and one that gives an output of the model
-    has the output's name.
-
-    Raises
-    ------
-    UsageError : the model has no node of that name, so that nothing would be left in float.
-    """
-    if not spec.exclude:
-        return []
-    theirs = {name: {name} for name in ours} if is_own(spec.model) else _names(spec)
-    ignored: list[str] = []
-    for name in spec.exclude:
-        if name not in theirs:
-            message = f"exclude names a node that {spec.model.name} does not have"
-            raise UsageError(message, value=repr(name), allowed=nearest(name, theirs))
-        ignored += [one for one in ours if one in theirs[name] or one.startswith(f"{name}/")]
-    return list(dict.fromkeys(ignored))
-
-
-def _names(spec: EngineSpec) -> dict[str, set[str]]:
-    """Return by the name of each ONNX node what it may be called afterwards."""
-    graph = read_graph(model_file(spec.model)).graph
-    return {node.name: {node.name, *node.output} for node in graph.node if node.name}
 
 
 def _quantize(spec: EngineSpec, model: Any, batches: _Again, count: int, ignored: list[str]) -> Any:
