@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from pytest_quant.backends import Backend
 from pytest_quant.backends.ort_openvino import OrtOpenVinoBackend
 from pytest_quant.testing import BackendConformance
-from tests.integration.ort_provider_traps.any_cpu import plugin_on_any_cpu
+from tests.integration.ort_provider_traps.any_cpu import offer_any_cpu
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _plugin() -> Iterator[None]:
-    with plugin_on_any_cpu():
-        yield
+def _plugin() -> None:
+    offer_any_cpu()
 
 
 class TestOrtOpenVino(BackendConformance):

@@ -14,19 +14,23 @@ COMPUTE = frozenset(
     {
         "Convolution",
         "Deconvolution",
+        "DeformableConvolution",
         "FullyConnected",
-        "FullyConnectedCompressed",
-        "GRUCell",
-        "GRUSequence",
-        "LSTMCell",
-        "LSTMSequence",
+        "GatherMatmul",
+        "LLMMLP",
         "MatMul",
+        "PagedAttention",
+        "QKVProjection",
         "RNNCell",
-        "RNNSequence",
+        "RNNSeq",
         "ScaledDotProductAttention",
+        "ScaledDotProductAttentionWithKVCache",
     }
 )
-"""Layer types of the CPU plugin that multiply and accumulate."""
+"""Layer types of the CPU plugin that multiply and accumulate; an LSTM or GRU is an RNNSeq there."""
+
+_BODIES = frozenset({"If", "SubModel", "TensorIterator"})
+"""Layer types with a model of their own inside, which the runtime model does not show."""
 
 _FUSED = "Subgraph"
 _CONVERSIONS = frozenset({"FakeQuantize", "Reorder"})
@@ -46,7 +50,10 @@ def measure_coverage(runtime: Any, precision: str, source: Any) -> Coverage:
 def _tallied(node: Any, precision: str, sources: set[str]) -> list[Tallied]:
     """Return the layer, or one entry for each compute node that a fused subgraph swallowed."""
     facts = node.get_rt_info()
-    layer, ran_in = _text(facts, "layerType"), _text(facts, "runtimePrecision")
+    layer, ran_in = (
+        _text(facts, "layerType"),
+        computed_in(_text(facts, "runtimePrecision"), _text(facts, "primitiveType")),
+    )
     compute = [name for name in _text(facts, "originalLayersNames").split(",") if name in sources]
     kind = kind_of(layer, ran_in, precision, swallows_compute=bool(compute))
     if layer == _FUSED and compute:
@@ -56,11 +63,22 @@ def _tallied(node: Any, precision: str, sources: set[str]) -> list[Tallied]:
     return [Tallied(name, layer, kind, _macs(node, layer) if eligible else None)]
 
 
+def computed_in(precision: str, kernel: str) -> str:
+    """Return what a layer multiplied in: the last word of its kernel, where that is a type, else its `precision`.
+
+    A layer of int8 weights and float inputs reports i8 and runs ``brgemm_avx2_f32``: it decompresses its weights.
+    """
+    word = kernel.rpartition("_")[2].lower()
+    return word if word in _FLOATS | _ASKED["int8"] else precision
+
+
 def kind_of(layer: str, ran_in: str, precision: str, *, swallows_compute: bool = False) -> Kind:
     """Tell what a layer means for an engine of `precision`.
 
     A fused subgraph that runs in float runs all it swallowed in float; of one that runs in integers it is not known.
     """
+    if layer in _BODIES:
+        return Kind.OPAQUE
     if layer in COMPUTE or (layer == _FUSED and swallows_compute):
         if layer == _FUSED and ran_in not in _FLOATS:
             return Kind.OPAQUE

@@ -11,7 +11,7 @@ _OPERATORS = re.compile(r"does not support the following ONNX operations: (?P<na
 _FIX = "check that the float model runs in OpenVINO alone: openvino.Core().compile_model(path, 'CPU')"
 
 
-def refused(doing: str, error: Exception) -> QuantError:
+def refused(doing: str, error: Exception, fix: str = _FIX) -> QuantError:
     """Return the error for what OpenVINO or NNCF raised while `doing` something; ours pass through."""
     if isinstance(error, QuantError):
         return error
@@ -24,4 +24,4 @@ def refused(doing: str, error: Exception) -> QuantError:
         )
     lines = [line.strip() for line in _NOISE.sub("", text).splitlines() if line.strip()]
     cause = " ".join(lines) or text.strip() or type(error).__name__
-    return BuildError(f"OpenVINO refused {doing}", value=f"{type(error).__name__}: {cause}", fix=_FIX)
+    return BuildError(f"OpenVINO refused {doing}", value=f"{type(error).__name__}: {cause}", fix=fix)

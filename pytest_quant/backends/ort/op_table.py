@@ -55,6 +55,9 @@ CONVERSIONS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeL
 _OPAQUE_OPS = frozenset({"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"})
 """They run whole subgraphs inside one node."""
 
+_COMPILING = frozenset({"NvTensorRTRTXExecutionProvider", "OpenVINOExecutionProvider", "TensorrtExecutionProvider"})
+"""Providers whose every node is a subgraph that they compiled."""
+
 _FLOAT_TYPES = frozenset({"float", "float16", "double", "bfloat16"})
 _IN_PRECISION = {"fp32": FLOAT_OPS, "int8": INT8_OPS, "int4": NARROW_OPS}
 _ELIGIBLE = FLOAT_OPS | INT8_OPS | NARROW_OPS
@@ -72,5 +75,5 @@ def kind_of(node: RanNode, precision: str) -> Kind:
 
 
 def _is_opaque(node: RanNode) -> bool:
-    """A subgraph that a provider compiled carries the provider's name in place of an operator's."""
-    return node.op_type in _OPAQUE_OPS or "ExecutionProvider" in node.op_type
+    """A subgraph that a provider compiled carries a name of the provider's making in place of an operator's."""
+    return node.op_type in _OPAQUE_OPS or node.provider in _COMPILING or "ExecutionProvider" in node.op_type

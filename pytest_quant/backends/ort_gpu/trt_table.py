@@ -1,12 +1,13 @@
 """A table of ranges for TensorRT's implicit INT8, as ONNX Runtime's TensorRT provider reads it.
 
-ONNX Runtime's own writer puts max(highest, lowest) into it. TensorRT takes the number for the largest absolute value, so
-a tensor that ranges from -5 to 1 would be cut off at 1 (github.com/microsoft/onnxruntime/issues/25621).
+ONNX Runtime's own writer puts max(highest, lowest) into it. TensorRT takes the number for the largest absolute value,
+so a tensor that ranges from -5 to 1 would be cut off at 1 (github.com/microsoft/onnxruntime/issues/25621).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,9 @@ def largest_magnitude(tensor: str, lowest: float, highest: float) -> float:
 
 def write_table(ranges: Mapping[str, Range], file: Path) -> None:
     """Write the largest absolute value of each tensor into `file`. Raises `BuildError`."""
-    import flatbuffers
     from onnxruntime.quantization.CalTableFlatBuffers import KeyValue, TrtTable
 
-    builder: Any = flatbuffers.Builder(1024)
+    builder: Any = import_module("flatbuffers").Builder(1024)
     entries = []
     for name in sorted(ranges):
         key = builder.CreateString(name)

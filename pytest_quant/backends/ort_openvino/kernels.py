@@ -1,7 +1,7 @@
 """What OpenVINO ran inside a fused node, out of ONNX Runtime's profile.
 
-ONNX Runtime sees one node. With its performance counters on, the plugin adds one event for each kernel, with the type
-of the layer and the implementation, whose last part is the precision: ``brgconv_avx2_f32``, ``jit_gemm_I8``.
+ONNX Runtime sees one node. Where a session is profiled, the plugin adds one event for each kernel, with the type of the
+layer and the implementation, whose last part is the precision: ``brgconv_avx2_f32``, ``jit_gemm_I8``.
 """
 
 from __future__ import annotations

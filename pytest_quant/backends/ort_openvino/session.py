@@ -44,7 +44,6 @@ def open_session(path: Path, threads: int, profile: Path | None = None) -> tuple
     if profile is not None:
         settings.enable_profiling = True
         settings.profile_file_prefix = str(profile / "run")
-        inside["PERF_COUNT"] = "YES"
     try:
         settings.add_provider_for_devices(cpu_devices(), {"load_config": json.dumps({"CPU": inside})})
         session = onnxruntime.InferenceSession(str(path), settings)

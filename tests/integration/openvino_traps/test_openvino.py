@@ -14,7 +14,7 @@ import openvino
 import pytest
 
 from pytest_quant.backends import Feeds, get_backend
-from pytest_quant.errors import BuildError, ModelError, UsageError
+from pytest_quant.errors import BuildError, DataError, ModelError, UsageError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
@@ -83,32 +83,17 @@ def test_the_file_keeps_float32_weights(example: Example, tmp_path: Path) -> Non
         assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 100
 
 
-def test_a_hint_for_shorter_floats_is_refused(
-    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A runtime that does not take the pin to float32 is not timed as an FP32 reference."""
+def test_a_pin_that_does_not_hold_is_refused(example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runtime that is free to take a shorter float is not timed as an FP32 reference."""
     real = openvino.Core.compile_model
 
-    def in_bf16(core: openvino.Core, model: object, device: str, settings: dict[str, object]) -> object:
-        return real(core, model, device, settings | {"INFERENCE_PRECISION_HINT": "i8"})
+    def unpinned(core: openvino.Core, model: object, device: str, settings: dict[str, object]) -> object:
+        return real(core, model, device, settings | {"INFERENCE_PRECISION_HINT": openvino.Type.dynamic})
 
-    monkeypatch.setattr(openvino.Core, "compile_model", in_bf16)
+    monkeypatch.setattr(openvino.Core, "compile_model", unpinned)
     spec = EngineSpec("openvino", "fp32", None, example.write(tmp_path))
-    with pytest.raises(BuildError), opened(OPENVINO, spec, example):
+    with pytest.raises(BuildError, match="does not keep to float32"), opened(OPENVINO, spec, example):
         pass
-
-
-def test_fake_quantize_in_the_file_is_no_proof(example: Example, tmp_path: Path) -> None:
-    """A model full of FakeQuantize operators that is run in float has coverage 0; the file looks quantized."""
-    spec = static(example.write(tmp_path))
-    folder = tmp_path / "engine"
-    folder.mkdir()
-    quantized = build(OPENVINO, spec, example, folder)
-    text = (quantized / "model.xml").read_text()
-    assert 'type="FakeQuantize"' in text
-    engine = OPENVINO.open(replace(spec, precision="fp32", scheme=None), quantized)
-    assert engine.coverage(example.feeds(1, 0)).pct == 0.0
-    engine.close()
 
 
 def test_a_quantized_model_of_its_own_format(example: Example, tmp_path: Path) -> None:
@@ -177,7 +162,7 @@ def test_inputs_of_another_dtype_are_not_converted_in_silence(example: Example, 
     """OpenVINO itself would cast float64; a model that is fed the wrong thing should be known of."""
     spec = EngineSpec("openvino", "fp32", None, example.write(tmp_path))
     feeds = {name: array.astype(np.float64) for name, array in example.feeds(2, 0).items()}
-    with opened(OPENVINO, spec, example) as engine, pytest.raises(Exception, match="wrong dtype"):
+    with opened(OPENVINO, spec, example) as engine, pytest.raises(DataError, match="wrong dtype"):
         engine.run(feeds)
 
 

@@ -20,21 +20,16 @@ from pytest_quant.backends.ort_openvino.plugin import PROVIDER, cpu_devices
 INTEL = 0x8086
 
 
-@contextmanager
-def plugin_on_any_cpu() -> Iterator[None]:
-    """Have the plugin offer this CPU, and take it out again where it would not have."""
+def offer_any_cpu() -> None:
+    """Have the plugin offer this CPU for the rest of the process.
+
+    It stays registered: a session that a failed test still holds would outlive its library.
+    """
     if cpu_devices():
-        yield
         return
     onnxruntime.unregister_execution_provider_library(PROVIDER)
     with made_by(INTEL):
-        found = cpu_devices()
-    try:
-        assert found, "the plugin offers no device on a CPU made by Intel"
-        yield
-    finally:
-        del found
-        onnxruntime.unregister_execution_provider_library(PROVIDER)
+        assert cpu_devices(), "the plugin offers no device on a CPU made by Intel"
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +18,15 @@ from pytest_quant.backends.ort_openvino.session import open_session
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense
-from tests.integration.ort_provider_traps.any_cpu import INTEL, made_by, plugin_on_any_cpu
+from tests.integration.ort_provider_traps.any_cpu import INTEL, made_by, offer_any_cpu
 from tests.integration.ort_provider_traps.graphs import MATRIX, alone, between
 
 CPU = "CPUExecutionProvider"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _plugin() -> Iterator[None]:
-    with plugin_on_any_cpu():
-        yield
+def _plugin() -> None:
+    offer_any_cpu()
 
 
 @pytest.fixture
@@ -150,15 +148,14 @@ import importlib
 for name in {order!r}:
     importlib.import_module(name)
 import numpy as np, openvino, pathlib
-from tests.integration.ort_provider_traps.any_cpu import plugin_on_any_cpu
+from tests.integration.ort_provider_traps.any_cpu import offer_any_cpu
 from pytest_quant.backends.ort_openvino.session import open_session
 feeds = {{"x": np.ones((2, 64), np.float32)}}
-with plugin_on_any_cpu():
-    session, _ = open_session(pathlib.Path({str(model.path)!r}), 1)
-    ours = session.run(None, feeds)[0]
-    theirs = openvino.Core().compile_model({str(model.path)!r}, "CPU", {{"INFERENCE_PRECISION_HINT": "f32"}})(feeds)[0]
-    assert np.allclose(ours, theirs, atol=1e-5), (ours, theirs)
-    del session
+offer_any_cpu()
+session, _ = open_session(pathlib.Path({str(model.path)!r}), 1)
+ours = session.run(None, feeds)[0]
+theirs = openvino.Core().compile_model({str(model.path)!r}, "CPU", {{"INFERENCE_PRECISION_HINT": "f32"}})(feeds)[0]
+assert np.allclose(ours, theirs, atol=1e-5), (ours, theirs)
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
 

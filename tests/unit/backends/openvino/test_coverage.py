@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.backends.openvino.coverage import kind_of, macs
+from pytest_quant.backends.openvino.coverage import computed_in, kind_of, macs
 from pytest_quant.backends.tally import Kind
 
 SIZE = st.integers(1, 9)
@@ -29,11 +29,30 @@ SIZE = st.integers(1, 9)
         ("FakeQuantize", "u8", "int8", Kind.CONVERSION),
         ("Pooling", "u8", "int8", Kind.BESIDE),
         ("Subgraph", "f32", "int8", Kind.BESIDE),
+        ("RNNSeq", "f32", "int8", Kind.OTHER),
+        ("If", "u8", "int8", Kind.OPAQUE),
+        ("TensorIterator", "f32", "fp32", Kind.OPAQUE),
     ],
 )
 def test_kinds(layer: str, ran_in: str, precision: str, kind: Kind) -> None:
     """Products count by the precision they ran in; shapes of integers, pooling and conversions are no compute."""
     assert kind_of(layer, ran_in, precision) is kind
+
+
+@pytest.mark.parametrize(
+    ("reported", "kernel", "ran_in"),
+    [
+        ("i8", "brgemm_avx2_f32", "f32"),
+        ("i8", "brgemm_avx512_bf16", "bf16"),
+        ("u8", "brgconv_avx512_I8", "i8"),
+        ("i8", "jit_gemm_i8", "i8"),
+        ("u8", "ref_any", "u8"),
+        ("f32", "", "f32"),
+    ],
+)
+def test_the_kernel_has_the_last_word(reported: str, kernel: str, ran_in: str) -> None:
+    """A float kernel over int8 weights is a float layer; a kernel that names no type leaves the report."""
+    assert computed_in(reported, kernel) == ran_in
 
 
 @pytest.mark.parametrize(

@@ -58,13 +58,13 @@ def test_the_largest_absolute_value(tmp_path: Path, lowest: float, highest: floa
         max_size=20,
     )
 )
-def test_every_tensor_is_in_it(tmp_path_factory: pytest.TempPathFactory, ranges: dict[str, tuple[float, float]]) -> None:
+def test_every_tensor_is_in_it(
+    tmp_path_factory: pytest.TempPathFactory, ranges: dict[str, tuple[float, float]]
+) -> None:
     """Any names and any number of them come back, each with a number no end of its range lies beyond."""
     file = tmp_path_factory.getbasetemp() / "table"
     write_table(ranges, file)
-    assert read_table(file.read_bytes()) == {
-        name: float(np.abs(np.array(ends)).max()) for name, ends in ranges.items()
-    }
+    assert read_table(file.read_bytes()) == {name: float(np.abs(np.array(ends)).max()) for name, ends in ranges.items()}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,52 @@
+"""The TensorRT provider's other ways to INT8 and to short floats, on a real GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.backends import get_backend
+from pytest_quant.spec import EngineSpec
+from pytest_quant.testing.conformance.examples import conv, dense
+from pytest_quant.testing.conformance.workbench import opened, sqnr_db
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize(
+    ("precision", "scheme", "options", "min_db"),
+    [
+        ("fp16", None, (), 50.0),
+        ("bf16", None, (), 35.0),
+        ("int8", "static", (("ranges", "table"),), 20.0),
+    ],
+)
+def test_each_way_on_the_device(
+    precision: str, scheme: str | None, options: tuple[tuple[str, object], ...], min_db: float, tmp_path: Path
+) -> None:
+    """Six decibels for each bit of the mantissa or of the weights, less what adding up costs."""
+    backend = get_backend("ort-trt")
+    found = backend.availability()
+    if not found.available:
+        pytest.skip(found.reason)
+    example = conv()
+    feeds = example.feeds(8, 1)
+    spec = EngineSpec("ort-trt", precision, scheme, example.write(tmp_path), options=options)
+    with opened(backend, spec, example) as engine:
+        assert sqnr_db(example.compute(feeds), engine.run(feeds)) > min_db
+        assert engine.provider in engine.coverage(feeds).provider
+
+
+def test_other_weights_are_another_engine(tmp_path: Path) -> None:
+    """The provider keys engines by names only; each of ours lies in a folder of its own, so no old one is reused."""
+    backend = get_backend("ort-trt")
+    found = backend.availability()
+    if not found.available:
+        pytest.skip(found.reason)
+    for scale in (1.0, 20.0):
+        example = dense(scale=scale)
+        feeds = example.feeds(4, 2)
+        spec = EngineSpec("ort-trt", "fp32", None, example.write(tmp_path))
+        with opened(backend, spec, example) as engine:
+            assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 40

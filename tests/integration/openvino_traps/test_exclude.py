@@ -1,0 +1,131 @@
+"""A node that the user excludes stays in float, whatever OpenVINO calls it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import openvino
+import pytest
+from onnx import helper
+
+from pytest_quant.backends import Feeds, get_backend
+from pytest_quant.errors import BuildError, UsageError
+from pytest_quant.spec import EngineSpec, Model
+from tests.integration.openvino_traps.graphs import normal, quantized, recurrent, write
+
+
+def rows(seed: int) -> Feeds:
+    """Four samples of 8 values."""
+    return {"x": normal(4, 8, seed=seed, scale=1.0)}
+
+
+def images(seed: int) -> Feeds:
+    """Four images of one channel."""
+    return {"x": normal(4, 1, 8, 8, seed=seed, scale=1.0)}
+
+
+def sequences(seed: int) -> Feeds:
+    """Four sequences of five steps."""
+    return {"x": normal(5, 4, 4, seed=seed, scale=1.0)}
+
+
+def static(model: Model, *exclude: str) -> EngineSpec:
+    """The spec of static quantization without some nodes."""
+    return EngineSpec("openvino", "int8", "static", model, exclude=exclude)
+
+
+def with_dropout(path: Path) -> Model:
+    """Two products, the first in front of a Dropout, of which OpenVINO keeps no more than the name."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "v"], ["m"], name="first"),
+        helper.make_node("Dropout", ["m"], ["d"], name="dropout"),
+        helper.make_node("Relu", ["d"], ["r"], name="relu"),
+        helper.make_node("MatMul", ["r", "w"], ["y"], name="last"),
+    ]
+    return write(path, nodes, {"x": ["n", 8]}, {"y": ["n", 4]}, {"v": normal(8, 8), "w": normal(8, 4)})
+
+
+def nested(path: Path) -> Model:
+    """Two convolutions with bias, of which the one's name begins the other's."""
+    nodes = [
+        helper.make_node("Conv", ["x", "v", "b"], ["c"], name="block", kernel_shape=[3, 3]),
+        helper.make_node("Relu", ["c"], ["r"], name="relu"),
+        helper.make_node("Conv", ["r", "w", "b"], ["y"], name="block/conv", kernel_shape=[3, 3]),
+    ]
+    weights = {"v": normal(8, 1, 3, 3), "w": normal(8, 8, 3, 3), "b": normal(8)}
+    return write(path, nodes, {"x": ["n", 1, 8, 8]}, {"y": ["n", 8, 4, 4]}, weights)
+
+
+@pytest.mark.parametrize(("name", "macs"), [("first", 8 * 4), ("last", 8 * 8)])
+def test_a_product_that_lost_its_name(tmp_path: Path, name: str, macs: int) -> None:
+    """The MatMul in front of a Dropout is called like the Dropout, and is found all the same."""
+    with quantized(static(with_dropout(tmp_path / "net.onnx"), name), rows) as engine:
+        assert engine.coverage(rows(9)).pct == pytest.approx(100.0 * macs / (8 * 8 + 8 * 4))
+
+
+@pytest.mark.parametrize(("name", "macs"), [("block", 4 * 4 * 8 * 8 * 9), ("block/conv", 6 * 6 * 8 * 9)])
+def test_a_name_that_begins_another(tmp_path: Path, name: str, macs: int) -> None:
+    """To exclude ``block`` is not to exclude ``block/conv``."""
+    with quantized(static(nested(tmp_path / "net.onnx"), name), images) as engine:
+        found = engine.coverage(images(9))
+    assert found.pct == pytest.approx(100.0 * macs / (4 * 4 * 8 * 8 * 9 + 6 * 6 * 8 * 9))
+    assert len(found.float_nodes) == 1
+
+
+def test_a_recurrence_that_is_called_by_a_number(tmp_path: Path) -> None:
+    """An excluded LSTM compiles, runs in float and is counted as such, one node of two."""
+    with quantized(static(recurrent(tmp_path / "net.onnx"), "rnn"), sequences) as engine:
+        found = engine.coverage(sequences(9))
+    assert (found.pct, found.unit) == (50.0, "nodes")
+    assert {row.op_type: row.quantized_nodes for row in found.by_op if row.op_type != "Reorder"} == {
+        "FullyConnected": 1,
+        "RNNSeq": 0,
+    }
+
+
+def test_a_quantized_model_that_does_not_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the CPU plugin cannot run what NNCF made of a layer, as of an LSTM, the way out is named."""
+    real = openvino.Core.compile_model
+
+    def without_integers(core: openvino.Core, model: Any, device: str, settings: dict[str, object]) -> object:
+        if any(node.get_type_name() == "FakeQuantize" for node in model.get_ordered_ops()):
+            raise RuntimeError("last expects Constant for port 5")
+        return real(core, model, device, settings)
+
+    spec = static(with_dropout(tmp_path / "net.onnx"))
+    ranges, folder = tmp_path / "ranges", tmp_path / "engine"
+    ranges.mkdir()
+    folder.mkdir()
+    backend = get_backend("openvino")
+    backend.calibrate(spec, lambda: iter([rows(0)]), ranges)
+    backend.build(spec, ranges, folder)
+    monkeypatch.setattr(openvino.Core, "compile_model", without_integers)
+    with pytest.raises(BuildError, match=r"last expects Constant(.|\n)*in float.*exclude=\[\.\.\.\]"):
+        backend.open(spec, folder)
+
+
+def test_a_model_of_its_own_format(tmp_path: Path) -> None:
+    """Nodes of an .xml go by the names in the .xml; one that is not there is refused."""
+    model, folder = with_dropout(tmp_path / "net.onnx"), tmp_path / "own"
+    folder.mkdir()
+    get_backend("openvino").build(EngineSpec("openvino", "fp32", None, model), None, folder)
+    own = Model.from_onnx(folder / "model.xml")
+    with quantized(static(own, "dropout"), rows) as engine:
+        assert engine.coverage(rows(9)).float_nodes == ("dropout",)
+    with pytest.raises(UsageError, match="exclude names a node"), quantized(static(own, "first"), rows):
+        pass
+
+
+def test_a_list_of_names_is_cut_off(tmp_path: Path) -> None:
+    """A hundred layers do not fill the screen."""
+    ends = ["x", *(f"t{place}" for place in range(100)), "y"]
+    nodes = [
+        helper.make_node("Relu", [before], [after], name=f"a_rather_long_name_{after}")
+        for before, after in pairwise(ends)
+    ]
+    model = write(tmp_path / "deep.onnx", nodes, {"x": ["n", 8]}, {"y": ["n", 8]}, {})
+    with pytest.raises(UsageError, match=r"\(101 nodes\)") as caught, quantized(static(model, "zzz"), rows):
+        pass
+    assert len(str(caught.value)) < 700

@@ -1,0 +1,119 @@
+"""Coverage is what the kernels did, not what a file or a property says."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openvino
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from pytest_quant.backends import get_backend
+from pytest_quant.backends.openvino.engine import compile_model
+from pytest_quant.spec import EngineSpec, Model
+from pytest_quant.testing.conformance.examples import conv, dense
+from pytest_quant.testing.conformance.workbench import build, opened
+from tests.integration.openvino_traps.graphs import normal, recurrent
+
+OPENVINO = get_backend("openvino")
+
+
+def test_int8_weights_under_float_inputs_are_no_int8(tmp_path: Path) -> None:
+    """Layers that report i8 and multiply in float32 count 0, in a file with FakeQuantize and int8 weights."""
+    example = dense()
+    model, folder = example.write(tmp_path), tmp_path / "engine"
+    folder.mkdir()
+    ready = build(OPENVINO, EngineSpec("openvino", "int8", "static", model), example, folder) / "model.xml"
+    text, changed = re.subn(r'levels="256"', 'levels="65536"', ready.read_text())
+    assert changed > 0
+    ready.write_text(text)
+    assert 'element_type="i8"' in text
+    feeds = example.feeds(1, 0)
+    as_int8 = EngineSpec("openvino", "int8", "qat", model, quantized=Model.from_onnx(ready))
+    with opened(OPENVINO, as_int8, example) as engine:
+        found = engine.coverage(feeds)
+    assert (found.pct, len(found.float_nodes)) == (0.0, 2)
+    with opened(OPENVINO, EngineSpec("openvino", "fp32", None, Model.from_onnx(ready)), example) as engine:
+        assert engine.coverage(feeds).pct == 100.0
+
+
+def test_int8_is_no_float(tmp_path: Path) -> None:
+    """An engine that is asked for fp32 and runs INT8 kernels has coverage 0."""
+    example = conv()
+    model, folder = example.write(tmp_path), tmp_path / "engine"
+    folder.mkdir()
+    ready = build(OPENVINO, EngineSpec("openvino", "int8", "static", model), example, folder) / "model.xml"
+    with opened(OPENVINO, EngineSpec("openvino", "fp32", None, Model.from_onnx(ready)), example) as engine:
+        found = engine.coverage(example.feeds(1, 0))
+    assert (found.pct, len(found.float_nodes)) == (0.0, 2)
+
+
+def test_nothing_is_quantized_as_it_runs(tmp_path: Path) -> None:
+    """Dynamic quantization, on by default, is off in what is compiled."""
+    spec = EngineSpec("openvino", "fp32", None, dense().write(tmp_path))
+    compiled = compile_model(openvino.Core().read_model(tmp_path / "dense.onnx"), spec)
+    assert int(compiled.get_property("DYNAMIC_QUANTIZATION_GROUP_SIZE")) == 0
+    assert int(compiled.get_property("NUM_STREAMS")) == 1
+    assert int(compiled.get_property("INFERENCE_NUM_THREADS")) == 1
+
+
+def test_a_recurrence_in_float_is_seen(tmp_path: Path) -> None:
+    """An LSTM, under OpenVINO's name for it, is compute."""
+    model = recurrent(tmp_path / "net.onnx")
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    spec = EngineSpec("openvino", "fp32", None, model)
+    OPENVINO.build(spec, None, folder)
+    engine = OPENVINO.open(spec, folder)
+    rows = engine.coverage({"x": normal(5, 2, 4)}).by_op
+    engine.close()
+    assert {row.op_type for row in rows if row.op_type != "Reorder"} == {"FullyConnected", "RNNSeq"}
+
+
+def test_a_branch_cannot_be_seen_into(tmp_path: Path) -> None:
+    """What runs inside an If is not known, and is said to be so."""
+    weights = normal(8, 4)
+    branches = [
+        helper.make_graph(
+            [helper.make_node("MatMul", ["x", name], [f"{name}_y"], name=name)],
+            f"{name}_graph",
+            [],
+            [helper.make_tensor_value_info(f"{name}_y", TensorProto.FLOAT, ["n", 4])],
+        )
+        for name in ("v", "w")
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("If", ["c"], ["y"], name="if", then_branch=branches[0], else_branch=branches[1])],
+        "graph",
+        [
+            helper.make_tensor_value_info("c", TensorProto.BOOL, [1]),
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
+        [numpy_helper.from_array(weights, "v"), numpy_helper.from_array(2 * weights, "w")],
+    )
+    path, folder = tmp_path / "if.onnx", tmp_path / "engine"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    folder.mkdir()
+    spec = EngineSpec("openvino", "fp32", None, Model.from_onnx(path))
+    OPENVINO.build(spec, None, folder)
+    engine = OPENVINO.open(spec, folder)
+    found = engine.coverage({"c": np.array([True]), "x": normal(2, 8)})
+    engine.close()
+    assert (found.pct, found.opaque_nodes) == (None, 1)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_macs_of_a_compiled_model(precision: str, tmp_path: Path) -> None:
+    """Three samples: 8 maps of 36 places with 9 products each, and 288 x 10 of the dense layer, in every precision."""
+    example = conv()
+    spec = EngineSpec("openvino", precision, "static" if precision == "int8" else None, example.write(tmp_path))
+    with opened(OPENVINO, spec, example) as engine:
+        found = engine.coverage(example.feeds(3, 0))
+    expected = {"Convolution": 3 * prod((8, 36, 9)), "FullyConnected": 3 * 288 * 10}
+    assert found.unit == "MACs"
+    assert {row.op_type: row.macs for row in found.by_op if row.macs is not None} == expected

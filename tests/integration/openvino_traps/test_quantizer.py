@@ -1,0 +1,121 @@
+"""What NNCF is told arrives in the quantized model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+import pytest
+from onnx import helper
+
+from pytest_quant.backends import Feeds, get_backend
+from pytest_quant.environment import has_vnni
+from pytest_quant.spec import Calibration, EngineSpec, Model
+from pytest_quant.testing.conformance.workbench import sqnr_db
+from tests.integration.openvino_traps.graphs import Array, quantized, write
+
+OPENVINO = get_backend("openvino")
+
+
+def all_high(path: Path) -> tuple[Model, Array]:
+    """A dense layer whose weights are all near their largest."""
+    weights = np.random.default_rng(0).uniform(0.9, 1.0, (256, 16)).astype(np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")]
+    return write(path, nodes, {"x": ["n", 256]}, {"y": ["n", 16]}, {"w": weights}), weights
+
+
+def high_inputs(seed: int) -> Feeds:
+    """Inputs near their largest."""
+    return {"x": np.random.default_rng(seed).uniform(0.9, 1.0, (32, 256)).astype(np.float32)}
+
+
+def lopsided(seed: int) -> Feeds:
+    """Inputs from -1 to 3, both ends included."""
+    values = np.random.default_rng(seed).uniform(-1.0, 3.0, (32, 256)).astype(np.float32)
+    values[0, :2] = -1.0, 3.0
+    return {"x": values}
+
+
+def quantize(spec: EngineSpec, folder: Path, feeds: Any = high_inputs) -> Any:
+    """Return OpenVINO's model that calibration wrote."""
+    folder.mkdir()
+    OPENVINO.check(spec)
+    OPENVINO.calibrate(spec, lambda: (feeds(seed) for seed in range(4)), folder)
+    return openvino.Core().read_model(folder / "model.xml")
+
+
+def input_range(model: Any) -> tuple[float, float]:
+    """Return the range that the first FakeQuantize takes."""
+    node = next(one for one in model.get_ordered_ops() if one.get_type_name() == "FakeQuantize")
+    low, high = (node.input_value(place).get_node().data.item() for place in (1, 2))
+    return low, high
+
+
+@pytest.mark.parametrize(("choice", "largest"), [("enable", 64), ("disable", 127), (None, 127 if has_vnni() else 64)])
+def test_bits_of_weights(choice: str | None, largest: int, tmp_path: Path) -> None:
+    """Seven bits reach 2^6, eight reach 2^7 - 1; the default is what this CPU can add up."""
+    model, _ = all_high(tmp_path / "high.onnx")
+    options = () if choice is None else (("overflow_fix", choice),)
+    found = quantize(EngineSpec("openvino", "int8", "static", model, options=options), tmp_path / "out")
+    stored = [
+        node.data.astype(int)
+        for node in found.get_ordered_ops()
+        if node.get_type_name() == "Constant" and node.get_element_type() == openvino.Type.i8
+    ]
+    assert [int(np.abs(array).max()) for array in stored] == [largest]
+
+
+def test_no_saturation_by_default(tmp_path: Path) -> None:
+    """Sums of such inputs and weights exceed 16 bits: without VNNI they would saturate at 8 bits, and do not."""
+    model, weights = all_high(tmp_path / "high.onnx")
+    feeds = high_inputs(7)
+    with quantized(EngineSpec("openvino", "int8", "static", model), high_inputs) as engine:
+        assert engine.coverage(feeds).pct == 100.0
+        assert sqnr_db({"y": feeds["x"] @ weights}, engine.run(feeds)) > 30
+
+
+def test_presets(tmp_path: Path) -> None:
+    """Performance: as far below zero as above it. Mixed: a zero point where the inputs are lopsided."""
+    model, _ = all_high(tmp_path / "high.onnx")
+    spec = EngineSpec("openvino", "int8", "static", model)
+    low, high = input_range(quantize(spec, tmp_path / "performance", lopsided))
+    assert low == pytest.approx(-high, rel=0.01)
+    assert high == pytest.approx(3.0, rel=0.01)
+    mixed = replace(spec, options=(("preset", "mixed"),))
+    assert input_range(quantize(mixed, tmp_path / "mixed", lopsided)) == pytest.approx((-1.0, 3.0), abs=0.02)
+
+
+@pytest.mark.parametrize(("name", "value"), [("model_type", "transformer"), ("fast_bias_correction", False)])
+def test_the_other_options_run(name: str, value: object, tmp_path: Path) -> None:
+    """NNCF takes them, and the result is INT8 and close."""
+    model, weights = all_high(tmp_path / "high.onnx")
+    feeds = high_inputs(7)
+    with quantized(EngineSpec("openvino", "int8", "static", model, options=((name, value),)), high_inputs) as engine:
+        assert engine.coverage(feeds).pct == 100.0
+        assert sqnr_db({"y": feeds["x"] @ weights}, engine.run(feeds)) > 30
+
+
+def test_every_batch_counts(tmp_path: Path) -> None:
+    """The range reaches as far as the largest value, which stands in the last batch alone."""
+    model, _ = all_high(tmp_path / "high.onnx")
+
+    def feeds(seed: int) -> Feeds:
+        return {"x": high_inputs(seed)["x"] * (4.0 if seed == 3 else 1.0)}
+
+    spec = EngineSpec("openvino", "int8", "static", model)
+    largest = float(feeds(3)["x"].max())
+    assert input_range(quantize(spec, tmp_path / "minmax", feeds))[1] == pytest.approx(largest, rel=1e-5)
+
+
+def test_percentile_of_a_known_distribution(tmp_path: Path) -> None:
+    """The 75th percentile of a uniform distribution from 0 to 1 is 0.75."""
+    model, _ = all_high(tmp_path / "high.onnx")
+    spec = EngineSpec("openvino", "int8", "static", model, calibration=Calibration("percentile", percentile=75.0))
+
+    def uniform(seed: int) -> Feeds:
+        return {"x": np.random.default_rng(seed).uniform(0.0, 1.0, (64, 256)).astype(np.float32)}
+
+    assert input_range(quantize(spec, tmp_path / "cut", uniform))[1] == pytest.approx(0.75, abs=0.02)

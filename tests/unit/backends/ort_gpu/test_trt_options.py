@@ -1,0 +1,116 @@
+"""What the TensorRT provider is told, and what is written for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from pytest_quant.backends.ort_gpu import OrtTrtBackend
+from pytest_quant.backends.ort_gpu.trt_options import provider_options
+from pytest_quant.backends.ort_gpu.trt_table import TABLE_FILE
+from pytest_quant.errors import BuildError, UsageError
+from pytest_quant.spec import EngineSpec, Model
+from pytest_quant.testing.conformance.examples import dense
+from pytest_quant.testing.conformance.workbench import build
+from tests.unit.backends.ort_gpu.test_trt_table import read_table
+
+SPEC = EngineSpec("ort-trt", "int8", "static", Model.from_onnx("model.onnx"))
+TABLE = (("ranges", "table"),)
+
+
+def test_an_engine_cache_of_its_own(tmp_path: Path) -> None:
+    """The provider's own key ignores weights, so two engines never share a folder."""
+    one, other = (provider_options(SPEC, tmp_path / name) for name in ("one", "other"))
+    assert one["trt_engine_cache_enable"] == "1"
+    assert one["trt_engine_cache_path"] != other["trt_engine_cache_path"]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "int8"])
+def test_each_precision_turns_on_its_own_switch(precision: str, tmp_path: Path) -> None:
+    """And turns the others off, in words, for what is left out keeps the value of an environment variable."""
+    spec = replace(SPEC, precision=precision, scheme="static" if precision == "int8" else None)
+    told = provider_options(spec, tmp_path)
+    assert {name: told[f"trt_{name}_enable"] for name in ("fp16", "bf16", "int8")} == {
+        name: str(int(name == precision)) for name in ("fp16", "bf16", "int8")
+    }
+
+
+def test_a_table_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    """With Q/DQ pairs in the graph the provider refuses one; an option of another scheme is ignored."""
+    name = "trt_int8_calibration_table_name"
+    assert name not in provider_options(SPEC, tmp_path)
+    asked = replace(SPEC, options=TABLE)
+    assert provider_options(asked, tmp_path)[name] == TABLE_FILE
+    assert name not in provider_options(replace(asked, scheme="qat", quantized=SPEC.model), tmp_path)
+
+
+def test_options_of_the_builder(tmp_path: Path) -> None:
+    """Megabytes become bytes, and the level of optimization goes through."""
+    spec = replace(SPEC, options=(("optimization_level", 2), ("ranges", "qdq"), ("workspace_mb", 3)))
+    told = provider_options(spec, tmp_path)
+    assert told["trt_max_workspace_size"] == "3000000"
+    assert told["trt_builder_optimization_level"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"options": (("ranges", "cache"),)}, "option 'ranges' of backend 'ort-trt' cannot be that"),
+        ({"options": (("range", "table"),)}, "backend 'ort-trt' has no option 'range'"),
+        ({"options": TABLE, "exclude": ("first",)}, "leaves no node in float"),
+    ],
+)
+def test_what_cannot_be_asked(changes: dict[str, object], message: str) -> None:
+    """A misspelt option, and nodes left in float where TensorRT alone chooses."""
+    with pytest.raises(UsageError, match=message):
+        OrtTrtBackend().check(replace(SPEC, **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("changes", [{"precision": "fp16", "scheme": None}, {"options": TABLE}])
+def test_what_cannot_be_simulated(changes: dict[str, object]) -> None:
+    """With a target named in place of a GPU it is a skip that says what the simulation has not."""
+    spec = replace(SPEC, **changes)  # type: ignore[arg-type]
+    target = ("compute_capability", "SM89")
+    found = OrtTrtBackend().availability(replace(spec, options=(target, *spec.options)))
+    assert (found.available, found.broken) == (False, False)
+    assert "not a table of ranges" in found.reason or "not fp16" in found.reason
+
+
+def test_the_table_is_an_ingredient(tmp_path: Path) -> None:
+    """A table and Q/DQ pairs are two engines in the cache; the ranges are the same, and are found once."""
+    backend = OrtTrtBackend()
+    spec = replace(SPEC, model=dense().write(tmp_path))
+    asked = replace(spec, options=TABLE)
+    assert backend.ingredients(spec) != backend.ingredients(asked)
+    assert backend.calibration_ingredients(spec) == backend.calibration_ingredients(asked)
+
+
+def test_a_float_graph_with_its_table(tmp_path: Path) -> None:
+    """The graph has no Q/DQ pair; every name in the table is a tensor of it, and the input has the samples' range."""
+    example = dense()
+    spec = replace(SPEC, model=example.write(tmp_path), options=TABLE)
+    folder = build(OrtTrtBackend(), spec, example, tmp_path)
+    graph = onnx.load(folder / "model.onnx").graph
+    assert not {node.op_type for node in graph.node} & {"QuantizeLinear", "DequantizeLinear"}
+    tensors = {name for node in graph.node for name in (*node.input, *node.output)}
+    found = read_table((folder / TABLE_FILE).read_bytes())
+    assert {"x", "y"} <= found.keys() <= tensors
+    samples = [example.feeds(4, seed)["x"] for seed in range(20, 28)]
+    assert found["x"] == pytest.approx(float(np.abs(np.concatenate(samples)).max()), rel=1e-6)
+
+
+def test_a_table_for_a_quantized_graph_is_refused(tmp_path: Path) -> None:
+    """TensorRT would ignore the table; the error names a Q/DQ node."""
+    example = dense()
+    backend = OrtTrtBackend()
+    folder = build(backend, replace(SPEC, model=example.write(tmp_path)), example, tmp_path)
+    quantized = Model.from_onnx(folder / "model.onnx")
+    again = tmp_path / "again"
+    again.mkdir()
+    spec = replace(SPEC, model=quantized, options=TABLE)
+    with pytest.raises(BuildError, match=r"QuantizeLinear|DequantizeLinear"):
+        build(backend, spec, example, again)
