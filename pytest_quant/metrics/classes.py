@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_quant.metrics.metric import Array
+from pytest_quant.metrics.top_class import top_class
 from pytest_quant.result import WorstClass
 
 _SMALLEST = 1e-12
@@ -30,7 +31,7 @@ class ClassError:
         labels : (n,) class indices, or ``None``. Labels beyond the classes are no indices, and leave no worst class.
         sound : (n,) samples whose outputs can be compared; the others agree with nothing and are never right.
         """
-        r_class, c_class = np.argmax(reference, axis=1), np.argmax(candidate, axis=1)
+        r_class, c_class = top_class(reference), top_class(candidate)
         self._n += len(reference)
         self._agree += int(np.count_nonzero((r_class == c_class) & sound))
         if self._are_probabilities is None:
@@ -98,4 +99,4 @@ def _divergences(reference: Array, candidate: Array, *, probabilities: bool) -> 
 
 def _below_largest(scores: Array) -> Array:
     """Scores less the largest of their row, so that no exponential overflows."""
-    return np.asarray(scores - np.take_along_axis(scores, np.argmax(scores, axis=1)[:, None], axis=1))
+    return np.asarray(scores - np.take_along_axis(scores, top_class(scores)[:, None], axis=1))

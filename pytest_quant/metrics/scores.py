@@ -35,11 +35,13 @@ class Scores:
         ------
         UsageError : the metric gives NaN or Inf for a sample; the message names it.
         """
-        if sound.all() or not self._scores_wrong():
+        whole = bool(sound.all())
+        if whole or not self._scores_wrong():
             rows = np.flatnonzero(sound)
+            chosen = slice(None) if whole else rows
             if len(rows):
                 for kept, outputs in ((self._reference, reference), (self._candidate, candidate)):
-                    kept.append(self._statistics(outputs[rows], labels[rows], start + rows))
+                    kept.append(self._statistics(outputs[chosen], labels[chosen], start + rows))
             return
         right = np.zeros(len(reference), dtype=bool)
         right[sound] = self._metric.statistics(candidate[sound], labels[sound])

@@ -19,10 +19,22 @@ from pytest_quant.backends.tally import Kind, Tallied, tally
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Signature
 
-_PRODUCTS = COMPUTE | {"FullyConnectedQuantized", "FullyConnectedQuantizedLegacy"}
+_PRODUCTS = COMPUTE | {
+    "BinaryConvolution",
+    "ConvolutionBackpropData",
+    "DeformableConvolution",
+    "FullyConnectedQuantized",
+    "FullyConnectedQuantizedLegacy",
+    "GroupConvolution",
+    "GroupConvolutionBackpropData",
+}
+"""Counters carry OpenVINO's names of operators, where its runtime model carries those of layers."""
+
+_FUSED = "Subgraph"
 _CONVERSIONS = frozenset({"FakeQuantize", "Reorder"})
 _ASKED = {"fp32": frozenset({"f32"}), "int8": frozenset({"i8", "u8"})}
-_COMPUTES_IN = frozenset({"bf16", "f16", "f32", "f64", "i8", "u8"})
+_FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
+_COMPUTES_IN = _FLOATS | {"i8", "u8"}
 """A product of other integers, token numbers for example, is no compute of the network."""
 
 
@@ -49,15 +61,26 @@ def count_coverage(
 ) -> Coverage:
     """Return the coverage of `kernels` inside OpenVINO and of `nodes` outside.
 
-    A product of the model that no kernel answers for is inside a fused kernel, or no counters came: it is opaque.
+    A product of the model that no kernel answers for was swallowed by a fused kernel. One that runs in float runs it in
+    float; of one in integers nobody knows, nor without counters: it is opaque.
     """
     inside = [_tallied(kernel, products, precision) for kernel in kernels]
     outside = [
         Tallied(node.name, node.op_type, kind_of(node, precision)) for node in nodes if node.provider != PROVIDER
     ]
     seen = sum(one.kind in (Kind.ASKED, Kind.OTHER) for one in (*inside, *outside))
-    hidden = [Tallied("", "fused", Kind.OPAQUE)] * max(0, len(products) - seen)
-    return tally([*inside, *outside, *hidden], PROVIDER)
+    missing = max(0, len(products) - seen)
+    return tally([*inside, *outside, *_swallowed(kernels, products, missing, precision)], PROVIDER)
+
+
+def _swallowed(kernels: Sequence[Kernel], products: Sequence[Product], missing: int, precision: str) -> list[Tallied]:
+    """Return the `missing` products, by name where it is clear which they are."""
+    fused = {kernel.precision for kernel in kernels if kernel.layer == _FUSED}
+    unanswered = [one for one in products if not any(one.is_called(kernel.name) for kernel in kernels)]
+    if len(unanswered) != missing or len(fused) != 1 or not fused <= _FLOATS:
+        return [Tallied("", _FUSED, Kind.OPAQUE)] * missing
+    kind = Kind.ASKED if fused <= _ASKED[precision] else Kind.OTHER
+    return [Tallied(one.name, _FUSED, kind, one.macs) for one in unanswered]
 
 
 def _tallied(kernel: Kernel, products: Sequence[Product], precision: str) -> Tallied:

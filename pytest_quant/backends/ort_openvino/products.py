@@ -21,26 +21,44 @@ _INFERRED_BYTES = 1_500_000_000
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A node that multiplies and accumulates; `macs` is ``None`` where shapes do not tell."""
+    """A node that multiplies and accumulates.
+
+    Attributes
+    ----------
+    aliases : names of its outputs, and name and output of the bias that is added to it.
+    macs : ``None`` where shapes do not tell.
+    """
 
     name: str
-    outputs: tuple[str, ...]
+    aliases: tuple[str, ...]
     macs: int | None
 
     def is_called(self, kernel: str) -> bool:
-        """Tell whether a kernel of that name is this node: OpenVINO appends to its name, or takes its output's."""
-        return kernel in (self.name, *self.outputs) or (bool(self.name) and kernel.startswith(f"{self.name}/"))
+        """Tell whether a kernel of that name is this node: OpenVINO takes one of its names, or appends to it."""
+        return any(kernel == name or kernel.startswith(f"{name}/") for name in (self.name, *self.aliases) if name)
 
 
 def find_products(path: Path, feeds: Feeds) -> list[Product]:
     """Return the products of the model in `path` when it runs over `feeds`."""
     model = onnx.load(path, load_external_data=False)
     shapes = _shapes(model, feeds) if size_bytes(path) < _INFERRED_BYTES else {}
+    biases = _biases(model.graph)
     return [
-        Product(node.name, tuple(node.output), _macs(node, shapes))
+        Product(node.name, (*node.output, *biases.get(node.output[0], ())), _macs(node, shapes))
         for node in model.graph.node
         if node.op_type in FLOAT_OPS
     ]
+
+
+def _biases(graph: onnx.GraphProto) -> dict[str, tuple[str, str]]:
+    """Return name and output of each addition of a constant, by what it is added to."""
+    constants = {tensor.name for tensor in graph.initializer}
+    found = {}
+    for node in graph.node:
+        if node.op_type == "Add" and len(constants.intersection(node.input)) == 1:
+            (added_to,) = set(node.input) - constants
+            found[added_to] = (node.name, node.output[0])
+    return found
 
 
 def _shapes(model: onnx.ModelProto, feeds: Feeds) -> dict[str, tuple[int, ...]]:

@@ -49,6 +49,8 @@ def test_kernels_are_read(tmp_path: Path) -> None:
         ("Convolution", "bf16", "fp32", Kind.OTHER),
         ("Convolution", "i8", "fp32", Kind.OTHER),
         ("FullyConnectedQuantizedLegacy", "i8", "int8", Kind.ASKED),
+        ("GroupConvolution", "i8", "int8", Kind.ASKED),
+        ("GroupConvolution", "f32", "int8", Kind.OTHER),
         ("MatMul", "u8", "int8", Kind.ASKED),
         ("MatMul", "f32", "int8", Kind.OTHER),
         ("MatMul", "i64", "int8", Kind.BESIDE),
@@ -84,6 +86,21 @@ def test_a_swallowed_product_is_opaque() -> None:
     kernels = [Kernel("conv", "Convolution", "i8"), Kernel("fused", "Subgraph", "i8")]
     found = count_coverage(kernels, [], [CONV, DENSE], "int8")
     assert found.opaque_nodes == 1
+
+
+def test_a_float_kernel_swallows_in_float() -> None:
+    """Of 1000 MACs in int8 and 100 inside a fused float kernel, as attention is, 1000 of 1100 are int8."""
+    kernels = [Kernel("conv", "GroupConvolution", "i8"), Kernel("fused", "Subgraph", "f32")]
+    products = [Product("conv", ("c",), 1000), DENSE]
+    found = count_coverage(kernels, [], products, "int8")
+    assert found.pct == pytest.approx(100 * 1000 / 1100)
+    assert (found.opaque_nodes, found.float_nodes) == (0, ("dense",))
+
+
+def test_names_that_do_not_fit_are_opaque() -> None:
+    """With a kernel of an unknown name it is not clear which product was swallowed, so its share is not invented."""
+    kernels = [Kernel("strange", "Convolution", "i8"), Kernel("fused", "Subgraph", "f32")]
+    assert count_coverage(kernels, [], [CONV, DENSE], "int8").opaque_nodes == 1
 
 
 def test_no_counters_is_no_coverage() -> None:

@@ -74,6 +74,16 @@ def test_grouped_convolutions(
     assert [one.macs for one in find_products(path, feeds)] == [expected]
 
 
+def test_a_bias_names_the_kernel(tmp_path: Path) -> None:
+    """OpenVINO fuses a product with the constant that is added, and calls the kernel by the addition."""
+    path = tmp_path / "dense.onnx"
+    onnx.save_model(dense().proto, path)
+    first, second = find_products(path, dense().feeds(1, 0))
+    assert first.is_called("bias/WithoutBiases")
+    assert first.is_called("a")
+    assert not second.is_called("bias")
+
+
 def test_whom_a_kernel_answers_for() -> None:
     """A node is called by its name, by its name and more behind a slash, or by its output."""
     product = Product("conv", ("out",), 1)
