@@ -1,6 +1,6 @@
 """Outputs of an engine over the evaluation set: streamed in chunks, and kept for the reference.
 
-A chunk holds up to two thousand samples, so that comparing outputs costs little beside making them, and never
+A chunk holds up to a thousand samples, so that comparing outputs costs little beside making them, and never
 the whole set, so that memory does not grow with the data.
 """
 
@@ -20,7 +20,9 @@ from pytest_quant.backends import Engine, Outputs
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data
 
-_CHUNK_SAMPLES = 2048
+_CHUNK_SAMPLES = 1024
+"""With some ten classes, arrays of float64 then stay below 128 kB, from which on every one costs fresh pages."""
+
 _CHUNK_BYTES = 4 << 20
 _INDEX = "chunks.jsonl"
 _ARRAYS = "arrays.npy"
