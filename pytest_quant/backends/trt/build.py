@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_quant.backends.onnx_files import external_files, model_file, read_graph
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.request import BuildRequest
 from pytest_quant.backends.trt.run_builder import run_builder
-from pytest_quant.backends.trt_graph import check_graph, write_trt_qdq
+from pytest_quant.backends.trt_graph import check_graph, write_half, write_trt_qdq
+from pytest_quant.environment.gpu import find_gpus
 from pytest_quant.spec import EngineSpec
 
 GRAPH_FILE = "model.onnx"
 """The graph that was built, kept beside the plan: what is simulated is exactly this."""
 
+RANGES_FILE = "ranges.cache"
+"""What TensorRT's own calibrator found."""
+
+RTX_MODULE = "tensorrt_rtx"
+BESIDE = {"fp32": [], "fp16": ["FP16"], "bf16": ["BF16"]}
+"""Builder flags that let TensorRT 10 compute in another float type where it is faster."""
+
 
 def write_graph(spec: EngineSpec, calibration: Path | None, folder: Path) -> Path:
     """Write the graph to build, and check it. Raises `BuildError` when it is one that TensorRT cannot take."""
     graph = folder / GRAPH_FILE
-    if calibration is not None:
+    options = parse_options(spec.backend, spec.options)
+    if calibration is not None and not options.implicit:
         write_trt_qdq(spec, calibration, graph)
     else:
         _copy(model_file(spec.quantized or spec.model), graph)
-    check_graph(graph, target=parse_options(spec.backend, spec.options).compute_capability or "")
+    target = options.compute_capability or next((gpu.sm for gpu in find_gpus()), "")
+    check_graph(graph, calibrator=options.implicit and spec.scheme == "static", target=target)
     return graph
 
 
@@ -35,18 +46,37 @@ def write_plan(spec: EngineSpec, calibration: Path | None, folder: Path, *, modu
     BuildError : the graph is one that TensorRT cannot take, or the parser or the builder refuses it.
     """
     graph = write_graph(spec, calibration, folder)
+    if spec.precision == "fp16":
+        write_half(model_file(spec.model), graph)
+    request = request_for(spec, graph, module=module)
+    if request.calibration and calibration is not None:
+        request = replace(request, ranges=str(calibration / RANGES_FILE))
+    run_builder(request, f"{spec.id} of {spec.model.name}")
+
+
+def request_for(spec: EngineSpec, graph: Path, *, module: str) -> BuildRequest:
+    """Return the build of `graph` into the folder it lies in, as the options of `spec` ask for it."""
     options = parse_options(spec.backend, spec.options)
-    request = BuildRequest(
+    implicit = options.implicit and spec.scheme == "static"
+    flags = ["INT8", *BESIDE[options.beside]] if implicit else BESIDE["bf16"] if spec.precision == "bf16" else []
+    return BuildRequest(
         module=module,
         model=str(graph),
-        folder=str(folder),
-        target=options.compute_capability,
+        folder=str(graph.parent),
+        target=options.compute_capability if module == RTX_MODULE else None,
         workspace_mb=options.workspace_mb,
         optimization_level=options.optimization_level,
         max_batch=options.max_batch,
         opt_batch=options.opt_batch,
+        strongly_typed=not flags,
+        precisions=tuple(flags),
+        tf32=options.tf32,
+        native_instancenorm=options.native_instancenorm,
+        version_compatible=options.version_compatible,
+        hardware_compatibility=options.hardware_compatible or "",
+        timing_cache=options.timing_cache or "",
+        calibration=spec.calibration.method if implicit else "",
     )
-    run_builder(request, f"{spec.id} of {spec.model.name}")
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -8,23 +8,36 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pytest_quant.backends.trt.configure import (
+    BuildFailedError,
+    configure,
+    configure_parser,
+    keep_timing_cache,
+    network_flags,
+)
+from pytest_quant.backends.trt.dims import sizes_of
+from pytest_quant.backends.trt.gpu.implicit import calibrating
 from pytest_quant.backends.trt.layers import layers_in_log
+from pytest_quant.backends.trt.logger import complaints, make_logger
 from pytest_quant.backends.trt.request import LAYERS_FILE, LOG_FILE, PLAN_FILE, BuildRequest, read_request
+from pytest_quant.errors import QuantError
 
+if TYPE_CHECKING:
+    import tensorrt
 
-class BuildFailedError(Exception):
-    """What TensorRT said, a line each."""
+Shape: TypeAlias = tuple[int, ...]
 
 
 def build(request: BuildRequest) -> None:
     """Parse, configure and build. Raises `BuildFailedError`."""
     trt = import_module(request.module)
     lines: list[str] = []
-    logger = _logger(trt, lines)
+    logger = make_logger(trt, lines)
     folder = Path(request.folder)
     try:
         plan = _plan(trt, logger, lines, request)
@@ -35,61 +48,48 @@ def build(request: BuildRequest) -> None:
 
 
 def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> bytes:
-    builder = trt.Builder(logger)
-    network = builder.create_network(_network_flags(trt))
-    parser = trt.OnnxParser(network, logger)
+    builder: tensorrt.Builder = trt.Builder(logger)
+    network = builder.create_network(network_flags(trt, request))
+    parser: tensorrt.OnnxParser = trt.OnnxParser(network, logger)
+    configure_parser(trt, parser, logger, request)
     if not parser.parse_from_file(request.model):
         errors = [parser.get_error(index) for index in range(parser.num_errors)]
-        raise BuildFailedError("\n".join(f"{_node_of(error)}{error.desc()}" for error in errors) or _complaints(lines))
+        raise BuildFailedError("\n".join(f"{_node_of(error)}{error.desc()}" for error in errors) or complaints(lines))
     config = builder.create_builder_config()
-    _configure(trt, config, request)
-    profile = builder.create_optimization_profile()
-    for index in range(network.num_inputs):
-        entry = network.get_input(index)
-        shape = tuple(entry.shape)
-        sizes = (1, request.opt_batch, request.max_batch)
-        if -1 in shape:
-            profile.set_shape(entry.name, *(tuple(size if one < 0 else one for one in shape) for size in sizes))
-    config.add_optimization_profile(profile)
-    plan = builder.build_serialized_network(network, config)
+    configure(trt, config, request)
+    sizes = (1, request.opt_batch, request.max_batch)
+    config.add_optimization_profile(
+        _profile(trt, builder, network, lambda _, shape: [_filled(shape, one) for one in sizes])
+    )
+    with calibrating(
+        trt, config, request, lambda shapes: _profile(trt, builder, network, lambda name, _: [shapes[name]] * 3)
+    ):
+        plan = builder.build_serialized_network(network, config)
     if plan is None:
-        raise BuildFailedError(_complaints(lines))
+        raise BuildFailedError(complaints(lines))
+    keep_timing_cache(config, request)
     return bytes(plan)
 
 
-def _network_flags(trt: Any) -> int:
-    """Ask for strong types where they are a choice; the bit of the flag differs between major versions."""
-    flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
-    return 0 if flag is None else 1 << int(flag)
+def _profile(
+    trt: Any,
+    builder: tensorrt.Builder,
+    network: tensorrt.INetworkDefinition,
+    wanted: Callable[[str, Shape], Sequence[Shape]],
+) -> tensorrt.IOptimizationProfile:
+    """Return a profile that gives every input with free axes its smallest, usual and largest shape."""
+    profile = builder.create_optimization_profile()
+    for index in range(network.num_inputs):
+        entry = network.get_input(index)
+        shape = sizes_of(entry.shape)
+        if -1 in shape:
+            smallest, usual, largest = (trt.Dims(sizes) for sizes in wanted(entry.name, shape))
+            profile.set_shape(entry.name, smallest, usual, largest)
+    return profile
 
 
-def _configure(trt: Any, config: Any, request: BuildRequest) -> None:
-    # Without it layers have names only, and nothing tells what they compute in.
-    config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
-    if request.workspace_mb is not None:
-        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, request.workspace_mb * 10**6)
-    if request.optimization_level is not None and hasattr(config, "builder_optimization_level"):
-        config.builder_optimization_level = request.optimization_level
-    if request.target is not None:
-        capability = getattr(trt.ComputeCapability, request.target, None)
-        if capability is None:
-            known = sorted(name for name in dir(trt.ComputeCapability) if name.startswith("SM"))
-            raise BuildFailedError(f"{request.target} is not one that it builds for: {', '.join(known)}")
-        config.num_compute_capabilities = 1
-        config.set_compute_capability(capability, 0)
-
-
-def _logger(trt: Any, lines: list[str]) -> Any:
-    class Logger(trt.ILogger):  # type: ignore[misc]
-        """Keeps every line with its severity in front."""
-
-        def __init__(self) -> None:
-            trt.ILogger.__init__(self)
-
-        def log(self, severity: Any, msg: str) -> None:
-            lines.append(f"[{str(severity).rpartition('.')[2]}] {msg}")
-
-    return Logger()
+def _filled(shape: Shape, size: int) -> Shape:
+    return tuple(size if one < 0 else one for one in shape)
 
 
 def _node_of(error: Any) -> str:
@@ -98,17 +98,11 @@ def _node_of(error: Any) -> str:
     return f"node '{name}' ({operator}): " if name or operator else ""
 
 
-def _complaints(lines: list[str]) -> str:
-    """Return what the log says of errors, or its last lines."""
-    bad = [line for line in lines if line.startswith(("[ERROR]", "[INTERNAL_ERROR]"))]
-    return "\n".join(bad or lines[-3:])
-
-
 def main(file: str) -> int:
     """Build what the request in `file` asks for; return the exit code."""
     try:
         build(read_request(Path(file)))
-    except (BuildFailedError, ImportError, OSError) as error:
+    except (BuildFailedError, QuantError, ImportError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0

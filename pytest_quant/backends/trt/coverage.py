@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import onnx
+
 from pytest_quant.backends.tally import Kind, Tallied, tally
 from pytest_quant.backends.trt.layers import Layer
 from pytest_quant.result import Coverage
@@ -11,10 +13,17 @@ from pytest_quant.result import Coverage
 COMPUTE_OPS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 """ONNX operators that multiply and accumulate."""
 
-_POINTWISE = frozenset({"kgen", "shape_call", "signal", "wait", "Reformat", "NoOp", "Constant"})
+_POINTWISE = frozenset(
+    {"kgen", "shape_call", "signal", "wait", "Reformat", "NoOp", "Constant", "Myelin", "ForeignNode"}
+)
 """Layer types that hold no product of their own; one that swallowed a product cannot be seen into."""
 
 _PRECISIONS = {"Float": "fp32", "Half": "fp16", "BFloat16": "bf16", "Int8": "int8", "FP8": "fp8", "Int4": "int4"}
+
+
+def ops_of(graph: onnx.GraphProto) -> dict[str, str]:
+    """Return the op type of every node of `graph` by the name that TensorRT's parser gives it."""
+    return {node.name or f"node_of_{node.output[0]}": node.op_type for node in graph.node}
 
 
 def count_layers(layers: Sequence[Layer], ops: Mapping[str, str], precision: str, provider: str) -> Coverage:
@@ -22,7 +31,7 @@ def count_layers(layers: Sequence[Layer], ops: Mapping[str, str], precision: str
 
     Parameters
     ----------
-    ops : op type of every ONNX node by name.
+    ops : see `ops_of`.
     """
     found = [_tallied(layers, name, op, precision) for name, op in ops.items() if op in COMPUTE_OPS]
     return tally(found, provider)

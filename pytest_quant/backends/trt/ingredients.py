@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 
 from pytest_quant.backends.onnx_files import file_digests, model_file
@@ -15,17 +16,37 @@ RECIPE_VERSION = "1"
 
 def engine_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
     """Return everything but the data that decides the plan. Raises `ModelError`."""
-    options = parse_options(spec.backend, spec.options)
-    builder = {name: str(value) for name, value in asdict(options).items()}
-    ours = {"TensorRT": runtime_version, "builder recipe": RECIPE_VERSION, "backend": spec.backend, **builder}
+    ours = _builder(spec, runtime_version)
     if spec.scheme == "static":
         return ours | trt_quantize_ingredients(spec)
-    models = (
-        {"model": spec.model} if spec.quantized is None else {"model": spec.model, "quantized model": spec.quantized}
-    )
-    digests = {
+    return ours | _models(spec) | {"precision": spec.precision, "scheme": str(spec.scheme)}
+
+
+def implicit_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
+    """Return everything but the data that decides a plan whose ranges TensorRT finds. Raises `ModelError`."""
+    asked = spec.calibration
+    return {
+        **_builder(spec, runtime_version),
+        **_models(spec),
+        "precision": spec.precision,
+        "scheme": str(spec.scheme),
+        "method": asked.method,
+        "samples": str(asked.samples),
+        "batch_size": str(asked.batch_size),
+        "exclude": json.dumps(sorted(spec.exclude)),
+    }
+
+
+def _builder(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
+    options = parse_options(spec.backend, spec.options)
+    builder = {name: str(value) for name, value in asdict(options).items()}
+    return {"TensorRT": runtime_version, "builder recipe": RECIPE_VERSION, "backend": spec.backend, **builder}
+
+
+def _models(spec: EngineSpec) -> dict[str, str]:
+    models = {"model": spec.model} | ({} if spec.quantized is None else {"quantized model": spec.quantized})
+    return {
         f"{name} data {place}" if place else name: digest
         for name, model in models.items()
         for place, digest in file_digests(model_file(model)).items()
     }
-    return ours | digests | {"precision": spec.precision, "scheme": str(spec.scheme)}

@@ -8,6 +8,16 @@ workspace_mb          int >= 1              memory that a layer may use while it
 optimization_level    int 0..5              time the builder takes to find faster kernels
 max_batch             int >= 1, default 64  largest size of a free axis
 opt_batch             int >= 1, default 1   size of a free axis that kernels are chosen for
+timing_cache          path                  a file that keeps measured kernels; builds get faster, not reproducible
+version_compatible    bool                  the plan runs in later versions too; slower (only `trt`)
+hardware_compatible   "AMPERE_PLUS" or      the plan runs on other GPUs too; slower
+                      "SAME_COMPUTE_CAPABILITY"
+tf32                  bool, default False   float32 products may round their inputs to ten bits
+native_instancenorm   bool, default True    False takes the plugin, which is faster for some models
+quantization          "explicit" or         Q/DQ pairs in the graph, or TensorRT 10's own calibrator;
+                      "implicit"            default explicit (only `trt`)
+beside                "fp16", "bf16" or     what implicit INT8 computes the rest in; default fp16, as without it
+                      "fp32"                what has no INT8 kernel would be slower than it need be (only `trt`)
 ====================  ====================  ==============================================================
 """
 
@@ -18,7 +28,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_quant.backends.option_rules import Rule, checked, one_of, whole_number
+from pytest_quant.backends.option_rules import FLAG, Rule, checked, one_of, whole_number
 from pytest_quant.errors import UsageError
 
 RULES = {
@@ -31,6 +41,22 @@ RULES = {
     "max_batch": whole_number(1),
     "opt_batch": whole_number(1),
 }
+"""Options that every way to TensorRT has."""
+
+BUILDER_RULES = RULES | {
+    "timing_cache": Rule("the path of a file", lambda value: isinstance(value, str) and bool(value)),
+    "hardware_compatible": one_of("AMPERE_PLUS", "SAME_COMPUTE_CAPABILITY"),
+    "tf32": FLAG,
+    "native_instancenorm": FLAG,
+}
+NATIVE_RULES = BUILDER_RULES | {
+    "quantization": one_of("explicit", "implicit"),
+    "beside": one_of("fp16", "bf16", "fp32"),
+    "version_compatible": FLAG,
+}
+"""TensorRT-RTX has no calibrator, no weak types, and no lean runtime to put into a plan."""
+
+_RULES_OF = {"trt": NATIVE_RULES, "trt-rtx": BUILDER_RULES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +68,34 @@ class TrtOptions:
     optimization_level: int | None = None
     max_batch: int = 64
     opt_batch: int = 1
+    timing_cache: str | None = None
+    version_compatible: bool = False
+    hardware_compatible: str | None = None
+    tf32: bool = False
+    native_instancenorm: bool = True
+    quantization: str = "explicit"
+    beside: str = "fp16"
+
+    @property
+    def implicit(self) -> bool:
+        """Whether TensorRT finds the ranges itself."""
+        return self.quantization == "implicit"
 
 
 def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOptions:
     """Turn the options of a mark into `TrtOptions`. Raises `UsageError`."""
-    found: dict[str, Any] = checked(backend, options, RULES)
+    found: dict[str, Any] = checked(backend, options, _RULES_OF.get(backend, RULES))
     parsed = TrtOptions(**found)
     if parsed.opt_batch > parsed.max_batch:
         raise UsageError(
             "opt_batch lies above max_batch",
             value=f"{parsed.opt_batch} above {parsed.max_batch}",
             fix="raise max_batch",
+        )
+    if not parsed.native_instancenorm and (parsed.version_compatible or parsed.hardware_compatible):
+        raise UsageError(
+            "a plan for other versions or GPUs cannot hold the InstanceNorm plugin",
+            value="native_instancenorm=False",
+            fix="drop it, or drop version_compatible and hardware_compatible",
         )
     return parsed

@@ -13,7 +13,20 @@ LOG_FILE = "build.log"
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """One build: `module` is the one to import, `target` the compute capability, ``None`` for the GPU here."""
+    """One build.
+
+    Attributes
+    ----------
+    module : the one to import, ``tensorrt`` or ``tensorrt_rtx``.
+    target : the compute capability, ``None`` for the GPU here.
+    strongly_typed : the graph's own types hold; else TensorRT 10 chooses among `precisions`.
+    precisions : builder flags besides float32, such as ``FP16``; only without strong types.
+    tf32 : float32 products may round their inputs to ten bits.
+    timing_cache : a file to read and write measured kernels, empty for none.
+    calibration : method of TensorRT's own calibrator, empty for none.
+    samples : folder with the calibrator's batches; empty when `ranges` are reused.
+    ranges : file with what the calibrator found, read when there are no `samples`, else written.
+    """
 
     module: str
     model: str
@@ -23,6 +36,16 @@ class BuildRequest:
     optimization_level: int | None
     max_batch: int
     opt_batch: int
+    strongly_typed: bool = True
+    precisions: tuple[str, ...] = ()
+    tf32: bool = False
+    native_instancenorm: bool = True
+    version_compatible: bool = False
+    hardware_compatibility: str = ""
+    timing_cache: str = ""
+    calibration: str = ""
+    samples: str = ""
+    ranges: str = ""
 
 
 def write_request(request: BuildRequest, file: Path) -> None:
@@ -32,4 +55,5 @@ def write_request(request: BuildRequest, file: Path) -> None:
 
 def read_request(file: Path) -> BuildRequest:
     """Read what `write_request` wrote."""
-    return BuildRequest(**json.loads(file.read_text(encoding="utf-8")))
+    found = json.loads(file.read_text(encoding="utf-8"))
+    return BuildRequest(**{**found, "precisions": tuple(found["precisions"])})

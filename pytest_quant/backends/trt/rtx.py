@@ -27,7 +27,7 @@ class TrtRtxBackend:
     name = "trt-rtx"
     device = "cpu"
     reads: Reads = "onnx"
-    schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "int8": ("static", "qat")}
+    schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "fp16": (None,), "int8": ("static", "qat")}
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:
         """Tell whether tensorrt_rtx is installed, and for a `spec` whether a GPU to build for is named or here."""
@@ -37,7 +37,7 @@ class TrtRtxBackend:
             )
         if spec is not None and parse_options(self.name, spec.options).compute_capability is None and not find_gpus():
             return Availability(False, reason="there is no GPU here, and none is named", fix=_TARGET_FIX)
-        return Availability(True, version=_version(), device="builds for a named GPU, runs nothing")
+        return Availability(True, version=rtx_version(), device="builds for a named GPU, runs nothing")
 
     def check(self, spec: EngineSpec) -> None:
         """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
@@ -60,7 +60,7 @@ class TrtRtxBackend:
         """Model bytes, the quantizer's and the builder's options, library versions, the target, recipe."""
         from pytest_quant.backends.trt.ingredients import engine_ingredients
 
-        return engine_ingredients(spec, _version())
+        return engine_ingredients(spec, rtx_version())
 
     def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
         """The part of the ingredients that decides the ranges of activations; ``None`` unless static."""
@@ -87,7 +87,8 @@ class TrtRtxBackend:
         return SimulatedEngine(spec, folder, provider="TensorRT-RTX")
 
 
-def _version() -> str:
+def rtx_version() -> str:
+    """Return the version of TensorRT-RTX, by whichever of its distributions is installed."""
     for name in ("tensorrt-rtx", "tensorrt-rtx-cu13", "tensorrt_rtx_cu13_bindings"):
         try:
             return version(name)

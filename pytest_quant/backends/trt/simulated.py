@@ -10,15 +10,14 @@ from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.cpu_engine import CpuEngine
 from pytest_quant.backends.onnx_files import read_graph
 from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt.coverage import count_layers
+from pytest_quant.backends.trt.coverage import count_layers, ops_of
 from pytest_quant.backends.trt.layers import layer_of
+from pytest_quant.backends.trt.notes import build_notes
 from pytest_quant.backends.trt.options import parse_options
-from pytest_quant.backends.trt.request import LAYERS_FILE, LOG_FILE, PLAN_FILE
+from pytest_quant.backends.trt.request import LAYERS_FILE, PLAN_FILE
 from pytest_quant.backends.trt_graph.simulation import Simulation
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
-
-_MISSING_SCALES = "Missing scale and zero-point"
 
 
 class SimulatedEngine(CpuEngine):
@@ -35,11 +34,11 @@ class SimulatedEngine(CpuEngine):
         self.size_bytes = (folder / PLAN_FILE).stat().st_size
         self.notes = (
             f"built for {target or 'the GPU here'}, run as a float simulation of the same graph",
-            *_log(folder),
+            *build_notes(folder),
         )
         rows = json.loads((folder / LAYERS_FILE).read_text(encoding="utf-8"))
         self._layers = [layer_of(row) for row in rows]
-        self._ops = {node.name: node.op_type for node in read_graph(folder / GRAPH_FILE).graph.node}
+        self._ops = ops_of(read_graph(folder / GRAPH_FILE).graph)
 
     def run(self, feeds: Feeds) -> Outputs:
         """Run one batch. Raises `DataError` when the inputs do not fit the model."""
@@ -57,10 +56,3 @@ class SimulatedEngine(CpuEngine):
     def close(self) -> None:
         """Drop the simulation."""
         self._simulation.close()
-
-
-def _log(folder: Path) -> tuple[str, ...]:
-    """Say which warnings of the build mean that something did not become INT8."""
-    log = (folder / LOG_FILE).read_text(encoding="utf-8")
-    count = log.count(_MISSING_SCALES)
-    return (f"{count} tensors have no scale, so their layers stay in float",) if count else ()

@@ -1,5 +1,6 @@
 """ONNX graphs as every TensorRT parser wants them: checked, quantized in its style, simulated in float."""
 
+from pytest_quant.backends.trt_graph.half import write_half
 from pytest_quant.backends.trt_graph.preflight import check_graph
 from pytest_quant.backends.trt_graph.quantize import (
     quantizer_spec,
@@ -14,6 +15,7 @@ __all__ = [
     "quantizer_spec",
     "trt_quantize_ingredients",
     "trt_range_ingredients",
+    "write_half",
     "write_trt_qdq",
     "write_trt_ranges",
 ]

@@ -1,0 +1,87 @@
+"""What a request asks of TensorRT's builder and parser, looked up in the binding by name: versions differ in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_quant.backends.trt.request import BuildRequest
+
+if TYPE_CHECKING:
+    import tensorrt
+
+
+class BuildFailedError(Exception):
+    """What TensorRT said, a line each."""
+
+
+def network_flags(trt: Any, request: BuildRequest) -> int:
+    """Return the flags of ``create_network``: strong types where they are a choice, none where there are only those.
+
+    The bit of a flag differs between major versions, so it is asked of the binding.
+    """
+    flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+    if request.strongly_typed:
+        return 0 if flag is None else 1 << int(flag)
+    if not hasattr(trt.BuilderFlag, "INT8"):
+        raise BuildFailedError(
+            f"{trt.__name__} {trt.__version__} has no implicit INT8 and no flags for float types: they ended with "
+            "version 10; write options={'quantization': 'explicit'}, or pip install 'tensorrt<11'"
+        )
+    return 0
+
+
+def configure_parser(trt: Any, parser: tensorrt.OnnxParser, logger: tensorrt.ILogger, request: BuildRequest) -> None:
+    """Choose how InstanceNormalization is read: natively, or by the plugin."""
+    if request.native_instancenorm:
+        return
+    if not hasattr(trt, "init_libnvinfer_plugins"):
+        raise BuildFailedError(f"{trt.__name__} has no plugins: drop native_instancenorm=False")
+    trt.init_libnvinfer_plugins(logger, "")
+    parser.clear_flag(trt.OnnxParserFlag.NATIVE_INSTANCENORM)
+
+
+def configure(trt: Any, config: tensorrt.IBuilderConfig, request: BuildRequest) -> None:
+    """Set everything that the request names. Raises `BuildFailedError` for what this version does not have."""
+    # Without it layers have names only, and nothing tells what they compute in.
+    config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
+    if request.workspace_mb is not None:
+        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, request.workspace_mb * 10**6)
+    if request.optimization_level is not None and hasattr(config, "builder_optimization_level"):
+        config.builder_optimization_level = request.optimization_level
+    # It is on unless cleared, and a float32 reference would then round its inputs.
+    (config.set_flag if request.tf32 else config.clear_flag)(trt.BuilderFlag.TF32)
+    for name in (*request.precisions, *(["VERSION_COMPATIBLE"] if request.version_compatible else [])):
+        config.set_flag(_member(trt, trt.BuilderFlag, name))
+    if request.hardware_compatibility:
+        level = _member(trt, trt.HardwareCompatibilityLevel, request.hardware_compatibility)
+        config.hardware_compatibility_level = level
+    if request.timing_cache:
+        file = Path(request.timing_cache)
+        known = file.read_bytes() if file.is_file() else b""
+        if not config.set_timing_cache(config.create_timing_cache(known), False):
+            raise BuildFailedError(f"the timing cache {file} is of another TensorRT or GPU: delete it, or name another")
+    if request.target is not None:
+        _configure_target(trt, config, request.target)
+
+
+def keep_timing_cache(config: tensorrt.IBuilderConfig, request: BuildRequest) -> None:
+    """Write what the build measured where the next one reads it."""
+    if request.timing_cache:
+        Path(request.timing_cache).write_bytes(bytes(config.get_timing_cache().serialize()))
+
+
+def _configure_target(trt: Any, config: Any, target: str) -> None:
+    capability = getattr(trt.ComputeCapability, target, None)
+    if capability is None:
+        known = sorted(name for name in dir(trt.ComputeCapability) if name.startswith("SM"))
+        raise BuildFailedError(f"{target} is not one that it builds for: {', '.join(known)}")
+    config.num_compute_capabilities = 1
+    config.set_compute_capability(capability, 0)
+
+
+def _member(trt: Any, kind: Any, name: str) -> Any:
+    found = getattr(kind, name, None)
+    if found is None:
+        raise BuildFailedError(f"{trt.__name__} {trt.__version__} has no {kind.__name__}.{name}")
+    return found

@@ -1,0 +1,73 @@
+"""Native TensorRT on a real GPU: the whole conformance suite, implicit INT8, and times of copies and layers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.backends import Backend, get_backend
+from pytest_quant.spec import Calibration
+from pytest_quant.testing import BackendConformance
+from pytest_quant.testing.conformance.examples import conv
+from pytest_quant.testing.conformance.workbench import float_spec, opened, specs, sqnr_db
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture
+def trt() -> Backend:
+    """The backend, where it can run."""
+    backend = get_backend("trt")
+    found = backend.availability()
+    if not found.available:
+        pytest.skip(found.reason)
+    return backend
+
+
+class TestTrt(BackendConformance):
+    """Explicit Q/DQ pairs in a strongly typed network."""
+
+    @pytest.fixture
+    def backend(self, trt: Backend) -> Backend:
+        """Come through the entry point, as in a real run."""
+        return trt
+
+
+@pytest.mark.parametrize("method", ["entropy", "minmax"])
+def test_implicit_int8(trt: Backend, tmp_path: Path, method: str) -> None:
+    """TensorRT 10 finds the ranges itself; version 11 says that it cannot."""
+    if not trt.availability().version.startswith("10."):
+        pytest.skip("calibrators ended with TensorRT 10")
+    example = conv()
+    (spec,) = specs(trt, example.write(tmp_path))
+    asked = replace(spec, calibration=Calibration(method=method), options=(("quantization", "implicit"),))
+    feeds = example.feeds(8, 1)
+    with opened(trt, asked, example) as engine:
+        assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 15
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_smaller_floats(trt: Backend, tmp_path: Path, precision: str) -> None:
+    """Float16 comes from the graph, bfloat16 from a flag that version 10 has."""
+    if precision == "bf16" and not trt.availability().version.startswith("10."):
+        pytest.skip("flags for float types ended with TensorRT 10")
+    example = conv()
+    feeds = example.feeds(8, 1)
+    with opened(trt, replace(float_spec(trt, example.write(tmp_path)), precision=precision), example) as engine:
+        assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 30
+
+
+def test_times_of_copies_compute_and_layers(trt: Backend, tmp_path: Path) -> None:
+    """By the device's clock; the layers together take about what the run takes."""
+    from pytest_quant.backends.trt.gpu.engine import GpuEngine
+
+    example = conv()
+    feeds = example.feeds(8, 1)
+    with opened(trt, float_spec(trt, example.write(tmp_path)), example) as engine:
+        assert isinstance(engine, GpuEngine)
+        times = engine.device_times(feeds)
+        assert min(times.gpu_ms, times.h2d_ms, times.d2h_ms) > 0
+        assert engine.device_bytes
+        assert all(ms >= 0 for _, ms in engine.layer_times(feeds))

@@ -1,0 +1,204 @@
+"""A plan that runs, on a fake device: shapes, types, copies, streams and the order of closing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.trt.build import GRAPH_FILE
+from pytest_quant.backends.trt.gpu.engine import GpuEngine
+from pytest_quant.backends.trt.request import LOG_FILE, PLAN_FILE
+from pytest_quant.errors import BuildError, DataError
+from pytest_quant.spec import EngineSpec, Model
+from tests.fake_tensorrt import ACTIVATION_BYTES, COLUMNS, MAX_BATCH, WEIGHT_BYTES, HostMemory, Types, make
+
+PLAN = b"plan of some bytes"
+
+
+def feeds_of(rows: int, seed: int = 0) -> Feeds:
+    """Inputs of the fixed computation."""
+    rng = np.random.default_rng(seed)
+    return {"x": rng.normal(size=(rows, COLUMNS)).astype(np.float32), "ids": rng.integers(0, 2**40, rows)}
+
+
+@contextmanager
+def opened(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, major: int = 10, log: str = "", plan: bytes = PLAN, **changes: Any
+) -> Iterator[tuple[GpuEngine, HostMemory, Any]]:
+    """Open an engine over the fake module of that version."""
+    device = HostMemory()
+    module = make(device, major, **changes)
+    monkeypatch.setitem(sys.modules, "tensorrt", module)
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "x"], ["y"], name="product"),
+            helper.make_node("Identity", ["ids"], ["next"], name="hand"),
+        ],
+        "g",
+        [value("x", TensorProto.FLOAT, ["n", COLUMNS]), value("ids", TensorProto.INT64, ["n"])],
+        [value("y", TensorProto.FLOAT, ["n", COLUMNS]), value("next", TensorProto.INT64, ["n"])],
+    )
+    onnx.save_model(helper.make_model(graph), folder / GRAPH_FILE)
+    (folder / PLAN_FILE).write_bytes(plan)
+    (folder / LOG_FILE).write_text(log)
+    spec = EngineSpec("trt", "int8", "static", Model.from_onnx(folder / GRAPH_FILE))
+    with GpuEngine(spec, folder, device) as engine:
+        yield engine, device, module
+
+
+def test_fake_run_gives_the_outputs_of_every_batch_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Growing and shrinking batches, INT64 beyond 32 bits, and the outputs in the model's order."""
+    with opened(tmp_path, monkeypatch) as (engine, _, _):
+        for seed, rows in enumerate((1, MAX_BATCH, 3)):
+            feeds = feeds_of(rows, seed)
+            found = engine.run(feeds)
+            assert list(found) == ["y", "next"]
+            np.testing.assert_allclose(found["y"], 2 * feeds["x"] + feeds["ids"][:, None], rtol=1e-6)
+            np.testing.assert_array_equal(found["next"], feeds["ids"] + 1)
+            assert found["next"].dtype == np.int64
+
+
+def test_fake_run_hands_its_outputs_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later run changes no earlier output."""
+    with opened(tmp_path, monkeypatch) as (engine, _, _):
+        first = engine.run(feeds_of(2, 1))["y"]
+        kept = first.copy()
+        engine.run(feeds_of(2, 2))
+        np.testing.assert_array_equal(first, kept)
+
+
+def test_fake_timed_call_waits_and_computes_over_its_own_inputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One run is done when it returns; a run over other inputs in between does not change what is timed."""
+    with opened(tmp_path, monkeypatch) as (engine, device, _):
+        mine = feeds_of(4, 1)
+        call = engine.prepare(mine)
+        before = device._clock_ms
+        call()
+        assert device._clock_ms - before == 5.0
+        engine.run(feeds_of(2, 2))
+        call()
+        assert engine._runner._host["x"] is mine["x"]
+
+
+def test_fake_batch_beyond_the_profile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the sizes that the plan was built for, and the engine stays usable."""
+    with opened(tmp_path, monkeypatch) as (engine, _, _):
+        with pytest.raises(DataError, match=r"'x' does not fit the engine") as caught:
+            engine.run(feeds_of(MAX_BATCH + 1))
+        assert f"({MAX_BATCH}, {COLUMNS})" in str(caught.value)
+        assert "max_batch" in str(caught.value)
+        assert engine.run(feeds_of(1))["y"].shape == (1, COLUMNS)
+
+
+def test_fake_refusal_to_run_is_an_error_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorRT returns False and says why in its log only."""
+    with (
+        opened(tmp_path, monkeypatch, refuses=True) as (engine, _, _),
+        pytest.raises(BuildError, match="did not start the run") as caught,
+    ):
+        engine.run(feeds_of(1))
+    assert "the run was refused" in str(caught.value)
+
+
+def test_fake_output_of_unknown_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No buffer can be made for it beforehand."""
+    with (
+        opened(tmp_path, monkeypatch, data_dependent=True) as (engine, _, _),
+        pytest.raises(BuildError, match="depends on the values"),
+    ):
+        engine.run(feeds_of(1))
+
+
+def test_fake_type_that_numpy_lacks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two bytes must not be read as four."""
+    with (
+        pytest.raises(BuildError, match="'y' of the engine is BF16"),
+        opened(tmp_path, monkeypatch, y_type=Types.BF16),
+    ):
+        pass
+
+
+def test_fake_plan_of_another_version_is_refused_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None instead of an engine, and the reason in the log."""
+    with pytest.raises(BuildError, match="does not take the plan") as caught, opened(tmp_path, monkeypatch, plan=b""):
+        pass
+    assert "the plan has another version" in str(caught.value)
+
+
+def test_fake_objects_end_in_order_and_nothing_stays_on_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Context before engine before runtime: the other way crashes the process."""
+    with opened(tmp_path, monkeypatch) as (engine, device, module):
+        engine.prepare(feeds_of(3))
+        engine.layer_times(feeds_of(3))
+        engine.close()
+        engine.close()
+        with pytest.raises(BuildError, match="closed"):
+            engine.run(feeds_of(1))
+    ended = [line for line in module.log if line.endswith("gone")]
+    assert ended[-2:] == ["engine gone", "runtime gone"]
+    assert ended[:-2] == ["context gone", "context gone"]
+    assert (device.live, device.streams, device.depth) == ({}, set(), 0)
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_fake_device_memory_is_activations_and_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: bool
+) -> None:
+    """By the engine's own account, whose first half had another name."""
+    with opened(tmp_path, monkeypatch, old=old) as (engine, _, _):
+        assert engine.device_bytes == ACTIVATION_BYTES + WEIGHT_BYTES
+        assert engine.size_bytes == len(PLAN)
+
+
+def test_fake_times_are_those_of_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run takes five milliseconds of its clock and a copy none."""
+    with opened(tmp_path, monkeypatch) as (engine, _, _):
+        found = engine.device_times(feeds_of(2))
+    assert (found.gpu_ms, found.h2d_ms, found.d2h_ms) == (5.0, 0.0, 0.0)
+    assert found.runs >= 10
+
+
+def test_fake_layers_are_timed_in_a_context_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that is timed never has a profiler."""
+    with opened(tmp_path, monkeypatch) as (engine, _, _):
+        assert engine.layer_times(feeds_of(2)) == (("product", 0.25),)
+        plan = engine._plan
+        assert plan is not None
+        assert plan.engine.contexts == 2
+        assert engine._runner._context.profiler is None
+
+
+def test_fake_coverage_is_read_from_the_inspector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not from the file that was quantized: the same file with a float layer has none."""
+    (tmp_path / "float").mkdir()
+    with opened(tmp_path, monkeypatch) as (engine, _, module):
+        found = engine.coverage(feeds_of(1))
+        assert (found.pct, found.provider) == (100.0, f"TensorRT {module.__version__}")
+        text = engine._plan.engine.inspection  # type: ignore[union-attr]
+    slow = text.replace("Int8", "FP32")
+    with opened(tmp_path / "float", monkeypatch, inspection=slow) as (engine, _, _):
+        assert engine.coverage(feeds_of(1)).pct == 0.0
+
+
+def test_fake_engine_is_not_simulated_and_counts_missing_scales(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log of the build is in the notes."""
+    log = "[WARNING] Missing scale and zero-point for tensor a\n[WARNING] Missing scale and zero-point for tensor b\n"
+    with opened(tmp_path, monkeypatch, log=log) as (engine, _, _):
+        assert not engine.simulated
+        assert any(note.startswith("2 tensors have no scale") for note in engine.notes)

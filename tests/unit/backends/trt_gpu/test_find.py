@@ -1,0 +1,128 @@
+"""Whether native TensorRT is here: asked in another process, and explained."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.backends.trt.gpu import find
+from pytest_quant.environment.gpu import Gpu
+
+GPU = Gpu(0, "A GPU", "SM89", 1e4, "550.1")
+
+
+@pytest.fixture(autouse=True)
+def asked_anew() -> Iterator[None]:
+    """The answer is kept for a process; each test asks for itself."""
+    find.probe_native.cache_clear()
+    yield
+    find.probe_native.cache_clear()
+
+
+@pytest.fixture
+def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place for a package called tensorrt, seen by this process and by those it starts."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.delitem(sys.modules, "tensorrt", raising=False)
+    importlib.invalidate_caches()
+    return tmp_path / "tensorrt.py"
+
+
+LOADS = """
+__version__ = "10.13.0"
+class ILogger:
+    def __init__(self): pass
+class Runtime:
+    def __init__(self, logger): pass
+"""
+
+
+def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command that installs it, and the way without a GPU."""
+    monkeypatch.setattr(find, "find_spec", lambda _: None)
+    found = find.find_native()
+    assert (found.available, found.broken) == (False, False)
+    assert "pip install" in found.fix
+    assert "--quant-simulate" in found.fix
+
+
+def test_a_missing_library_names_the_version_wanted(plant: Path) -> None:
+    """The binding raises ImportError, not ModuleNotFoundError, so installed is not loadable."""
+    plant.write_text(
+        "raise ImportError('libnvinfer.so.11: cannot open shared object file: No such file or directory')\n"
+    )
+    found = find.find_native()
+    assert (found.available, found.broken) == (False, True)
+    assert "wants libnvinfer.so.11, and found no distribution" in found.reason
+    assert '"tensorrt>=11,<12"' in found.fix
+
+
+def test_wanted_and_found_are_both_told() -> None:
+    """An 11 that is installed does not serve what wants a 10."""
+    error = "ImportError: libnvinfer.so.10: cannot open shared object file"
+    found = find.read_import_error(error, "tensorrt 11.4.0.106")
+    assert found.reason == "tensorrt wants libnvinfer.so.10, and found tensorrt 11.4.0.106"
+    assert '"tensorrt>=10,<11"' in found.fix
+
+
+def test_another_failure_of_the_import_is_shown_whole(plant: Path) -> None:
+    """Whatever it says."""
+    plant.write_text("raise ImportError('numpy.core.multiarray failed to import')\n")
+    found = find.find_native()
+    assert found.broken
+    assert "numpy.core.multiarray failed to import" in found.reason
+
+
+def test_a_crash_while_loading_ends_another_process(plant: Path) -> None:
+    """The one that asked lives to name the signal."""
+    plant.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    found = find.find_native()
+    assert found.broken
+    assert "SIGSEGV" in found.reason
+
+
+def test_it_loads_and_there_is_no_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorRT fails then, which is no fault of the installation: it is missing a device, and not broken."""
+    plant.write_text(LOADS.replace("pass\n", "raise TypeError('factory function returned nullptr')\n"))
+    monkeypatch.setattr(find, "find_gpus", lambda: ())
+    found = find.find_native()
+    assert (found.available, found.broken) == (False, False)
+    assert "no NVIDIA GPU here" in found.reason
+    assert "10.13.0" in found.reason
+
+
+def test_it_loads_on_a_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version and device are told, once a library for device memory is there too."""
+    plant.write_text(LOADS)
+    monkeypatch.setattr(find, "find_gpus", lambda: (GPU,))
+    plant.with_name("pycuda.py").write_text("")
+    found = find.find_native()
+    assert (found.available, found.version) == (True, "10.13.0")
+    assert "SM89" in found.device
+
+
+def test_it_fails_on_a_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a device there, that is broken."""
+    plant.write_text(LOADS.replace("pass\n", "raise TypeError('factory function returned nullptr')\n"))
+    monkeypatch.setattr(find, "find_gpus", lambda: (GPU,))
+    found = find.find_native()
+    assert found.broken
+    assert "returned nullptr" in found.reason
+
+
+def test_a_gpu_without_a_library_for_its_memory(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorRT computes on addresses that somebody else must make."""
+    plant.write_text(LOADS)
+    real = find_spec
+    monkeypatch.setattr(find, "find_gpus", lambda: (GPU,))
+    monkeypatch.setattr(find, "find_spec", lambda name: None if name in ("pycuda", "cuda") else real(name))
+    found = find.find_native()
+    assert not found.available
+    assert "pycuda" in found.reason
+    assert found.fix == "pip install cuda-python"

@@ -1,0 +1,131 @@
+"""The backend ``trt``: what it offers, when it runs, when it simulates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.backends.base import Availability
+from pytest_quant.backends.trt import TrtBackend
+from pytest_quant.errors import UsageError
+from pytest_quant.spec import Calibration, EngineSpec
+from pytest_quant.testing.conformance.examples import dense
+
+TRT = TrtBackend()
+HERE = Availability(True, "10.13.0", "cuda:0 A GPU (SM89)")
+NOT_HERE = Availability(False, reason="tensorrt is not installed", fix="pip install it")
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> EngineSpec:
+    """A static int8 engine."""
+    return EngineSpec("trt", "int8", "static", dense().write(tmp_path))
+
+
+@pytest.fixture
+def native(monkeypatch: pytest.MonkeyPatch) -> Callable[[Availability], None]:
+    """Decide whether TensorRT and a GPU are here."""
+    return lambda found: monkeypatch.setattr("pytest_quant.backends.trt.native.find_native", lambda: found)
+
+
+def with_options(spec: EngineSpec, **options: object) -> EngineSpec:
+    """The same with options."""
+    return replace(spec, options=tuple(sorted(options.items())))
+
+
+def test_without_tensorrt_and_target_it_is_unavailable(spec: EngineSpec, native: Callable[..., None]) -> None:
+    """With the reason and the fix of the native runtime."""
+    native(NOT_HERE)
+    assert TRT.availability(spec) == NOT_HERE
+
+
+def test_with_a_target_it_is_simulated_by_the_other_builder(spec: EngineSpec, native: Callable[..., None]) -> None:
+    """Availability says that nothing runs."""
+    native(NOT_HERE)
+    found = TRT.availability(with_options(spec, compute_capability="SM89"))
+    assert found.available
+    assert "runs nothing" in found.device
+
+
+def test_a_gpu_that_is_here_is_used_whatever_target_is_named(spec: EngineSpec, native: Callable[..., None]) -> None:
+    """And the key of the engine names it, so that a simulated build is never taken for it."""
+    named = with_options(spec, compute_capability="SM89")
+    native(NOT_HERE)
+    simulated = TRT.ingredients(named)
+    native(HERE)
+    assert TRT.availability(named) == HERE
+    real = TRT.ingredients(named)
+    assert real["GPU"] == HERE.device
+    assert real != simulated
+
+
+@pytest.mark.parametrize(("precision", "options"), [("bf16", {}), ("int8", {"quantization": "implicit"})])
+def test_what_only_the_device_can_build_is_not_simulated(
+    spec: EngineSpec, native: Callable[..., None], precision: str, options: dict[str, object]
+) -> None:
+    """Ranges that TensorRT finds itself, and types that it chooses itself."""
+    native(NOT_HERE)
+    asked = replace(spec, precision=precision, scheme="static" if precision == "int8" else None)
+    found = TRT.availability(with_options(asked, compute_capability="SM89", **options))
+    assert not found.available
+    assert "need the device" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"calibration": Calibration(method="percentile")}, "no calibrator for percentiles"),
+        ({"exclude": ("first",)}, "leaves to TensorRT which layers"),
+    ],
+)
+def test_what_implicit_int8_cannot_do_is_refused(spec: EngineSpec, change: dict[str, object], message: str) -> None:
+    """At collection, before anything is built."""
+    asked = with_options(spec, quantization="implicit")
+    TRT.check(asked)
+    with pytest.raises(UsageError, match=message):
+        TRT.check(replace(asked, **change))  # type: ignore[arg-type]
+
+
+def test_a_calibrator_and_pairs_exclude_each_other(spec: EngineSpec) -> None:
+    """TensorRT would ignore the calibrator."""
+    asked = with_options(replace(spec, scheme="qat", quantized=spec.model), quantization="implicit")
+    with pytest.raises(UsageError, match="arrives with Q/DQ pairs"):
+        TRT.check(asked)
+
+
+def test_ranges_of_implicit_int8_are_keyed_by_everything_that_decides_them(
+    spec: EngineSpec, native: Callable[..., None]
+) -> None:
+    """Method, samples, batch size, the float type beside it, TensorRT's version and the GPU."""
+    native(HERE)
+    asked = with_options(spec, quantization="implicit")
+    before = TRT.calibration_ingredients(asked)
+    others = [
+        replace(asked, calibration=Calibration(method="entropy")),
+        replace(asked, calibration=Calibration(samples=3)),
+        replace(asked, calibration=Calibration(batch_size=4)),
+        with_options(spec, quantization="implicit", beside="bf16"),
+    ]
+    assert all(TRT.calibration_ingredients(other) != before for other in others)
+    native(replace(HERE, version="10.16.0"))
+    assert TRT.calibration_ingredients(asked) != before
+    native(replace(HERE, device="cuda:0 Another (SM80)"))
+    assert TRT.calibration_ingredients(asked) != before
+
+
+def test_the_plugin_and_compatible_plans_exclude_each_other(spec: EngineSpec) -> None:
+    """A plan for other versions cannot hold it."""
+    with pytest.raises(UsageError, match="InstanceNorm plugin"):
+        TRT.check(with_options(spec, native_instancenorm=False, version_compatible=True))
+
+
+@pytest.mark.parametrize("name", ["quantization", "beside", "version_compatible"])
+def test_options_of_native_tensorrt_are_unknown_to_the_other(spec: EngineSpec, name: str) -> None:
+    """TensorRT-RTX has neither a calibrator nor weak types."""
+    from pytest_quant.backends.trt import TrtRtxBackend
+
+    with pytest.raises(UsageError, match=f"'trt-rtx' has no option '{name}'"):
+        TrtRtxBackend().check(with_options(replace(spec, backend="trt-rtx"), **{name: "fp16"}))
