@@ -80,13 +80,13 @@ class OpenVinoEngine(CpuEngine):
         self._outputs = [tensor.name for tensor in self.signature.outputs]
 
     def run(self, feeds: Feeds) -> Outputs:
-        """Run one batch. Raises `DataError` when the inputs do not fit the model."""
+        """Run one batch; the request copies what it returns. Raises `DataError` when the inputs do not fit."""
         call = self.prepare(feeds)
         try:
             found: Any = call()
         except Exception as error:
             raise refused(f"a run of {self.spec.id}", error) from error
-        return {name: np.array(found[index]) for index, name in enumerate(self._outputs)}
+        return {name: found[index] for index, name in enumerate(self._outputs)}
 
     def prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return the request's own `infer` over `feeds`. Raises `DataError` when they do not fit the model."""

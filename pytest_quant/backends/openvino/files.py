@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,11 @@ def digests_of(name: str, model: Model) -> dict[str, str]:
     path = model_file(model)
     if not is_own(model):
         return {f"{name} data {place}" if place else name: digest for place, digest in file_digests(path).items()}
-    files = {name: path, f"{name} data {path.stem}.bin": path.with_suffix(".bin")}
-    return {key: hashlib.sha256(_whole(file)).hexdigest() for key, file in files.items()}
+    digests = {}
+    for key, file in zip((name, f"{name} data {path.stem}.bin"), _own_files(path), strict=True):
+        with _opened(file) as content:
+            digests[key] = hashlib.file_digest(content, "sha256").hexdigest()
+    return digests
 
 
 def signature_of(model: Model) -> Signature:
@@ -50,7 +54,9 @@ def read_model(path: Path) -> Any:
     import openvino
 
     if path.suffix == ".xml":
-        _whole(path)
+        for file in _own_files(path):
+            with _opened(file):
+                pass
     else:
         read_graph(path)
     try:
@@ -75,9 +81,13 @@ def save_model(model: Any, folder: Path) -> None:
     openvino.save_model(model, folder / ENGINE_FILE, compress_to_fp16=False)
 
 
-def _whole(file: Path) -> bytes:
+def _own_files(path: Path) -> tuple[Path, Path]:
+    return path, path.with_suffix(".bin")
+
+
+def _opened(file: Path) -> BufferedReader:
     try:
-        return file.read_bytes()
+        return file.open("rb")
     except OSError as error:
         raise ModelError(
             f"the model file cannot be read: {file}",

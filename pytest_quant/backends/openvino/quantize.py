@@ -6,6 +6,7 @@ import io
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -103,11 +104,15 @@ class _Again:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep NNCF's progress bars and log lines off the screen; its logger is as it was afterwards."""
+    """Keep NNCF's log lines and progress bars off the screen; its logger is as it was afterwards.
+
+    NNCF is imported before the screen is taken away, since its logger keeps the stream that it finds then.
+    """
     logger = logging.getLogger("nncf")
     before = logger.disabled
     logger.disabled = True
     try:
+        import_module("nncf")
         with redirect_stdout(io.StringIO()):
             yield
     finally:

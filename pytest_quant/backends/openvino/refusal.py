@@ -7,7 +7,8 @@ import re
 from pytest_quant.errors import BuildError, QuantError
 
 _NOISE = re.compile(r"^(Exception from|Check '.*' failed at|\[.*\] Exception from).*$", re.MULTILINE)
-_OPERATORS = re.compile(r"does not support the following ONNX operations: (?P<names>[^\n]+)")
+_OPERATORS = re.compile(r"No conversion rule found for operations: (?P<names>[^\n]+)")
+_OPSET = re.compile(r"-\d+(?=,|$)")
 _FIX = "check that the float model runs in OpenVINO alone: openvino.Core().compile_model(path, 'CPU')"
 
 
@@ -18,8 +19,9 @@ def refused(doing: str, error: Exception, fix: str = _FIX) -> QuantError:
     text = str(error)
     unknown = _OPERATORS.search(text)
     if unknown is not None:
+        names = _OPSET.sub("", unknown["names"].strip())
         return BuildError(
-            f"OpenVINO refused {doing}: it has no operator {unknown['names'].strip()}",
+            f"OpenVINO refused {doing}: it has no operator {names}",
             fix="export the model with standard operators, or use a runtime that knows this one",
         )
     lines = [line.strip() for line in _NOISE.sub("", text).splitlines() if line.strip()]

@@ -54,6 +54,7 @@ from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.backends import get_backend
 from pytest_quant.spec import EngineSpec, Model
 spec = EngineSpec("openvino", "int8", "static", Model.from_onnx({str(model.path)!r}))
+assert get_backend("openvino").availability().available
 with opened(get_backend("openvino"), spec, conv()) as engine:
     print(engine.coverage(conv().feeds(1, 0)).pct)
 """
@@ -107,8 +108,9 @@ def test_a_quantized_model_of_its_own_format(example: Example, tmp_path: Path) -
         assert engine.coverage(example.feeds(1, 0)).pct == 100.0
         assert {one.name for one in engine.signature.outputs} == {"y"}
     ready.with_suffix(".bin").unlink()
-    with pytest.raises(ModelError, match="two files"):
-        OPENVINO.ingredients(spec)
+    for ask in (OPENVINO.ingredients, lambda asked: OPENVINO.signature(asked.quantized)):
+        with pytest.raises(ModelError, match="two files"):
+            ask(spec)
 
 
 def test_a_quantized_onnx_file(tmp_path: Path) -> None:
@@ -176,5 +178,5 @@ def test_an_operator_it_does_not_have_is_named(tmp_path: Path) -> None:
     spec = EngineSpec("openvino", "fp32", None, Model.from_onnx(path))
     with pytest.raises(BuildError) as caught, opened(OPENVINO, spec, dense()):
         pass
-    assert "NoSuchOperator" in str(caught.value)
+    assert str(caught.value).splitlines()[0].endswith("it has no operator NoSuchOperator")
     assert "Exception from" not in str(caught.value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ from onnx import helper
 
 from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.environment import has_vnni
+from pytest_quant.errors import DataError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 from pytest_quant.testing.conformance.workbench import sqnr_db
+from tests.example import environment
 from tests.integration.openvino_traps.graphs import Array, quantized, write
 
 OPENVINO = get_backend("openvino")
@@ -119,3 +123,41 @@ def test_percentile_of_a_known_distribution(tmp_path: Path) -> None:
         return {"x": np.random.default_rng(seed).uniform(0.0, 1.0, (64, 256)).astype(np.float32)}
 
     assert input_range(quantize(spec, tmp_path / "cut", uniform))[1] == pytest.approx(0.75, abs=0.02)
+
+
+def test_a_batch_of_another_dtype(tmp_path: Path) -> None:
+    """OpenVINO would cast it; a data set that gives the wrong thing is named instead."""
+    model, _ = all_high(tmp_path / "high.onnx")
+    wrong = {"x": high_inputs(0)["x"].astype(np.float64)}
+    with pytest.raises(DataError, match="wrong dtype"):
+        quantize(EngineSpec("openvino", "int8", "static", model), tmp_path / "out", lambda _: wrong)
+
+
+def test_the_log_of_a_user_of_nncf(tmp_path: Path) -> None:
+    """Log lines stay away where NNCF was imported before, and come again afterwards, on the stream they had."""
+    model, _ = all_high(tmp_path / "high.onnx")
+    script = f"""
+import sys
+{{first}}
+from pathlib import Path
+from pytest_quant.backends import get_backend
+from pytest_quant.spec import EngineSpec, Model
+from tests.integration.openvino_traps.test_quantizer import high_inputs
+spec = EngineSpec("openvino", "int8", "static", Model.from_onnx({str(model.path)!r}), exclude=("product",))
+get_backend("openvino").calibrate(spec, lambda: iter([high_inputs(0)]), Path(sys.argv[1]))
+import logging
+logging.getLogger("nncf").error("from the user")
+"""
+    for number, first in enumerate(("import nncf", "")):
+        folder = tmp_path / f"out{number}"
+        folder.mkdir()
+        run = subprocess.run(
+            [sys.executable, "-c", script.replace("{first}", first), str(folder)],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert run.returncode == 0, run.stderr
+        assert (run.stdout + run.stderr).strip().splitlines() == ["ERROR:nncf:from the user"]
