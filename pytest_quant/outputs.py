@@ -1,12 +1,13 @@
 """Outputs of an engine over the evaluation set: streamed in chunks, and kept for the reference.
 
-A chunk holds up to a thousand samples, so that comparing outputs costs little beside making them, and never
+A chunk holds a few thousand samples, so that comparing outputs costs little beside making them, and never
 the whole set, so that memory does not grow with the data.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,12 +21,12 @@ from pytest_quant.backends import Engine, Outputs
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data
 
-_CHUNK_SAMPLES = 1024
-"""With some ten classes, arrays of float64 then stay below 128 kB, from which on every one costs fresh pages."""
+_CHUNK_SAMPLES = 4096
+"""With ten classes the comparison of shorter chunks costs several times more, and that of longer ones no less."""
 
 _CHUNK_BYTES = 4 << 20
 _INDEX = "chunks.jsonl"
-_ARRAYS = "arrays.npy"
+_ARRAYS = "arrays.bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class RecordedOutputs:
         with (self.folder / _ARRAYS).open("rb") as arrays, (self.folder / _INDEX).open(encoding="utf-8") as index:
             for line in index:
                 row = json.loads(line)
-                outputs = {name: np.lib.format.read_array(arrays, allow_pickle=False) for name in row["outputs"]}
+                outputs = {name: _read(arrays, dtype, shape) for name, (dtype, shape) in row["outputs"].items()}
                 yield Chunk(outputs, None, row["start"], row["n"])
 
 
@@ -119,9 +120,8 @@ def record_outputs(
         started = time.perf_counter()
         with (folder / _ARRAYS).open("wb") as arrays, (folder / _INDEX).open("w", encoding="utf-8") as index:
             for chunk in run_over(engine, data, batch_size):
-                _append(chunk, arrays)
-                row = {"start": chunk.start, "n": chunk.n, "outputs": list(chunk.outputs)}
-                index.write(json.dumps(row) + "\n")
+                kinds = {name: _append(array, arrays) for name, array in chunk.outputs.items()}
+                index.write(json.dumps({"start": chunk.start, "n": chunk.n, "outputs": kinds}) + "\n")
         return {"evaluate_s": time.perf_counter() - started}
 
     named = {**ingredients, "evaluation data": data.digest, "evaluation batch size": str(batch_size)}
@@ -130,9 +130,17 @@ def record_outputs(
     return RecordedOutputs(entry.folder, entry.status, entry.reason, float(entry.facts["evaluate_s"] or 0.0))
 
 
-def _append(chunk: Chunk, file: BinaryIO) -> None:
-    for array in chunk.outputs.values():
-        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+def _append(array: NDArray[Any], file: BinaryIO) -> tuple[str, tuple[int, ...]]:
+    """Write the values, and return dtype and shape; runtimes give text as Python objects, which have no bytes."""
+    stored = array.astype(str) if array.dtype.kind == "O" else array
+    file.write(stored.tobytes())
+    return stored.dtype.str, stored.shape
+
+
+def _read(file: BinaryIO, dtype: str, shape: list[int]) -> NDArray[Any]:
+    """Read the next array. The index tells what it is, since a header for each costs more than its values."""
+    found = np.fromfile(file, dtype, math.prod(shape)).reshape(shape)
+    return found.astype(object) if found.dtype.kind == "U" else found
 
 
 def side_by_side(reference: Iterator[Chunk], candidate: Iterator[Chunk]) -> Iterator[tuple[Chunk, Chunk]]:

@@ -12,8 +12,6 @@ from pytest_quant.errors import QuantError
 from pytest_quant.marked import NAME, is_marked, own_marks
 from pytest_quant.options import add_options, check_options, on_command_line
 
-pytest_plugins = ("pytest_quant.fixtures",)
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare ``--quant-*`` and the ini options."""
@@ -40,6 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
         text = describe()
     config.addinivalue_line("markers", text)
+    # The name `pytest_plugins` would let pytest look through every installed package for it: some 8 ms.
+    config.pluginmanager.import_plugin("pytest_quant.fixtures")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Controller(config), "quant-controller")
         config.pluginmanager.register(BenchmarkBridge(config), "quant-benchmark-bridge")

@@ -36,7 +36,10 @@ class ClassError:
         self._agree += int(np.count_nonzero((r_class == c_class) & sound))
         if self._are_probabilities is None:
             self._are_probabilities = _probabilities(reference)
-        rows = _divergences(reference, candidate, probabilities=self._are_probabilities)
+        if self._are_probabilities:
+            rows = _divergences_of_probabilities(reference, candidate)
+        else:
+            rows = _divergences_of_scores(reference, candidate, r_class, c_class)
         rows = rows[sound & np.isfinite(rows)]
         self._divergence += float(np.sum(rows))
         self._diverging += len(rows)
@@ -82,21 +85,28 @@ def _probabilities(outputs: Array) -> bool:
     return bool(np.all(outputs >= 0) and np.allclose(np.sum(outputs, axis=1), 1.0, atol=1e-3))
 
 
-def _divergences(reference: Array, candidate: Array, *, probabilities: bool) -> Array:
+def _divergences_of_probabilities(reference: Array, candidate: Array) -> Array:
     """KL of each row (n,) in nats; not finite where a row is not."""
-    r, c = reference.astype(np.float64), candidate.astype(np.float64)
-    if probabilities:
-        r, c = np.maximum(r, _SMALLEST), np.maximum(c, _SMALLEST)
-        return np.asarray(np.einsum("ij,ij->i", r, np.log(r) - np.log(c)))
+    r, c = (np.maximum(side, _SMALLEST, dtype=np.float64) for side in (reference, candidate))
+    return np.asarray(np.einsum("ij,ij->i", r, np.log(r) - np.log(c)))
+
+
+def _divergences_of_scores(reference: Array, candidate: Array, r_class: Array, c_class: Array) -> Array:
+    """KL between the softmax of each row (n,) in nats; not finite where a row is not.
+
+    `r_class` and `c_class` (n,) are the indices of each row's largest score.
+    """
     with np.errstate(invalid="ignore"):
-        r, c = _below_largest(r), _below_largest(c)
+        r, c = _below_largest(reference, r_class), _below_largest(candidate, c_class)
         share = np.exp(r)
         distance = r - c
         distance[share == 0.0] = 0.0
         total, other_total = np.einsum("ij->i", share), np.einsum("ij->i", np.exp(c))
-        return np.asarray(np.einsum("ij,ij->i", share, distance) / total + np.log(other_total) - np.log(total))
+        return np.asarray(np.einsum("ij,ij->i", share, distance) / total + np.log(other_total / total))
 
 
-def _below_largest(scores: Array) -> Array:
-    """Scores less the largest of their row, so that no exponential overflows."""
-    return np.asarray(scores - np.take_along_axis(scores, top_class(scores)[:, None], axis=1))
+def _below_largest(scores: Array, largest: Array) -> Array:
+    """Scores (n, classes) less the one at index `largest` (n,) of their row, so that no exponential overflows."""
+    scores = scores.astype(np.float64)
+    scores -= scores[np.arange(len(scores)), largest][:, None]
+    return scores

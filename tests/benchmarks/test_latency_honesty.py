@@ -74,16 +74,17 @@ def digits_in_openvino(folder: Path) -> Subject:
 
 
 def network_in_torch(folder: Path) -> Subject:
-    """A module that is compiled here, as a user would."""
+    """A module that is compiled here with frozen weights, as a user would."""
     import torch
+    import torch._inductor.config
 
     torch.manual_seed(0)
     module = torch.nn.Sequential(
-        torch.nn.Conv2d(1, 32, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(25088, 10)
+        torch.nn.Conv2d(3, 32, 3), torch.nn.ReLU(), torch.nn.Conv2d(32, 64, 3), torch.nn.ReLU(), torch.nn.Flatten(1)
     )
-    example = torch.ones(2, 1, 30, 30)
+    example = torch.ones(2, 3, 48, 48)
     torch.set_num_threads(1)
-    with torch.no_grad():
+    with torch.no_grad(), torch._inductor.config.patch(freezing=True):
         compiled: Any = torch.compile(module.eval(), dynamic=False)
         compiled(example[:1])
 

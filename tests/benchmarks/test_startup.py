@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROUNDS = 21
+"""Interleaved; the shortest of each side is the one that other processes disturbed least."""
+
 MAX_ADDED_MS = 15.0
 BARE = ("-p", "no:quant")
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
@@ -28,7 +30,7 @@ def _start_ms(folder: Path, args: tuple[str, ...]) -> float:
 
 
 def test_the_plugin_adds_little_to_a_start_without_marks(tmp_path: Path, show: Callable[[str], None]) -> None:
-    """Both starts take turns, and the median of the differences is at most 15 ms."""
+    """Both starts take turns, and the shortest with the plugin is at most 15 ms longer than the shortest without."""
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_plain.py").write_text("def test_plain(): pass\n")
     for args in (BARE, ()):
@@ -38,10 +40,9 @@ def test_the_plugin_adds_little_to_a_start_without_marks(tmp_path: Path, show: C
     for turn in range(ROUNDS):
         for args in (BARE, ()) if turn % 2 else ((), BARE):
             (bare if args else ours).append(_start_ms(tmp_path, args))
-    added_ms = statistics.median(own - other for own, other in zip(ours, bare, strict=True))
-    ratio = statistics.median(ours) / statistics.median(bare)
+    added_ms = min(ours) - min(bare)
     show(
-        f"start of pytest: {statistics.median(bare):.0f} ms without the plugin, "
-        f"{statistics.median(ours):.0f} ms with it: x{ratio:.3f}, {added_ms:+.1f} ms"
+        f"start of pytest: {min(bare):.0f} ms without the plugin, {min(ours):.0f} ms with it: {added_ms:+.1f} ms "
+        f"(medians {statistics.median(bare):.0f} and {statistics.median(ours):.0f} ms)"
     )
     assert added_ms <= MAX_ADDED_MS
