@@ -6,7 +6,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.latency import measure
 from pytest_quant.spec import EngineSpec, LatencyPlan, Model
 from tests.benchmarks.test_evaluation_throughput import digits, magika
+from tests.integration.ort_provider_traps.any_cpu import offer_any_cpu
 
 TRIALS = 15
 LOW, HIGH = 0.98, 1.02
-NAMES = ["ort-digits", "ort-magika", "openvino-digits", "torch-network"]
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,22 @@ def in_ort(example: Callable[[], tuple[Path, object]]) -> Callable[[Path], Subje
     return make
 
 
-def digits_in_openvino(folder: Path) -> Subject:
+def in_ort_openvino(folder: Path) -> Subject:
+    """The file-type model by OpenVINO as a provider of ONNX Runtime, on a CPU of any maker."""
+    offer_any_cpu()
+    subject = in_ort(magika)(folder)
+    return replace(subject, spec=replace(subject.spec, backend="ort-openvino"))
+
+
+def in_openvino(folder: Path) -> Subject:
     """OpenVINO's own request, compiled here with its own settings for one thread and one stream."""
     import openvino
 
-    path, _ = digits()
-    spec = EngineSpec("openvino", "fp32", None, Model.from_onnx(path))
+    subject = in_ort(magika)(folder)
     settings = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
-    request = openvino.Core().compile_model(path, "CPU", settings).create_infer_request()
-    feeds = {"image": np.ones((1, 1, 8, 8), np.float32)}
-    return Subject(spec, folder, feeds, lambda: request.infer({0: feeds["image"]}))
+    request = openvino.Core().compile_model(subject.spec.model.path, "CPU", settings).create_infer_request()
+    (array,) = subject.feeds.values()
+    return replace(subject, spec=replace(subject.spec, backend="openvino"), bare=lambda: request.infer({0: array}))
 
 
 def network_in_torch(folder: Path) -> Subject:
@@ -96,7 +102,16 @@ def network_in_torch(folder: Path) -> Subject:
     return Subject(spec, folder, {"input": example[:1].numpy()}, run)
 
 
-@pytest.mark.parametrize("make", [in_ort(digits), in_ort(magika), digits_in_openvino, network_in_torch], ids=NAMES)
+SUBJECTS = {
+    "ort-digits": in_ort(digits),
+    "ort-magika": in_ort(magika),
+    "ort-openvino-magika": in_ort_openvino,
+    "openvino-magika": in_openvino,
+    "torch-network": network_in_torch,
+}
+
+
+@pytest.mark.parametrize("make", SUBJECTS.values(), ids=SUBJECTS)
 def test_our_median_is_that_of_a_bare_loop(
     make: Callable[[Path], Subject], tmp_path: Path, show: Callable[[str], None]
 ) -> None:

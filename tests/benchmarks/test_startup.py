@@ -10,9 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-ROUNDS = 21
-"""Interleaved; the shortest of each side is the one that other processes disturbed least."""
-
+ROUNDS = 41
 MAX_ADDED_MS = 15.0
 BARE = ("-p", "no:quant")
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
@@ -29,8 +27,16 @@ def _start_ms(folder: Path, args: tuple[str, ...]) -> float:
     return (time.perf_counter_ns() - started) / 1e6
 
 
+def _undisturbed(times_ms: list[float]) -> float:
+    """Return the mean of the shortest quarter.
+
+    Other processes only ever lengthen a start, and the shortest one alone varies by some 5 ms, the median by 9.
+    """
+    return statistics.mean(sorted(times_ms)[: len(times_ms) // 4])
+
+
 def test_the_plugin_adds_little_to_a_start_without_marks(tmp_path: Path, show: Callable[[str], None]) -> None:
-    """Both starts take turns, and the shortest with the plugin is at most 15 ms longer than the shortest without."""
+    """Both starts take turns, and an undisturbed one with the plugin is at most 15 ms longer than one without."""
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_plain.py").write_text("def test_plain(): pass\n")
     for args in (BARE, ()):
@@ -40,9 +46,7 @@ def test_the_plugin_adds_little_to_a_start_without_marks(tmp_path: Path, show: C
     for turn in range(ROUNDS):
         for args in (BARE, ()) if turn % 2 else ((), BARE):
             (bare if args else ours).append(_start_ms(tmp_path, args))
-    added_ms = min(ours) - min(bare)
-    show(
-        f"start of pytest: {min(bare):.0f} ms without the plugin, {min(ours):.0f} ms with it: {added_ms:+.1f} ms "
-        f"(medians {statistics.median(bare):.0f} and {statistics.median(ours):.0f} ms)"
-    )
+    before_ms, after_ms = _undisturbed(bare), _undisturbed(ours)
+    added_ms = after_ms - before_ms
+    show(f"start of pytest: {before_ms:.0f} ms without the plugin, {after_ms:.0f} ms with it: {added_ms:+.1f} ms")
     assert added_ms <= MAX_ADDED_MS
