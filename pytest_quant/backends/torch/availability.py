@@ -17,16 +17,23 @@ _BROKEN_IMPORT = (ImportError, OSError, RuntimeError, AttributeError, ValueError
 
 def find_runtime() -> Availability:
     """Tell whether torch, torchao and a C++ compiler are here; torchao takes seconds to import and is looked for."""
-    missing = [name for name in ("torch", "torchao") if find_spec(name) is None]
-    if missing:
-        return Availability(False, reason=f"{' and '.join(missing)} not installed", fix=_INSTALL)
+    trouble = import_torch()
+    if trouble is not None:
+        return trouble
     if shutil.which(os.environ.get("CXX", "g++")) is None:
         reason = "Inductor compiles with a C++ compiler, and g++ is not on the PATH"
         return Availability(False, reason=reason, fix="apt-get install g++, or set CXX")
+    return Availability(True, version=str(import_module("torch").__version__), device="cpu")
+
+
+def import_torch() -> Availability | None:
+    """Return why torch and torchao cannot be had, ``None`` when they can."""
+    missing = [name for name in ("torch", "torchao") if find_spec(name) is None]
+    if missing:
+        return Availability(False, reason=f"{' and '.join(missing)} not installed", fix=_INSTALL)
     try:
-        torch = import_module("torch")
-        version = str(torch.__version__)
+        import_module("torch")
     except _BROKEN_IMPORT as error:
         reason = f"import fails: {type(error).__name__}: {error}"
         return Availability(False, reason=reason, fix=_REPAIR, broken=True)
-    return Availability(True, version=version, device="cpu")
+    return None

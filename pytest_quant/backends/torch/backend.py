@@ -26,7 +26,7 @@ class TorchBackend:
     schemes: Mapping[str, tuple[str | None, ...]] = {
         "fp32": (None,),
         "bf16": (None,),
-        "int8": ("static", "dynamic", "qat"),
+        "int8": ("static", "dynamic", "weight-only", "qat"),
     }
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
@@ -47,7 +47,7 @@ class TorchBackend:
 
     def refuses_speed(self, spec: EngineSpec) -> UsageError | None:
         """Refuse a limit on the speed of a graph of float operations around Q/DQ pairs."""
-        if spec.scheme is None or parse_options(spec.options).compiled:
+        if spec.scheme in (None, "weight-only") or parse_options(spec.options).compiled:
             return None
         return UsageError(
             "an int8 graph that is not compiled is a float simulation, several times slower than FP32",

@@ -12,8 +12,6 @@ from pytest_quant.backends.tally import Kind, Tallied, tally
 from pytest_quant.backends.torch.quiet import quiet
 from pytest_quant.result import Coverage
 
-PROVIDER = "cpu"
-
 _INT8_PREFIXES = ("onednn::qconv", "onednn::qlinear", "quantized::conv", "quantized::linear")
 _INT8 = frozenset({"aten::_int_mm", "onednn::qbatch_matmul"})
 _FLOAT = frozenset(
@@ -43,18 +41,18 @@ _FLOAT = frozenset(
     }
 )
 _CONVERSIONS = ("quantized_decomposed::",)
-_DTYPES = {"fp32": ("float",), "bf16": ("c10::BFloat16", "bfloat16")}
+_DTYPES = {"fp32": ("float",), "bf16": ("c10::BFloat16", "bfloat16"), "fp16": ("c10::Half", "half")}
 """The profiler's words for the type of a product's first operand."""
 
 
-def measure_coverage(call: Callable[[], object], precision: str) -> Coverage:
+def measure_coverage(call: Callable[[], object], precision: str, provider: str) -> Coverage:
     """Profile one run of `call` and return the share of products that ran in `precision`, by count."""
     from torch.profiler import ProfilerActivity, profile
 
     with _native_stderr_closed(), quiet(), profile(activities=[ProfilerActivity.CPU], record_shapes=True) as found:
         call()
     events: list[Any] = list(found.events() or [])
-    return tally([_tallied(event, precision) for event in events if not _is_inside(event)], PROVIDER)
+    return tally([_tallied(event, precision) for event in events if not _is_inside(event)], provider)
 
 
 def kind_of(name: str, dtype: str, precision: str) -> Kind:

@@ -12,10 +12,12 @@ from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.cpu_engine import CpuEngine
 from pytest_quant.backends.misfit import misfit
 from pytest_quant.backends.torch.coverage import measure_coverage
+from pytest_quant.backends.torch.floats import cast
 from pytest_quant.backends.torch.module import free_axes, input_names, named_outputs, signature_of
 from pytest_quant.backends.torch.options import parse_options
 from pytest_quant.backends.torch.program import PROGRAM_FILE
 from pytest_quant.backends.torch.quiet import quiet
+from pytest_quant.backends.torch.weight_only import measure_held
 from pytest_quant.environment import isa_tier
 from pytest_quant.errors import BuildError, QuantError
 from pytest_quant.result import Coverage
@@ -40,10 +42,11 @@ class TorchEngine(CpuEngine):
         self.spec = spec
         self.signature = signature_of(spec.quantized or spec.model)
         self.size_bytes = (folder / PROGRAM_FILE).stat().st_size
-        self.simulated = spec.scheme is not None and not options.compiled
+        self.simulated = spec.scheme in ("static", "dynamic", "qat") and not options.compiled
         self.notes = _notes(spec)
         self._file = folder / PROGRAM_FILE
         self._compiles = options.compiled
+        self._freezes = spec.scheme != "weight-only"
         self._threads = options.threads
         self._names = input_names(spec.quantized or spec.model)
         self._fills = all(0 in free for free in free_axes(spec.quantized or spec.model).values())
@@ -56,7 +59,7 @@ class TorchEngine(CpuEngine):
         call = self._call(filled)
         outputs = named_outputs(call())
         return {
-            name: np.array(one.float().numpy() if one.is_floating_point() else one.numpy())[:size]
+            name: np.array((one.float() if one.is_floating_point() else one).cpu().numpy())[:size]
             for name, one in outputs.items()
         }
 
@@ -68,8 +71,11 @@ class TorchEngine(CpuEngine):
         return call
 
     def coverage(self, feeds: Feeds) -> Coverage:
-        """Profile one run and count the kernels that it called."""
-        return measure_coverage(self.prepare(feeds), self.spec.precision)
+        """Profile one run and count the kernels that it called; weights kept in int8 are counted in the program."""
+        call = self.prepare(feeds)
+        if self.spec.scheme == "weight-only":
+            return measure_held(load_program(self._file), self.provider)
+        return measure_coverage(call, self.spec.precision, self.provider)
 
     def close(self) -> None:
         """Drop the compiled programs; a later run says that it is closed."""
@@ -100,9 +106,7 @@ class TorchEngine(CpuEngine):
         import torch
 
         torch.set_num_threads(self._threads)
-        tensors = [torch.from_numpy(np.ascontiguousarray(feeds[name])) for name in self._names]
-        if self.spec.precision == "bf16":
-            tensors = [one.to(torch.bfloat16) if one.is_floating_point() else one for one in tensors]
+        tensors = self._tensors(feeds)
         program = self._program(self._shapes(feeds), tensors)
 
         def call() -> Any:
@@ -111,27 +115,38 @@ class TorchEngine(CpuEngine):
 
         return call
 
-    def _program(self, shapes: Shapes, tensors: list[Any]) -> Any:
+    def _tensors(self, feeds: Feeds) -> tuple[Any, ...]:
+        """Return the inputs in order, as the program takes them."""
+        import torch
+
+        return cast((torch.from_numpy(np.ascontiguousarray(feeds[name])) for name in self._names), self.spec)
+
+    def _load(self) -> Any:
+        """Return the program as a module, on the device where it runs."""
+        return load_program(self._file).module()
+
+    def _program(self, shapes: Shapes, tensors: tuple[Any, ...]) -> Any:
         """Return the program for these shapes, compiled and run once when it is new."""
         ready = {} if self._ready is None else self._ready
         if shapes not in ready:
-            ready[shapes] = self._new(tensors) if self._compiles else ready.get((), None) or _load(self._file)
+            ready[shapes] = self._new(tensors) if self._compiles else ready.get((), None) or self._load()
             if not self._compiles:
                 ready[()] = ready[shapes]
         return ready[shapes]
 
-    def _new(self, tensors: list[Any]) -> Any:
+    def _new(self, tensors: tuple[Any, ...]) -> Any:
         import torch
         import torch._dynamo.config
         import torch._inductor.config
 
-        module = _load(self._file)
+        module = self._load()
         try:
-            # Without freezing, the Q/DQ pairs stay and every product runs in float.
+            # Without freezing, Q/DQ pairs stay and every product runs in float; with it, weights that are kept in int8
+            # would be widened once and kept in float.
             with (
                 quiet(),
                 torch.no_grad(),
-                torch._inductor.config.patch(freezing=True),  # noqa: SLF001 - its only home
+                torch._inductor.config.patch(freezing=self._freezes),  # noqa: SLF001 - its only home
                 torch._dynamo.config.patch(fail_on_recompile_limit_hit=True),  # noqa: SLF001 - its only home
             ):
                 # A function around it, so that the hooks of an exported module are compiled away too:
@@ -146,14 +161,15 @@ class TorchEngine(CpuEngine):
         return tuple(np.shape(feeds[name]) for name in self._names)
 
 
-def _load(file: Path) -> Any:
+def load_program(file: Path) -> Any:
+    """Return the ``torch.export.ExportedProgram`` in `file`."""
     import torch
 
     with quiet():
         # Programs name operators that only this import registers.
         import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401
 
-        return torch.export.load(file).module()
+        return torch.export.load(file)
 
 
 def _refused(spec: EngineSpec, error: Exception) -> QuantError:
@@ -170,7 +186,7 @@ def _refused(spec: EngineSpec, error: Exception) -> QuantError:
 def _notes(spec: EngineSpec) -> tuple[str, ...]:
     options = parse_options(spec.options)
     notes = []
-    if spec.scheme is not None and not options.compiled:
+    if spec.scheme in ("static", "dynamic", "qat") and not options.compiled:
         notes.append(_SIMULATION)
     if spec.scheme in ("static", "dynamic") and options.reduce_range is None and options.seven_bits:
         cause = f"this CPU ({isa_tier()}) has no VNNI, and its int8 kernels saturate with 8"

@@ -6,7 +6,7 @@ import json
 from importlib.metadata import version
 
 from pytest_quant.backends.torch.module import module_digest
-from pytest_quant.backends.torch.options import parse_options
+from pytest_quant.backends.torch.options import float_type, parse_options
 from pytest_quant.environment import isa_tier
 from pytest_quant.spec import EngineSpec
 
@@ -24,6 +24,7 @@ def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
         "instruction set": isa_tier(),
         "threads": str(options.threads),
         "compiled": str(options.compiled),
+        "floating type": float_type(spec),
     }
     if spec.quantized is not None:
         return ours | {"quantized model": module_digest(spec.quantized)}

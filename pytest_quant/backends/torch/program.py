@@ -9,9 +9,11 @@ from typing import Any
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.misfit import misfit
+from pytest_quant.backends.torch.floats import cast, cast_module
 from pytest_quant.backends.torch.module import free_axes, input_names, module_of, named_outputs, signature_of
 from pytest_quant.backends.torch.options import parse_options
 from pytest_quant.backends.torch.quiet import quiet
+from pytest_quant.backends.torch.weight_only import hold_weights
 from pytest_quant.errors import BuildError, DataError, QuantError, UsageError, nearest
 from pytest_quant.spec import EngineSpec, Model
 
@@ -61,28 +63,26 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
         prepared = _prepared(spec, is_dynamic=True)
         with torch.no_grad():
             # The ranges of weights are observed too: converted without a run, they would all be one level wide.
-            prepared(*_cast(spec.model, spec))
+            prepared(*cast(_examples(spec.model), spec))
         _save(spec, _converted(spec, prepared), folder)
     elif spec.quantized is not None:
         _save(spec, module_of(spec.quantized), folder)
     else:
-        module = module_of(spec.model)
-        _save(spec, module.to(torch.bfloat16) if spec.precision == "bf16" else module, folder)
+        module = cast_module(module_of(spec.model), spec)
+        _check_excluded(spec, module)
+        _save(spec, hold_weights(spec, module) if spec.scheme == "weight-only" else module, folder)
 
 
-def traced(model: Model, module: Any, dtype: Any = None) -> Any:
-    """Trace `module` with the free axes of `model`.
+def traced(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
+    """Trace `module` on `examples` with the free axes of `model`.
 
     An axis of size 1 is taken for fixed by the tracer, so a single example sample is doubled.
     """
     import torch
 
-    examples: Any = model.example_inputs
     axes = free_axes(model)
     if all(0 in free for free in axes.values()) and any(one.shape[0] < 2 for one in examples):
         examples = tuple(torch.cat([one, one]) for one in examples)
-    if dtype is not None:
-        examples = tuple(one.to(dtype) if one.is_floating_point() else one for one in examples)
     shapes = tuple(dict.fromkeys(free, torch.export.Dim.DYNAMIC) for free in axes.values())
     try:
         with quiet(), torch.no_grad():
@@ -98,12 +98,8 @@ def traced(model: Model, module: Any, dtype: Any = None) -> Any:
 def _prepared(spec: EngineSpec, *, is_dynamic: bool) -> Any:
     """Return the traced module with observers in it."""
     module = module_of(spec.model)
-    graph = traced(spec.model, module).module()
-    known = {name for name, _ in module.named_modules()}
-    for name in spec.exclude:
-        if name not in known:
-            message = f"exclude names a submodule that {spec.model.name} does not have"
-            raise UsageError(message, value=repr(name), allowed=nearest(name, known - {""}))
+    graph = traced(spec.model, module, _examples(spec.model)).module()
+    _check_excluded(spec, module)
     with quiet():
         import torchao.quantization.pt2e.quantizer.x86_inductor_quantizer as x86
         from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
@@ -116,6 +112,14 @@ def _prepared(spec: EngineSpec, *, is_dynamic: bool) -> Any:
         for name in spec.exclude:
             quantizer.set_module_name_qconfig(name, None)
         return _guarded(spec, lambda: prepare_pt2e(graph, quantizer))
+
+
+def _check_excluded(spec: EngineSpec, module: Any) -> None:
+    known = {name for name, _ in module.named_modules()}
+    for name in spec.exclude:
+        if name not in known:
+            message = f"exclude names a submodule that {spec.model.name} does not have"
+            raise UsageError(message, value=repr(name), allowed=nearest(name, known - {""}))
 
 
 def _converted(spec: EngineSpec, prepared: Any) -> Any:
@@ -131,7 +135,7 @@ def _converted(spec: EngineSpec, prepared: Any) -> Any:
 def _save(spec: EngineSpec, module: Any, folder: Path) -> None:
     import torch
 
-    if spec.scheme is not None and spec.scheme != "qat" and not spec.exclude and QDQ not in str(module.code):
+    if spec.scheme in ("static", "dynamic") and not spec.exclude and QDQ not in str(module.code):
         raise BuildError(
             f"torchao quantized nothing of '{spec.model.name}'",
             value="no layer of it is one that X86InductorQuantizer knows; it goes by the class of a layer",
@@ -139,19 +143,17 @@ def _save(spec: EngineSpec, module: Any, folder: Path) -> None:
             fix="use the plain classes, or export to another backend: backend='ort'",
         )
     model = spec.quantized or spec.model
-    named_outputs(module(*_cast(model, spec)))
-    program = traced(model, module, torch.bfloat16 if spec.precision == "bf16" else None)
+    examples = cast(_examples(model), spec)
+    with torch.no_grad():
+        named_outputs(module(*examples))
+    program = traced(model, module, examples)
     with quiet():
         torch.export.save(program, folder / PROGRAM_FILE)
 
 
-def _cast(model: Model, spec: EngineSpec) -> tuple[Any, ...]:
-    import torch
-
+def _examples(model: Model) -> tuple[Any, ...]:
     examples: Any = model.example_inputs
-    if spec.precision != "bf16":
-        return tuple(examples)
-    return tuple(one.to(torch.bfloat16) if one.is_floating_point() else one for one in examples)
+    return tuple(examples)
 
 
 def _guarded(spec: EngineSpec, step: Callable[[], Any]) -> Any:

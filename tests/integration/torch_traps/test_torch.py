@@ -120,7 +120,7 @@ def test_without_freezing_no_int8_kernel_runs(tmp_path: Path) -> None:
                 with torch.no_grad():
                     return plain(sample)
 
-            assert measure_coverage(call, "int8").pct == 0.0
+            assert measure_coverage(call, "int8", "cpu").pct == 0.0
         assert engine.coverage(feeds).pct == 100.0
 
 

@@ -1,0 +1,112 @@
+"""Int8 weights of linear layers by torchao, and what asks for a GPU where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pytest_quant.backends import Feeds, get_backend
+from pytest_quant.errors import BuildError, UsageError
+from pytest_quant.spec import EngineSpec, Model
+from pytest_quant.testing.conformance.examples import conv, dense
+from pytest_quant.testing.conformance.modules import module_model
+from pytest_quant.testing.conformance.workbench import opened, sqnr_db
+
+TORCH = get_backend("torch")
+CUDA = get_backend("torch-cuda")
+
+
+def held(model: Model, exclude: tuple[str, ...] = (), **options: object) -> EngineSpec:
+    """The spec of int8 weights."""
+    return EngineSpec("torch", "int8", "weight-only", model, exclude=exclude, options=tuple(options.items()))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_weights_are_steps_of_a_255th_of_a_row_s_range(compiled: bool) -> None:
+    """Seen through unit vectors: whole steps of int8, each at most half a step off, and no two rows share a scale."""
+    torch.manual_seed(0)
+    layer = nn.Linear(64, 32, bias=False)
+    model = Model.from_torch(layer, (torch.zeros(2, 64),))
+    with opened(TORCH, held(model, compiled=compiled), dense()) as engine:
+        (found,) = engine.run({"input": np.eye(64, dtype=np.float32)}).values()
+        assert engine.simulated is False
+    weight = layer.weight.detach().numpy().T
+    step = 2 * np.abs(weight).max(axis=0) / 255
+    np.testing.assert_allclose(found / step, np.round(found / step), atol=1e-3)
+    assert np.abs(found / step).max() <= 128.001
+    assert np.abs((found - weight) / step).max() <= 0.501
+    assert np.abs(found - weight).max() > 0
+
+
+def test_half_the_products_of_a_convolution_and_a_linear_layer() -> None:
+    """Only the linear layer's weights are kept in integers, and the convolution is named."""
+    example = conv()
+    with opened(TORCH, held(module_model(example)), example) as engine:
+        coverage = engine.coverage(example.feeds(4, 0))
+        assert sqnr_db(example.compute(example.feeds(4, 0)), engine.run(example.feeds(4, 0))) > 30
+    assert coverage.pct == 50.0
+    assert any("conv" in name for name in coverage.float_nodes)
+
+
+def test_a_file_a_quarter_as_large() -> None:
+    """A large layer in int8 takes a quarter of its bytes in float, and its scales."""
+    model = Model.from_torch(nn.Linear(1024, 1024), (torch.zeros(2, 1024),))
+    sizes = []
+    for spec in (held(model), EngineSpec("torch", "fp32", None, model)):
+        with opened(TORCH, spec, dense()) as engine:
+            sizes.append(engine.size_bytes)
+    assert sizes[0] < 0.27 * sizes[1]
+
+
+def test_an_excluded_layer_stays_in_float() -> None:
+    """Of two layers one is excluded; a name that the module does not have is refused with the nearest."""
+    example = dense()
+    model = module_model(example)
+    with opened(TORCH, held(model, ("first",)), example) as engine:
+        assert engine.coverage(example.feeds(4, 0)).pct == 50.0
+    with pytest.raises(UsageError, match="'first'"), opened(TORCH, held(model, ("frist",)), example):
+        pass
+
+
+def test_a_module_without_linear_layers() -> None:
+    """There is nothing to keep in int8, which is told and never built as if it were."""
+    model = Model.from_torch(nn.Conv2d(1, 2, 3), (torch.zeros(2, 1, 8, 8),))
+    with pytest.raises(BuildError, match="no weights that torchao keeps"), opened(TORCH, held(model), conv()):
+        pass
+
+
+def test_an_integer_input_is_no_weight(tmp_path: Path) -> None:
+    """A product of an int8 input that is cast to float counts as float."""
+
+    class Cast(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.other = nn.Linear(8, 8), nn.Linear(8, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = self.other(torch.relu(self.layer(x.float())))
+            return found
+
+    model = Model.from_torch(Cast(), (torch.zeros(2, 8, dtype=torch.int8),))
+    feeds: Feeds = {"x": np.ones((2, 8), np.int8)}
+    with opened(TORCH, held(model, ("layer",)), dense()) as engine:
+        assert engine.coverage(feeds).pct == 50.0
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here, and tests/gpu asks it")
+def test_a_gpu_that_is_not_here() -> None:
+    """Asked for CUDA, it never runs on the CPU: the reason and the way out are told."""
+    found = CUDA.availability(EngineSpec("torch-cuda", "fp16", None, module_model(dense())))
+    assert not found.available
+    assert "CUDA" in found.reason
+    assert found.fix
+
+
+def test_int8_activations_are_not_offered_on_a_gpu() -> None:
+    """Static quantization there names what is offered."""
+    with pytest.raises(UsageError, match="no scheme 'static'"):
+        CUDA.check(EngineSpec("torch-cuda", "int8", "static", module_model(dense())))
