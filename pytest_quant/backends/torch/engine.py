@@ -149,9 +149,10 @@ class TorchEngine(CpuEngine):
                 torch._inductor.config.patch(freezing=self._freezes),  # noqa: SLF001 - its only home
                 torch._dynamo.config.patch(fail_on_recompile_limit_hit=True),  # noqa: SLF001 - its only home
             ):
-                # A function around it, so that the hooks of an exported module are compiled away too:
-                # outside they cost each call some 0.1 ms that no user's module has.
-                compiled: Any = torch.compile(lambda *inputs: module(*inputs), dynamic=False, fullgraph=True)
+                # Not the module itself: the hooks of an exported one would run outside what is compiled, some 0.1 ms a
+                # call that no user's module has. Nor a function around it, whose code all engines would share: after
+                # eight of them Dynamo compiles no more.
+                compiled: Any = torch.compile(module.forward, dynamic=False, fullgraph=True)
                 compiled(*tensors)
                 return compiled
         except Exception as error:
