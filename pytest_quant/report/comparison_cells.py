@@ -189,4 +189,4 @@ def level(comparison: Comparison) -> str:
     """Return how the tests of the comparison were judged; empty when there was none."""
     if not comparison.family:
         return ""
-    return f"{count(comparison.family, 'test')} judged together by Holm at {100.0 * comparison.alpha:g} %"
+    return f"{count(comparison.family, 'row')} tested together by Holm at {100.0 * comparison.alpha:g} %"

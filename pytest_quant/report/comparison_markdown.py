@@ -47,7 +47,8 @@ def comparison_markdown(comparison: Comparison) -> str:
     if level(comparison):
         rest.append(level(comparison))
     budget = MAX_CHARACTERS - _size(head)
-    table = _fitting(list(_table(comparison.changed)), budget // 2 if _size(rest) > budget // 2 else budget - _size(rest))
+    # The rest may take half of what there is, and the table what the rest leaves.
+    table = _fitting(list(_table(comparison.changed)), budget - min(_size(rest), budget // 2))
     return "\n".join([*head, *table, *_fitting(rest, budget - _size(table))]) + "\n"
 
 

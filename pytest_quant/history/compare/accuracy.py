@@ -183,7 +183,8 @@ def _change_unit(unit: str | None) -> str:
 def _reference_note(base: AccuracyResult, head: AccuracyResult) -> tuple[str, ...]:
     if base.reference == head.reference or base.reference is None or head.reference is None:
         return ()
-    return (f"the reference's own score changed: {base.reference:.6g} -> {head.reference:.6g} {head.unit or ''}".rstrip(),)
+    scores = f"{base.reference:.6g} -> {head.reference:.6g} {head.unit or ''}".rstrip()
+    return (f"the reference's own score changed: {scores}",)
 
 
 def _intervals_note(base: AccuracyResult, head: AccuracyResult) -> tuple[str, ...]:
@@ -199,8 +200,6 @@ def _notes(pair: Pair, sides: list[list[_Sample]], same_machine: bool) -> Iterat
             yield f"the answers vary between launches of the {name}"
     if same_machine:
         return
-    tiers = [
-        sorted({one.record.isa for one in side if measured(one.record)}) for side in (pair.base, pair.head)
-    ]
+    tiers = [sorted({one.record.isa for one in side if measured(one.record)}) for side in (pair.base, pair.head)]
     if tiers[0] != tiers[1]:
         yield f"other instruction set: {' '.join(tiers[0])} -> {' '.join(tiers[1])}; int8 may round otherwise there"

@@ -100,9 +100,9 @@ def _nodes(pair: Pair) -> Row | None:
     row = replace(row, base=_total(base[-1]), head=_total(head[-1]), notes=_varying(base, head))
     if set(base) & set(head):
         return row
-    before, after = ({op: counts for op, *counts in side} for side in (base[-1], head[-1]))
+    before, after = ({op: f"{quantized}/{nodes}" for op, quantized, nodes in side} for side in (base[-1], head[-1]))
     ops = [op for op in sorted({*before, *after}) if before.get(op) != after.get(op)]
-    told = ", ".join(f"{op} {_of(before.get(op))} -> {_of(after.get(op))}" for op in ops)
+    told = ", ".join(f"{op} {before.get(op, '0/0')} -> {after.get(op, '0/0')}" for op in ops)
     return replace(row, outcome=Outcome.CHANGED, notes=(*row.notes, f"quantized of all nodes: {told}"))
 
 
@@ -117,10 +117,6 @@ def _by_op(record: Record) -> _Ops | None:
 
 def _total(ops: _Ops) -> str:
     return f"{sum(quantized for _, quantized, _ in ops)}/{sum(nodes for _, _, nodes in ops)}"
-
-
-def _of(counts: list[str | int] | None) -> str:
-    return f"{counts[0]}/{counts[1]}" if counts else "0/0"
 
 
 def _values(launches: tuple[StoredCheck, ...], read: Callable[[Record], T | None]) -> list[T]:

@@ -1,4 +1,4 @@
-"""One number of each launch, never the rounds of one: rounds of one process share its luck, so they are not a sample."""
+"""One number of each launch, never the rounds of one, which share the luck of their process."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Pairing:
 
 
 def pair(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Pairing:
-    """Pair by series key; a test that went and one that came are one renamed test when nothing else tells them apart."""
+    """Pair by series key; one test that went and one that came are a renamed one when they share everything else."""
     complete = _complete_keys([*base, *head])
     bases, heads = _by_series(base, complete), _by_series(head, complete)
     renamed = _renamed(
