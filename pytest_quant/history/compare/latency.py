@@ -60,7 +60,7 @@ def _not_timed(pair: Pair, base_timed: bool, head_timed: bool) -> Iterator[Draft
 
 
 def _on_one_machine(pair: Pair, base: Launches, head: Launches) -> Draft:
-    ratio = bool(base.speedup and head.speedup)
+    ratio = all(side.speedup or not side.n for side in (base, head))
     was, now = (base.speedup, head.speedup) if ratio else (base.candidate, head.candidate)
     row = replace(
         _filled(row_of(pair, pair.head[-1].record, "speedup" if ratio else "p50"), was, now),
