@@ -92,7 +92,7 @@ def test_base_and_head_swapped_turn_every_change_round(base: list[StoredCheck], 
 @settings(max_examples=30, deadline=None)
 @given(_commits("base"), _commits("head"))
 def test_every_row_is_within_its_own_bounds(base: list[StoredCheck], head: list[StoredCheck]) -> None:
-    """p after Holm is no smaller than before; what gates by a test is at most at the level; changes are traced."""
+    """P after Holm is no smaller than before; what gates by a test is at most at the level; changes are traced."""
     found = compare(base, head)
     for one in found.rows:
         assert (one.p is None) == (one.p_adjusted is None)
