@@ -69,7 +69,7 @@ class BaselineEntry:
 
     Attributes
     ----------
-    commit, run : where the record is from, to find it again.
+    commit, run : where the record is from, to find it again; a removed test has no run.
     accepted_at : when, UTC.
     expires : the last day on which it counts; ``None`` for no end.
     removed : it was accepted that the test is gone; then there are no values.
@@ -80,7 +80,7 @@ class BaselineEntry:
 
     series: Series
     commit: str
-    run: str
+    run: str | None
     reason: str
     accepted_at: datetime
     expires: date | None = None

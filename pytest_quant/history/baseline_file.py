@@ -5,13 +5,12 @@ One table for each series. Two branches that accept the same series conflict the
 
 from __future__ import annotations
 
-import os
 import re
-import secrets
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from pytest_quant.cache.durable import write_atomically
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.baseline_entry import AcceptedLatency, BaselineEntry, Series
 from pytest_quant.history.baseline_table import Table
@@ -48,7 +47,7 @@ def read_baselines(file: Path) -> dict[str, BaselineEntry]:
 
 def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
     """Return the entries of a file's text by series key, see `read_baselines`."""
-    lines = text.split("\n")
+    lines = text.replace("\r\n", "\n").split("\n")
     _refuse_conflict(lines, file)
     try:
         document = tomllib.loads(text)
@@ -68,6 +67,11 @@ def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
             fix="pip install --upgrade pytest-quant",
         )
     return _by_series(document.get("baseline", []), top, lines, file)
+
+
+def accepted_removals(entries: Mapping[str, BaselineEntry]) -> set[str]:
+    """Return the keys of the series whose tests are gone on purpose."""
+    return {key for key, entry in entries.items() if entry.removed}
 
 
 def _by_series(found: object, top: Table, lines: list[str], file: str) -> dict[str, BaselineEntry]:
@@ -98,7 +102,7 @@ def _entry(table: Table) -> BaselineEntry:
     return BaselineEntry(
         series=series,
         commit=table.need_text("commit"),
-        run=table.need_text("run"),
+        run=table.text("run"),
         reason=table.need_text("reason"),
         accepted_at=table.need_time("accepted_at"),
         expires=table.day("expires"),
@@ -126,19 +130,12 @@ def _refuse_conflict(lines: list[str], file: str) -> None:
             )
 
 
-def write_baselines(file: Path, entries: Mapping[str, BaselineEntry] | Iterable[BaselineEntry]) -> None:
+def write_baselines(file: Path, entries: Iterable[BaselineEntry]) -> None:
     """Put `entries` at `file`, whole or not at all. Raises `HistoryError`."""
-    text = baseline_text(entries.values() if isinstance(entries, Mapping) else entries)
-    draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    text = baseline_text(entries)
     try:
-        with draft.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(file)
+        write_atomically(file, text.encode())
     except OSError as error:
         raise HistoryError(
             f"{file} cannot be written", value=error.strerror or str(error), fix="make the folder writable"
         ) from error
-    finally:
-        draft.unlink(missing_ok=True)
