@@ -1,0 +1,107 @@
+"""Two commits compared, series by series: pure functions on records, without a database and without git."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pytest_quant.history.compare.accuracy import compare_accuracy
+from pytest_quant.history.compare.comparison import (
+    ALPHA,
+    CONFIDENCE,
+    Comparison,
+    Difference,
+    Listed,
+    Outcome,
+    Renamed,
+    Reversioned,
+    Row,
+    Side,
+)
+from pytest_quant.history.compare.differs import what_differs
+from pytest_quant.history.compare.exact import compare_exact
+from pytest_quant.history.compare.exits import exit_code, unaccepted
+from pytest_quant.history.compare.family import Draft, judge
+from pytest_quant.history.compare.latency import compare_latency
+from pytest_quant.history.compare.pairing import Pair, pair
+from pytest_quant.history.compare.statuses import compare_statuses
+from pytest_quant.history.rows import StoredCheck
+
+__all__ = [
+    "ALPHA",
+    "CONFIDENCE",
+    "Comparison",
+    "Difference",
+    "Listed",
+    "Outcome",
+    "Renamed",
+    "Reversioned",
+    "Row",
+    "Side",
+    "compare",
+    "exit_code",
+    "unaccepted",
+]
+
+
+def compare(base: Sequence[StoredCheck], head: Sequence[StoredCheck], *, alpha: float = ALPHA) -> Comparison:
+    """Compare all launches of one commit with all launches of another.
+
+    Parameters
+    ----------
+    base, head : every record of every run of the commit, oldest first; one run of pytest is one launch.
+    alpha : chance that a comparison without any true change shows a regression or an improvement by a test.
+
+    Raises
+    ------
+    HistoryError : a record is damaged.
+    """
+    found = pair(base, head)
+    pairs = {one.series: one for one in found.pairs}
+    rows = judge([draft for one in found.pairs for draft in _drafts(one)], alpha)
+    traced = [replace(row, differs=what_differs(pairs[row.series])) if row.changed else row for row in rows]
+    return Comparison(
+        base=_side(base),
+        head=_side(head),
+        rows=tuple(sorted(traced, key=_order)),
+        added=found.added,
+        removed=found.removed,
+        renamed=found.renamed,
+        reversioned=found.reversioned,
+        notes=tuple(_notes(base, head)),
+        family=sum(row.p is not None for row in rows),
+        alpha=alpha,
+    )
+
+
+def _drafts(one: Pair) -> Iterator[Draft]:
+    yield Draft(compare_statuses(one))
+    yield from compare_accuracy(one)
+    yield from (Draft(row) for row in compare_exact(one))
+    yield from compare_latency(one)
+
+
+def _order(row: Row) -> tuple[int, str, str, str]:
+    return list(Outcome).index(row.outcome), row.nodeid, row.series, row.quantity
+
+
+def _side(checks: Sequence[StoredCheck]) -> Side:
+    runs = {check.run.id: check.run for check in checks}
+    commits, branches = {run.commit for run in runs.values()}, {run.branch for run in runs.values()}
+    return Side(
+        commit=commits.pop() if len(commits) == 1 else None,
+        branch=branches.pop() if len(branches) == 1 else None,
+        dirty=any(run.dirty for run in runs.values()),
+        launches=len(runs),
+        checks=len(checks),
+    )
+
+
+def _notes(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Iterator[str]:
+    for name, side in (("base", base), ("head", head)):
+        if not side:
+            yield f"the {name} has no records"
+        elif len({check.run.commit for check in side}) > 1:
+            yield f"the records of the {name} are of several commits"
+        if any(check.run.dirty for check in side):
+            yield f"the {name} was run with uncommitted changes"

@@ -1,0 +1,205 @@
+"""The candidate's score at base and head, paired per sample where both kept which samples are right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from pytest_quant.history.compare.bits import Bits, candidate_right
+from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row
+from pytest_quant.history.compare.family import Draft
+from pytest_quant.history.compare.machines import on_common_machines
+from pytest_quant.history.compare.pairing import Pair, measured
+from pytest_quant.history.compare.start import row_of, worse_or_better
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.record import Record
+from pytest_quant.result import AccuracyResult, Interval
+from pytest_quant.stats.paired import mcnemar_p, tango_interval
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """One launch's answers; equal ones of several launches are told once."""
+
+    record: Record
+    found: AccuracyResult
+    right: Bits | None
+
+
+def compare_accuracy(pair: Pair) -> Iterator[Draft]:
+    """Yield the row of the score, or of what is known without one.
+
+    Launches of one side may differ in their answers. Then the two that show the least of a change speak for all,
+    so that what varies between launches of one commit is not taken for a difference between two.
+    """
+    common, same_machine = on_common_machines(pair)
+    sides = [_samples(side) for side in (common.base, common.head)]
+    if not all(sides):
+        return
+    chosen = _least([_between(pair, base, head) for base, head in product(*sides)])
+    notes = (*chosen.row.notes, *_notes(common, sides, same_machine))
+
+    def told(row: Row) -> Row:
+        return replace(row, notes=notes, base_launches=len(common.base), head_launches=len(common.head))
+
+    yield Draft(told(chosen.row), told(chosen.if_rejected) if chosen.if_rejected else None)
+
+
+def _samples(launches: tuple[StoredCheck, ...]) -> list[_Sample]:
+    """Return the different answers of one side, the last launch first."""
+    found: dict[tuple[object, ...], _Sample] = {}
+    for record in (one.record for one in reversed(launches)):
+        result = record.accuracy
+        if result is not None:
+            told = (result.candidate_correct, result.candidate, result.drop, result.agreement_pct, result.sqnr_db)
+            if told not in found:
+                found[told] = _Sample(record, result, candidate_right(record))
+    return list(found.values())
+
+
+def _least(drafts: list[Draft]) -> Draft:
+    """Return the draft with the least evidence of a change; nothing is told where they contradict one another."""
+    least = min(drafts, key=_evidence)
+    changes = [draft.row.change or 0.0 for draft in drafts]
+    if least.row.outcome is Outcome.UNCHANGED or not min(changes) < 0.0 < max(changes):
+        return least
+    note = "launches of one commit disagree about the direction of the change"
+    return Draft(replace(least.row, outcome=Outcome.INCONCLUSIVE, p=None, notes=(*least.row.notes, note)))
+
+
+def _evidence(draft: Draft) -> tuple[bool, float, float]:
+    row = draft.row
+    return row.outcome is not Outcome.UNCHANGED, -(1.0 if row.p is None else row.p), abs(row.change or 0.0)
+
+
+def _between(pair: Pair, base: _Sample, head: _Sample) -> Draft:
+    if base.right is not None and head.right is not None and len(base.right) == len(head.right):
+        return _paired(pair, base, head, base.right, head.right)
+    if base.found.drop is not None and head.found.drop is not None:
+        return _unpaired(pair, base.found, head.found, head.record)
+    return _without_metric(pair, base.found, head.found, head.record)
+
+
+def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> Draft:
+    """Exact McNemar test and Tango's interval; a set on which no answer's correctness changed tests nothing."""
+    lost, won = int(np.count_nonzero(was & ~now)), int(np.count_nonzero(now & ~was))
+    n, found = len(was), head.found
+    higher = found.better != "lower"
+    rate = _rate(base, was, higher) or _rate(head, now, higher) or 1.0
+    sign = 1.0 if higher else -1.0
+    low, high = tango_interval(lost, won, n, confidence=CONFIDENCE)
+    ends = sorted((-sign * rate * low, -sign * rate * high))
+    row = replace(
+        row_of(pair, head.record, "accuracy"),
+        unit=found.unit or "",
+        better=found.better,
+        base=base.found.candidate,
+        head=found.candidate,
+        change=sign * rate * (won - lost) / n + 0.0,
+        change_unit=_change_unit(found.unit),
+        interval=Interval(ends[0] + 0.0, ends[1] + 0.0),
+        p=mcnemar_p(lost, won) if lost or won else None,
+        lost=lost,
+        won=won,
+        n=n,
+        notes=_reference_note(base.found, found),
+    )
+    if lost == won:
+        return Draft(replace(row, outcome=Outcome.CHANGED if lost else Outcome.UNCHANGED))
+    as_it_is, rejected = (replace(row, outcome=worse_or_better(lost > won, proven=proven)) for proven in (False, True))
+    return Draft(as_it_is, rejected)
+
+
+def _rate(sample: _Sample, right: Bits, higher: bool) -> float | None:
+    """Score of one sample in the metric's unit: 100 for percent."""
+    share = float(np.mean(right)) if higher else 1.0 - float(np.mean(right))
+    return sample.found.candidate / share if sample.found.candidate is not None and share > 0.0 else None
+
+
+def _unpaired(pair: Pair, base: AccuracyResult, head: AccuracyResult, record: Record) -> Draft:
+    """The drop against the own reference, significant where the two intervals do not overlap."""
+    change = (head.drop or 0.0) - (base.drop or 0.0)
+    row = replace(
+        row_of(pair, record, "drop"),
+        unit=_change_unit(head.unit),
+        better="lower",
+        base=base.drop,
+        head=head.drop,
+        change=change,
+        change_unit=_change_unit(head.unit),
+        n=head.n,
+        notes=(*_intervals_note(base, head), *_reference_note(base, head)),
+    )
+    if change == 0.0:
+        same = base.candidate == head.candidate
+        return Draft(replace(row, outcome=Outcome.UNCHANGED if same else Outcome.CHANGED))
+    apart = _apart(base.drop_ci, head.drop_ci)
+    return Draft(replace(row, outcome=worse_or_better(change > 0.0, proven=apart)))
+
+
+def _apart(base: Interval | None, head: Interval | None) -> bool:
+    return base is not None and head is not None and (base.high < head.low or head.high < base.low)
+
+
+def _without_metric(pair: Pair, base: AccuracyResult, head: AccuracyResult, record: Record) -> Draft:
+    """Agreement with the reference, or the outputs' SQNR: facts without an interval, which never gate."""
+    classes = base.agreement_pct is not None and head.agreement_pct is not None
+    quantity, unit = ("agreement", "%") if classes else ("sqnr", "dB")
+    before, after = (one.agreement_pct if classes else _sqnr(one) for one in (base, head))
+    row = replace(
+        row_of(pair, record, quantity),
+        unit=unit,
+        better="higher",
+        base=_finite(before),
+        head=_finite(after),
+        change_unit=_change_unit(unit),
+        n=head.n,
+    )
+    if before is None or after is None:
+        return Draft(replace(row, outcome=Outcome.INCONCLUSIVE))
+    if before == after:
+        return Draft(replace(row, change=0.0))
+    outcome = worse_or_better(after < before, proven=False)
+    return Draft(replace(row, change=_finite(after - before), outcome=outcome))
+
+
+def _sqnr(found: AccuracyResult) -> float | None:
+    """Infinite for identical outputs."""
+    return math.inf if found.identical else found.sqnr_db
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or math.isinf(value) else value
+
+
+def _change_unit(unit: str | None) -> str:
+    return "pp" if unit == "%" else unit or ""
+
+
+def _reference_note(base: AccuracyResult, head: AccuracyResult) -> tuple[str, ...]:
+    if base.reference == head.reference or base.reference is None or head.reference is None:
+        return ()
+    scores = f"{base.reference:.6g} -> {head.reference:.6g} {head.unit or ''}".rstrip()
+    return (f"the reference's own score changed: {scores}",)
+
+
+def _intervals_note(base: AccuracyResult, head: AccuracyResult) -> tuple[str, ...]:
+    if base.drop == head.drop:
+        return ()
+    spans = (f"[{one.drop_ci.low:.4g}, {one.drop_ci.high:.4g}]" if one.drop_ci else "none" for one in (base, head))
+    return (f"intervals of the drop: {' -> '.join(spans)}",)
+
+
+def _notes(pair: Pair, sides: list[list[_Sample]], same_machine: bool) -> Iterator[str]:
+    for name, side in zip(("base", "head"), sides, strict=True):
+        if len(side) > 1:
+            yield f"the answers vary between launches of the {name}"
+    if same_machine:
+        return
+    tiers = [sorted({one.record.isa for one in side if measured(one.record)}) for side in (pair.base, pair.head)]
+    if tiers[0] != tiers[1]:
+        yield f"other instruction set: {' '.join(tiers[0])} -> {' '.join(tiers[1])}; int8 may round otherwise there"

@@ -1,0 +1,133 @@
+"""What is a fact of each engine: size, coverage and nodes are compared exactly, without a test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+from pytest_quant.history.compare.comparison import Outcome, Row
+from pytest_quant.history.compare.machines import on_common_machines
+from pytest_quant.history.compare.pairing import Pair
+from pytest_quant.history.compare.start import row_of, worse_or_better
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.record import Record
+from pytest_quant.result import Coverage
+
+MIN_SIZE_CHANGE_PCT = 1.0
+"""A file that grows by less is shown and no regression: names and versions inside it take a few bytes."""
+
+T = TypeVar("T", bound=Hashable)
+
+
+def compare_exact(pair: Pair) -> Iterator[Row]:
+    """Yield the rows of size, coverage and nodes, as far as both sides have them.
+
+    A side whose launches differ has a range: base and head differ when the ranges do not overlap. Nothing is a
+    regression on another machine, where a runtime may build another engine.
+    """
+    common, same_machine = on_common_machines(pair)
+    for row in (_size(common), _coverage(common), _nodes(common)):
+        if row is not None and row.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT) and not same_machine:
+            outcome = worse_or_better(row.outcome is Outcome.REGRESSION, proven=False)
+            yield replace(row, outcome=outcome, notes=(*row.notes, "other machine, so it does not gate"))
+        elif row is not None:
+            yield row
+
+
+def _size(pair: Pair) -> Row | None:
+    base, head = (
+        _values(side, lambda record: record.resources.size_mb if record.resources else None)
+        for side in (pair.base, pair.head)
+    )
+    if not base or not head:
+        return None
+    row = replace(
+        row_of(pair, pair.head[-1].record, "size"),
+        unit="MB",
+        better="lower",
+        base=base[-1],
+        head=head[-1],
+        change_unit="%",
+        notes=_varying(base, head),
+    )
+    if base[-1] > 0.0:
+        row = replace(row, change=100.0 * (head[-1] / base[-1] - 1.0))
+    if not _apart(base, head):
+        return row
+    return replace(row, outcome=worse_or_better(min(head) > max(base), proven=_material(base[-1], head[-1])))
+
+
+def _material(base: float, head: float) -> bool:
+    if base <= 0.0 or head <= 0.0:
+        return True
+    return abs(math.log(head / base)) >= math.log1p(MIN_SIZE_CHANGE_PCT / 100.0)
+
+
+def _coverage(pair: Pair) -> Row | None:
+    base, head = (_values(side, lambda record: _pct(record.coverage)) for side in (pair.base, pair.head))
+    if not base or not head:
+        return None
+    units = [_values(side, lambda record: record.coverage and record.coverage.unit) for side in (pair.base, pair.head)]
+    row = replace(
+        row_of(pair, pair.head[-1].record, "coverage"),
+        unit="%",
+        better="higher",
+        base=base[-1],
+        head=head[-1],
+        change=head[-1] - base[-1],
+        change_unit="pp",
+        notes=_varying(base, head),
+    )
+    if units[0] != units[1]:
+        return replace(row, outcome=Outcome.CHANGED, notes=(*row.notes, "counted in other units: MACs against nodes"))
+    if not _apart(base, head):
+        return row
+    return replace(row, outcome=worse_or_better(max(head) < min(base), proven=True))
+
+
+def _pct(found: Coverage | None) -> float | None:
+    return found.pct if found else None
+
+
+def _nodes(pair: Pair) -> Row | None:
+    """Return which op types have other counts of nodes; that is neither better nor worse."""
+    base, head = (_values(side, _by_op) for side in (pair.base, pair.head))
+    if not base or not head:
+        return None
+    row = row_of(pair, pair.head[-1].record, "nodes")
+    row = replace(row, base=_total(base[-1]), head=_total(head[-1]), notes=_varying(base, head))
+    if set(base) & set(head):
+        return row
+    before, after = ({op: f"{quantized}/{nodes}" for op, quantized, nodes in side} for side in (base[-1], head[-1]))
+    ops = [op for op in sorted({*before, *after}) if before.get(op) != after.get(op)]
+    told = ", ".join(f"{op} {before.get(op, '0/0')} -> {after.get(op, '0/0')}" for op in ops)
+    return replace(row, outcome=Outcome.CHANGED, notes=(*row.notes, f"quantized of all nodes: {told}"))
+
+
+_Ops = tuple[tuple[str, int, int], ...]
+
+
+def _by_op(record: Record) -> _Ops | None:
+    if record.coverage is None:
+        return None
+    return tuple(sorted((op.op_type, op.quantized_nodes, op.nodes) for op in record.coverage.by_op))
+
+
+def _total(ops: _Ops) -> str:
+    return f"{sum(quantized for _, quantized, _ in ops)}/{sum(nodes for _, _, nodes in ops)}"
+
+
+def _values(launches: tuple[StoredCheck, ...], read: Callable[[Record], T | None]) -> list[T]:
+    """Return what the launches tell, oldest first."""
+    return [value for value in (read(one.record) for one in launches) if value is not None]
+
+
+def _apart(base: list[float], head: list[float]) -> bool:
+    return max(base) < min(head) or max(head) < min(base)
+
+
+def _varying(base: list[T], head: list[T]) -> tuple[str, ...]:
+    sides = (("base", base), ("head", head))
+    return tuple(f"it varies between launches of the {name}" for name, values in sides if len(set(values)) > 1)

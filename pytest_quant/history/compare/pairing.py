@@ -1,0 +1,163 @@
+"""Which records of base and head are of the same series."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_quant.history.compare.comparison import Listed, Renamed, Reversioned
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.history.series import version_of
+from pytest_quant.record import Record
+
+_Launches = tuple[StoredCheck, ...]
+_PARTS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The launches of one series on both sides, oldest first, at most one for each run; `series` is the head's key."""
+
+    series: str
+    base: _Launches
+    head: _Launches
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Series that both sides have, and those that cannot be compared."""
+
+    pairs: tuple[Pair, ...]
+    added: tuple[Listed, ...]
+    removed: tuple[Listed, ...]
+    renamed: tuple[Renamed, ...]
+    reversioned: tuple[Reversioned, ...]
+
+
+def pair(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Pairing:
+    """Pair by series key; one test that went and one that came are a renamed one when they share everything else."""
+    complete = _complete_keys([*base, *head])
+    bases, heads = _by_series(base, complete), _by_series(head, complete)
+    renamed = _renamed(
+        {key: bases[key] for key in bases if key not in heads}, {key: heads[key] for key in heads if key not in bases}
+    )
+    names = {new: old for old, new in renamed}
+    pairs, other_versions = [], []
+    for key, launches in heads.items():
+        before = bases.get(names.get(key, key))
+        if before is None:
+            continue
+        same = _same_version(Pair(key, before, launches))
+        if isinstance(same, Pair):
+            pairs.append(same)
+        else:
+            other_versions.append(same)
+    old_names = set(names.values())
+    return Pairing(
+        pairs=tuple(pairs),
+        added=tuple(_listed(key, heads[key]) for key in heads if key not in bases and key not in names),
+        removed=tuple(_listed(key, bases[key]) for key in bases if key not in heads and key not in old_names),
+        renamed=tuple(_rename(old, new, bases[old], heads[new]) for old, new in renamed),
+        reversioned=tuple(other_versions),
+    )
+
+
+def measured(record: Record) -> bool:
+    """Whether the check came to be, so that it has a score, a version and figures."""
+    return record.accuracy is not None
+
+
+def _by_series(checks: Iterable[StoredCheck], complete: Mapping[tuple[str, ...], set[str]]) -> dict[str, _Launches]:
+    found: dict[str, dict[str, StoredCheck]] = {}
+    for check in checks:
+        # Of several reports of one run the last counts.
+        found.setdefault(_key(check.record, complete), {})[check.run.id] = check
+    return {key: tuple(launches.values()) for key, launches in found.items()}
+
+
+def _parts(series: str) -> tuple[str, ...] | None:
+    """Parts of a key but its last, the metric; ``None`` for a key that is none of ours."""
+    try:
+        parts = json.loads(series)
+    except ValueError:
+        return None
+    if not isinstance(parts, list) or len(parts) != _PARTS:
+        return None
+    return tuple(map(str, parts[:-1]))
+
+
+def _complete_keys(checks: Iterable[StoredCheck]) -> dict[tuple[str, ...], set[str]]:
+    found: dict[tuple[str, ...], set[str]] = {}
+    for record in (check.record for check in checks):
+        parts = _parts(record.series) if measured(record) else None
+        if parts is not None:
+            found.setdefault(parts, set()).add(record.series)
+    return found
+
+
+def _key(record: Record, complete: Mapping[tuple[str, ...], set[str]]) -> str:
+    """Key of a record; one that never came to be does not know the metric that would have been computed."""
+    if measured(record) or record.metric is not None:
+        return record.series
+    likely = complete.get(_parts(record.series) or (), set())
+    return next(iter(likely)) if len(likely) == 1 else record.series
+
+
+def _same_version(found: Pair) -> Pair | Reversioned:
+    """Leave out launches of a version that only one side has; two sides without a common one are not compared."""
+    base, head = _versions(found.base), _versions(found.head)
+    if not base or not head:
+        return found
+    common = base & head
+    if not common:
+        return _reversioned(found)
+    sides = (
+        tuple(one for one in side if not measured(one.record) or version_of(one.record) in common)
+        for side in (found.base, found.head)
+    )
+    return Pair(found.series, *sides)
+
+
+def _versions(launches: _Launches) -> set[str]:
+    return {version_of(one.record) for one in launches if measured(one.record)}
+
+
+def _reversioned(found: Pair) -> Reversioned:
+    base, head = (next(one.record for one in reversed(s) if measured(one.record)) for s in (found.base, found.head))
+    scores = [record.accuracy.candidate if record.accuracy else None for record in (base, head)]
+    other_data = base.digests.get("data") != head.digests.get("data")
+    unit = head.accuracy.unit if head.accuracy else None
+    return Reversioned(
+        found.series, head.nodeid, head.model, head.engine_id, head.metric, unit or "", scores[0], scores[1],
+        "evaluation data" if other_data else "metric",
+    )  # fmt: skip
+
+
+def _engine(launches: _Launches) -> tuple[object, ...]:
+    record = launches[-1].record
+    return (record.model, record.backend, record.precision, record.scheme, record.batch_size, record.metric)
+
+
+def _renamed(removed: Mapping[str, _Launches], added: Mapping[str, _Launches]) -> list[tuple[str, str]]:
+    """Pairs of an old and a new key of one engine, metric and batch size, which no other of either side shares."""
+    old, new = _by_engine(removed), _by_engine(added)
+    both = (engine for engine in old if engine in new)
+    return [(old[engine][0], new[engine][0]) for engine in both if len(old[engine]) == len(new[engine]) == 1]
+
+
+def _by_engine(series: Mapping[str, _Launches]) -> dict[tuple[object, ...], list[str]]:
+    found: dict[tuple[object, ...], list[str]] = {}
+    for key, launches in series.items():
+        found.setdefault(_engine(launches), []).append(key)
+    return found
+
+
+def _rename(old: str, new: str, base: _Launches, head: _Launches) -> Renamed:
+    before, after = base[-1].record, head[-1].record
+    return Renamed(old, new, before.nodeid, after.nodeid, after.model, after.engine_id)
+
+
+def _listed(series: str, launches: _Launches) -> Listed:
+    record = launches[-1].record
+    return Listed(series, record.nodeid, record.model, record.engine_id, record.status.value)

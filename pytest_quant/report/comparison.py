@@ -1,0 +1,142 @@
+"""A comparison of two commits as text and as JSON."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+import click
+from rich.cells import cell_len
+
+from pytest_quant.history.compare import CONFIDENCE, Comparison, Outcome, Row
+from pytest_quant.record import Json
+from pytest_quant.record.plain import plain
+from pytest_quant.report.comparison_cells import (
+    by_test,
+    change,
+    differences,
+    level,
+    name,
+    other_lists,
+    p_value,
+    remarks,
+    title,
+    unchanged,
+    values,
+    verdict,
+)
+from pytest_quant.report.comparison_markdown import comparison_markdown
+from pytest_quant.report.text import clean
+
+__all__ = ["SCHEMA", "comparison_json", "comparison_markdown", "comparison_text"]
+
+SCHEMA = 1
+"""Version of the document of `comparison_json`; a field that is added leaves it as it is."""
+
+_GAP = "  "
+_INDENT = "    "
+_HEADERS = ("outcome", "quantity", "base -> head", f"change [{100 * CONFIDENCE:g} %]", "p (Holm)")
+_COLORS = {
+    Outcome.REGRESSION: "red",
+    Outcome.WORSE: "yellow",
+    Outcome.IMPROVEMENT: "green",
+    Outcome.BETTER: "green",
+    Outcome.CHANGED: "cyan",
+}
+_MAX_LISTED = 10
+
+
+def comparison_text(comparison: Comparison, width: int, color: bool = False) -> str:
+    """Return the comparison as a dense table, changed rows first, without a newline at the end.
+
+    What did not change is counted in one line. Nothing is cut: what does not fit into `width` cells goes on in the
+    next line.
+
+    Parameters
+    ----------
+    color : put ANSI colours around the outcomes.
+    """
+    lines = [*_wrap(title(comparison), width, ""), *_wrap(verdict(comparison), width, "")]
+    lines += _table(comparison.changed, width, color)
+    for heading, entries in other_lists(comparison):
+        lines += _listed(heading, entries, width)
+    for line in (*map(clean, comparison.notes), unchanged(comparison), level(comparison)):
+        lines += _wrap(line, width, "") if line else []
+    return "\n".join(lines)
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Json]:
+    """Return the comparison as one document of plain JSON types; ``comparison_schema.json`` describes it.
+
+    ``verdict`` is ``regression``, ``no_baseline`` or ``ok``; the exit code can say more under options.
+    """
+    document: dict[str, Json] = {
+        "schema": SCHEMA,
+        "verdict": _word(comparison),
+        "alpha": comparison.alpha,
+        "confidence": CONFIDENCE,
+        "family": comparison.family,
+    }
+    for key in ("base", "head", "rows", "added", "removed", "renamed", "reversioned", "notes"):
+        document[key] = plain(getattr(comparison, key), key)
+    return document
+
+
+def _word(comparison: Comparison) -> str:
+    if not comparison.base.checks:
+        return Outcome.NO_BASELINE.value
+    return Outcome.REGRESSION.value if comparison.having(Outcome.REGRESSION) else "ok"
+
+
+def _table(rows: Sequence[Row], width: int, color: bool) -> Iterator[str]:
+    if not rows:
+        return
+    cells = {id(row): _cells(row) for row in rows}
+    sizes = [max(cell_len(line[column]) for line in (_HEADERS, *cells.values())) for column in range(len(_HEADERS))]
+    yield from _lines(_HEADERS, sizes, width)
+    yield "-" * min(width, sum(sizes) + len(_GAP) * len(sizes))
+    for group in by_test(rows):
+        yield from _wrap(name(group[0]), width, "")
+        for row in group:
+            first, *folded = _lines(cells[id(row)], sizes, width)
+            yield first.replace(row.outcome.value, _styled(row.outcome), 1) if color else first
+            yield from folded
+            for remark in remarks(row):
+                yield from _wrap(remark, width, _INDENT)
+        for line in differences(group[0]):
+            yield from _wrap(line, width, _GAP)
+
+
+def _cells(row: Row) -> list[str]:
+    return [row.outcome.value, row.quantity, values(row), change(row), p_value(row)]
+
+
+def _styled(outcome: Outcome) -> str:
+    return click.style(outcome.value, fg=_COLORS[outcome], bold=outcome is Outcome.REGRESSION)
+
+
+def _lines(cells: Sequence[str], sizes: Sequence[int], width: int) -> Iterator[str]:
+    """Yield the padded cells on one indented line, or folded onto as many as they need."""
+    line = _GAP
+    for index, (cell, size) in enumerate(zip(cells, sizes, strict=True)):
+        padded = cell + " " * (size - cell_len(cell))
+        if index and cell_len(line + _GAP + cell) > width:
+            yield line.rstrip()
+            line = _INDENT + padded
+        else:
+            line += _GAP + padded if index else padded
+    yield line.rstrip()
+
+
+def _listed(heading: str, entries: Sequence[str], width: int) -> Iterator[str]:
+    yield from _wrap(f"{heading} ({len(entries)}):", width, "")
+    for entry in entries[:_MAX_LISTED]:
+        yield from _wrap(entry, width, _INDENT)
+    if len(entries) > _MAX_LISTED:
+        yield f"{_INDENT}and {len(entries) - _MAX_LISTED} more; --json has all of them"
+
+
+def _wrap(text: str, width: int, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text, max(width, 20), initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
+    )

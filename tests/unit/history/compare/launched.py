@@ -1,0 +1,92 @@
+"""Launches of one commit, made from one record."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pytest_quant.history.compare import Comparison, Row
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.record import LatencyFigures, Record
+from pytest_quant.result import Environment, Interval, Status
+from tests.unit.record.examples import ACCURACY, RUN, a_record
+
+N = 400
+
+
+def key(nodeid: str = "tests/test_digits.py::test_int8", metric: str | None = "top1") -> str:
+    """The series key of a test."""
+    return json.dumps([nodeid, "digits", "ort", "int8", "static", 1, metric])
+
+
+def packed(right: Iterable[bool]) -> str:
+    """Bits as a record keeps them."""
+    return base64.b64encode(zlib.compress(np.packbits(list(right)).tobytes())).decode()
+
+
+def answers(wrong: Iterable[int] = (), n: int = N) -> list[bool]:
+    """All right but the samples named."""
+    missed = set(wrong)
+    return [index not in missed for index in range(n)]
+
+
+def answered(record: Record, right: Sequence[bool], better: str = "higher") -> Record:
+    """The record with these answers, and the score they give."""
+    share = sum(right) / len(right)
+    score = 100.0 * (share if better == "higher" else 1.0 - share)
+    bits = packed(right)
+    found = replace(ACCURACY, n=len(right), candidate=score, better=better, candidate_correct=bits, drop=97.78 - score)
+    return replace(record, accuracy=found)
+
+
+def timed(record: Record, candidate_ms: float, reference_ms: float = 1.0, width: float = 0.01) -> Record:
+    """The record with these medians; `width` is the half-width of the speedup's interval as a share of it."""
+    speedup = reference_ms / candidate_ms
+    figures = record.latency
+    assert isinstance(figures, LatencyFigures)
+    return replace(
+        record,
+        latency=replace(
+            figures,
+            speedup=speedup,
+            speedup_ci=Interval(speedup * (1.0 - width), speedup * (1.0 + width)),
+            candidate_p50_ms=candidate_ms,
+            reference_p50_ms=reference_ms,
+        ),
+    )
+
+
+def record_of(nodeid: str = "tests/test_digits.py::test_int8", *, latency: bool = False) -> Record:
+    """A record of the test `nodeid` that answers everything rightly."""
+    record = replace(a_record(), nodeid=nodeid, series=key(nodeid), status=Status.PASS)
+    record = answered(record, answers())
+    return record if latency else replace(record, latency=None)
+
+
+def launch(*records: Record, run: str = "1", commit: str = "base", cpu: str = "Some CPU") -> list[StoredCheck]:
+    """One run of pytest with these records."""
+    environment = Environment({**RUN.environment.identity, "cpu": cpu}, RUN.environment.context)
+    started = replace(RUN, id=f"{commit}-{run}", commit=commit, environment=environment)
+    return [StoredCheck(started, record) for record in records]
+
+
+def launches(records: Iterable[Record], commit: str = "base", cpu: str = "Some CPU") -> list[StoredCheck]:
+    """One run of pytest for each record."""
+    found = enumerate(records)
+    return [one for index, record in found for one in launch(record, run=str(index), commit=commit, cpu=cpu)]
+
+
+def row(comparison: Comparison, quantity: str) -> Row:
+    """The only row of a quantity."""
+    (found,) = (one for one in comparison.rows if one.quantity == quantity)
+    return found
+
+
+def changed(comparison: Comparison) -> set[tuple[str, str]]:
+    """Quantity and outcome of every changed row."""
+    return {(one.quantity, one.outcome.value) for one in comparison.changed}

@@ -1,0 +1,56 @@
+"""Holm's adjustment against statsmodels, and what a rejection does to a row."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.multitest import multipletests
+
+from pytest_quant.history.compare import Outcome, Row
+from pytest_quant.history.compare.family import Draft, holm, judge
+
+_P_VALUES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30)
+
+
+@settings(max_examples=60, deadline=None)
+@given(_P_VALUES)
+def test_it_is_holms_adjustment(p_values: list[float]) -> None:
+    """Statsmodels gives the same, in the same order."""
+    expected = multipletests(p_values, alpha=0.01, method="holm")[1]
+    assert holm(p_values) == pytest.approx(list(expected), rel=1e-12, abs=1e-300)
+
+
+@settings(max_examples=60, deadline=None)
+@given(_P_VALUES, st.floats(0.001, 0.2))
+def test_it_never_rejects_more_than_without_it(p_values: list[float], alpha: float) -> None:
+    """And what it rejects would have been rejected alone."""
+    assert all(not adjusted <= alpha or p <= alpha for p, adjusted in zip(p_values, holm(p_values), strict=True))
+
+
+def test_no_test_is_no_family() -> None:
+    """Nothing to adjust."""
+    assert holm([]) == []
+
+
+def _draft(p: float | None) -> Draft:
+    kinds = (Outcome.UNCHANGED, Outcome.REGRESSION)
+    row, rejected = (Row("key", "node", "m", "ort-int8", "speedup", outcome, 1.0, 2.0, p=p) for outcome in kinds)
+    return Draft(row, rejected)
+
+
+def test_only_what_is_below_the_level_after_the_adjustment_is_rejected() -> None:
+    """0.004 and 0.006 are below 0.01 each; of the two, 0.004 * 2 = 0.008 is, and then 0.006 * 1, raised to 0.008."""
+    rows = judge([_draft(0.004), _draft(0.006)], alpha=0.01)
+    assert [row.outcome for row in rows] == [Outcome.REGRESSION, Outcome.REGRESSION]
+    assert [row.p_adjusted for row in rows] == [0.008, 0.008]
+    rows = judge([_draft(0.004), _draft(0.006), _draft(0.5)], alpha=0.01)
+    assert [row.outcome for row in rows] == [Outcome.UNCHANGED] * 3
+    assert rows[0].p_adjusted == pytest.approx(0.012)
+
+
+def test_a_row_without_a_test_takes_no_part() -> None:
+    """It neither is rejected nor makes the others harder to reject."""
+    rows = judge([_draft(None), _draft(0.009)], alpha=0.01)
+    assert [row.outcome for row in rows] == [Outcome.UNCHANGED, Outcome.REGRESSION]
+    assert [row.p_adjusted for row in rows] == [None, 0.009]

@@ -1,0 +1,103 @@
+"""What holds for any two commits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_quant.history.compare import Comparison, Outcome, compare
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.record import Record
+from pytest_quant.result import Resources, Status
+from tests.unit.history.compare.launched import N, answered, answers, launch, record_of, timed
+
+_NODES = [f"tests/test_x.py::test_{index}" for index in range(3)]
+
+
+@st.composite
+def _records(draw: st.DrawFn) -> Record:
+    record = record_of(draw(st.sampled_from(_NODES)), latency=True)
+    record = answered(record, answers(draw(st.sets(st.integers(0, N - 1), max_size=40))))
+    record = timed(record, draw(st.floats(0.3, 0.9)), draw(st.floats(0.9, 1.1)), draw(st.floats(0.0, 0.3)))
+    return replace(
+        record,
+        latency=draw(st.sampled_from([None, record.latency])),
+        resources=Resources(size_mb=draw(st.sampled_from([1.0, 1.005, 1.01, 2.0]))),
+        digests={"data": draw(st.sampled_from(["one", "one", "two"]))},
+        status=draw(st.sampled_from(list(Status))),
+        isa=draw(st.sampled_from(["avx2", "avx512_vnni"])),
+    )
+
+
+@st.composite
+def _judged(draw: st.DrawFn, name: str) -> list[StoredCheck]:
+    """Enough launches of one test on one machine, with speeds as near to one another as launches are."""
+    record = answered(record_of(_NODES[0]), answers(range(draw(st.sampled_from([0, 1, 3, 20])))))
+    record = replace(record, latency=record_of(latency=True).latency)
+    speed, own = draw(st.sampled_from([(0.5, 1.0), (0.51, 1.0), (0.6, 1.0), (0.6, 1.2), (0.5, 0.9)]))
+    noise = draw(st.lists(st.integers(-20, 20), min_size=5, max_size=7))
+    found = [timed(record, speed * (1.0 + one / 1000.0), own) for one in noise]
+    return [check for index, one in enumerate(found) for check in launch(one, run=str(index), commit=name, cpu="one")]
+
+
+@st.composite
+def _mixed(draw: st.DrawFn, name: str) -> list[StoredCheck]:
+    runs = draw(st.lists(st.tuples(st.lists(_records(), max_size=3), st.sampled_from(["one", "two"])), max_size=7))
+    return [
+        check
+        for index, (records, cpu) in enumerate(runs)
+        for check in launch(*records, run=str(index), commit=name, cpu=cpu)
+    ]
+
+
+def _commits(name: str) -> st.SearchStrategy[list[StoredCheck]]:
+    return st.one_of(_mixed(name), _judged(name))
+
+
+def _outcomes(comparison: Comparison, *swapped: tuple[Outcome, Outcome]) -> list[tuple[str, str, str, Outcome]]:
+    names = dict([*swapped, *((after, before) for before, after in swapped)])
+    kept = (Outcome.REGRESSION, Outcome.WORSE, Outcome.IMPROVEMENT, Outcome.BETTER, Outcome.CHANGED)
+    rows = [one for one in comparison.rows if one.outcome in kept]
+    return sorted((one.series, one.quantity, one.machine, names.get(one.outcome, one.outcome)) for one in rows)
+
+
+def _no_change(checks: Sequence[StoredCheck]) -> Comparison:
+    head = [StoredCheck(replace(one.run, id=f"again-{one.run.id}", commit="again"), one.record) for one in checks]
+    return compare(checks, head)
+
+
+@settings(max_examples=40, deadline=None)
+@given(_commits("base"))
+def test_nothing_differs_from_itself(checks: list[StoredCheck]) -> None:
+    """No row changed, and no test was added, removed, renamed or re-versioned, however much its launches vary."""
+    found = _no_change(checks)
+    assert found.changed == ()
+    assert (found.added, found.removed, found.renamed, found.reversioned) == ((), (), (), ())
+
+
+@settings(max_examples=40, deadline=None)
+@given(_commits("base"), _commits("head"))
+def test_base_and_head_swapped_turn_every_change_round(base: list[StoredCheck], head: list[StoredCheck]) -> None:
+    """A regression is an improvement, worse is better, and added is removed."""
+    there, back = compare(base, head), compare(head, base)
+    pairs = ((Outcome.REGRESSION, Outcome.IMPROVEMENT), (Outcome.WORSE, Outcome.BETTER))
+    assert _outcomes(there) == _outcomes(back, *pairs)
+    assert {one.series for one in there.added} == {one.series for one in back.removed}
+    assert there.family == back.family
+
+
+@settings(max_examples=30, deadline=None)
+@given(_commits("base"), _commits("head"))
+def test_every_row_is_within_its_own_bounds(base: list[StoredCheck], head: list[StoredCheck]) -> None:
+    """P after Holm is no smaller than before; what gates by a test is at most at the level; changes are traced."""
+    found = compare(base, head)
+    for one in found.rows:
+        assert (one.p is None) == (one.p_adjusted is None)
+        if one.p is not None and one.p_adjusted is not None:
+            assert one.p <= one.p_adjusted <= 1.0
+            if one.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT):
+                assert one.p_adjusted <= found.alpha
+        assert one.changed or one.differs == ()

@@ -1,0 +1,110 @@
+"""Which records are of one series, and which are never compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pytest_quant.history.compare import compare
+from pytest_quant.history.compare.pairing import pair
+from pytest_quant.result import Status
+from tests.unit.history.compare.launched import key, launch, launches, record_of, row
+from tests.unit.record.examples import a_record
+
+_A, _B, _C = "tests/test_a.py::test_a", "tests/test_b.py::test_b", "tests/test_c.py::test_c"
+
+
+def test_a_series_is_paired_by_its_key() -> None:
+    """Every launch of both sides, oldest first."""
+    found = pair(launches([record_of(_A)] * 3), launches([record_of(_A)] * 2, commit="head"))
+    (only,) = found.pairs
+    assert [one.run.id for one in only.base] == ["base-0", "base-1", "base-2"]
+    assert [one.run.id for one in only.head] == ["head-0", "head-1"]
+    assert (found.added, found.removed, found.renamed, found.reversioned) == ((), (), (), ())
+
+
+def test_of_two_reports_in_one_run_the_last_counts() -> None:
+    """A rerun is no second launch."""
+    first, again = replace(record_of(_A), status=Status.FAIL), record_of(_A)
+    (only,) = pair(launch(first, again), launch(again, commit="head")).pairs
+    assert [one.record.status for one in only.base] == [Status.PASS]
+
+
+def test_a_renamed_test_follows_its_engine() -> None:
+    """It is listed, and compared like any other."""
+    found = compare(launch(record_of(_A)), launch(record_of(_B), commit="head"))
+    assert [(one.base_nodeid, one.head_nodeid) for one in found.renamed] == [(_A, _B)]
+    assert (found.added, found.removed) == ((), ())
+    assert row(found, "accuracy").series == key(_B)
+
+
+def test_two_that_could_be_the_renamed_one_are_not() -> None:
+    """Nobody can tell which of them it is."""
+    found = compare(launch(record_of(_A)), launch(record_of(_B), record_of(_C), commit="head"))
+    assert found.renamed == ()
+    assert [one.nodeid for one in found.added] == [_B, _C]
+    assert [one.nodeid for one in found.removed] == [_A]
+    assert found.rows == ()
+
+
+def test_another_engine_is_another_test() -> None:
+    """A removed one and an added one with nothing in common."""
+    other = replace(record_of(_B), model="other")
+    found = compare(launch(record_of(_A)), launch(other, commit="head"))
+    assert found.renamed == ()
+    assert [one.nodeid for one in found.added] == [_B]
+    assert [one.nodeid for one in found.removed] == [_A]
+
+
+def test_a_test_that_is_still_there_was_not_renamed() -> None:
+    """A copy of it is an added one."""
+    found = compare(launch(record_of(_A)), launch(record_of(_A), record_of(_B), commit="head"))
+    assert found.renamed == ()
+    assert [one.nodeid for one in found.added] == [_B]
+
+
+def test_other_evaluation_data_is_shown_and_never_compared() -> None:
+    """Both scores are listed; no row tells of a change."""
+    other = replace(record_of(_A), digests={"data": "other"})
+    found = compare(launch(record_of(_A)), launch(other, commit="head"))
+    assert found.rows == ()
+    (only,) = found.reversioned
+    assert (only.what, only.base, only.head) == ("evaluation data", 100.0, 100.0)
+
+
+def test_a_metric_that_turned_round_is_another_version() -> None:
+    """Lower is better now: the name is the same, the figure is not."""
+    record = record_of(_A)
+    assert record.accuracy is not None
+    other = replace(record, accuracy=replace(record.accuracy, better="lower"))
+    (only,) = compare(launch(record), launch(other, commit="head")).reversioned
+    assert only.what == "metric"
+
+
+def test_launches_of_a_version_that_only_one_side_has_are_left_out() -> None:
+    """The data changed between two runs of one commit; what both sides have is compared."""
+    other = replace(record_of(_A), digests={"data": "other"})
+    base = [*launch(other, run="0"), *launch(record_of(_A), run="1")]
+    (only,) = pair(base, launch(record_of(_A), commit="head")).pairs
+    assert [one.run.id for one in only.base] == ["base-1"]
+
+
+def test_a_check_that_never_came_to_be_is_of_the_series_it_would_have_been() -> None:
+    """It knows no metric, and still it is neither an added nor a removed test."""
+    broken = replace(
+        record_of(_A), series=key(_A, None), metric=None, accuracy=None, status=Status.ERROR, digests={}, message="x"
+    )
+    found = compare(launch(record_of(_A)), launch(broken, commit="head"))
+    assert (found.added, found.removed) == ((), ())
+    assert (row(found, "status").base, row(found, "status").head) == ("PASS", "ERROR")
+
+
+def test_keys_of_other_tools_are_taken_as_they_are() -> None:
+    """A text that is no list of ours is a key all the same."""
+    foreign = replace(record_of(_A), series="foreign benchmark")
+    found = compare(launch(foreign), launch(foreign, commit="head"))
+    assert {one.series for one in found.rows} == {"foreign benchmark"}
+
+
+def test_the_example_check_has_a_key_of_seven_parts() -> None:
+    """The parts this package reads of a key are those that records write."""
+    assert a_record().series == key("tests/test_digits.py::test_int8")
