@@ -16,7 +16,7 @@ from pytest_quant.history.compare import Comparison, Listed, Outcome, compare, e
 from pytest_quant.record import Record, Run
 from pytest_quant.settings import Settings
 
-_PARTIAL = ("keyword", "markexpr", "lf", "last_failed", "stepwise", "deselect", "ignore", "ignore_glob", "maxfail")
+_LEAVES_OUT = ("keyword", "markexpr", "lf", "stepwise", "deselect", "ignore", "ignore_glob")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,13 @@ class Compared:
     fault: str
 
 
-def compare_run(config: pytest.Config, settings: Settings, run: Run, records: Sequence[Record]) -> Compared:
-    """Compare `records` with those of the base; what cannot be compared is a fault, for it was asked for."""
+def compare_run(
+    config: pytest.Config, settings: Settings, run: Run, records: Sequence[Record], *, whole: bool
+) -> Compared:
+    """Compare `records` with those of the base; what cannot be compared is a fault, for it was asked for.
+
+    `whole` tells that pytest came to the end of what it collected.
+    """
     if settings.history is None:
         return Compared("", None, "--quant-compare: the history is turned off, so there is nothing to compare with")
     try:
@@ -44,25 +49,29 @@ def compare_run(config: pytest.Config, settings: Settings, run: Run, records: Se
         head = run.commit or "HEAD"
         base = select_base(store.commits, Repository(config.rootpath), settings.compare_base, head, dirty=run.dirty)
         accepted = accepted_removals(read_baselines(config.rootpath / NAME))
-        checks = [] if base.commit is None else store.launches(base.commit)
+        earlier = [] if base.commit is None else store.launches(base.commit)
+        checks = [check for check in earlier if check.run.id != run.id]
         found = compare(checks, [StoredCheck(run, record) for record in records])
     except QuantError as error:
         return Compared("", None, f"--quant-compare: {error}")
-    full_suite = _is_full_suite(config)
+    full_suite = whole and _asks_for_all(config)
     code = exit_code(found, strict=settings.strict, full_suite=full_suite, accepted=accepted)
     removed = unaccepted(found, accepted) if full_suite else ()
-    return Compared(str(base), found, _fault(found, removed) if code else "")
+    unsure = "; not every test ran, so that none counts as removed" if found.removed and not full_suite else ""
+    return Compared(f"{base}{unsure}", found, _fault(found, removed) if code else "")
 
 
 def _fault(found: Comparison, removed: Sequence[Listed]) -> str:
     worse = len(found.having(Outcome.REGRESSION))
     told = [f"{worse} of {len(found.rows)} rows regressed"] if worse else []
     if removed:
-        told.append(f"{len(removed)} tests of the base are gone; pytest-quant accept --removed tells that they should be")
+        told.append(
+            f"{len(removed)} tests of the base are gone; pytest-quant accept --removed tells that they should be"
+        )
     return f"--quant-compare: {'; '.join(told) or 'not everything could be compared, and --quant-strict is set'}"
 
 
-def _is_full_suite(config: pytest.Config) -> bool:
-    """Whether nothing on the command line left tests out; then one that is missing was removed."""
+def _asks_for_all(config: pytest.Config) -> bool:
+    """Whether nothing on the command line leaves tests out; then one that is missing was removed."""
     named = config.args_source is pytest.Config.ArgsSource.ARGS
-    return not named and not any(config.getoption(name, None) for name in _PARTIAL)
+    return not named and not any(config.getoption(name, None) for name in _LEAVES_OUT)

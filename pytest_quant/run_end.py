@@ -38,8 +38,14 @@ class Ended:
     compared: Compared | None = None
 
 
-def end_run(config: pytest.Config, collected: Sequence[object], *, check_required: bool) -> Ended:
-    """Write everything once; what cannot be written takes nothing else with it."""
+def end_run(config: pytest.Config, collected: Sequence[object], *, check_required: bool, whole: bool = True) -> Ended:
+    """Write everything once; what cannot be written takes nothing else with it.
+
+    Parameters
+    ----------
+    check_required : complain about required backends that no test used.
+    whole : pytest came to the end of what it collected.
+    """
     settings = settings_of(config)
     records = tuple(from_json(data) for data in collected)
     warnings: list[str] = []
@@ -52,7 +58,7 @@ def end_run(config: pytest.Config, collected: Sequence[object], *, check_require
         if records and settings.history is not None:
             warnings += _append(settings.history, run, records)
         if records and settings.compare:
-            compared = _compare(config, run, records)
+            compared = _compare(config, run, records, whole=whole)
             faults += [compared.fault] if compared.fault else []
     if check_required:
         references = {record.reference.removesuffix("-fp32") for record in records}
@@ -60,11 +66,11 @@ def end_run(config: pytest.Config, collected: Sequence[object], *, check_require
     return Ended(records, tuple(warnings), tuple(faults), compared)
 
 
-def _compare(config: pytest.Config, run: Run, records: Sequence[Record]) -> Compared:
+def _compare(config: pytest.Config, run: Run, records: Sequence[Record], *, whole: bool) -> Compared:
     # Here, because runs that compare nothing should not load what compares.
     from pytest_quant.comparing import compare_run
 
-    return compare_run(config, settings_of(config), run, records)
+    return compare_run(config, settings_of(config), run, records, whole=whole)
 
 
 def _write_document(file: Path, run: Run, records: Sequence[Record]) -> list[str]:

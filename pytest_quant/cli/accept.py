@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Make records the baseline, on purpose and with a reason.")
 @click.argument("source", required=False, metavar="[REV|RUN]")
-@click.option("--series", "texts", multiple=True, metavar="TEXT", help="Only series with this in their name; repeatable.")
+@click.option(
+    "--series", "texts", multiple=True, metavar="TEXT", help="Only series with this in their name; repeatable."
+)
 @click.option("--reason", required=True, help="Why, for those who review the change.")
 @click.option("--expires", type=click.DateTime(["%Y-%m-%d"]), help="The last day on which it counts.")
 @click.option("--removed", is_flag=True, help="Accept that the tests of --series are gone.")
@@ -96,7 +98,9 @@ def _entries(
     ]
     entries = [entry for entry in made if entry is not None]
     if not entries:
-        raise UsageError("nothing was measured there, so there is nothing to accept", fix="run the tests where they can run")
+        raise UsageError(
+            "nothing was measured there, so there is nothing to accept", fix="run the tests where they can run"
+        )
     return entries
 
 

@@ -34,18 +34,22 @@ class Series:
         return f"{self.test} {self.model} {engine} batch {self.batch_size} {self.metric or 'no metric'}"
 
 
+_KINDS: tuple[type | tuple[type, ...], ...] = (str, str, str, str, (str, type(None)), int, (str, type(None)))
+
+
+def _fits(parts: list[object]) -> bool:
+    if len(parts) != len(_KINDS):
+        return False
+    return all(isinstance(part, kind) and not isinstance(part, bool) for part, kind in zip(parts, _KINDS, strict=True))
+
+
 def series_of(key: str) -> Series:
     """Return the parts of a series key. Raises `HistoryError` when it is none."""
     try:
         parts = json.loads(key)
     except ValueError:
         parts = None
-    kinds = (str, str, str, str, (str, type(None)), int, (str, type(None)))
-    if not (
-        isinstance(parts, list)
-        and len(parts) == len(kinds)
-        and all(isinstance(part, kind) and not isinstance(part, bool) for part, kind in zip(parts, kinds, strict=True))
-    ):
+    if not isinstance(parts, list) or not _fits(parts):
         raise HistoryError(
             "a series key cannot be read",
             value=key[:200],

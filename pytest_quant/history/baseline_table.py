@@ -119,8 +119,8 @@ class Table:
 
     def _line_of(self, name: str | None) -> int:
         for number, line in enumerate(self._lines[self._first :], self._first + 1):
-            if name is None or line.lstrip().startswith("["):
+            if name is None or (self._first and line.lstrip().startswith("[")):
                 break
-            if re.match(rf"""\s*["']?{re.escape(name)}["']?\s*[=.]""", line):
+            if re.match(rf"""[\s\[]*["']?{re.escape(name)}["']?\s*[]=.]""", line):
                 return number
         return max(self._first, 1)

@@ -75,7 +75,7 @@ def _value(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime):
-        return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return value.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, float):

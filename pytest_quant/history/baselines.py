@@ -88,7 +88,10 @@ class Baselines:
         except (UsageError, HistoryError) as error:
             # A limit that nothing can be compared with is no reason to lose the other verdicts of the check.
             return [], f"{_NOT_ACCEPTED}, and {error.what}" + (f": {error.value}" if error.value else "")
-        return checks, f"{_NOT_ACCEPTED}, and {base.commit[:12]} ({base.asked_as}) has no record of it within its limits"
+        return (
+            checks,
+            f"{_NOT_ACCEPTED}, and {base.commit[:12]} ({base.asked_as}) has no record of it within its limits",
+        )
 
 
 def _of_launches(
