@@ -43,7 +43,8 @@ class Controller:
 
         ended_by_tests = session.exitstatus in _ENDED_BY_TESTS
         in_order = [record for _, record in sorted(self._records.values(), key=itemgetter(0))]
-        self._ended = end_run(self._config, in_order, check_required=ended_by_tests)
+        whole = ended_by_tests and not (session.shouldstop or session.shouldfail)
+        self._ended = end_run(self._config, in_order, check_required=ended_by_tests, whole=whole)
         if self._ended.faults and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -102,6 +102,14 @@ OPTIONS = (
     Option("quant_cache", "DIR", _location, "keep built engines and reference outputs here (default: .quant/cache)"),
     Option("quant_history", "FILE_OR_URL", _location, "add the records to this history (default: .quant/history.db)"),
     Option("quant_no_history", "", None, "add the records of this run to no history"),
+    Option(
+        "quant_compare",
+        "",
+        None,
+        "compare the records of this run with those of the merge base with the target branch; a regression fails the "
+        "run",
+    ),
+    Option("quant_compare_base", "REV", _name, "compare with this revision of git; turns --quant-compare on"),
     Option("quant_no_latency", "", None, "measure no latency; its limits are then INCONCLUSIVE, never PASS"),
     Option(
         "quant_confidence",

@@ -241,13 +241,20 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """An accepted earlier record of the same series, as far as a limit needs it."""
+    """An earlier record of the same series, accepted or of the merge base, as far as a limit needs it."""
 
     commit: str
     drop: float | None
     speedup: float | None
     candidate_p50_ms: float | None
     same_identity: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NoBaseline:
+    """There is nothing to compare with; `why` is the end of a sentence."""
+
+    why: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,9 @@ from pytest_quant.record import Record, Run, from_json, run_to_json, start_run
 from pytest_quant.required import unused
 from pytest_quant.settings import settings_of
 
+if TYPE_CHECKING:
+    from pytest_quant.comparing import Compared
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -25,29 +29,48 @@ class Ended:
     ----------
     warnings : what went wrong and leaves the outcomes as they are.
     faults : what went wrong and makes the run fail.
+    compared : with ``--quant-compare``, when there were records.
     """
 
     records: tuple[Record, ...]
     warnings: tuple[str, ...]
     faults: tuple[str, ...]
+    compared: Compared | None = None
 
 
-def end_run(config: pytest.Config, collected: Sequence[object], *, check_required: bool) -> Ended:
-    """Write everything once; what cannot be written takes nothing else with it."""
+def end_run(config: pytest.Config, collected: Sequence[object], *, check_required: bool, whole: bool = True) -> Ended:
+    """Write everything once; what cannot be written takes nothing else with it.
+
+    Parameters
+    ----------
+    check_required : complain about required backends that no test used.
+    whole : pytest came to the end of what it collected.
+    """
     settings = settings_of(config)
     records = tuple(from_json(data) for data in collected)
     warnings: list[str] = []
     faults: list[str] = []
+    compared: Compared | None = None
     if records or settings.json_file is not None:
         run = start_run(config.rootpath)
         if settings.json_file is not None:
             faults += _write_document(settings.json_file, run, records)
         if records and settings.history is not None:
             warnings += _append(settings.history, run, records)
+        if records and settings.compare:
+            compared = _compare(config, run, records, whole=whole)
+            faults += [compared.fault] if compared.fault else []
     if check_required:
         references = {record.reference.removesuffix("-fp32") for record in records}
         faults += unused(settings.require, references | {record.backend for record in records})
-    return Ended(records, tuple(warnings), tuple(faults))
+    return Ended(records, tuple(warnings), tuple(faults), compared)
+
+
+def _compare(config: pytest.Config, run: Run, records: Sequence[Record], *, whole: bool) -> Compared:
+    # Here, because runs that compare nothing should not load what compares.
+    from pytest_quant.comparing import compare_run
+
+    return compare_run(config, settings_of(config), run, records, whole=whole)
 
 
 def _write_document(file: Path, run: Run, records: Sequence[Record]) -> list[str]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from pytest_quant.cache import Cache
 from pytest_quant.console import open_console
 from pytest_quant.environment import fingerprint
 from pytest_quant.history import open_store
+from pytest_quant.history.baselines import Baselines
 from pytest_quant.progress import Progress
 from pytest_quant.record import series_key
-from pytest_quant.result import Baseline
-from pytest_quant.session import Session
+from pytest_quant.result import Baseline, NoBaseline
+from pytest_quant.session import Measurement, Session
 from pytest_quant.settings import Settings, settings_of
-from pytest_quant.spec import Check
 
 SESSION = pytest.StashKey[Session]()
 
@@ -22,20 +24,30 @@ def session_of(config: pytest.Config) -> Session:
     """Return the session of this process, made once."""
     if SESSION not in config.stash:
         settings = settings_of(config)
+        baselines = _baselines(config, settings)
         progress = Progress(open_console(config))
         config.stash[SESSION] = Session(
             Cache(settings.cache, notify=progress.notify),
-            baseline=lambda check, metric: _baseline(settings, check, metric),
+            baseline=lambda measurement: _baseline(baselines, measurement),
             notify=progress.notify,
             step=progress.step,
         )
     return config.stash[SESSION]
 
 
-def _baseline(settings: Settings, check: Check, metric: str | None) -> Baseline | None:
-    """Read the accepted record of the check's series; the history is opened only for a limit that needs it."""
+def _baseline(baselines: Baselines, measurement: Measurement) -> Baseline | NoBaseline | None:
+    """Look for a baseline only where a limit needs it."""
+    check = measurement.check
     if check.limits.max_slowdown is None and check.limits.max_drop_increase is None:
         return None
-    if settings.history is None:
-        return None
-    return open_store(settings.history).baseline(series_key(check, metric), fingerprint().identity)
+    return baselines.find(series_key(check, measurement.accuracy.metric), measurement.digests.get("data"))
+
+
+def _baselines(config: pytest.Config, settings: Settings) -> Baselines:
+    place = settings.history
+    return Baselines(
+        config.rootpath,
+        None if place is None else lambda: open_store(place),
+        fingerprint().identity,
+        datetime.now(UTC).date(),
+    )

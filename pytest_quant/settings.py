@@ -26,6 +26,8 @@ class Settings:
     json_file : where the records of the run go, ``None`` for nowhere.
     cache : folder of engines and reference outputs.
     history : a file or a database URL, ``None`` when nothing is added to a history.
+    compare : compare the records of this run with earlier ones.
+    compare_base : the revision to compare with; ``None`` for the merge base.
     latency_off : why latency is not measured, in words; empty when it is.
     confidence : level of proof asked for; ``None`` judges accuracy on the measured value.
     max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
@@ -39,6 +41,8 @@ class Settings:
     json_file: Path | None
     cache: Path
     history: str | None
+    compare: bool
+    compare_base: str | None
     latency_off: str
     confidence: float | None
     max_time_s: float | None
@@ -56,6 +60,8 @@ class Settings:
             json_file=json_file,
             cache=_path(config, "quant_cache") or config.rootpath / FOLDER / "cache",
             history=_history(config),
+            compare=bool(option_value(config, "quant_compare") or option_value(config, "quant_compare_base")),
+            compare_base=cast("str | None", option_value(config, "quant_compare_base")),
             latency_off=_latency_off(config),
             confidence=cast("float | None", option_value(config, "quant_confidence")),
             max_time_s=cast("float | None", option_value(config, "quant_max_time")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_quant.report import summary, table
+from pytest_quant.report import clean, summary, table
 from pytest_quant.run_end import Ended
 from pytest_quant.settings import settings_of
 
@@ -20,5 +20,13 @@ def show(config: pytest.Config, ended: Ended, reporter: pytest.TerminalReporter)
         told = summary(ended.records)
         if told:
             reporter.write_line(told)
+    if ended.compared is not None and ended.compared.comparison is not None:
+        # Here, because runs that compare nothing should not load it.
+        from pytest_quant.report.comparison import comparison_text
+
+        terminal = config.get_terminal_writer()
+        reporter.write_sep("-", "quant compare")
+        reporter.write_line(clean(ended.compared.base))
+        reporter.write_line(comparison_text(ended.compared.comparison, terminal.fullwidth, terminal.hasmarkup))
     for line in (*ended.warnings, *ended.faults):
         reporter.write_line(line, red=True)

@@ -6,7 +6,9 @@ import sys
 
 import click
 
+from pytest_quant.cli.accept import accept
 from pytest_quant.cli.cache import cache
+from pytest_quant.cli.compare import compare
 from pytest_quant.cli.doctor import doctor
 from pytest_quant.cli.history import history
 from pytest_quant.cli.importing import import_records
@@ -28,13 +30,17 @@ def commands() -> None:
       pytest-quant history               the last runs
       pytest-quant history RUN           every check of one run, with its figures
       pytest-quant history --json        the same as the documents of --quant-json
+      pytest-quant compare               what changed since the merge base with the target branch
+      pytest-quant accept --reason WHY   make the last records of this commit the baseline
       pytest-quant import FILE           add records that were set aside
       pytest-quant cache                 what is kept, how large and how old
       pytest-quant cache clear           remove all of it; the next run builds anew
     """  # noqa: D301 - click reads a backspace
 
 
+commands.add_command(accept)
 commands.add_command(cache)
+commands.add_command(compare)
 commands.add_command(doctor)
 commands.add_command(history)
 commands.add_command(import_records)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from pytest_quant.errors import UsageError
+
 FOLDER = ".quant"
 
 
@@ -19,6 +21,24 @@ def nearest_folder() -> Path:
 def history_place(asked: str | None) -> str:
     """Return the file or URL of the history."""
     return asked or str(nearest_folder() / "history.db")
+
+
+def existing_history(asked: str | None) -> str:
+    """Return the file or URL of a history that is there. Raises `UsageError` when the file is not."""
+    place = history_place(asked)
+    if "://" not in place and not Path(place).exists():
+        raise UsageError(
+            "there is no history yet", value=place, fix="run tests with a quant mark, or name one with --history"
+        )
+    return place
+
+
+def project_root() -> Path:
+    """Return the folder of the project: the nearest one here or above with baselines, a history or a repository."""
+    here = Path.cwd()
+    marks = ("quant-baselines.toml", FOLDER, ".git")
+    found = (folder for mark in marks for folder in (here, *here.parents) if (folder / mark).exists())
+    return next(found, here)
 
 
 history_option = click.option(

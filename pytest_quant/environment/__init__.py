@@ -1,7 +1,21 @@
 """What the machine, its libraries and the code under test are."""
 
+from pytest_quant.environment.ci import ci_branch, ci_commit, ci_pull_request, ci_target
 from pytest_quant.environment.fingerprint import fingerprint
 from pytest_quant.environment.git import GitState, git_state
 from pytest_quant.environment.isa import has_vnni, isa_tier
+from pytest_quant.environment.revisions import MAX_DISTANCE, Repository
 
-__all__ = ["GitState", "fingerprint", "git_state", "has_vnni", "isa_tier"]
+__all__ = [
+    "MAX_DISTANCE",
+    "GitState",
+    "Repository",
+    "ci_branch",
+    "ci_commit",
+    "ci_pull_request",
+    "ci_target",
+    "fingerprint",
+    "git_state",
+    "has_vnni",
+    "isa_tier",
+]

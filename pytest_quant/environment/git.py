@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-_COMMAND = ("git", "status", "--porcelain=v2", "--branch", "--untracked-files=no")
+from pytest_quant.environment.ci import ci_branch
+from pytest_quant.environment.git_command import ask_git
 
-_CI_BRANCH = (
-    "GITHUB_HEAD_REF",
-    "GITHUB_REF_NAME",
-    "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME",
-    "CI_COMMIT_REF_NAME",
-    "BUILD_SOURCEBRANCHNAME",
-    "BUILDKITE_BRANCH",
-    "CIRCLE_BRANCH",
-    "GIT_BRANCH",
-)
-"""Where CI systems, which check out a commit and no branch, tell the branch; the more telling first."""
+_STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +31,8 @@ class GitState:
 
 def git_state(root: Path, timeout_s: float = 10.0) -> GitState | None:
     """Return what is checked out at `root`; ``None`` outside a repository, without git, or when git hangs."""
-    # Looking must not take the lock that a git command of the user may want at this moment.
-    environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    try:
-        answer = subprocess.run(  # noqa: S603 - a constant command without a shell
-            _COMMAND, cwd=root, env=environment, capture_output=True, timeout=timeout_s, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    if answer.returncode != 0:
-        return None
-    return parse_status(answer.stdout.decode(errors="replace"), os.environ)
+    answer = ask_git(root, *_STATUS, timeout_s=timeout_s)
+    return parse_status(answer.text, os.environ) if answer.ok else None
 
 
 def parse_status(text: str, environ: Mapping[str, str]) -> GitState:
@@ -61,6 +42,6 @@ def parse_status(text: str, environ: Mapping[str, str]) -> GitState:
     commit = header.get("branch.oid", "(initial)")
     branch: str | None = header.get("branch.head", "(detached)")
     if branch == "(detached)":
-        branch = next((environ[name] for name in _CI_BRANCH if environ.get(name)), None)
+        branch = ci_branch(environ)
     dirty = any(not line.startswith("#") for line in lines)
     return GitState(None if commit == "(initial)" else commit, branch, dirty)

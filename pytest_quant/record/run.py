@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_quant.environment import fingerprint, git_state
+from pytest_quant.environment import fingerprint
 from pytest_quant.errors import HistoryError
+from pytest_quant.record.ancestry import ancestry
 from pytest_quant.record.codec import from_json, to_json
 from pytest_quant.record.plain import Json, plain
 from pytest_quant.record.reader import Reader
@@ -29,6 +30,10 @@ class Run:
     started_at : UTC, ISO 8601.
     commit, branch : of the code under test; ``None`` outside a repository, `branch` also when it is not known.
     dirty : a tracked file differs from the commit.
+    parents : of the commit, the first one first; empty when they are not known.
+    merge_base : best common ancestor of the commit and `target`.
+    target : the branch that the work is to be merged into, without the remote's name.
+    pull_request : its number, as CI tells it.
     """
 
     id: str
@@ -37,19 +42,27 @@ class Run:
     branch: str | None
     dirty: bool
     environment: Environment
+    parents: tuple[str, ...] = ()
+    merge_base: str | None = None
+    target: str | None = None
+    pull_request: str | None = None
 
 
 def start_run(root: Path) -> Run:
     """Return a new run, now, of the code at `root` on this machine."""
     now = datetime.now(UTC).replace(microsecond=0)
-    git = git_state(root)
+    code = ancestry(root)
     return Run(
         id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(6)}",
         started_at=now.isoformat(),
-        commit=git.commit if git else None,
-        branch=git.branch if git else None,
-        dirty=bool(git and git.dirty),
+        commit=code.commit,
+        branch=code.branch,
+        dirty=code.dirty,
         environment=fingerprint(),
+        parents=code.parents,
+        merge_base=code.merge_base,
+        target=code.target,
+        pull_request=code.pull_request,
     )
 
 
@@ -88,4 +101,8 @@ def run_of(data: object) -> Run:
         branch=read.text("branch"),
         dirty=read.flag("dirty"),
         environment=Environment(environment.text_by_name("identity"), environment.text_by_name("context")),
+        parents=read.texts("parents"),
+        merge_base=read.text("merge_base"),
+        target=read.text("target"),
+        pull_request=read.text("pull_request"),
     )

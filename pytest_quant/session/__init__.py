@@ -12,7 +12,7 @@ from pytest_quant.device_lock import shared
 from pytest_quant.engines import Step
 from pytest_quant.errors import BackendUnavailable
 from pytest_quant.record import Record, build_record, failed_record
-from pytest_quant.result import Baseline, Status
+from pytest_quant.result import Baseline, NoBaseline, Status
 from pytest_quant.session.exported import export_spec
 from pytest_quant.session.measurement import Measurement
 from pytest_quant.session.sides import Tools, build_side, open_side, usable_backend
@@ -29,8 +29,8 @@ class Session:
     Parameters
     ----------
     cache : where engines, calibrations and reference outputs are kept.
-    baseline : gives the accepted record of a check's series, or ``None``; it takes the check and the
-        name of the metric that was computed, ``None`` without labels.
+    baseline : gives what the limits against earlier records are judged by, or why there is nothing, or ``None``;
+        it takes a measurement.
     notify, step : tell the user what goes on; see `pytest_quant.progress`.
     """
 
@@ -38,7 +38,7 @@ class Session:
         self,
         cache: Cache,
         *,
-        baseline: Callable[[Check, str | None], Baseline | None],
+        baseline: Callable[[Measurement], Baseline | NoBaseline | None],
         notify: Callable[[str], None],
         step: Step,
     ) -> None:
@@ -58,7 +58,7 @@ class Session:
             measurement.latency,
             measurement.coverage,
             measurement.resources,
-            self._baseline(check, measurement.accuracy.metric),
+            self._baseline(measurement),
         )
         return build_record(
             check,

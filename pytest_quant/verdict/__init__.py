@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_quant.result import AccuracyResult, Baseline, Coverage, LatencyResult, Resources, Status, Verdict
+from pytest_quant.result import (
+    AccuracyResult,
+    Baseline,
+    Coverage,
+    LatencyResult,
+    NoBaseline,
+    Resources,
+    Status,
+    Verdict,
+)
 from pytest_quant.spec import Check
 from pytest_quant.verdict.accuracy import accuracy_verdicts
 from pytest_quant.verdict.baseline import baseline_verdicts
@@ -20,7 +29,7 @@ def judge(
     latency: LatencyResult | None,
     coverage: Coverage,
     resources: Resources,
-    baseline: Baseline | None = None,
+    baseline: Baseline | NoBaseline | None = None,
 ) -> tuple[Verdict, ...]:
     """Return one verdict for each limit that `check` sets, in the order of the mark's table."""
     limits = check.limits

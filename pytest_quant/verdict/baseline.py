@@ -1,16 +1,16 @@
-"""Limits against an accepted earlier record of the same series."""
+"""Limits against an earlier record of the same series: an accepted one, else one of the merge base."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Status, Verdict
+from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, NoBaseline, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.rules import at_most, not_measured
 
 
 def baseline_verdicts(
-    limits: Limits, accuracy: AccuracyResult, latency: LatencyResult | None, baseline: Baseline | None
+    limits: Limits, accuracy: AccuracyResult, latency: LatencyResult | None, baseline: Baseline | NoBaseline | None
 ) -> Iterator[Verdict]:
     """Yield the verdicts on `max_slowdown` and `max_drop_increase`."""
     if limits.max_slowdown is not None:
@@ -19,22 +19,23 @@ def baseline_verdicts(
         yield _drop_increase(limits.max_drop_increase, accuracy, baseline)
 
 
-def _no_baseline(limit: str, allowed: float, why: str) -> Verdict:
+def _no_baseline(limit: str, allowed: float, baseline: NoBaseline | None) -> Verdict:
+    why = "no record of this series was accepted" if baseline is None else baseline.why
     return Verdict(limit, allowed, None, Status.NO_BASELINE, why)
 
 
-def _slowdown(allowed: float, latency: LatencyResult | None, baseline: Baseline | None) -> Verdict:
+def _slowdown(allowed: float, latency: LatencyResult | None, baseline: Baseline | NoBaseline | None) -> Verdict:
     """Judge how much of the baseline's speedup is lost, in percent.
 
     Both sides are divided by the reference of their own run, which cancels the state of the machine.
     """
     if latency is None:
         return not_measured("max_slowdown", allowed, "latency measurement is off")
-    if baseline is None:
-        return _no_baseline("max_slowdown", allowed, "no record of this series was accepted")
+    if not isinstance(baseline, Baseline):
+        return _no_baseline("max_slowdown", allowed, baseline)
     if baseline.speedup is None or not baseline.same_identity:
         why = f"the baseline of {baseline.commit[:12]} was timed on another machine, or not at all"
-        return _no_baseline("max_slowdown", allowed, why)
+        return _no_baseline("max_slowdown", allowed, NoBaseline(why))
     slowdown_pct, low, high = (
         100.0 * (baseline.speedup / speedup - 1.0)
         for speedup in (latency.speedup, latency.speedup_ci.high, latency.speedup_ci.low)
@@ -50,9 +51,12 @@ def _slowdown(allowed: float, latency: LatencyResult | None, baseline: Baseline 
     return Verdict("max_slowdown", allowed, slowdown_pct, Status.INCONCLUSIVE, f"{span} encloses {allowed:g} %")
 
 
-def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline | None) -> Verdict:
+def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline | NoBaseline | None) -> Verdict:
     if accuracy.drop is None:
         return not_measured("max_drop_increase", allowed, "no metric could be computed")
-    if baseline is None or baseline.drop is None:
-        return _no_baseline("max_drop_increase", allowed, "no record of this series was accepted")
+    if not isinstance(baseline, Baseline):
+        return _no_baseline("max_drop_increase", allowed, baseline)
+    if baseline.drop is None:
+        why = f"the baseline of {baseline.commit[:12]} has no drop"
+        return _no_baseline("max_drop_increase", allowed, NoBaseline(why))
     return at_most("max_drop_increase", allowed, accuracy.drop - baseline.drop, " pp")

@@ -48,7 +48,7 @@ def main(samples: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         session = Session(
             Cache(Path(folder)),
-            baseline=lambda _check, _metric: None,
+            baseline=lambda _measurement: None,
             notify=lambda _text: None,
             step=lambda _text: nullcontext(),
         )

@@ -1,0 +1,127 @@
+"""``pytest-quant accept``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pytest_quant.cli.places import existing_history, history_option, project_root
+
+if TYPE_CHECKING:
+    from pytest_quant.history import Store, StoredCheck
+    from pytest_quant.history.baseline_entry import BaselineEntry
+
+
+@click.command(short_help="Make records the baseline, on purpose and with a reason.")
+@click.argument("source", required=False, metavar="[REV|RUN]")
+@click.option(
+    "--series", "texts", multiple=True, metavar="TEXT", help="Only series with this in their name; repeatable."
+)
+@click.option("--reason", required=True, help="Why, for those who review the change.")
+@click.option("--expires", type=click.DateTime(["%Y-%m-%d"]), help="The last day on which it counts.")
+@click.option("--removed", is_flag=True, help="Accept that the tests of --series are gone.")
+@click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
+@history_option
+def accept(
+    source: str | None,
+    texts: tuple[str, ...],
+    reason: str,
+    expires: datetime | None,
+    removed: bool,
+    dry_run: bool,
+    place: str | None,
+) -> None:
+    """Write the records of a commit or a run into quant-baselines.toml, and show what changed there.
+
+    REV is any revision of git, HEAD by default; RUN the id of a run or its beginning. The limits max_slowdown and
+    max_drop_increase judge against the file. Commit it: its diff is what a reviewer sees. A run with changes that
+    were not committed and a record that is FAIL or ERROR are refused.
+
+    \b
+    Examples:
+      pytest-quant accept --reason "retrained on the larger set"
+      pytest-quant accept v1.2 --series resnet50 --reason "the release" --expires 2027-01-31
+      pytest-quant accept --removed --series test_old --reason "replaced by test_new"
+    """  # noqa: D301 - click reads a backspace
+    # Here, because it loads the database.
+    from pytest_quant.cli.diff import show_diff
+    from pytest_quant.errors import UsageError
+    from pytest_quant.history import open_store
+    from pytest_quant.history.baseline_file import NAME, read_baselines, write_baselines
+    from pytest_quant.history.baseline_text import baseline_text
+
+    now = datetime.now(UTC).replace(microsecond=0)
+    if not reason.strip():
+        raise UsageError("--reason is empty", allowed="a sentence for those who review the change")
+    if expires is not None and expires.date() < now.date():
+        raise UsageError("--expires is over", value=f"{expires:%Y-%m-%d}", allowed="today or a later day")
+    root = project_root()
+    file = root / NAME
+    before = read_baselines(file)
+    store = open_store(existing_history(place))
+    if removed:
+        entries = _removals(store, source, texts, before, reason, now, root)
+    else:
+        entries = _entries(_checks(store, source, root), texts, reason, now, expires)
+    after = before | {entry.series.key: entry for entry in entries}
+    # Without the file, the new text as a whole is the change.
+    show_diff(baseline_text(before.values()) if file.exists() else "", baseline_text(after.values()), NAME)
+    if dry_run:
+        click.echo(f"{len(entries)} series would be accepted; nothing was written")
+        return
+    write_baselines(file, after.values())
+    click.echo(f"{len(entries)} series accepted; commit {file}")
+
+
+def _checks(store: Store, source: str | None, root: Path) -> list[StoredCheck]:
+    from pytest_quant.cli.sides import find_side
+
+    return find_side(store, source or "HEAD", root, take_dirty=True).checks
+
+
+def _entries(
+    checks: Sequence[StoredCheck], texts: Sequence[str], reason: str, now: datetime, expires: datetime | None
+) -> list[BaselineEntry]:
+    from pytest_quant.errors import UsageError
+    from pytest_quant.history.accepting import accept as make_entry
+    from pytest_quant.history.accepting import by_series, choose_series
+
+    found = by_series(checks)
+    last_day = None if expires is None else expires.date()
+    made = [
+        make_entry(found[key], reason=reason.strip(), accepted_at=now, expires=last_day)
+        for key in choose_series(list(found), texts)
+    ]
+    entries = [entry for entry in made if entry is not None]
+    if not entries:
+        raise UsageError(
+            "nothing was measured there, so there is nothing to accept", fix="run the tests where they can run"
+        )
+    return entries
+
+
+def _removals(
+    store: Store,
+    source: str | None,
+    texts: Sequence[str],
+    before: dict[str, BaselineEntry],
+    reason: str,
+    now: datetime,
+    root: Path,
+) -> list[BaselineEntry]:
+    from pytest_quant.environment import Repository
+    from pytest_quant.errors import UsageError
+    from pytest_quant.history.accepting import accept_removal, choose_series
+    from pytest_quant.history.base import resolve
+    from pytest_quant.history.baseline_entry import series_of
+
+    if not texts:
+        raise UsageError("--removed needs --series", fix="name the tests that are gone, so that no other is meant")
+    commit = resolve(Repository(root), source or "HEAD")
+    known = dict.fromkeys([*before, *(summary.key for summary in store.series())])
+    chosen = choose_series(list(known), texts)
+    return [accept_removal(series_of(key), commit=commit, reason=reason.strip(), accepted_at=now) for key in chosen]

@@ -1,0 +1,103 @@
+"""``pytest-quant compare``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pytest_quant.cli.places import existing_history, history_option, project_root
+from pytest_quant.errors import UsageError
+
+if TYPE_CHECKING:
+    from pytest_quant.cli.sides import Found
+    from pytest_quant.history import Store
+    from pytest_quant.history.compare import Comparison
+
+
+@click.command(short_help="Compare two commits, series by series.")
+@click.argument("base", required=False)
+@click.argument("head", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a comment in a pull request.")
+@click.option("--strict", is_flag=True, help="Exit with 3 when a row is inconclusive, with 4 when there is no base.")
+@click.option(
+    "--full-suite/--partial",
+    default=True,
+    show_default=True,
+    help="Whether HEAD ran every test, so that one that is missing was removed.",
+)
+@history_option
+def compare(
+    base: str | None,
+    head: str | None,
+    as_json: bool,
+    as_markdown: bool,
+    strict: bool,
+    full_suite: bool,
+    place: str | None,
+) -> None:
+    """Compare the records of HEAD with those of BASE: accuracy, sizes, coverage and latency.
+
+    Both are revisions of git or ids of runs. HEAD is what is checked out. BASE is its merge base with the branch it
+    is to be merged into; where that has no records, the nearest first parent below it that has some.
+
+    Exit code: 0 no regression, 1 a regression or a test that was removed, 2 a question that cannot be answered;
+    under --strict also 3 inconclusive and 4 no base.
+
+    \b
+    Examples:
+      pytest-quant compare
+      pytest-quant compare v1.0              has it crept since the release?
+      pytest-quant compare main topic --markdown
+      pytest-quant compare 20260102T0304 20260102T0506
+    """  # noqa: D301 - click reads a backspace
+    if as_json and as_markdown:
+        raise UsageError("--json and --markdown are two outputs", fix="write one of them")
+    # Here, because it loads the database.
+    from pytest_quant.history import open_store
+    from pytest_quant.history.baseline_file import NAME, accepted_removals, read_baselines
+    from pytest_quant.history.compare import compare as compare_records
+    from pytest_quant.history.compare import exit_code
+
+    root = project_root()
+    accepted = accepted_removals(read_baselines(root / NAME))
+    before, now = _sides(open_store(existing_history(place)), base, head, root)
+    for line in (before.told, now.told):
+        click.echo(line, err=as_json or as_markdown)
+    comparison = compare_records(before.checks, now.checks)
+    click.echo(_shown(comparison, as_json=as_json, as_markdown=as_markdown))
+    sys.exit(exit_code(comparison, strict=strict, full_suite=full_suite, accepted=accepted))
+
+
+def _sides(store: Store, base: str | None, head: str | None, root: Path) -> tuple[Found, Found]:
+    from pytest_quant.cli.sides import Found, find_side, is_run
+    from pytest_quant.environment import Repository
+    from pytest_quant.history.base import select_base
+
+    now = find_side(store, head or "HEAD", root, take_dirty=True)
+    if base is not None and is_run(base):
+        before = find_side(store, base, root, take_dirty=True)
+        return Found(before.checks, f"base {before.told}"), Found(now.checks, f"head {now.told}")
+    run = now.checks[-1].run if now.checks else None
+    if run is None or run.commit is None:
+        raise UsageError("the head is no commit", value=now.told, fix="name a run as the base too")
+    chosen = select_base(store.commits, Repository(root), base, run.commit, dirty=run.dirty)
+    checks = [] if chosen.commit is None else store.launches(chosen.commit)
+    return Found(checks, str(chosen)), Found(now.checks, f"head {now.told}")
+
+
+def _shown(comparison: Comparison, *, as_json: bool, as_markdown: bool) -> str:
+    from pytest_quant.report.comparison import comparison_json, comparison_text
+    from pytest_quant.report.comparison_markdown import comparison_markdown
+
+    if as_json:
+        return json.dumps(comparison_json(comparison), indent=1, allow_nan=False)
+    if as_markdown:
+        return comparison_markdown(comparison)
+    # Always styled: click takes the styles away where the output is no terminal.
+    return comparison_text(comparison, shutil.get_terminal_size((100, 24)).columns, color=True)

@@ -1,0 +1,75 @@
+"""From what the user writes, a revision or a run, to records."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_quant.errors import UsageError
+
+if TYPE_CHECKING:
+    from pytest_quant.history import Store, StoredCheck
+
+_RUN_ID = re.compile(r"\d{8}T\d")
+_RECENT_RUNS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The records of one side; `told` says in one line what they are."""
+
+    checks: list[StoredCheck]
+    told: str
+
+
+def is_run(text: str) -> bool:
+    """Whether `text` is the beginning of a run's id, and no revision."""
+    return _RUN_ID.match(text) is not None
+
+
+def find_side(store: Store, text: str, root: Path, *, take_dirty: bool) -> Found:
+    """Return the records of the run or the commit that `text` names.
+
+    Parameters
+    ----------
+    take_dirty : where the commit has no run of a clean tree, take its last run.
+
+    Raises
+    ------
+    UsageError : git knows no such commit, there is no such run, or there are no records of it.
+    """
+    if is_run(text):
+        return _of_run(store, text)
+    # Here, because it loads the database.
+    from pytest_quant.environment import Repository
+    from pytest_quant.history.base import clean_name, resolve
+
+    commit = resolve(Repository(root), text)
+    checks = store.launches(commit)
+    shown = f"{clean_name(text)} ({commit[:12]})" if not commit.startswith(text) else commit[:12]
+    if checks:
+        return Found(checks, f"{shown}: {_count(checks)}")
+    dirty = next((one.run for one in store.runs(limit=_RECENT_RUNS) if one.run.commit == commit), None)
+    if dirty is not None and take_dirty:
+        return _of_run(store, dirty.id)
+    raise UsageError(
+        f"there are no records of {shown}",
+        value=None if dirty is None else f"only of run {dirty.id}, whose tree had changes that were not committed",
+        fix="run the tests there; 'pytest-quant history' lists the runs there are, whose ids can be named too",
+    )
+
+
+def _of_run(store: Store, text: str) -> Found:
+    from pytest_quant.history import StoredCheck
+
+    run = store.run(text).run
+    checks = [StoredCheck(run, record) for record in store.records(run.id)]
+    dirty = ", of a tree with changes that were not committed" if run.dirty else ""
+    return Found(checks, f"run {run.id} of {(run.commit or 'no commit')[:12]}{dirty}: {_count(checks)}")
+
+
+def _count(checks: list[StoredCheck]) -> str:
+    launches = len({check.run.id for check in checks})
+    return f"{len(checks)} record{'s' if len(checks) != 1 else ''} of {launches} run{'s' if launches != 1 else ''}"

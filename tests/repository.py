@@ -1,0 +1,52 @@
+"""A repository of git in a temporary folder."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_CI = (
+    *("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "GITHUB_REF", "GITHUB_BASE_REF", "GITHUB_SHA"),
+    *("CI_COMMIT_REF_NAME", "CI_COMMIT_SHA", "CI_MERGE_REQUEST_IID"),
+    *("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"),
+    *("CHANGE_ID", "CHANGE_TARGET", "CHANGE_BRANCH", "GIT_BRANCH", "GIT_COMMIT"),
+    *("BUILDKITE_BRANCH", "BUILDKITE_COMMIT", "BUILDKITE_PULL_REQUEST", "BUILDKITE_PULL_REQUEST_BASE_BRANCH"),
+    *("BUILD_SOURCEBRANCHNAME", "CIRCLE_BRANCH"),
+)
+
+
+def without_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away what the CI system that runs these tests tells about itself."""
+    for name in _CI:
+        monkeypatch.delenv(name, raising=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchRepository:
+    """A repository whose commits each change one file."""
+
+    path: Path
+
+    def git(self, *arguments: str) -> str:
+        """Run git there and return what it prints."""
+        identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+        command = ("git", *identity, "-c", "protocol.file.allow=always", *arguments)
+        return subprocess.run(command, cwd=self.path, check=True, capture_output=True, text=True).stdout.strip()
+
+    def commit(self, text: str) -> str:
+        """Commit a change and return its id."""
+        (self.path / "file").write_text(text)
+        self.git("add", "file")
+        self.git("commit", "-m", text)
+        return self.git("rev-parse", "HEAD")
+
+
+def make_repository(path: Path) -> ScratchRepository:
+    """Return a new repository on the branch ``main``, without a commit."""
+    path.mkdir(parents=True, exist_ok=True)
+    made = ScratchRepository(path)
+    made.git("init", "-b", "main")
+    return made

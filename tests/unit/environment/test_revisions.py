@@ -1,0 +1,98 @@
+"""How commits lie to each other is git's own answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.environment import Repository
+from pytest_quant.errors import UsageError
+from tests.repository import ScratchRepository, make_repository, without_ci
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
+    """Three commits on ``main`` and two on ``topic``, which left it after the second; no CI around it."""
+    without_ci(monkeypatch)
+    made = make_repository(tmp_path / "work")
+    made.commit("first")
+    made.commit("second")
+    made.git("checkout", "-b", "topic")
+    made.commit("on topic")
+    made.commit("more on topic")
+    made.git("checkout", "main")
+    made.commit("third")
+    made.git("checkout", "topic")
+    return made
+
+
+def test_revisions_are_resolved(scratch: ScratchRepository) -> None:
+    """Branches, abbreviations and relative names give the full id; what names no commit gives none."""
+    git = Repository(scratch.path)
+    second = scratch.git("rev-parse", "main~1")
+    assert git.resolve("main~1") == git.resolve(second[:9]) == second
+    assert git.resolve("no-such-branch") is None
+    assert git.resolve("--git-dir") is None
+    assert git.resolve("HEAD:file") is None
+
+
+def test_the_merge_base_is_where_the_branches_left_each_other(scratch: ScratchRepository) -> None:
+    """Commits without a common one have none."""
+    git = Repository(scratch.path)
+    assert git.merge_base("topic", "main") == scratch.git("rev-parse", "main~1")
+    scratch.git("checkout", "--orphan", "other")
+    scratch.commit("unrelated")
+    assert git.merge_base("other", "main") is None
+
+
+def test_first_parents_leave_merged_branches_out(scratch: ScratchRepository) -> None:
+    """Nearest first, and no more than were asked for."""
+    scratch.git("checkout", "main")
+    scratch.git("merge", "--strategy=ours", "-m", "merge", "topic")
+    git = Repository(scratch.path)
+    expected = [scratch.git("rev-parse", name) for name in ("HEAD", "HEAD^1", "HEAD^1~1", "HEAD^1~2")]
+    assert list(git.first_parents(expected[0])) == expected
+    assert list(git.first_parents(expected[0], limit=1)) == expected[:2]
+    assert git.parents(expected[0]) == (expected[1], scratch.git("rev-parse", "topic"))
+    assert git.parents(expected[-1]) == ()
+
+
+def test_the_target_is_the_default_branch(scratch: ScratchRepository) -> None:
+    """That of ``origin`` where there is one, else ``main`` or ``master``."""
+    git = Repository(scratch.path)
+    assert git.target() == "main"
+    scratch.git("branch", "-m", "main", "trunk")
+    assert git.target() is None
+    scratch.git("update-ref", "refs/remotes/origin/trunk", "trunk")
+    scratch.git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk")
+    assert git.target() == "origin/trunk"
+
+
+def test_ci_names_the_target(scratch: ScratchRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The remote's branch before one of the same name here; one that was not fetched is an error with the command."""
+    git = Repository(scratch.path)
+    monkeypatch.setenv("GITHUB_BASE_REF", "release")
+    with pytest.raises(UsageError, match=r"(?s)'release'.*git fetch origin release"):
+        git.target()
+    scratch.git("branch", "release", "main")
+    assert git.target() == "release"
+    scratch.git("update-ref", "refs/remotes/origin/release", "main~1")
+    assert git.target() == "origin/release"
+
+
+def test_a_shallow_clone_says_so(scratch: ScratchRepository, tmp_path: Path) -> None:
+    """A full one does not."""
+    scratch.git("clone", "--depth=1", f"file://{scratch.path}", str(tmp_path / "shallow"))
+    assert Repository(tmp_path / "shallow").is_shallow()
+    assert not Repository(scratch.path).is_shallow()
+
+
+def test_without_a_repository_git_s_words_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And without git, that."""
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(UsageError, match="not a git repository"):
+        Repository(tmp_path).resolve("HEAD")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="git cannot be started"):
+        Repository(tmp_path).resolve("HEAD")

@@ -1,0 +1,149 @@
+"""A comparison starts from the merge base, or the nearest commit before it that has records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.environment import Repository
+from pytest_quant.errors import UsageError
+from pytest_quant.history.base import ChosenBase, select_base
+from tests.repository import ScratchRepository, make_repository, without_ci
+
+
+def _having(*commits: str) -> Callable[[Sequence[str]], set[str]]:
+    return lambda known: set(commits) & set(known)
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
+    """Four commits on ``main`` and one on ``topic``, which left it after the third and is checked out."""
+    without_ci(monkeypatch)
+    made = make_repository(tmp_path / "work")
+    for text in ("1", "2", "3"):
+        made.commit(text)
+    made.git("checkout", "-b", "topic")
+    made.commit("on topic")
+    made.git("checkout", "main")
+    made.commit("4")
+    made.git("checkout", "topic")
+    return made
+
+
+def test_the_merge_base_is_the_base(scratch: ScratchRepository) -> None:
+    """Not the tip of the target branch, whose later work is none of ours."""
+    fork, tip = (scratch.git("rev-parse", name) for name in ("main~1", "main"))
+    assert select_base(_having(fork, tip), Repository(scratch.path)) == ChosenBase(fork, fork, "merge base with main")
+
+
+def test_without_records_there_the_nearest_before_it_is(scratch: ScratchRepository) -> None:
+    """The distance is told."""
+    fork, first = (scratch.git("rev-parse", name) for name in ("main~1", "main~3"))
+    found = select_base(_having(first), Repository(scratch.path))
+    assert found == ChosenBase(first, fork, "merge base with main", distance=2)
+    assert (
+        str(found)
+        == f"base {first[:12]}: 2 first parents below {fork[:12]} (merge base with main), which has no records"
+    )
+
+
+def test_a_named_base_is_looked_for_in_the_same_way(scratch: ScratchRepository) -> None:
+    """A tag without records is not silently another commit."""
+    scratch.git("tag", "v1", "main~2")
+    tagged, first = (scratch.git("rev-parse", name) for name in ("v1", "main~3"))
+    git = Repository(scratch.path)
+    assert select_base(_having(tagged, first), git, "v1") == ChosenBase(tagged, tagged, "v1")
+    assert select_base(_having(first), git, "v1") == ChosenBase(first, tagged, "v1", distance=1)
+
+
+def test_no_records_anywhere_is_no_base(scratch: ScratchRepository) -> None:
+    """It says how far it looked."""
+    found = select_base(_having(), Repository(scratch.path))
+    assert found.commit is None
+    assert found.distance == 2
+    assert str(found).startswith("no base: there are no records of")
+
+
+def test_on_the_target_branch_the_commit_before_is_the_base(scratch: ScratchRepository) -> None:
+    """Nobody wants to compare a commit with itself."""
+    scratch.git("checkout", "main")
+    tip, before = (scratch.git("rev-parse", name) for name in ("main", "main~1"))
+    found = select_base(_having(tip, before), Repository(scratch.path))
+    assert found.commit == before
+    assert found.asked_as == f"the commit before, for {tip[:12]} is on main"
+
+
+def test_changes_on_the_target_branch_are_compared_with_its_commit(scratch: ScratchRepository) -> None:
+    """What is not committed is what is new."""
+    scratch.git("checkout", "main")
+    tip = scratch.git("rev-parse", "main")
+    assert select_base(_having(tip), Repository(scratch.path), dirty=True) == ChosenBase(
+        tip, tip, "merge base with main"
+    )
+
+
+def test_a_detached_head_is_a_commit_like_any(scratch: ScratchRepository) -> None:
+    """As CI checks it out."""
+    fork = scratch.git("rev-parse", "main~1")
+    scratch.git("checkout", "--detach")
+    assert select_base(_having(fork), Repository(scratch.path)).commit == fork
+
+
+def test_a_shallow_clone_names_the_fix(
+    scratch: ScratchRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the merge base was not fetched, where it has no records, and where the target was not."""
+    shallow = tmp_path / "shallow"
+    scratch.git("clone", "--depth=1", "--no-single-branch", f"file://{scratch.path}", str(shallow))
+    monkeypatch.setenv("GITHUB_BASE_REF", "main")
+    with pytest.raises(UsageError, match=r"(?s)no common commit here.*git fetch --unshallow"):
+        select_base(_having(), Repository(shallow))
+    found = select_base(_having(), Repository(shallow), "HEAD")
+    assert "git fetch --unshallow" in str(found)
+    with pytest.raises(UsageError, match=r"(?s)git knows no such commit.*git fetch --unshallow"):
+        select_base(_having(), Repository(shallow), "v1")
+
+
+def test_a_first_commit_has_nothing_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is said, and what to do."""
+    without_ci(monkeypatch)
+    made = make_repository(tmp_path)
+    made.commit("only")
+    with pytest.raises(UsageError, match="no commit before it"):
+        select_base(_having(), Repository(tmp_path))
+
+
+def test_without_a_target_branch_the_base_is_to_be_named(scratch: ScratchRepository) -> None:
+    """Nothing is guessed."""
+    scratch.git("branch", "-m", "main", "trunk")
+    with pytest.raises(UsageError, match="no branch to compare with"):
+        select_base(_having(), Repository(scratch.path))
+
+
+def test_a_hostile_revision_is_a_clean_error(scratch: ScratchRepository) -> None:
+    """Neither an option of git nor an escape of the terminal."""
+    for hostile in ("--upload-pack=x", "\x1b[31mred"):
+        with pytest.raises(UsageError) as caught:
+            select_base(_having(), Repository(scratch.path), hostile)
+        assert "git knows no such commit" in str(caught.value)
+        assert "\x1b" not in str(caught.value)
+
+
+def test_records_further_than_the_reach_are_not_seen(scratch: ScratchRepository) -> None:
+    """The list that is asked about is as long as the reach and the commit itself."""
+    asked: list[int] = []
+
+    def known(commits: Sequence[str]) -> set[str]:
+        asked.append(len(commits))
+        return set()
+
+    scratch.git("checkout", "-b", "long", "main")
+    tree = scratch.git("rev-parse", "HEAD^{tree}")
+    tip = scratch.git("rev-parse", "HEAD")
+    for number in range(60):
+        tip = scratch.git("commit-tree", tree, "-p", tip, "-m", str(number))
+    found = select_base(known, Repository(scratch.path), tip)
+    assert asked == [51]
+    assert (found.commit, found.distance) == (None, 50)

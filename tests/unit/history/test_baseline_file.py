@@ -1,0 +1,223 @@
+"""The file of accepted baselines keeps every value, reads well in a diff, and names the line of a fault."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.history.baseline_entry import AcceptedLatency, BaselineEntry, Series, series_of
+from pytest_quant.history.baseline_file import (
+    NAME,
+    accepted_removals,
+    parse_baselines,
+    read_baselines,
+    write_baselines,
+)
+from pytest_quant.history.baseline_text import baseline_text
+from tests.unit.record.examples import a_record
+
+ENTRY = BaselineEntry(
+    series=Series("tests/test_digits.py::test_int8", "digits", "ort", "int8", "static", 1, "top1"),
+    commit="c0ffee" * 6 + "c0ff",
+    run="20260102T030405Z-0123456789ab",
+    reason='retrained on "large"',
+    accepted_at=datetime(2026, 1, 3, 4, 5, 6, tzinfo=UTC),
+    expires=date(2026, 6, 30),
+    unit="%",
+    candidate_score=93.55,
+    drop=4.23,
+    data="def456",
+    latency=(AcceptedLatency({"cpu": "Some CPU", "isa": "avx2"}, 1.9475, 0.2345),),
+)
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+_NUMBER = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+_SERIES = st.builds(Series, _TEXT, _TEXT, _TEXT, _TEXT, st.none() | _TEXT, st.integers(1, 1024), st.none() | _TEXT)
+_LATENCY = st.builds(AcceptedLatency, st.dictionaries(_TEXT, _TEXT, max_size=3), _NUMBER, _NUMBER)
+_ENTRY = st.builds(
+    BaselineEntry,
+    series=_SERIES,
+    commit=_TEXT,
+    run=st.none() | _TEXT,
+    reason=_TEXT,
+    accepted_at=st.datetimes(timezones=st.just(UTC)).map(lambda time: time.replace(microsecond=0)),
+    expires=st.none() | st.dates(),
+    removed=st.booleans(),
+    unit=st.none() | _TEXT,
+    candidate_score=_NUMBER,
+    drop=_NUMBER,
+    data=st.none() | _TEXT,
+    latency=st.lists(_LATENCY, max_size=1).map(tuple),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(_ENTRY, max_size=3, unique_by=lambda entry: entry.series.key))
+def test_every_value_comes_back(entries: list[BaselineEntry]) -> None:
+    """Whatever characters names have and whatever numbers values are."""
+    assert parse_baselines(baseline_text(entries)) == {entry.series.key: entry for entry in entries}
+
+
+def test_the_key_is_that_of_the_record() -> None:
+    """Taken apart and put together it is the same text, so a record finds its entry."""
+    key = a_record().series
+    assert series_of(key).key == key
+    assert series_of(key) == ENTRY.series
+    assert str(series_of(key)) == "tests/test_digits.py::test_int8 digits ort-int8-static batch 1 top1"
+
+
+@pytest.mark.parametrize(
+    "key", ["", "null", "[]", '["a", "b", "c", "d", null, true, null]', '["a","b","c","d",1,1,"e"]']
+)
+def test_what_is_no_key_is_refused(key: str) -> None:
+    """It could only come from a damaged record."""
+    with pytest.raises(HistoryError, match="series key"):
+        series_of(key)
+
+
+def test_the_file_reads_well_in_a_diff(tmp_path: Path) -> None:
+    """One value in a line, units beside, in an order that does not depend on that of accepting."""
+    other = replace(ENTRY, series=replace(ENTRY.series, backend="openvino"))
+    write_baselines(tmp_path / NAME, [ENTRY, other])
+    text = (tmp_path / NAME).read_text()
+    write_baselines(tmp_path / NAME, [other, ENTRY])
+    assert (tmp_path / NAME).read_text() == text
+    for line in (
+        'test = "tests/test_digits.py::test_int8"',
+        'reason = "retrained on \\"large\\""',
+        "expires = 2026-06-30",
+        "accepted_at = 2026-01-03T04:05:06Z",
+        "candidate_score = 93.55",
+        "drop = 4.23",
+        'unit = "%"',
+        "candidate_p50_ms = 0.2345",
+        'identity = { "cpu" = "Some CPU", "isa" = "avx2" }',
+    ):
+        assert text.splitlines().count(line) == 2
+    assert tomllib.loads(text)["schema"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+def test_no_file_is_no_baseline(tmp_path: Path) -> None:
+    """And no error; an empty one neither."""
+    assert read_baselines(tmp_path / NAME) == {}
+    (tmp_path / NAME).write_text("")
+    assert read_baselines(tmp_path / NAME) == {}
+
+
+def test_a_removal_is_kept_without_values() -> None:
+    """It says that a test is gone on purpose."""
+    gone = BaselineEntry(ENTRY.series, "c0ffee", None, "replaced", ENTRY.accepted_at, removed=True)
+    read = parse_baselines(baseline_text([gone]))
+    assert read == {ENTRY.series.key: gone}
+    assert accepted_removals(read) == {ENTRY.series.key}
+    assert accepted_removals(parse_baselines(baseline_text([ENTRY]))) == set()
+
+
+def _line(text: str, beginning: str) -> int:
+    return next(number for number, line in enumerate(text.splitlines(), 1) if line.startswith(beginning))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("drop = 4.23", "dorp = 4.23", "unknown field 'dorp'.*did you mean 'drop'"),
+        ("drop = 4.23", 'drop = "4.23"', "'drop' is not what it must be.*a number"),
+        ("drop = 4.23", "drop = nan", "'drop' is not what it must be.*a number"),
+        ("batch_size = 1", "batch_size = 1.5", "'batch_size' is not what it must be.*a whole number"),
+        ("expires = 2026-06-30", 'expires = "2026-06-30"', "'expires' is not what it must be.*without quotes"),
+        ("accepted_at = 2026-01-03T04:05:06Z", "accepted_at = 2026-01-03", "'accepted_at' is not what it must be"),
+        ("speedup = 1.9475", "speedup = true", "'speedup' is not what it must be.*a number"),
+        ("speedup = 1.9475", "sped = 1", "unknown field 'sped'.*did you mean 'speedup'"),
+        ('metric = "top1"', "metric = 1", "'metric' is not what it must be.*a text"),
+        ("schema = 1", 'schema = "1"', "'schema' is not what it must be.*a whole number"),
+    ],
+)
+def test_a_wrong_value_names_its_line(old: str, new: str, message: str) -> None:
+    """In the second of two entries, too, and what is allowed."""
+    first = replace(ENTRY, series=replace(ENTRY.series, backend="another"))
+    before, mark, after = baseline_text([first, ENTRY]).rpartition(old)
+    text = before + new + after
+    number = len(before.splitlines()) + (1 if before.endswith("\n") or not before else 0)
+    assert mark
+    with pytest.raises(HistoryError, match=f"(?s){NAME}, line {number}: {message}"):
+        parse_baselines(text)
+
+
+def test_a_missing_value_names_the_entry() -> None:
+    """By the line in which it begins."""
+    text = baseline_text([ENTRY]).replace('run = "', 'rnu = "')
+    with pytest.raises(HistoryError, match="unknown field 'rnu'"):
+        parse_baselines(text)
+    text = "".join(line + "\n" for line in baseline_text([ENTRY]).splitlines() if not line.startswith("commit"))
+    with pytest.raises(HistoryError, match=f"line {_line(text, '[[baseline]]')}: 'commit' is missing"):
+        parse_baselines(text)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_a_conflict_of_a_merge_is_no_toml_error(ending: str) -> None:
+    """It is named as what it is, with its line; a unit of text that looks alike is none."""
+    lines = baseline_text([ENTRY]).splitlines()
+    place = _line("\n".join(lines), "drop")
+    lines[place - 1 : place] = ["<<<<<<< HEAD", "drop = 4.23", "=======", "drop = 5.0", ">>>>>>> topic"]
+    with pytest.raises(HistoryError, match=f"line {place}: a merge has left both sides"):
+        parse_baselines(ending.join(lines))
+    with pytest.raises(HistoryError, match="a merge has left both sides"):
+        parse_baselines(ending.join(line for line in lines if "<" not in line))
+
+
+def test_a_series_that_is_there_twice_is_refused() -> None:
+    """A merge without a conflict may leave it, and which one counts is for people to say."""
+    text = baseline_text([ENTRY]) + "\n" + baseline_text([replace(ENTRY, drop=1.0)]).split("schema = 1\n")[1]
+    second = [number for number, line in enumerate(text.splitlines(), 1) if line.startswith("test = ")][1]
+    with pytest.raises(HistoryError, match=f"line {second}: this series is there twice"):
+        parse_baselines(text)
+
+
+def test_what_is_no_toml_names_the_line() -> None:
+    """As the reader of TOML tells it."""
+    with pytest.raises(HistoryError, match=r"(?s)is not TOML.*line 2"):
+        parse_baselines("schema = 1\n[[baseline]\n")
+
+
+def test_other_documents_are_refused() -> None:
+    """Each by name."""
+    with pytest.raises(HistoryError, match="newer pytest-quant"):
+        parse_baselines("schema = 2\n")
+    with pytest.raises(HistoryError, match="line 2: unknown field 'tool'"):
+        parse_baselines("schema = 1\n[tool]\nx = 1\n")
+    with pytest.raises(HistoryError, match="'schema' is missing"):
+        parse_baselines("[[baseline]]\n")
+    with pytest.raises(HistoryError, match="line 2: 'baseline' is not"):
+        parse_baselines("schema = 1\nbaseline = 3\n")
+    with pytest.raises(HistoryError, match="the entry is no table"):
+        parse_baselines("schema = 1\nbaseline = [3]\n")
+
+
+def test_a_file_that_cannot_be_read_or_written_is_an_error(tmp_path: Path) -> None:
+    """A folder stands in its place."""
+    (tmp_path / NAME).mkdir()
+    with pytest.raises(HistoryError, match="cannot be read"):
+        read_baselines(tmp_path / NAME)
+    with pytest.raises(HistoryError, match="cannot be written"):
+        write_baselines(tmp_path / NAME, [ENTRY])
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    """A file's name may have bytes that are none, and a TOML file may not."""
+    with pytest.raises(UsageError, match="cannot be kept in a baseline file"):
+        baseline_text([replace(ENTRY, series=replace(ENTRY.series, test="t\udcff.py::t"))])
+
+
+def test_an_entry_counts_through_its_last_day() -> None:
+    """And not on the next."""
+    assert not ENTRY.expired(date(2026, 6, 30))
+    assert ENTRY.expired(date(2026, 7, 1))
+    assert not replace(ENTRY, expires=None).expired(date(9999, 12, 31))

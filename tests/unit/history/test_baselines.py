@@ -1,0 +1,171 @@
+"""History limits judge against what was accepted, else against the merge base."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.history import StoredCheck
+from pytest_quant.history.baseline_file import NAME, write_baselines
+from pytest_quant.history.baselines import Baselines
+from pytest_quant.history.recorded import Recorded
+from pytest_quant.record import Run
+from pytest_quant.result import Baseline, NoBaseline, Status
+from tests.repository import ScratchRepository, make_repository, without_ci
+from tests.unit.history.in_memory import InMemory
+from tests.unit.history.test_baseline_file import ENTRY
+from tests.unit.record.examples import RUN, a_pass, a_record
+
+_TODAY = date(2026, 6, 30)
+_HERE = dict(ENTRY.latency[0].identity)
+_SERIES = ENTRY.series.key
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
+    """A branch one commit ahead of ``main``."""
+    without_ci(monkeypatch)
+    made = make_repository(tmp_path)
+    made.commit("1")
+    made.git("checkout", "-b", "topic")
+    made.commit("2")
+    return made
+
+
+def _accepted(root: Path, today: date = _TODAY) -> Baselines:
+    return Baselines(root, None, _HERE, today)
+
+
+def _run(scratch: ScratchRepository, name: str) -> Run:
+    return replace(RUN, id=name, commit=scratch.git("rev-parse", "main"))
+
+
+def _check(run: Run, speedup: float = 2.0, drop: float = 0.5) -> StoredCheck:
+    record = a_pass()
+    assert record.latency is not None
+    assert record.accuracy is not None
+    return StoredCheck(
+        run,
+        replace(
+            record,
+            latency=replace(record.latency, speedup=speedup, candidate_p50_ms=1.0 / speedup),
+            accuracy=replace(record.accuracy, drop=drop),
+        ),
+    )
+
+
+def _of_merge_base(scratch: ScratchRepository, *checks: StoredCheck) -> Baseline | NoBaseline:
+    recorded: Recorded = InMemory(checks)
+    baselines = Baselines(scratch.path, lambda: recorded, RUN.environment.identity, _TODAY)
+    return baselines.find(_SERIES, "def456")
+
+
+def _why(found: Baseline | NoBaseline) -> str:
+    assert isinstance(found, NoBaseline)
+    return found.why
+
+
+def test_an_accepted_entry_is_the_baseline(tmp_path: Path) -> None:
+    """Its values, through its last day."""
+    write_baselines(tmp_path / NAME, [ENTRY])
+    expected = Baseline(ENTRY.commit, drop=4.23, speedup=1.9475, candidate_p50_ms=0.2345, same_identity=True)
+    assert _accepted(tmp_path).find(_SERIES, "def456") == expected
+
+
+def test_an_expired_entry_says_so(tmp_path: Path) -> None:
+    """It is no baseline, and no other one takes its place unasked."""
+    write_baselines(tmp_path / NAME, [ENTRY])
+    why = _why(_accepted(tmp_path, date(2026, 7, 1)).find(_SERIES, "def456"))
+    assert "the accepted baseline of c0ffeec0ffee expired on 2026-06-30" in why
+
+
+def test_latency_of_another_machine_is_not_compared(tmp_path: Path) -> None:
+    """Accuracy is."""
+    write_baselines(tmp_path / NAME, [ENTRY])
+    found = Baselines(tmp_path, None, _HERE | {"isa": "avx512"}, _TODAY).find(_SERIES, "def456")
+    assert found == Baseline(ENTRY.commit, drop=4.23, speedup=None, candidate_p50_ms=None, same_identity=False)
+
+
+def test_other_evaluation_data_is_not_compared(tmp_path: Path) -> None:
+    """A drop on other samples is another quantity."""
+    write_baselines(tmp_path / NAME, [ENTRY])
+    assert "other evaluation data" in _why(_accepted(tmp_path).find(_SERIES, "changed"))
+
+
+def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
+    """A limit must not be judged against nothing because of a typing error."""
+    (tmp_path / NAME).write_text("schema = 1\n<<<<<<< HEAD\n")
+    with pytest.raises(HistoryError, match="line 2"):
+        _accepted(tmp_path).find(_SERIES, None)
+
+
+def test_without_an_entry_the_merge_base_counts(scratch: ScratchRepository) -> None:
+    """The median speedup of its launches on this machine; other machines and dirty runs stay out."""
+    elsewhere = replace(_run(scratch, "e"), environment=replace(RUN.environment, identity={"cpu": "Another"}))
+    dirty = replace(_run(scratch, "d"), dirty=True)
+    launches = [_check(_run(scratch, name), speedup) for name, speedup in (("a", 4.0), ("b", 2.0), ("c", 2.5))]
+    found = _of_merge_base(scratch, *launches, _check(elsewhere, 9.0), _check(dirty, 9.0))
+    assert found == Baseline(scratch.git("rev-parse", "main"), 0.5, 2.5, 0.4, same_identity=True)
+
+
+def test_a_removed_test_that_is_back_has_no_entry(scratch: ScratchRepository) -> None:
+    """What was accepted was that it is gone."""
+    gone = replace(ENTRY, removed=True, latency=(), drop=None)
+    write_baselines(scratch.path / NAME, [gone])
+    assert isinstance(_of_merge_base(scratch, _check(_run(scratch, "a"))), Baseline)
+
+
+def test_a_regressed_record_of_the_merge_base_is_no_baseline(scratch: ScratchRepository) -> None:
+    """Or each further loss would be measured from the one before."""
+    run = _run(scratch, "a")
+    assert "within its limits" in _why(_of_merge_base(scratch, StoredCheck(run, a_record())))
+    errored = StoredCheck(run, replace(_check(run).record, status=Status.ERROR))
+    assert "within its limits" in _why(_of_merge_base(scratch, errored))
+    found = _of_merge_base(scratch, _check(run, 3.0), errored)
+    assert isinstance(found, Baseline)
+    assert found.speedup == 3.0
+
+
+def test_a_merge_base_with_other_data_is_not_compared(scratch: ScratchRepository) -> None:
+    """Its data's digest is another one."""
+    check = _check(_run(scratch, "a"))
+    other = StoredCheck(check.run, replace(check.record, digests={"data": "other"}))
+    assert "other evaluation data" in _why(_of_merge_base(scratch, other))
+
+
+def test_nothing_to_compare_with_says_why(scratch: ScratchRepository, tmp_path: Path) -> None:
+    """No records, no history, no repository, a history that is damaged: each in its own words."""
+    assert "there are no records of" in _why(_of_merge_base(scratch))
+    assert "the history is turned off" in _why(_accepted(scratch.path).find(_SERIES, None))
+
+    def broken() -> Recorded:
+        raise HistoryError("the history x cannot be opened", value="file is not a database")
+
+    baselines = Baselines(scratch.path, broken, _HERE, _TODAY)
+    assert "the history x cannot be opened: file is not a database" in _why(baselines.find(_SERIES, None))
+
+
+def test_outside_a_repository_there_is_no_merge_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the tests go on."""
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    recorded: Recorded = InMemory(())
+    why = _why(Baselines(tmp_path, lambda: recorded, _HERE, _TODAY).find(_SERIES, None))
+    assert why.startswith("no record of this series was accepted, and git knows no repository")
+
+
+def test_the_history_is_read_once(scratch: ScratchRepository) -> None:
+    """A suite of many checks asks git and the database as often as one of a single check."""
+    opened: list[int] = []
+
+    def open_history() -> Recorded:
+        opened.append(1)
+        return InMemory((_check(_run(scratch, "a")),))
+
+    baselines = Baselines(scratch.path, open_history, RUN.environment.identity, _TODAY)
+    first = baselines.find(_SERIES, None)
+    assert baselines.find(_SERIES, None) == first
+    assert len(opened) == 1
