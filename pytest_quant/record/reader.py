@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 from pytest_quant.errors import HistoryError
 from pytest_quant.result import Interval
+
+_LARGEST = 2**63 - 1
+"""What a column of whole numbers holds."""
 
 
 class Reader:
@@ -38,7 +43,7 @@ class Reader:
         value, where = self._value(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int):
+        if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
             raise _wrong(where, value, "a whole number or null")
         return value
 
@@ -138,6 +143,9 @@ def _number(value: object, where: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _wrong(where, value, "a number or null")
+    # JSON of other origin may hold NaN, infinity, and whole numbers that no float reaches.
+    if not abs(value) <= sys.float_info.max:
+        raise _wrong(where, value, "a finite number or null")
     return float(value)
 
 
