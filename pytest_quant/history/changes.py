@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -175,13 +176,13 @@ def _log(value: float | None) -> float | None:
 
 def _repeats(values: Sequence[float]) -> bool:
     """Whether most commits give exactly the value of the one before, as an engine does that rounds no differently."""
-    same = sum(_is_same(one, other) for one, other in zip(values, values[1:], strict=False))
+    same = sum(_is_same(one, other) for one, other in itertools.pairwise(values))
     return 2 * same >= len(values) - 1
 
 
 def _steps(values: Sequence[float]) -> tuple[ChangePoint, ...]:
     """Every place where an exact value moves."""
-    pairs = enumerate(zip(values, values[1:], strict=False), 1)
+    pairs = enumerate(itertools.pairwise(values), 1)
     return tuple(ChangePoint(at, 0.0, one, other) for at, (one, other) in pairs if not _is_same(one, other))
 
 

@@ -6,6 +6,7 @@ Journal of the American Statistical Association 109, 334-345; with alpha = 1, so
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -68,7 +69,7 @@ def change_points(
     borders = [0, series.size]
     p_values: dict[int, float] = {}
     while True:
-        segments = [series[start:end] for start, end in zip(borders, borders[1:], strict=False)]
+        segments = [series[start:end] for start, end in itertools.pairwise(borders)]
         splits = [_best_split(segment, min_segment) for segment in segments]
         best = max(range(len(splits)), key=lambda number: splits[number].statistic)
         if splits[best].statistic <= 0.0:
