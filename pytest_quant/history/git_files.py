@@ -40,8 +40,8 @@ class GitFiles:
 
     def fetch(self) -> str | None:
         """Return the remote branch's commit, its objects here; ``None`` when the remote has no such branch."""
-        there = self._git("ls-remote", "--", self.remote, self._ref).decode().split()
-        if not there:
+        there = self._git("ls-remote", "--", self.remote, self._ref).decode("utf-8", "replace")
+        if not any(line.endswith(f"\t{self._ref}") for line in there.splitlines()):
             return None
         options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
         kept = f"refs/pytest-quant/{self.branch}"

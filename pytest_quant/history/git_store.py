@@ -64,7 +64,7 @@ def push(store: Store, files: GitFiles, *, pause: Callable[[float], None] = time
         there = files.files(head) if head else {}
         missing = {path: run for path, run in wanted.items() if path not in there}
         if not missing:
-            return len(written)
+            return 0
         unwritten = {path: run for path, run in missing.items() if path not in written}
         written |= files.write(_contents(store, unwritten))
         objects = {path: written[path] for path in missing}
