@@ -12,9 +12,9 @@ from pathlib import Path
 
 from pytest_quant.errors import HistoryError
 
-_NAMED = {name: "pytest-quant" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME")} | {
-    name: "pytest-quant@localhost" for name in ("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")
-}
+_NAMED = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "pytest-quant") | dict.fromkeys(
+    ("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "pytest-quant@localhost"
+)
 """Who commits on a machine whose git knows nobody, as those of CI."""
 
 _LOST_RACE = ("[rejected]", "lock", "failed to update ref", "already exists")
