@@ -73,8 +73,12 @@ def history(
         chosen = known if what is None else matching(known, what)
         if what is not None and not chosen:
             choose(store, what)
-        print_changes(store, chosen, branch or main_branch(Path.cwd()), confidence, as_json)
+        _refuse_csv(as_csv)
+        on = branch or main_branch(Path.cwd())
+        points = ((one, store.points(one.key, branch=on, since=first_day, limit=last)) for one in chosen)
+        print_changes(points, on, confidence, as_json)
     elif list_series:
+        _refuse_csv(as_csv)
         print_series_list(store, as_json)
     elif what is None:
         _refuse_csv(as_csv)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from pytest_quant.errors import UsageError
+
 FOLDER = ".quant"
 
 
@@ -19,6 +21,16 @@ def nearest_folder() -> Path:
 def history_place(asked: str | None) -> str:
     """Return the file or URL of the history."""
     return asked or str(nearest_folder() / "history.db")
+
+
+def existing_history(asked: str | None) -> str:
+    """Return the file or URL of a history. Raises `UsageError` when it is a file that is not there."""
+    where = history_place(asked)
+    if "://" not in where and not Path(where).exists():
+        raise UsageError(
+            "there is no history yet", value=where, fix="run tests with a quant mark first, or give --history FILE"
+        )
+    return where
 
 
 history_option = click.option(

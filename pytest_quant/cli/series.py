@@ -13,7 +13,7 @@ import click
 from pytest_quant.cli.terminal import speaks_unicode, width
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pytest_quant.history import Point, SeriesSummary, Store
 
@@ -42,23 +42,24 @@ def print_series(summary: SeriesSummary, found: Sequence[Point], *, as_json: boo
         click.echo(series_text(summary, found, width(), unicode=speaks_unicode()))
 
 
-def print_changes(store: Store, chosen: Sequence[SeriesSummary], branch: str, confidence: float, as_json: bool) -> None:
-    """Print where the figures of the chosen series changed on a branch, the latest change first."""
+def print_changes(
+    points: Iterable[tuple[SeriesSummary, Sequence[Point]]], branch: str, confidence: float, as_json: bool
+) -> None:
+    """Print where the figures of these series changed on a branch, the latest change first."""
     from pytest_quant.history.changes import find_changes
     from pytest_quant.report.changes import changes_text
     from pytest_quant.report.series import series_name
 
-    found = [
-        change
-        for summary in chosen
-        for change in find_changes(store.points(summary.key, branch=branch), confidence=confidence)
-    ]
+    names: dict[str, str] = {}
+    found = []
+    for summary, of_series in points:
+        names[summary.key] = series_name(summary)
+        found += find_changes(of_series, confidence=confidence)
     found.sort(key=lambda change: change.first_bad_at, reverse=True)
     if as_json:
-        click.echo(json.dumps({"branch": branch, "series": len(chosen), "changes": [asdict(one) for one in found]}))
+        click.echo(json.dumps({"branch": branch, "series": len(names), "changes": [asdict(one) for one in found]}))
     else:
-        names = {summary.key: series_name(summary) for summary in chosen}
-        click.echo(changes_text(found, names, len(chosen), branch))
+        click.echo(changes_text(found, names, branch))
 
 
 def _csv(found: Sequence[Point]) -> str:

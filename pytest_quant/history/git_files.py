@@ -12,9 +12,12 @@ from pathlib import Path
 
 from pytest_quant.errors import HistoryError
 
-_NAMED = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "pytest-quant") | dict.fromkeys(
-    ("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "pytest-quant@localhost"
-)
+_NAMED = {
+    "GIT_AUTHOR_NAME": "pytest-quant",
+    "GIT_AUTHOR_EMAIL": "pytest-quant@localhost",
+    "GIT_COMMITTER_NAME": "pytest-quant",
+    "GIT_COMMITTER_EMAIL": "pytest-quant@localhost",
+}
 """Who commits on a machine whose git knows nobody, as those of CI."""
 
 _LOST_RACE = ("[rejected]", "lock", "failed to update ref", "already exists")

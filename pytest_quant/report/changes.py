@@ -10,18 +10,17 @@ from pytest_quant.report.text import clean, count, figure
 _COMMIT = 10
 
 
-def changes_text(changes: Sequence[Change], names: Mapping[str, str], searched: int, branch: str) -> str:
+def changes_text(changes: Sequence[Change], names: Mapping[str, str], branch: str) -> str:
     """Return two lines for each change, the latest first, and what was searched.
 
     Parameters
     ----------
-    names : of series, by their key.
-    searched : how many series were.
+    names : of the series that were searched, by their key.
     """
     lines: list[str] = []
     for change in changes:
         lines += [names.get(change.series, clean(change.series)), f"    {_what(change)}"]
-    where = f"{searched} series on {clean(branch)}"
+    where = f"{len(names)} series on {clean(branch)}"
     return "\n".join([*lines, f"{count(len(changes), 'change')} in {where}"])
 
 
