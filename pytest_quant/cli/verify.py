@@ -25,7 +25,7 @@ def verify(salvage: Path | None, place: str | None) -> None:
     \b
     Examples:
       pytest-quant verify
-      pytest-quant verify --salvage rest.jsonl && pytest-quant import rest.jsonl --history new.db
+      pytest-quant verify --salvage rest.jsonl; pytest-quant import rest.jsonl --history new.db
     """  # noqa: D301 - click reads a backspace
     where = existing_history(place)
     # Here, because it loads the database.

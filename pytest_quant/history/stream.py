@@ -88,13 +88,23 @@ def _parse(line: bytes, where: str, number: int) -> object:
     if len(line) >= MOST_LINE_BYTES:
         raise _refusal(where, number, "too long for a run", f"more than {MOST_LINE_BYTES} bytes")
     try:
-        return json.loads(line.decode("utf-8-sig"))
+        return json.loads(line.decode("utf-8-sig"), parse_int=_whole)
     except UnicodeDecodeError as error:
         raise _refusal(where, number, "not UTF-8, so it cannot be read", repr(line[:20])) from error
     except RecursionError as error:
         raise _refusal(where, number, "not a run, but nested without end", repr(line[:20])) from error
     except ValueError as error:
-        raise _refusal(where, number, "not JSON", line[:80].decode("utf-8", "replace")) from error
+        raise _refusal(
+            where, number, "not JSON, or a number in it has too many digits", line[:80].decode("utf-8", "replace")
+        ) from error
+
+
+def _whole(digits: str) -> int:
+    """Return a whole number that a column holds; no database has larger ones."""
+    number = int(digits)
+    if abs(number) >= 2**63:
+        raise ValueError(digits[:20])
+    return number
 
 
 def _is_header(document: object, where: str, number: int) -> bool:

@@ -7,9 +7,6 @@ import sys
 from pytest_quant.errors import HistoryError
 from pytest_quant.result import Interval
 
-_LARGEST = 2**63 - 1
-"""What a column of whole numbers holds."""
-
 
 class Reader:
     """The fields of one JSON object. Every method raises `HistoryError` when a value is not what it must be."""
@@ -43,7 +40,7 @@ class Reader:
         value, where = self._value(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
+        if isinstance(value, bool) or not isinstance(value, int):
             raise _wrong(where, value, "a whole number or null")
         return value
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
 
-from pytest_quant.history import Point, SeriesSummary
+from pytest_quant.history.points import Point, SeriesSummary
 from pytest_quant.report.text import NOT_MEASURED, clean, count, figure, in_unit, points
 
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-=+*#@"
@@ -60,11 +60,13 @@ def series_text(summary: SeriesSummary, found: Sequence[Point], width: int, *, u
     rows = [head + (["machine"] if len(machines) > 1 else [])]
     rows += [_row(point) + ([_letter(machines, point)] if len(machines) > 1 else []) for point in found]
     lines = aligned(rows)
-    table = lines[:1]
-    for number, point in enumerate(found):
-        if number and point.version != found[number - 1].version:
+    table, version = lines[:1], ""
+    for point, line in zip(found, lines[1:], strict=True):
+        if point.version and version and point.version != version:
             table.append(_BORDER)
-        table.append(lines[number + 1])
+        # A check that never came to be has no version, and changes none.
+        version = point.version or version
+        table.append(line)
     return "\n".join([series_name(summary), *_trends(found, width, unicode), "", *table])
 
 
