@@ -20,7 +20,8 @@ _NAMED = {
 }
 """Who commits on a machine whose git knows nobody, as those of CI."""
 
-_LOST_RACE = ("[rejected]", "lock", "failed to update ref", "already exists")
+_LOST_RACE = ("[rejected]", "cannot lock ref", "failed to lock", "failed to update ref", "reference already exists")
+"""What git and its servers say when another push was faster; anything else is said again by a second try."""
 
 _TIMEOUT_S = 600.0
 

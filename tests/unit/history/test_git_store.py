@@ -95,8 +95,8 @@ def test_the_repository_stays_as_it_is(remote: Path, tmp_path: Path) -> None:
     (here / "new.py").write_text("new")
 
     def told() -> list[str]:
-        asked = (("status", "--porcelain"), ("branch", "-a"), ("stash", "list"), ("diff", "--cached"), ("log", "--all"))
-        return [_git(here, *question) for question in asked[:4]] + [str((here / ".git" / "FETCH_HEAD").exists())]
+        asked = (("status", "--porcelain"), ("branch",), ("tag",), ("stash", "list"), ("diff",), ("diff", "--cached"))
+        return [_git(here, *question) for question in asked] + [str((here / ".git" / "FETCH_HEAD").exists())]
 
     before = told()
     push(_store(RUN), _files(here))
