@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-import sqlite3
+import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock
-from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Engine, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.schema import create_tables, refuse_newer, stored_version
+from pytest_quant.history.migrate import bring_up_to_date
+from pytest_quant.history.transactions import set_up
 
 FOLDER = ".quant"
 """Our own folder below the root; it ignores itself for git."""
 
-_BUSY_TIMEOUT_S = 60
+_CONNECT_TIMEOUT_S = 10
+
+_DRIVERS = {"sqlite": None, "postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
+"""Kinds of databases, and the driver of an address that names none."""
 
 _FIXES = (
     (("not a database", "malformed"), "move the file away, and the next run starts a new history"),
     (("full", "no space"), "make room on the disk"),
-    (("locked", "acquired"), "wait for the other process that uses it, and try again"),
+    (("locked", "acquired", "lock timeout"), "wait for the other process that uses it, and try again"),
+    (("psycopg",), 'pip install "pytest-quant[postgres]"'),
+    (("connection", "server", "authentication", "resolve"), "see that the server runs and takes this user, try again"),
 )
 _OTHER_FIX = "make the place writable, or name another file with --quant-history FILE"
 
 
 def open_engine(place: str | Path) -> tuple[Engine, str]:
-    """Open a database with our tables, creating both when they are not there.
+    """Open a database with our tables, creating both when they are not there and bringing older ones up to date.
 
     Parameters
     ----------
@@ -44,25 +49,38 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
     HistoryError : it cannot be opened, or a newer version of this package wrote it; then nothing was written.
     """
     url = _url(place)
-    shown = url.database or "" if url.get_backend_name() == "sqlite" else url.render_as_string()
-    with storage_errors(shown, "opened"):
+    shown = shown_place(url)
+    with storage_errors(shown, "opened", url.password):
         file = _sqlite_file(url)
         if file is not None:
             _prepare_folder(file.parent)
+        if url.get_backend_name() == "postgresql" and "connect_timeout" not in url.query:
+            # Without it an address that does not answer holds a run of tests up for minutes.
+            url = url.update_query_dict({"connect_timeout": str(_CONNECT_TIMEOUT_S)})
         engine = create_engine(url, poolclass=NullPool)
-        if engine.dialect.name == "sqlite":
-            event.listen(engine, "connect", _set_up_sqlite)
-        _prepare_tables(engine, shown, file)
+        set_up(engine)
+        bring_up_to_date(engine, shown, file)
     return engine, shown
 
 
+def shown_place(place: str | Path | URL) -> str:
+    """Return the place of a history as messages may show it: no password, wherever in the address it stands."""
+    url = place if isinstance(place, URL) else _url(place)
+    if url.get_backend_name() == "sqlite":
+        return url.database or ""
+    secret = [name for name in url.query if "pass" in name.lower()]
+    return url.difference_update_query(secret).render_as_string()
+
+
 @contextmanager
-def storage_errors(shown: str, action: str) -> Iterator[None]:
+def storage_errors(shown: str, action: str, password: str | None = None) -> Iterator[None]:
     """Turn what the database or the file system raises into a `HistoryError`; `action` is ``opened`` or ``read``."""
     try:
         yield
-    except (SQLAlchemyError, OSError) as error:
+    except (SQLAlchemyError, ModuleNotFoundError, OSError) as error:
         cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+        if password:
+            cause = cause.replace(password, "***")
         fixes = (fix for words, fix in _FIXES if any(word in cause.lower() for word in words))
         raise HistoryError(
             f"the history {shown} cannot be {action}", value=cause, fix=next(fixes, _OTHER_FIX)
@@ -70,17 +88,26 @@ def storage_errors(shown: str, action: str) -> Iterator[None]:
 
 
 def _url(place: str | Path) -> URL:
-    text = str(place)
-    if "://" not in text:
-        return URL.create("sqlite", database=text)
+    address = str(place)
+    if "://" not in address:
+        return URL.create("sqlite", database=address)
     try:
-        return make_url(text)
-    except ArgumentError as error:
-        raise HistoryError(
-            "the history's address cannot be read",
-            value=text,
-            allowed="a file, or a database URL such as sqlite:////data/history.db",
-        ) from error
+        url = make_url(address)
+        kind = url.get_backend_name()
+    except (ArgumentError, ValueError) as error:
+        raise _wrong_address(address) from error
+    if kind not in _DRIVERS:
+        raise _wrong_address(address)
+    driver = _DRIVERS[kind]
+    return url if driver is None or "+" in url.drivername else url.set(drivername=driver)
+
+
+def _wrong_address(address: str) -> HistoryError:
+    return HistoryError(
+        "the history's address cannot be read",
+        value=re.sub(r"//.*@", "//***@", re.sub(r"(pass\w*=)[^&]*", r"\1***", address, flags=re.IGNORECASE)),
+        allowed="a file, or a database URL: sqlite:////data/history.db, postgresql+psycopg://user@host/database",
+    )
 
 
 def _sqlite_file(url: URL) -> Path | None:
@@ -100,32 +127,3 @@ def _prepare_folder(folder: Path) -> None:
         ignore.write_text(
             "# Created by pytest-quant: nothing here belongs into version control.\n*\n", encoding="utf-8"
         )
-
-
-def _set_up_sqlite(connection: sqlite3.Connection, _: object) -> None:
-    connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_S * 1000}")
-    connection.execute("PRAGMA foreign_keys = ON")
-
-
-def _prepare_tables(engine: Engine, shown: str, file: Path | None) -> None:
-    version = stored_version(engine)
-    if version is None:
-        with _only_one(file):
-            version = stored_version(engine)
-            if version is None:
-                _create(engine)
-                return
-    refuse_newer(version, shown)
-
-
-def _only_one(file: Path | None) -> AbstractContextManager[object]:
-    """Let one process create the file: SQLite does not wait for another that switches the journal."""
-    return nullcontext() if file is None else FileLock(f"{file}.lock", timeout=_BUSY_TIMEOUT_S)
-
-
-def _create(engine: Engine) -> None:
-    if engine.dialect.name == "sqlite":
-        with engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-    with engine.begin() as connection:
-        create_tables(connection)

@@ -1,13 +1,20 @@
-"""What a history gives back, and the text it is kept as."""
+"""What a history gives back, and what it is kept as."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.record import Json, Record, Run, from_json, run_of
+from pytest_quant.history.series import identity_of, version_of
+from pytest_quant.record import Json, Record, Run, from_json, run_of, run_to_json, to_json
+
+Row = dict[str, object]
+"""The values of one row of a table, by column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +33,82 @@ class StoredCheck:
     record: Record
 
 
+def run_row(run: Run) -> Row:
+    """Return the row of a run, without its number."""
+    return {
+        "id": searchable(run.id),
+        "started_at": in_utc(run.started_at),
+        "commit": _optional(run.commit),
+        "branch": _optional(run.branch),
+        "dirty": run.dirty,
+        "run": encode(run_to_json(run, [])["run"]),
+    }
+
+
+def series_row(record: Record) -> Row:
+    """Return the row of the series that `record` belongs to."""
+    key = searchable(record.series)
+    return {
+        "digest": digest_of(key),
+        "key": key,
+        "nodeid": searchable(_nodeid_of(record)),
+        "model": searchable(record.model),
+        "engine_id": searchable(record.engine_id),
+        "metric": _optional(record.metric),
+    }
+
+
+def check_row(run: Run, record: Record) -> Row:
+    """Return the summary of a check, without its place among the others."""
+    accuracy, latency = record.accuracy, record.latency
+    return {
+        "version": version_of(record),
+        "identity": identity_of(run, record),
+        "isa": searchable(record.isa),
+        "status": record.status.value,
+        "metric": _optional(record.metric),
+        "unit": _optional(accuracy.unit) if accuracy else None,
+        "better": _optional(accuracy.better) if accuracy else None,
+        "n": accuracy.n if accuracy else None,
+        "reference": accuracy.reference if accuracy else None,
+        "candidate": accuracy.candidate if accuracy else None,
+        "drop": accuracy.drop if accuracy else None,
+        "agreement_pct": accuracy.agreement_pct if accuracy else None,
+        "speedup": latency.speedup if latency else None,
+        "reference_p50_ms": latency.reference_p50_ms if latency else None,
+        "candidate_p50_ms": latency.candidate_p50_ms if latency else None,
+        "coverage_pct": record.coverage.pct if record.coverage else None,
+        "size_mb": record.resources.size_mb if record.resources else None,
+    }
+
+
+def searchable(text: str) -> str:
+    """Return a text as a column holds it: PostgreSQL takes no NUL, and no database a lone surrogate."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\u0000")
+
+
+def digest_of(key: str) -> str:
+    """Return what a series is looked up by."""
+    return hashlib.sha256(searchable(key).encode()).hexdigest()
+
+
+def in_utc(time: str) -> str:
+    """Return an ISO 8601 time in UTC, so that texts sort as times do; a text that is none stays."""
+    try:
+        read = datetime.fromisoformat(time)
+    except ValueError:
+        return searchable(time)
+    return (read if read.tzinfo else read.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+
+
 def encode(value: Json) -> str:
     """Return the text that is kept."""
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def pack(record: Record) -> bytes:
+    """Return the bytes that are kept of a record."""
+    return zlib.compress(encode(to_json(record)).encode())
 
 
 def decode_run(text: str) -> Run:
@@ -36,18 +116,39 @@ def decode_run(text: str) -> Run:
     return run_of(_parse(text))
 
 
-def decode_record(text: str) -> Record:
-    """Return the record that was kept as `text`. Raises `HistoryError` when it is damaged."""
+def unpack(kept: bytes) -> Record:
+    """Return the record that was kept. Raises `HistoryError` when it is damaged."""
+    try:
+        text = zlib.decompress(kept).decode()
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise _damaged(repr(kept[:40])) from error
     return from_json(_parse(text))
+
+
+def _optional(text: str | None) -> str | None:
+    return None if text is None else searchable(text)
+
+
+def _nodeid_of(record: Record) -> str:
+    """The test as the series knows it, without what our own lists add; that of the record where the key is foreign."""
+    try:
+        key = json.loads(record.series)
+    except ValueError:
+        return record.nodeid
+    return key[0] if isinstance(key, list) and key and isinstance(key[0], str) else record.nodeid
 
 
 def _parse(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise HistoryError(
-            "a record of the history is damaged",
-            value=text[:80],
-            allowed="JSON",
-            fix="move the history away, and the next run starts a new one",
-        ) from error
+        raise _damaged(text[:80]) from error
+
+
+def _damaged(start: str) -> HistoryError:
+    return HistoryError(
+        "a record of the history is damaged",
+        value=start,
+        allowed="JSON",
+        fix="move the history away, and the next run starts a new one",
+    )

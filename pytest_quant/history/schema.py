@@ -1,94 +1,123 @@
-"""The tables of a history, and their version.
+"""The tables of a history, as they are now; `pytest_quant.history.migrations` brings older ones here.
 
-=======  =====================================
+=======  ==================================================================================================
 version  what changed
-=======  =====================================
-1        first version
-=======  =====================================
+=======  ==================================================================================================
+1        first version: runs and records, each whole as JSON
+2        each series once; the summary of a check in columns; records compressed, in a table of their own
+=======  ==================================================================================================
 
-Runs and records are kept whole, as JSON; the columns beside them are what is searched for.
+Runs and records are kept whole; the columns beside them are what is searched, listed and drawn without decoding.
 """
 
 from __future__ import annotations
 
 from sqlalchemy import (
+    Boolean,
     Column,
-    Connection,
-    Engine,
+    Float,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
     Text,
-    UniqueConstraint,
-    func,
-    insert,
-    inspect,
-    select,
 )
+from sqlalchemy.dialects.postgresql import TEXT
 
-from pytest_quant.errors import HistoryError
-
-VERSION = 1
+VERSION = 2
 
 METADATA = MetaData()
 
+# By bytes, as SQLite sorts: a server's language would sort by rules of its own.
+_SORTED = String().with_variant(TEXT(collation="C"), "postgresql")
+
 SCHEMA = Table("quant_schema", METADATA, Column("version", Integer, primary_key=True))
+"""Read by every version of this package, so that an older one knows that it must not write."""
 
 RUNS = Table(
     "quant_runs",
     METADATA,
-    Column("id", String, primary_key=True),
-    Column("started_at", String, nullable=False, index=True),
-    Column("commit", String),
-    Column("branch", String),
+    Column("number", Integer, primary_key=True),
+    Column("id", _SORTED, nullable=False, unique=True),
+    Column("started_at", _SORTED, nullable=False, index=True),
+    Column("commit", String, index=True),
+    Column("branch", String, index=True),
+    Column("dirty", Boolean, nullable=False),
     Column("run", Text, nullable=False),
+)
+"""`started_at` is in UTC, whatever the run itself says, so that its order is that of time."""
+
+SERIES = Table(
+    "quant_series",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    # PostgreSQL indexes texts of up to 2700 bytes only, and a node id may be longer.
+    Column("digest", String(64), nullable=False, unique=True),
+    Column("key", Text, nullable=False),
+    Column("nodeid", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("engine_id", Text, nullable=False),
+    Column("metric", Text),
 )
 
 CHECKS = Table(
     "quant_checks",
     METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("run_id", String, ForeignKey("quant_runs.id", ondelete="CASCADE"), nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("series", String, nullable=False),
+    Column("run", Integer, ForeignKey("quant_runs.number", ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("series", Integer, ForeignKey("quant_series.number"), nullable=False),
+    Column("started_at", _SORTED, nullable=False),
+    Column("version", String, nullable=False),
+    Column("identity", String, nullable=False),
+    Column("isa", String, nullable=False),
     Column("status", String, nullable=False),
-    Column("record", Text, nullable=False),
-    UniqueConstraint("run_id", "position"),
-    Index("quant_checks_by_series", "series"),
+    Column("metric", String),
+    Column("unit", String),
+    Column("better", String),
+    Column("n", Integer),
+    Column("reference", Float),
+    Column("candidate", Float),
+    Column("drop", Float),
+    Column("agreement_pct", Float),
+    Column("speedup", Float),
+    Column("reference_p50_ms", Float),
+    Column("candidate_p50_ms", Float),
+    Column("coverage_pct", Float),
+    Column("size_mb", Float),
+    Index("quant_checks_by_series", "series", "started_at"),
 )
+"""The summary of each check; `started_at` is that of its run, so that one index finds a series in its order."""
+
+RECORDS = Table(
+    "quant_records",
+    METADATA,
+    Column("run", Integer, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("record", LargeBinary, nullable=False),
+    ForeignKeyConstraint(
+        ["run", "position"],
+        ["quant_checks.run", "quant_checks.position"],
+        name="quant_records_check",
+        ondelete="CASCADE",
+    ),
+)
+"""Apart from the summaries, which a reader of a series then finds close together."""
 
 ACCEPTED = Table(
     "quant_accepted",
     METADATA,
     Column("id", Integer, primary_key=True),
-    Column("check_id", Integer, ForeignKey("quant_checks.id", ondelete="CASCADE"), nullable=False),
+    Column("run", Integer, nullable=False),
+    Column("position", Integer, nullable=False),
+    ForeignKeyConstraint(
+        ["run", "position"],
+        ["quant_checks.run", "quant_checks.position"],
+        name="quant_accepted_check",
+        ondelete="CASCADE",
+    ),
 )
 """Records that were made a baseline, in the order in which that happened."""
-
-
-def stored_version(engine: Engine) -> int | None:
-    """Return the version of the tables; ``None`` when they are not all there yet."""
-    if not inspect(engine).has_table(SCHEMA.name):
-        return None
-    with engine.connect() as connection:
-        return connection.execute(select(func.max(SCHEMA.c.version))).scalar()
-
-
-def create_tables(connection: Connection) -> None:
-    """Create what is not there yet; the version comes last, so that a killed process leaves nothing half done."""
-    METADATA.create_all(connection)
-    connection.execute(insert(SCHEMA).values(version=VERSION))
-
-
-def refuse_newer(version: int, place: str) -> None:
-    """Raise `HistoryError` when the tables are of a later version than this package knows."""
-    if version > VERSION:
-        raise HistoryError(
-            f"the history {place} was written by a newer pytest-quant",
-            value=f"version {version} of its tables",
-            allowed=f"version {VERSION} or older",
-            fix="pip install --upgrade pytest-quant, or name another file with --quant-history FILE",
-        )

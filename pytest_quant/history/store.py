@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, Row, Select, func, insert, select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import ColumnElement, Engine, Select, func, select
+from sqlalchemy import Row as Found
 
 from pytest_quant.environment import fingerprint
+from pytest_quant.errors import UsageError, nearest
 from pytest_quant.history.connect import open_engine, storage_errors
-from pytest_quant.history.rows import StoredCheck, StoredRun, decode_record, decode_run, encode
-from pytest_quant.history.schema import ACCEPTED, CHECKS, RUNS
-from pytest_quant.record import Record, Run, run_to_json
-from pytest_quant.result import Baseline
+from pytest_quant.history.points import Point, SeriesSummary
+from pytest_quant.history.rows import StoredCheck, StoredRun, decode_run, digest_of, in_utc, searchable, unpack
+from pytest_quant.history.schema import ACCEPTED, CHECKS, RECORDS, RUNS, SERIES
+from pytest_quant.history.transactions import reading, writing
+from pytest_quant.history.adding import add_runs, batches
+from pytest_quant.record import Record, Run
+from pytest_quant.result import Baseline, Status
 
 _NEWEST_FIRST = (RUNS.c.started_at.desc(), RUNS.c.id.desc())
+_OLDEST_FIRST = (RUNS.c.started_at, RUNS.c.id)
+_ASKED_AT_ONCE = 5000
+"""Values in one query; SQLite takes 32766."""
+_RUNS_AT_ONCE = 200
+_SHOWN_IDS = 10
+
+_RECORDS_OF_RUNS: Select[*tuple[Any, ...]] = (
+    select(RUNS.c.number, RUNS.c.run, RECORDS.c.record)
+    .select_from(RUNS)
+    .outerjoin(RECORDS, RECORDS.c.run == RUNS.c.number)
+)
+_POINT_COLUMNS = (
+    RUNS.c.id.label("run_id"),
+    CHECKS.c.started_at,
+    RUNS.c.commit,
+    RUNS.c.branch,
+    RUNS.c.dirty,
+    *(column for column in CHECKS.c if column.name not in ("run", "position", "series", "started_at")),
+)
 
 
 class Store:
@@ -28,49 +51,117 @@ class Store:
 
     def append(self, run: Run, records: Sequence[Record]) -> bool:
         """Add a run with its records, all or nothing; ``False`` when a run of this id is already there."""
-        document: dict[str, Any] = run_to_json(run, records)
-        written = document["run"]
-        run_row = {name: written[name] for name in ("id", "started_at", "commit", "branch")}
-        check_rows = [
-            {
-                "run_id": run.id,
-                "position": i,
-                "series": data["series"],
-                "status": data["status"],
-                "record": encode(data),
-            }
-            for i, data in enumerate(document["checks"])
-        ]
-        with storage_errors(self._shown, "written"), self._engine.begin() as connection:
-            try:
-                # Writing comes first in the transaction: SQLite does not wait where one begins with reading.
-                connection.execute(insert(RUNS).values(run_row | {"run": encode(written)}))
-            except IntegrityError:
-                return False
-            if check_rows:
-                connection.execute(insert(CHECKS), check_rows)
-        return True
+        return self.append_many([(run, records)]) == (1, 0)
 
-    def runs(self, limit: int | None = None) -> list[StoredRun]:
-        """Return the last `limit` runs, newest first."""
-        counting = select(CHECKS.c.run_id, CHECKS.c.status, func.count()).group_by(CHECKS.c.run_id, CHECKS.c.status)
-        counts: dict[str, dict[str, int]] = {}
-        for run_id, status, count in self._read(counting):
-            counts.setdefault(run_id, {})[status] = count
-        last = self._read(select(RUNS.c.id, RUNS.c.run).order_by(*_NEWEST_FIRST).limit(limit))
-        return [StoredRun(decode_run(text), counts.get(run_id, {})) for run_id, text in last]
+    def append_many(self, runs: Iterable[tuple[Run, Sequence[Record]]]) -> tuple[int, int]:
+        """Add many runs, a few thousand records in one transaction; each run is added whole or not at all.
 
-    def checks(self, series: str | None = None, limit: int | None = None) -> list[StoredCheck]:
-        """Return the last `limit` records, of one series or of all; the newest run first, each in its order."""
-        wanted = _RECORDS.order_by(*_NEWEST_FIRST, CHECKS.c.position).limit(limit)
-        if series is not None:
-            wanted = wanted.where(CHECKS.c.series == series)
-        return [StoredCheck(decode_run(run), decode_record(record)) for run, record in self._read(wanted)]
+        Returns
+        -------
+        How many runs were added, and how many were there already.
+        """
+        added = known = 0
+        for batch in batches(runs):
+            with storage_errors(self._shown, "written"), writing(self._engine) as connection:
+                new = add_runs(connection, batch)
+            added += new
+            known += len(batch) - new
+        return added, known
+
+    def runs(self, limit: int | None = None, branch: str | None = None, since: str | None = None) -> list[StoredRun]:
+        """Return the last `limit` runs, newest first; only those of `branch`, or that started at `since` or later.
+
+        `since` is a date or time in ISO 8601, in UTC when it names no zone.
+        """
+        chosen = select(RUNS.c.number, RUNS.c.run).where(*_wanted(branch, since)).order_by(*_NEWEST_FIRST).limit(limit)
+        return self._stored_runs(chosen)
+
+    def run(self, beginning: str) -> StoredRun:
+        """Return the run of this id, or the only one whose id begins so.
+
+        Raises
+        ------
+        UsageError : there is none, or there are several; the message names the nearest.
+        """
+        text = searchable(beginning)
+        begins = func.substr(RUNS.c.id, 1, len(text)) == text
+        found = self._read(select(RUNS.c.id).where(begins).order_by(*_NEWEST_FIRST))
+        ids = [str(run_id) for (run_id,) in found]
+        if text not in ids and len(ids) != 1:
+            if ids:
+                raise UsageError(
+                    f"{len(ids)} runs begin with '{beginning}'",
+                    allowed=", ".join(ids[:_SHOWN_IDS]),
+                    fix="write more of the id",
+                )
+            newest = self._read(select(RUNS.c.id).order_by(*_NEWEST_FIRST).limit(_SHOWN_IDS))
+            raise UsageError(f"there is no run '{beginning}'", allowed=nearest(text, (str(row.id) for row in newest)))
+        chosen = text if text in ids else ids[0]
+        return self._stored_runs(select(RUNS.c.number, RUNS.c.run).where(RUNS.c.id == chosen))[0]
 
     def records(self, run_id: str) -> list[Record]:
         """Return the records of one run, in their order."""
-        wanted = select(CHECKS.c.record).where(CHECKS.c.run_id == run_id).order_by(CHECKS.c.position)
-        return [decode_record(text) for (text,) in self._read(wanted)]
+        wanted = select(RECORDS.c.record).join(RUNS, RUNS.c.number == RECORDS.c.run)
+        found = self._read(wanted.where(RUNS.c.id == searchable(run_id)).order_by(RECORDS.c.position))
+        return [unpack(kept) for (kept,) in found]
+
+    def checks(self, series: str | None = None, limit: int | None = None) -> list[StoredCheck]:
+        """Return the last `limit` records, of one series or of all; the newest run first, each in its order."""
+        wanted = _checks().order_by(*_NEWEST_FIRST, CHECKS.c.position).limit(limit)
+        if series is not None:
+            wanted = wanted.where(SERIES.c.digest == digest_of(series))
+        return _stored_checks(self._read(wanted))
+
+    def commits(self, known: Sequence[str]) -> set[str]:
+        """Return which of the commits `known` have a run of exactly their code, with no file changed."""
+        found: set[str] = set()
+        for start in range(0, len(known), _ASKED_AT_ONCE):
+            asked = [searchable(commit) for commit in known[start : start + _ASKED_AT_ONCE]]
+            rows = self._read(select(RUNS.c.commit).distinct().where(RUNS.c.commit.in_(asked), ~RUNS.c.dirty))
+            found |= {str(commit) for (commit,) in rows}
+        return found
+
+    def launches(self, commit: str) -> list[StoredCheck]:
+        """Return every record of every run of `commit` with no file changed, oldest run first, each in its order."""
+        wanted = _checks().where(RUNS.c.commit == searchable(commit), ~RUNS.c.dirty)
+        return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
+
+    def series(self) -> list[SeriesSummary]:
+        """Return every series with how often and when last it was checked, by node id, then by key."""
+        counted = (
+            select(CHECKS.c.series, func.count().label("n_points"), func.max(CHECKS.c.started_at).label("last"))
+            .group_by(CHECKS.c.series)
+            .subquery()
+        )
+        wanted = select(SERIES, counted.c.n_points, counted.c.last).join(counted, counted.c.series == SERIES.c.number)
+        return [
+            SeriesSummary(row.key, row.nodeid, row.model, row.engine_id, row.metric, row.n_points, row.last)
+            for row in sorted(self._read(wanted), key=lambda row: (row.nodeid, row.key))
+        ]
+
+    def points(
+        self, series: str, *, branch: str | None = None, since: str | None = None, limit: int | None = None
+    ) -> list[Point]:
+        """Return the last `limit` checks of one series, oldest first; only those of `branch`, or of `since` or later.
+
+        `since` is a date or time in ISO 8601, in UTC when it names no zone. Nothing is decoded.
+        """
+        number = select(SERIES.c.number).where(SERIES.c.digest == digest_of(series)).scalar_subquery()
+        wanted = select(*_POINT_COLUMNS).join(RUNS, RUNS.c.number == CHECKS.c.run).where(CHECKS.c.series == number)
+        if branch is not None:
+            wanted = wanted.where(RUNS.c.branch == searchable(branch))
+        if since is not None:
+            wanted = wanted.where(CHECKS.c.started_at >= in_utc(since))
+        newest_first = (CHECKS.c.started_at.desc(), RUNS.c.id.desc(), CHECKS.c.position.desc())
+        found = self._read(wanted.order_by(*newest_first).limit(limit))
+        return [_point(series, row) for row in reversed(found)]
+
+    def each_run(self) -> Iterator[tuple[Run, tuple[Record, ...]]]:
+        """Give every run with its records, oldest first, with a few hundred runs in memory at the most."""
+        numbers = [int(number) for (number,) in self._read(select(RUNS.c.number).order_by(*_OLDEST_FIRST))]
+        for start in range(0, len(numbers), _RUNS_AT_ONCE):
+            chosen = _RECORDS_OF_RUNS.where(RUNS.c.number.in_(numbers[start : start + _RUNS_AT_ONCE]))
+            yield from _whole_runs(self._read(chosen.order_by(*_OLDEST_FIRST, RECORDS.c.position)))
 
     def baseline(self, series: str, identity: Mapping[str, str] | None = None) -> Baseline | None:
         """Return the record of `series` that was accepted last, or ``None``.
@@ -78,11 +169,12 @@ class Store:
         `identity` is that of the machine to compare with, see `Environment`; ``None`` for this one.
         """
         here = fingerprint().identity if identity is None else identity
-        accepted = _RECORDS.join(ACCEPTED, ACCEPTED.c.check_id == CHECKS.c.id).where(CHECKS.c.series == series)
-        found = self._read(accepted.order_by(ACCEPTED.c.id.desc()).limit(1))
+        same = (ACCEPTED.c.run == CHECKS.c.run) & (ACCEPTED.c.position == CHECKS.c.position)
+        accepted = _checks().join(ACCEPTED, same).where(SERIES.c.digest == digest_of(series))
+        found = _stored_checks(self._read(accepted.order_by(ACCEPTED.c.id.desc()).limit(1)))
         if not found:
             return None
-        run, record = decode_run(found[0].run), decode_record(found[0].record)
+        run, record = found[0].run, found[0].record
         return Baseline(
             commit=run.commit or "unknown",
             drop=record.accuracy.drop if record.accuracy else None,
@@ -91,12 +183,66 @@ class Store:
             same_identity=dict(run.environment.identity) == dict(here),
         )
 
-    def _read(self, query: Select[*tuple[Any, ...]]) -> Sequence[Row[*tuple[Any, ...]]]:
-        with storage_errors(self._shown, "read"), self._engine.connect() as connection:
+    def _stored_runs(self, chosen: Select[*tuple[Any, ...]]) -> list[StoredRun]:
+        """Read runs and count their checks, both as they are at one moment."""
+        numbers = chosen.subquery()
+        counting = select(CHECKS.c.run, CHECKS.c.status, func.count()).where(CHECKS.c.run.in_(select(numbers.c.number)))
+        with storage_errors(self._shown, "read"), reading(self._engine) as connection:
+            runs = connection.execute(chosen).all()
+            counted = connection.execute(counting.group_by(CHECKS.c.run, CHECKS.c.status)).all()
+        counts: dict[int, dict[str, int]] = {}
+        for number, status, count in counted:
+            counts.setdefault(number, {})[status] = count
+        return [StoredRun(decode_run(text), counts.get(number, {})) for number, text in runs]
+
+    def _read(self, query: Select[*tuple[Any, ...]]) -> Sequence[Found[*tuple[Any, ...]]]:
+        with storage_errors(self._shown, "read"), reading(self._engine) as connection:
             return connection.execute(query).all()
 
 
-_RECORDS: Select[*tuple[Any, ...]] = select(RUNS.c.run, CHECKS.c.record).join(CHECKS, CHECKS.c.run_id == RUNS.c.id)
+def _wanted(branch: str | None, since: str | None) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if branch is not None:
+        conditions.append(RUNS.c.branch == searchable(branch))
+    if since is not None:
+        conditions.append(RUNS.c.started_at >= in_utc(since))
+    return conditions
+
+
+def _checks() -> Select[*tuple[Any, ...]]:
+    same = (RECORDS.c.run == CHECKS.c.run) & (RECORDS.c.position == CHECKS.c.position)
+    return (
+        select(RUNS.c.number, RUNS.c.run, RECORDS.c.record)
+        .select_from(CHECKS)
+        .join(RUNS, RUNS.c.number == CHECKS.c.run)
+        .join(RECORDS, same)
+        .join(SERIES, SERIES.c.number == CHECKS.c.series)
+    )
+
+
+def _stored_checks(found: Sequence[Found[*tuple[Any, ...]]]) -> list[StoredCheck]:
+    """Decode records, and each run once."""
+    runs: dict[int, Run] = {}
+    for number, text, _ in found:
+        if number not in runs:
+            runs[number] = decode_run(text)
+    return [StoredCheck(runs[number], unpack(kept)) for number, _, kept in found]
+
+
+def _whole_runs(found: Sequence[Found[*tuple[Any, ...]]]) -> Iterator[tuple[Run, tuple[Record, ...]]]:
+    kept: dict[int, list[Record]] = {}
+    texts: dict[int, str] = {}
+    for number, text, record in found:
+        texts[number] = text
+        # A run without checks is one row without a record.
+        kept.setdefault(number, []).extend([] if record is None else [unpack(record)])
+    for number, text in texts.items():
+        yield decode_run(text), tuple(kept[number])
+
+
+def _point(series: str, row: Found[*tuple[Any, ...]]) -> Point:
+    values = dict(row._mapping)  # noqa: SLF001 - public in all but its name
+    return Point(series=series, status=Status(values.pop("status")), **values)
 
 
 def open_store(place: str | Path) -> Store:

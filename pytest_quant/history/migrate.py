@@ -1,0 +1,100 @@
+"""Creating the tables, and bringing those of an older version up to date, whole or not at all."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from filelock import FileLock
+from sqlalchemy import Connection, Engine, func, inspect, select, text
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.history.schema import SCHEMA, VERSION
+from pytest_quant.history.transactions import BUSY_TIMEOUT_S, outside, reading, writing
+
+_PREFIX = "quant_"
+_LOCK = 0x7175616E74
+"""Number of the lock in PostgreSQL, the letters ``quant``; two databases of one server do not share it."""
+
+
+def bring_up_to_date(engine: Engine, shown: str, file: Path | None) -> None:
+    """See that the tables are there and of our version; one process at a time changes them, in one transaction.
+
+    Parameters
+    ----------
+    shown : the place, for messages.
+    file : of an SQLite database; ``None`` for a server.
+
+    Raises
+    ------
+    HistoryError : the tables are those of a newer version, or of another program; then nothing was written.
+    """
+    with reading(engine) as connection:
+        if _is_current(connection, shown):
+            return
+    with _one_process(file):
+        if engine.dialect.name == "sqlite":
+            _write_ahead(engine, shown)
+        with writing(engine) as connection:
+            if engine.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
+            if not _is_current(connection, shown):
+                _upgrade(connection)
+
+
+def _is_current(connection: Connection, shown: str) -> bool:
+    version = _stored_version(connection)
+    if version is None:
+        _refuse_foreign(connection, shown)
+    elif version > VERSION:
+        raise HistoryError(
+            f"the history {shown} was written by a newer pytest-quant",
+            value=f"version {version} of its tables",
+            allowed=f"version {VERSION} or older",
+            fix="pip install --upgrade pytest-quant, or name another file with --quant-history FILE",
+        )
+    return version == VERSION
+
+
+def _stored_version(connection: Connection) -> int | None:
+    """Return the version of the tables; ``None`` when they are not all there yet."""
+    if not inspect(connection).has_table(SCHEMA.name):
+        return None
+    return connection.execute(select(func.max(SCHEMA.c.version))).scalar()
+
+
+def _refuse_foreign(connection: Connection, shown: str) -> None:
+    """A server's database is shared with others as a matter of course; a file belongs to whoever wrote it."""
+    if connection.dialect.name != "sqlite":
+        return
+    names = inspect(connection).get_table_names()
+    if names and not any(name.startswith(_PREFIX) for name in names):
+        raise HistoryError(
+            f"{shown} is a database of another program",
+            value=f"tables {', '.join(names[:5])}",
+            allowed="a file that pytest-quant wrote, or one that does not exist yet",
+            fix="name another file with --quant-history FILE",
+        )
+
+
+def _one_process(file: Path | None) -> AbstractContextManager[object]:
+    """SQLite does not wait for another process that switches the journal; a server has a lock of its own."""
+    return nullcontext() if file is None else FileLock(f"{file}.lock", timeout=BUSY_TIMEOUT_S)
+
+
+def _write_ahead(engine: Engine, shown: str) -> None:
+    """Let readers and writers work at once. Not possible inside a transaction, so what is refused is refused before."""
+    with reading(engine) as connection:
+        _is_current(connection, shown)
+    with outside(engine) as connection:
+        connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+
+
+def _upgrade(connection: Connection) -> None:
+    # Here, because Alembic takes longer to import than all else takes to run, and is needed once in a year.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    command.upgrade(config, "head")
