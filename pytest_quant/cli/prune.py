@@ -28,9 +28,10 @@ def prune(keep_runs: int | None, before: datetime | None, dry_run: bool, place: 
     where = existing_history(place)
     # Here, because it loads the database.
     from pytest_quant.history.prune import prune as prune_runs
+    from pytest_quant.report.text import count
 
     limit = None if before is None else before.replace(tzinfo=UTC)
     found = prune_runs(where, keep_runs=keep_runs, before=limit, dry_run=dry_run)
-    done = "would be thinned" if dry_run else "thinned"
-    freed = f"{found.freed_bytes} bytes {'would be ' if dry_run else ''}freed"
-    click.echo(f"{found.records} records of {found.runs} runs {done}, {freed}")
+    would = "would be " if dry_run else ""
+    what = f"{count(found.records, 'record')} of {count(found.runs, 'run')}"
+    click.echo(f"{what} {would}thinned, {found.freed_bytes} bytes {would}freed")

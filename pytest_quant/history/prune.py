@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, Engine
 
 from pytest_quant.history.connect import open_engine, storage_errors
-from pytest_quant.history.raw import raw_records, replace_records, run_rows, stored_bytes, stored_form
+from pytest_quant.history.raw import RawRun, raw_records, raw_runs, replace_records
+from pytest_quant.history.rows import pack
+from pytest_quant.history.transactions import outside, reading, writing
 from pytest_quant.record import LatencyFigures, Record
 
 
@@ -46,29 +47,29 @@ def prune(
     HistoryError : the history cannot be read or written, or a record of it is damaged.
     """
     engine, shown = open_engine(place)
+    with storage_errors(shown, "read"), reading(engine) as connection:
+        old = _old(raw_runs(connection), keep_runs, before)
     runs = records = freed_bytes = 0
-    with storage_errors(shown, "read"), engine.connect() as connection:
-        old = _old(run_rows(connection), keep_runs, before)
-    for run_id in old:
-        with storage_errors(shown, "written"), engine.begin() as connection:
-            smaller, freed = _smaller(connection, run_id)
+    for run in old:
+        with storage_errors(shown, "written"), (reading if dry_run else writing)(engine) as connection:
+            smaller, freed = _smaller(connection, run)
             if smaller and not dry_run:
-                replace_records(connection, smaller)
+                replace_records(connection, run, smaller)
         runs += bool(smaller)
         records += len(smaller)
         freed_bytes += freed
     if records and not dry_run:
-        _give_back(engine, shown)
+        _shrink_file(engine, shown)
     return Pruned(runs, records, freed_bytes)
 
 
-def _old(rows: Sequence[Any], keep_runs: int | None, before: datetime | None) -> list[str]:
-    old = list(rows)
+def _old(runs: Sequence[RawRun], keep_runs: int | None, before: datetime | None) -> list[RawRun]:
+    old = list(runs)
     if keep_runs is not None:
         old = old[: max(0, len(old) - keep_runs)]
     if before is not None:
-        old = [row for row in old if _started(row.started_at) < before]
-    return [row.id for row in old]
+        old = [run for run in old if _started(run.started_at) < before]
+    return old
 
 
 def _started(text: str) -> datetime:
@@ -80,20 +81,23 @@ def _started(text: str) -> datetime:
     return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
-def _smaller(connection: Connection, run_id: str) -> tuple[dict[int, Any], int]:
-    smaller: dict[int, Any] = {}
+def _smaller(connection: Connection, run: RawRun) -> tuple[dict[int, bytes], int]:
+    """Return what would be stored instead, by place, and the bytes that frees."""
+    smaller: dict[int, bytes] = {}
     freed_bytes = 0
-    for row in raw_records(connection, run_id):
-        record = row.decode()
+    for raw in raw_records(connection, run):
+        if raw.stored is None:
+            continue
+        record = raw.decode()
         thin = thinned(record)
         if thin != record:
-            smaller[row.row] = stored_form(thin)
-            freed_bytes += stored_bytes(row.stored) - stored_bytes(smaller[row.row])
+            smaller[raw.position] = pack(thin)
+            freed_bytes += len(raw.stored) - len(smaller[raw.position])
     return smaller, freed_bytes
 
 
-def _give_back(engine: Engine, shown: str) -> None:
-    """Make the file of SQLite smaller; other databases do that by themselves."""
+def _shrink_file(engine: Engine, shown: str) -> None:
+    """Give the room back to the disk where a file holds the history; servers do that by themselves."""
     if engine.dialect.name == "sqlite":
-        with storage_errors(shown, "made smaller"), engine.connect() as connection:
-            connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql("VACUUM")
+        with storage_errors(shown, "made smaller"), outside(engine) as connection:
+            connection.exec_driver_sql("VACUUM")

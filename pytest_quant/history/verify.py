@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.connect import open_engine, storage_errors
-from pytest_quant.history.raw import raw_records, run_rows, run_text
-from pytest_quant.history.rows import decode_run
+from pytest_quant.history.raw import RawRecord, RawRun, last_number, raw_records, raw_run, raw_runs, read_run
 from pytest_quant.history.stream import header_line, run_line
+from pytest_quant.history.transactions import reading
 from pytest_quant.record import Record, Run
 
 
@@ -87,34 +87,55 @@ def read_each(place: str | Path) -> Iterator[ReadRun]:
     HistoryError : the history cannot be opened, or not even the runs in it can be listed.
     """
     engine, shown = open_engine(place)
-    with engine.connect() as connection:
+    with reading(engine) as connection:
+        for run in _runs(connection, shown):
+            yield run if isinstance(run, ReadRun) else _read(connection, run, shown)
+
+
+def _runs(connection: Connection, shown: str) -> Iterator[RawRun | ReadRun]:
+    """Give every run; where they cannot be listed each is looked for by its number, and damage takes its place."""
+    try:
         with storage_errors(shown, "read"):
-            ids = [row.id for row in run_rows(connection)]
-        for run_id in ids:
-            yield _read(connection, run_id, shown)
+            listed = raw_runs(connection)
+    except HistoryError:
+        connection.rollback()
+    else:
+        yield from listed
+        return
+    with storage_errors(shown, "read"):
+        last = last_number(connection)
+    for number in range(1, last + 1):
+        try:
+            with storage_errors(shown, "read"):
+                found = raw_run(connection, number)
+        except HistoryError as error:
+            connection.rollback()
+            yield ReadRun(None, (), (Damage(f"run number {number}", None, _reason(error)),))
+        else:
+            if found is not None:
+                yield found
 
 
-def _read(connection: Connection, run_id: str, shown: str) -> ReadRun:
+def _read(connection: Connection, raw: RawRun, shown: str) -> ReadRun:
     damages: list[Damage] = []
     run: Run | None = None
+    rows: list[RawRecord] = []
     records: list[Record] = []
     try:
         with storage_errors(shown, "read"):
-            run = decode_run(run_text(connection, run_id))
+            run = read_run(connection, raw)
+            rows = raw_records(connection, raw)
     except HistoryError as error:
-        damages.append(Damage(run_id, None, _reason(error)))
-    try:
-        with storage_errors(shown, "read"):
-            rows = list(raw_records(connection, run_id))
-    except HistoryError as error:
-        return ReadRun(run, (), (*damages, Damage(run_id, None, _reason(error))))
-    for place, row in enumerate(rows):
+        # PostgreSQL answers nothing more in a transaction that failed.
+        connection.rollback()
+        damages.append(Damage(raw.id, None, _reason(error)))
+    missing = set(range(rows[-1].position if rows else 0)) - {row.position for row in rows}
+    damages += [Damage(raw.id, position, "it is missing") for position in sorted(missing)]
+    for row in rows:
         try:
             records.append(row.decode())
         except HistoryError as error:
-            damages.append(Damage(run_id, row.position, _reason(error)))
-        if row.position != place and not damages:
-            damages.append(Damage(run_id, place, "it is missing"))
+            damages.append(Damage(raw.id, row.position, _reason(error)))
     return ReadRun(run, tuple(records), tuple(damages))
 
 

@@ -46,7 +46,7 @@ class _Split:
 
 
 def change_points(
-    values: Sequence[float],
+    values: Sequence[float] | Array,
     *,
     significance: float = 0.05,
     min_segment: int = MIN_SEGMENT,

@@ -154,4 +154,5 @@ def test_a_spoiled_file_of_pytest_benchmark_is_refused(benchmarked: Path) -> Non
 
 def test_any_other_document_is_not_foreign() -> None:
     """Ours among them."""
-    assert [foreign_run(document) for document in (None, [], {}, {"schema": 1, "run": {}, "checks": []})] == [None] * 4
+    documents: tuple[object, ...] = (None, [], {}, {"schema": 1, "run": {}, "checks": []})
+    assert [foreign_run(document) for document in documents] == [None] * 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +66,7 @@ def _store(*runs: Run) -> Store:
     return cast(Store, store)
 
 
-def _kept(store: Store) -> dict[str, object]:
+def _kept(store: Store) -> Mapping[str, object]:
     return cast(MemoryStore, store).kept
 
 
@@ -111,7 +112,8 @@ def test_the_branch_holds_nothing_but_new_files(remote: Path, tmp_path: Path) ->
     push(_store(_run("one"), _run("two")), _files(here))
     listed = _git(remote, "ls-tree", "-r", "--name-only", BRANCH).splitlines()
     assert listed == ["runs/2026-01/one.jsonl", "runs/2026-01/two.jsonl"]
-    assert subprocess.run(["git", "merge-base", "main", BRANCH], cwd=remote, check=False).returncode == 1
+    with pytest.raises(subprocess.CalledProcessError, match="exit status 1"):
+        _git(remote, "merge-base", "main", BRANCH)
     assert set(_git(remote, "log", "--name-status", "--format=", BRANCH).split()[::2]) == {"A"}
     assert _git(remote, "log", "--format=%an", BRANCH).split() == ["pytest-quant"] * 2
 
