@@ -10,6 +10,7 @@ import click
 from pytest_quant.cli.places import existing_history, history_option
 
 if TYPE_CHECKING:
+    from pytest_quant.errors import QuantError
     from pytest_quant.history import Store
 
 
@@ -30,10 +31,31 @@ def export(file: Path | None, place: str | None) -> None:
 
     store = open_store(where)
     if file is None:
-        _write(store, click.get_binary_stream("stdout"))
+        _write_out(store)
         return
     number = _write_whole(store, file)
     click.echo(f"{number} runs written to {file}")
+
+
+def _write_out(store: Store) -> None:
+    import sys
+
+    try:
+        _write(store, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # The reader has what it wanted, as head does; click ends quietly.
+        raise
+    except OSError as error:
+        raise _not_written("the output", error) from error
+
+
+def _not_written(what: str, error: OSError) -> QuantError:
+    from pytest_quant.errors import HistoryError
+
+    return HistoryError(
+        f"{what} cannot be written", value=error.strerror or str(error), fix="name a file in a folder with room"
+    )
 
 
 def _write(store: Store, stream: BinaryIO) -> int:
@@ -46,17 +68,13 @@ def _write_whole(store: Store, file: Path) -> int:
     """Put the file in its place in one step, so that a full disk or a kill leaves what was there."""
     import secrets
 
-    from pytest_quant.errors import HistoryError
-
     draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
         with draft.open("xb") as stream:
             number = _write(store, stream)
         draft.replace(file)
     except OSError as error:
-        raise HistoryError(
-            f"{file} cannot be written", value=error.strerror or str(error), fix="name a file in a folder with room"
-        ) from error
+        raise _not_written(str(file), error) from error
     finally:
         draft.unlink(missing_ok=True)
     return number

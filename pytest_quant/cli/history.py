@@ -89,8 +89,8 @@ def history(
             _refuse_csv(as_csv)
             _print_one_run(store, found, as_json)
         else:
-            points = store.points(found.key, branch=branch, since=first_day, limit=last)
-            print_series(found, points, as_json=as_json, as_csv=as_csv)
+            of_series = store.points(found.key, branch=branch, since=first_day, limit=last)
+            print_series(found, of_series, as_json=as_json, as_csv=as_csv)
 
 
 def _refuse_csv(as_csv: bool) -> None:

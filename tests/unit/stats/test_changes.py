@@ -7,7 +7,7 @@ import statistics
 
 import numpy as np
 import pytest
-import ruptures
+import ruptures  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, energy_distance
