@@ -122,13 +122,15 @@ def test_what_was_not_measured_stays_missing() -> None:
 
 
 def test_another_machine_or_version_is_another_sequence() -> None:
-    """Two machines in turn, one twice as fast, and new evaluation data, are no change."""
+    """Two machines, in turn or one after the other, one twice as fast, and new evaluation data, are no change."""
     speeds = _noisy((24, 2.0))
     mixed = [
         a_point(number, speedup=speed * (1 + number % 2), identity="ab"[number % 2])
         for number, speed in enumerate(speeds)
     ]
     assert find_changes(mixed) == []
+    moved = [a_point(n, speedup=speed * (1 + n // 12), identity="ab"[n // 12]) for n, speed in enumerate(speeds)]
+    assert find_changes(moved) == []
     versions = [a_point(number, candidate=90.0 + number // 6, version="vw"[number // 6]) for number in range(12)]
     assert find_changes(versions) == []
 

@@ -202,10 +202,13 @@ def test_a_branch_that_is_not_there_cannot_be_pulled(remote: Path, tmp_path: Pat
         pull(_store(), _files(_cloned(tmp_path, "here")))
 
 
-def test_a_password_in_the_address_is_not_shown(remote: Path, tmp_path: Path) -> None:
-    """Messages end up in public logs."""
-    with pytest.raises(HistoryError) as caught:
-        push(_store(RUN), GitFiles(_cloned(tmp_path, "here"), "https://me:secret@localhost:1/x.git", BRANCH))
+def test_a_password_in_an_address_is_not_shown(remote: Path, tmp_path: Path) -> None:
+    """Not even where the server's words hold it: messages end up in public logs."""
+    hook = remote / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\necho see https://me:secret@host/x.git\nexit 1\n")
+    hook.chmod(0o755)
+    with pytest.raises(HistoryError, match=r"see https://\*\*\*@host") as caught:
+        push(_store(RUN), _files(_cloned(tmp_path, "here")))
     assert "secret" not in str(caught.value)
 
 
