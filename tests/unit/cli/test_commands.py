@@ -16,7 +16,7 @@ _LOADED = """
 import sys
 from click.testing import CliRunner
 from pytest_quant.cli import commands
-for command in ("--help", "history --help", "cache --help", "cache clear --help", "import -h"):
+for command in ("--help", *(f"{name} --help" for name in commands.commands), "cache clear --help"):
     assert CliRunner().invoke(commands, command.split()).exit_code == 0
 print(sorted({"sqlalchemy", "numpy", "rich", "pytest", "onnx", "onnxruntime", "filelock"} & set(sys.modules)))
 """
