@@ -42,48 +42,58 @@ CALIBRATED_UP_TO = 3.0
 FRESH_SAMPLES = {N}
 
 
-def plain(n, classes):
-    x = np.random.default_rng(0).uniform(0.0, 0.5, (n, 8)).astype(np.float32)
+def plain(classes, seed=0):
+    x = np.random.default_rng(seed).uniform(0.0, 0.5, (len(classes), 8)).astype(np.float32)
     x[:, 7] = 0
-    x[np.arange(n), classes] = 1
+    x[np.arange(len(classes)), classes] = 1
     return x
 
 
-def loud(n, value, below):
+def narrow(seed):
+    classes = np.arange({N}) % 3
+    classes[:{NARROW_LOST}] = 3
+    x = plain(classes, seed)
+    x[:{NARROW_LOST}, 3] = 4
+    return x, classes
+
+
+def loud(n, value, below, seed):
     classes = 1 + np.arange(n) % 3
-    x = np.full((n, 8), 0.25, dtype=np.float32)
+    x = plain(classes, seed)
     x[np.arange(n), classes] = value
     x[np.arange(n), classes - 1] = below
     return x, classes
 
 
+def ranges(seed):
+    classes = np.arange({N - LOUD - LOUDER}) % 4
+    parts = [(plain(classes, seed), classes), loud({LOUD}, 1.8, 1.2, seed), loud({LOUDER}, 3.0, 2.0, seed)]
+    return [np.concatenate(arrays) for arrays in zip(*parts)]
+
+
 @pytest.fixture
 def plain_data():
     classes = np.arange({N}) % 4
-    return Dataset.from_arrays(plain({N}, classes), classes, calibration=50)
+    return Dataset.from_arrays(plain(classes), classes, calibration=plain(classes, seed=1))
 
 
 @pytest.fixture
 def fresh_data():
     classes = np.arange(FRESH_SAMPLES) % 4
-    return Dataset.from_arrays(plain(FRESH_SAMPLES, classes), classes, calibration=plain(50, classes[:50]))
+    return Dataset.from_arrays(plain(classes), classes, calibration=plain(classes[:{N}], seed=1))
 
 
 @pytest.fixture
 def narrow_data():
-    classes = np.arange({N}) % 3
-    classes[:{NARROW_LOST}] = 3
-    x = plain({N}, classes)
-    x[:{NARROW_LOST}, 3] = 4
-    return Dataset.from_arrays(x, classes, calibration=x)
+    x, classes = narrow(seed=0)
+    return Dataset.from_arrays(x, classes, calibration=narrow(seed=1)[0])
 
 
 @pytest.fixture
 def ranges_data():
-    classes = np.arange({N - LOUD - LOUDER}) % 4
-    parts = [(plain(len(classes), classes), classes), loud({LOUD}, 1.8, 1.2), loud({LOUDER}, 3.0, 2.0)]
-    x, y = (np.concatenate(arrays) for arrays in zip(*parts))
-    return Dataset.from_arrays(x, y, calibration=x[x.max(axis=1) <= np.float32(CALIBRATED_UP_TO)])
+    x, classes = ranges(seed=0)
+    others = ranges(seed=1)[0]
+    return Dataset.from_arrays(x, classes, calibration=others[others.max(axis=1) <= np.float32(CALIBRATED_UP_TO)])
 """
 
 TEST_QUALITY = """
