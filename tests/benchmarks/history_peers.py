@@ -1,6 +1,6 @@
 """As many results as the history has records, in the files of pytest-benchmark and of asv.
 
-Both keep a file for each run: pytest-benchmark 10 000 of 20 results, asv, which keeps one for each commit, 2 000 of 100.
+Both keep a file for each run: pytest-benchmark 10 000 of 20 results; asv, which keeps one a commit, 2 000 of 100.
 """
 
 from __future__ import annotations

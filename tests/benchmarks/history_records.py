@@ -1,8 +1,8 @@
 """A history of 10 000 runs of 20 checks each, written through the public API.
 
-All records are made from one that a real check left: other tests, and latencies that vary by known factors. The history
-has 2 000 commits of a branch ``main`` with five launches each; the last one belongs to the branch ``feature``, where one
-test is slower and another loses samples. Two processes write at once, because encoding takes most of the time.
+All records are made from one that a real check left: other tests, and latencies that vary by known factors. The
+history has 2 000 commits of a branch ``main`` with five launches each; the last one belongs to the branch ``feature``,
+where one test is slower and another loses samples. Two processes write at once: encoding takes most of the time.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def test_compare_is_fast_and_small(large: Large, tmp_path: Path, show: Callable[
 def _pytest_benchmark_s(folder: Path) -> float:
     base, head = write_pytest_benchmark(folder / "storage")
     storage = (folder / "storage").as_uri()
-    tool = (sys.executable, "-c", "from pytest_benchmark.cli import main; main()", "compare", f"--storage={storage}")
+    tool = (sys.executable, "-c", "from pytest_benchmark.cli import main; main()", f"--storage={storage}", "compare")
     return peer_s(folder, *tool, base, head)
 
 
