@@ -108,7 +108,6 @@ def name_of(nodeid: str) -> str:
     return nodeid.partition("::")[2]
 
 
-test_of.__test__ = False  # type: ignore[attr-defined]
 
 
 def changed(document: dict[str, Any]) -> Planted:
