@@ -18,6 +18,7 @@ from tests.history_project import (
     EXCLUDES,
     FORK,
     MISCALIBRATES,
+    MODELS,
     NARROW_LOST,
     RENAMES,
     SLOWER,
@@ -108,8 +109,6 @@ def name_of(nodeid: str) -> str:
     return nodeid.partition("::")[2]
 
 
-
-
 def changed(document: dict[str, Any]) -> Planted:
     """Return the rows that changed; advisory ones, of single launches, are no verdict."""
     changes = ("regression", "worse", "improvement", "better", "changed")
@@ -187,8 +186,7 @@ def test_a_commit_that_never_ran_gives_way_to_its_nearest_parent(copy: Place) ->
         copy.repository.git("commit", "-q", "--allow-empty", "-m", note)
     main = copy.repository.main
     said = copy.compare("HEAD", main[-2])
-    assert main[-1][:7] in said.stdout
-    assert "2 commits" in said.stdout + said.stderr
+    assert f"base {main[-1][:12]}: 2 first parents below" in said.stdout
 
 
 def test_strict_tells_what_could_not_be_told(place: Place, tmp_path: Path) -> None:
@@ -249,8 +247,8 @@ def test_a_baseline_is_accepted_in_a_file_that_reads_well_in_a_diff(copy: Place)
     said = repository.command(copy.history, "accept", main[FORK - 1], "--reason", "the first release")
     assert said.returncode == 0, said.stderr
     before = file.read_text("utf-8")
-    assert before.count(main[FORK - 1]) == len(_tests(copy, main[FORK - 1])) == 7
-    assert before.count("the first release") == 7
+    assert before.count(main[FORK - 1]) == len(MODELS)
+    assert before.count("the first release") == len(MODELS)
     repository.git("add", "quant-baselines.toml")
     repository.git("commit", "-q", "-m", "accepted")
     arguments = ("--series", "test_speed", "--reason", "the safer runtime")
@@ -259,13 +257,22 @@ def test_a_baseline_is_accepted_in_a_file_that_reads_well_in_a_diff(copy: Place)
     assert "test_speed" in said.stdout
     after = file.read_text("utf-8")
     tomllib.loads(after)
-    assert (after.count(main[FORK - 1]), after.count(main[SLOWS - 1])) == (6, 1)
+    assert (after.count(main[FORK - 1]), after.count(main[SLOWS - 1])) == (len(MODELS) - 1, 1)
     gone = set(before.splitlines()) - set(after.splitlines())
     assert gone
     (hunk,) = repository.git("diff", "--unified=99", "quant-baselines.toml").split("\n@@")[1:]
     edited = [line for line in hunk.splitlines() if line.startswith(("+", "-"))]
     assert any("the safer runtime" in line for line in edited)
     assert not any("test_ranges" in line or "test_narrow" in line for line in edited)
+
+
+def test_a_removal_is_accepted_too(copy: Place) -> None:
+    """The test that is gone fails the comparison until its removal is accepted with a reason."""
+    assert copy.step(DROPS).returncode == 1
+    arguments = ("--removed", "--series", "test_dropped", "--reason", "its model is gone")
+    said = copy.repository.command(copy.history, "accept", *arguments)
+    assert said.returncode == 0, said.stderr
+    assert copy.step(DROPS).returncode == 0
 
 
 def test_a_limit_is_judged_against_what_was_accepted(copy: Place) -> None:
@@ -280,9 +287,3 @@ def test_a_limit_is_judged_against_what_was_accepted(copy: Place) -> None:
     assert run.returncode == 1, run.stdout
     assert "max_drop_increase" in run.stdout
     assert main[FORK - 1][:7] in run.stdout
-
-
-def _tests(place: Place, commit: str) -> set[str]:
-    """Return the tests that the last comparison of a commit with itself has rows of."""
-    document = read(place.compare(commit, commit, "--json"))
-    return {name_of(row["nodeid"]) for row in document["rows"]}
