@@ -44,7 +44,7 @@ def tell(folder: Path) -> Story:
     return Story(repository, history, tuple(documents))
 
 
-def run_last(repository: Repository, history: str) -> None:
+def run_last(repository: Repository, history: str, *arguments: str) -> None:
     """Run what is checked out into `history`."""
-    said = repository.pytest(history)
+    said = repository.pytest(history, *arguments)
     assert said.returncode == 0, said.stdout + said.stderr

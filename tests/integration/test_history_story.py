@@ -194,7 +194,7 @@ def test_strict_tells_what_could_not_be_told(place: Place, tmp_path: Path) -> No
     assert place.step(2).returncode == 0
     assert place.step(2, "--strict").returncode == 3
     empty = replace(place, history=str(tmp_path / "empty.db"))
-    run_last(empty.repository, empty.history)
+    run_last(empty.repository, empty.history, "--quant-no-latency")
     main = place.repository.main
     assert empty.compare(main[0], main[-1]).returncode == 0
     assert empty.compare(main[0], main[-1], "--strict").returncode == 4
