@@ -92,7 +92,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Large:
     return Large(place, folder / "repository", commits, Checks(run, record), seconds)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def postgres(large: Large, postgres_url: str) -> str:
     """The same rows in PostgreSQL, copied table by table: writing them a second time would take another minute."""
     open_store(postgres_url)
