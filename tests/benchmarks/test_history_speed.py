@@ -1,0 +1,243 @@
+"""The history answers at once with 200 000 records in it, in little memory, and takes little room."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from sqlalchemy import MetaData, create_engine, insert, select, text
+
+from pytest_quant.history import open_store
+from tests.benchmarks.history_peers import write_asv, write_pytest_benchmark
+from tests.benchmarks.history_records import (
+    CHECKS,
+    LOSING_TEST,
+    RECORDS,
+    SLOW_TEST,
+    Checks,
+    fill,
+    make_commits,
+    name_of,
+    one_record,
+    save,
+)
+from tests.example import environment
+
+MAX_COMPARE_S, MAX_SERIES_S = 1.0, 0.5
+MAX_APPEND_MS, APPENDED = 100.0, 100
+MAX_BYTES = 4_000
+MAX_PEAK_MB = 200.0
+MAX_HELP = 2.5
+POSTGRES_WITHIN = 2.0
+TRIALS = 3
+STARTS = 21
+
+COMMAND = """
+import atexit, sys, time
+started = time.perf_counter()
+
+def tell():
+    (peak,) = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")]
+    print(time.perf_counter() - started, int(peak) * 1024 / 1e6, file=sys.stderr)
+
+atexit.register(tell)
+from pytest_quant.cli import main
+main()
+"""
+"""The command as its entry point starts it; says at its end how long it took in the process, and its peak memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Large:
+    """The large history at `place`, the git repository whose commits it holds, and what made it."""
+
+    place: Path
+    root: Path
+    commits: list[str]
+    checks: Checks
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One command: seconds as a whole and in the process, megabytes at the peak, and what it printed."""
+
+    whole_s: float
+    process_s: float
+    peak_mb: float
+    output: str
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Large:
+    """Generated once, for all benchmarks of this file."""
+    folder = tmp_path_factory.mktemp("large")
+    commits = make_commits(folder / "repository")
+    run, record = one_record(folder)
+    save(folder / "run.json", run, record)
+    place, started = folder / "history.db", time.perf_counter()
+    fill(place, folder / "run.json", commits)
+    seconds = time.perf_counter() - started
+    connection = sqlite3.connect(place)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    return Large(place, folder / "repository", commits, Checks(run, record), seconds)
+
+
+@pytest.fixture(scope="module")
+def postgres(large: Large, postgres_url: str) -> str:
+    """The same rows in PostgreSQL, copied table by table: writing them a second time would take another minute."""
+    open_store(postgres_url)
+    source, target = create_engine(f"sqlite:///{large.place}"), create_engine(postgres_url)
+    tables = MetaData()
+    tables.reflect(target)
+    with source.connect() as reading, target.begin() as writing:
+        for table in tables.sorted_tables:
+            if table.name in {"alembic_version", "quant_schema"}:
+                continue
+            rows = reading.execution_options(yield_per=5_000).execute(select(table))
+            for part in rows.mappings().partitions():
+                writing.execute(insert(table), [dict(row) for row in part])
+    with target.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        # A server does so by itself within a minute of such a load.
+        connection.execute(text("ANALYZE"))
+    return postgres_url
+
+
+def timed(root: Path, *arguments: str, allowed: Sequence[int] = (0,)) -> Timed:
+    """Run ``pytest-quant`` in the repository; return the fastest of three runs with the highest of their peaks."""
+    found = [_once(root, arguments, allowed) for _ in range(TRIALS)]
+    return replace(min(found, key=lambda one: one.whole_s), peak_mb=max(one.peak_mb for one in found))
+
+
+def _once(root: Path, arguments: Sequence[str], allowed: Sequence[int]) -> Timed:
+    started = time.perf_counter()
+    result = subprocess.run(
+        [sys.executable, "-c", COMMAND, *arguments],
+        cwd=root,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    whole_s = time.perf_counter() - started
+    assert result.returncode in allowed, result.stdout + result.stderr
+    process_s, peak_mb = result.stderr.splitlines()[-1].split()
+    return Timed(whole_s, float(process_s), float(peak_mb), result.stdout)
+
+
+def peer_s(root: Path, *command: str) -> float:
+    """Return the seconds of the fastest of three runs of another tool."""
+    trials = []
+    for _ in range(TRIALS):
+        started = time.perf_counter()
+        subprocess.run(command, cwd=root, env=environment(), stdout=subprocess.DEVNULL, check=True)
+        trials.append(time.perf_counter() - started)
+    return min(trials)
+
+
+def compare(large: Large, place: str) -> Timed:
+    """Compare the branch with the commit it left ``main`` at, which is the default."""
+    return timed(large.root, "compare", "--history", place, allowed=(0, 1))
+
+
+def series(large: Large, place: str) -> Timed:
+    """Show one series of 10 000 points."""
+    return timed(large.root, "history", name_of(0), "--history", place)
+
+
+def test_compare_is_fast_and_small(large: Large, tmp_path: Path, show: Callable[[str], None]) -> None:
+    """One second and 200 MB at the most, and what it names is exactly what was planted."""
+    found = compare(large, str(large.place))
+    peers = {"pytest-benchmark compare": _pytest_benchmark_s(tmp_path), "asv compare": _asv_s(large, tmp_path)}
+    show(f"{RECORDS} records written in {large.seconds:.0f} s by two processes")
+    show(f"compare: {found.whole_s:.2f} s, {found.process_s:.2f} s of it in the process, peak {found.peak_mb:.0f} MB")
+    for name, seconds in peers.items():
+        show(f"{name}: " + ("not installed" if seconds is None else f"{seconds:.2f} s"))
+    answer = timed(large.root, "compare", "--json", "--history", str(large.place), allowed=(1,)).output
+    rows = json.loads(answer)["rows"]
+    regressions = {(row["nodeid"], row["quantity"]) for row in rows if row["outcome"] == "regression"}
+    assert regressions == {
+        (f"test_models.py::{name_of(SLOW_TEST)}", "speedup"),
+        (f"test_models.py::{name_of(LOSING_TEST)}", "accuracy"),
+    }
+    assert found.whole_s <= MAX_COMPARE_S
+    assert found.peak_mb <= MAX_PEAK_MB
+
+
+def _pytest_benchmark_s(folder: Path) -> float:
+    base, head = write_pytest_benchmark(folder / "storage")
+    storage = (folder / "storage").as_uri()
+    tool = (sys.executable, "-c", "from pytest_benchmark.cli import main; main()", f"--storage={storage}", "compare")
+    return peer_s(folder, *tool, base, head)
+
+
+def _asv_s(large: Large, folder: Path) -> float | None:
+    if find_spec("asv") is None:
+        return None
+    configuration = write_asv(folder / "asv", large.root, large.commits)
+    tool = (sys.executable, "-m", "asv", "compare", "--config", str(configuration))
+    return peer_s(folder, *tool, large.commits[-2], large.commits[-1])
+
+
+def test_one_series_is_fast(large: Large, show: Callable[[str], None]) -> None:
+    """Half a second at the most for a series of 10 000 points."""
+    found = series(large, str(large.place))
+    show(f"history SERIES: {found.whole_s:.2f} s, {found.process_s:.2f} s of it in the process")
+    assert name_of(0) in found.output
+    assert found.whole_s <= MAX_SERIES_S
+
+
+def test_postgresql_is_as_fast_within_a_factor_of_two(large: Large, postgres: str, show: Callable[[str], None]) -> None:
+    """Both commands, on the same rows, against the limits of SQLite."""
+    compared, listed = compare(large, postgres), series(large, postgres)
+    show(f"PostgreSQL: compare {compared.whole_s:.2f} s, history SERIES {listed.whole_s:.2f} s")
+    assert name_of(0) in listed.output
+    assert compared.whole_s <= POSTGRES_WITHIN * MAX_COMPARE_S
+    assert listed.whole_s <= POSTGRES_WITHIN * MAX_SERIES_S
+
+
+def test_a_record_takes_little_room_and_appending_little_time(large: Large, show: Callable[[str], None]) -> None:
+    """At most 4 kB in the database, and 100 ms for a hundred records."""
+    size = large.place.stat().st_size
+    store, trials = open_store(large.place), []
+    for trial in range(TRIALS):
+        run = replace(large.checks.run(large.commits, 0, 0), id=f"appended-{trial}", commit=None)
+        records = [record for launch in range(APPENDED // CHECKS) for record in large.checks.records(0, launch)]
+        started = time.perf_counter()
+        assert store.append(run, records)
+        trials.append(1e3 * (time.perf_counter() - started))
+    show(f"append of {APPENDED} records: {min(trials):.0f} ms; {size / RECORDS:.0f} bytes for each of {RECORDS}")
+    assert min(trials) <= MAX_APPEND_MS
+    assert size / RECORDS <= MAX_BYTES
+
+
+def test_help_comes_at_once(tmp_path: Path, show: Callable[[str], None]) -> None:
+    """At most 2.5 times the start of Python with click; both take turns, and the shortest quarter counts."""
+    commands = {
+        "click": ("import click",),
+        "help": ("from pytest_quant.cli import main; main()", "--help"),
+    }
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(STARTS):
+        for name, arguments in commands.items():
+            started = time.perf_counter()
+            subprocess.run(
+                [sys.executable, "-c", *arguments],
+                cwd=tmp_path,
+                env=environment(),
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+            times[name].append(1e3 * (time.perf_counter() - started))
+    click_ms, help_ms = (sum(sorted(found)[: STARTS // 4]) / (STARTS // 4) for found in times.values())
+    show(f"pytest-quant --help: {help_ms:.0f} ms, import click: {click_ms:.0f} ms, ratio {help_ms / click_ms:.2f}")
+    assert help_ms <= MAX_HELP * click_ms

@@ -1,0 +1,125 @@
+"""A git repository with the project of `tests.history_project`, and runs of its commits by real pytest processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.example import environment
+from tests.history_project import FEATURE, FIRST, FORK, MAIN, Edit, write_models
+
+TIME_LIMIT_S = 120
+QUICK = ("-q", "-W", "ignore", "--quant-max-time=0.3")
+"""Options of every run: latency in a fraction of a second, because the planted factor is far above any noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a process said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The repository at `root`; `main` and `feature` hold the ids of their commits, the oldest first."""
+
+    root: Path
+    main: tuple[str, ...]
+    feature: tuple[str, ...]
+
+    def git(self, *arguments: str) -> str:
+        """Run git and return what it printed."""
+        return _git(self.root, *arguments)
+
+    def checkout(self, branch: str, commit: str | None = None) -> None:
+        """Check out `branch` at `commit`, as it stood when that was its last one."""
+        if commit is not None:
+            self.git("update-ref", f"refs/heads/{branch}", commit)
+        self.git("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+        self.git("reset", "-q", "--hard")
+
+    def rest(self) -> None:
+        """Put both branches back to their last commits, with ``main`` checked out."""
+        self.checkout("feature", self.feature[-1])
+        self.checkout("main", self.main[-1])
+
+    def pytest(self, history: str, *arguments: str) -> Answer:
+        """Run pytest on what is checked out, in a process of its own, into `history`."""
+        command = (sys.executable, "-m", "pytest", *QUICK, f"--quant-history={history}", *arguments)
+        return _answer(command, self.root)
+
+    def command(self, history: str, *arguments: str) -> Answer:
+        """Run the command ``pytest-quant`` on `history`; its name comes first in `arguments`."""
+        return run_command(self.root, *arguments, f"--history={history}")
+
+
+def run_command(folder: Path, *arguments: str) -> Answer:
+    """Run the command ``pytest-quant`` in `folder`, in a process of its own."""
+    return _answer((sys.executable, "-c", "from pytest_quant.cli import main; main()", *arguments), folder)
+
+
+def make_repository(root: Path) -> Repository:
+    """Make the repository with all its commits; nothing has run yet, and ``main`` is checked out."""
+    root.mkdir(parents=True)
+    _git(root, "init", "-q", "-b", "main")
+    write_models(root)
+    for name, text in FIRST.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    main = tuple(_commit(root, edit, day) for day, edit in enumerate(MAIN, 1))
+    _git(root, "checkout", "-q", "-b", "feature", main[FORK - 1])
+    feature = tuple(_commit(root, edit, day) for day, edit in enumerate(FEATURE, FORK + 1))
+    _git(root, "checkout", "-q", "main")
+    return Repository(root, main, feature)
+
+
+def _commit(root: Path, edit: Edit, day: int) -> str:
+    """Commit `edit` on that day of January; returns the id, which is the same wherever this runs."""
+    file = root / edit.file
+    text = file.read_text("utf-8")
+    if edit.before:
+        assert text.count(edit.before) == 1, f"{edit.message}: {edit.before!r} is not in {edit.file} once"
+        text = text.replace(edit.before, edit.after)
+    else:
+        text += f"{edit.message}\n"
+    file.write_text(text, encoding="utf-8")
+    _git(root, "add", "--all")
+    _git(root, "commit", "-q", "-m", edit.message, date=f"2026-01-{day:02}T12:00:00+00:00")
+    return _git(root, "rev-parse", "HEAD")
+
+
+def _git(root: Path, *arguments: str, date: str | None = None) -> str:
+    settings = ("-c", "user.name=A User", "-c", "user.email=user@example.invalid", "-c", "commit.gpgsign=false")
+    dates = {} if date is None else {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+    result = subprocess.run(
+        ["git", *settings, *arguments],  # noqa: S607 - the user's git
+        cwd=root,
+        env=os.environ | dates,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def _answer(command: Sequence[str], folder: Path) -> Answer:
+    # A file that a checkout rewrites within one second and at one size would be taken for the compiled one.
+    variables = outside_ci() | {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
+    result = subprocess.run(
+        command, cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=TIME_LIMIT_S
+    )
+    return Answer(result.returncode, result.stdout, result.stderr)
+
+
+def outside_ci() -> dict[str, str]:
+    """Return this environment without what tells branches and pull requests of the project that runs these tests."""
+    prefixes = ("GITHUB_", "CI_", "CHANGE_", "BUILDKITE", "BUILD_", "CIRCLE_", "GIT_")
+    return {name: value for name, value in environment().items() if not name.startswith(prefixes)}

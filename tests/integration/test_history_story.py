@@ -1,0 +1,291 @@
+"""A repository whose changes are known: what the commands say about it is that and nothing else, on both databases."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.history_project import (
+    ALL_LOST,
+    DROPS,
+    EXCLUDES,
+    FORK,
+    MISCALIBRATES,
+    MODELS,
+    NARROW_LOST,
+    RENAMES,
+    SLOWER,
+    SLOWS,
+    SOME_LOST,
+    N,
+)
+from tests.history_repository import Answer, Repository
+from tests.history_story import LAUNCHES, Story, run_last, tell
+
+pytestmark = pytest.mark.xdist_group("history-story")
+
+Planted = frozenset[tuple[str, str, str]]
+"""Test, quantity and outcome of the rows that changed and count."""
+
+NOTHING: Planted = frozenset()
+EXCLUDED: Planted = frozenset(
+    {
+        ("test_narrow", "accuracy", "improvement"),
+        ("test_narrow", "coverage", "regression"),
+        ("test_narrow", "nodes", "changed"),
+        ("test_narrow", "size", "improvement"),
+    }
+)
+LOST: Planted = frozenset({("test_ranges", "accuracy", "regression")})
+SLOWED: Planted = frozenset({("test_speed", "speedup", "regression")})
+
+STEPS = {
+    **dict.fromkeys(range(2, 13), NOTHING),
+    EXCLUDES: EXCLUDED,
+    MISCALIBRATES: LOST,
+    SLOWS: SLOWED,
+}
+"""What each commit of ``main`` changes against the one before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The repository, and one of the databases that hold its history."""
+
+    repository: Repository
+    history: str
+
+    def compare(self, *arguments: str) -> Answer:
+        """Run ``pytest-quant compare``."""
+        return self.repository.command(self.history, "compare", *arguments)
+
+    def step(self, number: int, *arguments: str) -> Answer:
+        """Compare a commit of ``main``, counted from 1, with the one before it."""
+        main = self.repository.main
+        return self.compare(main[number - 2], main[number - 1], *arguments)
+
+
+@pytest.fixture(scope="session")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """Every commit is run once, for all tests of this file."""
+    return tell(tmp_path_factory.mktemp("story"))
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, story: Story) -> Place:
+    """SQLite, which pytest wrote; PostgreSQL, into which its documents are imported and the last run is made."""
+    if request.param == "sqlite":
+        return Place(story.repository, str(story.history))
+    url: str = request.getfixturevalue("postgres_url")
+    said = story.repository.command(url, "import", *map(str, story.documents))
+    assert said.returncode == 0, said.stderr
+    run_last(story.repository, url)
+    return Place(story.repository, url)
+
+
+@pytest.fixture
+def copy(place: Place, tmp_path: Path) -> Place:
+    """The same with a working tree of its own."""
+    shutil.copytree(place.repository.root, tmp_path / "project")
+    return replace(place, repository=replace(place.repository, root=tmp_path / "project"))
+
+
+def read(said: Answer) -> dict[str, Any]:
+    """Return the document of ``--json``."""
+    assert said.stdout, said.stderr
+    document: dict[str, Any] = json.loads(said.stdout)
+    return document
+
+
+def name_of(nodeid: str) -> str:
+    """Return the name of the test."""
+    return nodeid.partition("::")[2]
+
+
+def changed(document: dict[str, Any]) -> Planted:
+    """Return the rows that changed; advisory ones, of single launches, are no verdict."""
+    changes = ("regression", "worse", "improvement", "better", "changed")
+    return frozenset(
+        (name_of(row["nodeid"]), row["quantity"], row["outcome"])
+        for row in document["rows"]
+        if row["outcome"] in changes and not row["advisory"]
+    )
+
+
+def rows(document: dict[str, Any], test: str, quantity: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of one quantity of one test."""
+    return (row for row in document["rows"] if (name_of(row["nodeid"]), row["quantity"]) == (test, quantity))
+
+
+@pytest.mark.parametrize("number", STEPS)
+def test_each_commit_changes_what_was_planted_in_it(place: Place, number: int) -> None:
+    """Set for set, and so does the exit code: 1 for a regression and for a test that was removed."""
+    said = place.step(number, "--json", "--full-suite")
+    document = read(said)
+    assert changed(document) == STEPS[number]
+    assert [name_of(one["nodeid"]) for one in document["removed"]] == (["test_dropped"] if number == DROPS else [])
+    renamed = [(name_of(one["base_nodeid"]), name_of(one["head_nodeid"])) for one in document["renamed"]]
+    assert renamed == ([("test_named", "test_renamed")] if number == RENAMES else [])
+    assert document["added"] == []
+    assert document["reversioned"] == []
+    worse = number == DROPS or any(outcome == "regression" for _, _, outcome in STEPS[number])
+    assert said.returncode == (1 if worse else 0)
+
+
+def test_from_the_first_commit_to_the_last_is_the_sum(place: Place) -> None:
+    """All that was planted in twelve commits; the speed is advisory, because both ends were launched once."""
+    main = place.repository.main
+    document = read(place.compare(main[0], main[-1], "--json"))
+    assert changed(document) == EXCLUDED | LOST
+    (speed,) = rows(document, "test_speed", "speedup")
+    assert (speed["outcome"], speed["advisory"]) == ("worse", True)
+
+
+def test_samples_are_counted_one_by_one(place: Place) -> None:
+    """Lost and won are the numbers of samples that the project was made to lose."""
+    (better,) = rows(read(place.step(EXCLUDES, "--json")), "test_narrow", "accuracy")
+    assert (better["lost"], better["won"], better["n"]) == (0, NARROW_LOST, N)
+    assert [one["name"] for one in better["differs"] if "engine" in one["name"]]
+    (worse,) = rows(read(place.step(MISCALIBRATES, "--json")), "test_ranges", "accuracy")
+    assert (worse["lost"], worse["won"], worse["n"]) == (ALL_LOST, 0, N)
+    assert worse["change"] == pytest.approx(-100 * ALL_LOST / N)
+    assert worse["p"] == pytest.approx(2.0 ** (1 - ALL_LOST))
+
+
+def test_the_slower_side_and_its_factor_are_named(place: Place) -> None:
+    """The candidate moved, by the factor that it calls its runtime more often; five launches a side judge it."""
+    (speed,) = rows(read(place.step(SLOWS, "--json")), "test_speed", "speedup")
+    assert (speed["moved"], speed["base_launches"], speed["head_launches"]) == ("candidate", LAUNCHES, LAUNCHES)
+    assert speed["base"] / speed["head"] == pytest.approx(SLOWER, rel=0.3)
+
+
+def test_a_branch_is_compared_with_where_it_left_main(copy: Place) -> None:
+    """Without arguments; data that changed is shown and not compared, the commits of main after the fork are not in."""
+    copy.repository.git("checkout", "-q", "feature")
+    said = copy.compare("--json")
+    document = read(said)
+    assert document["base"]["commit"] == copy.repository.main[FORK - 1]
+    assert document["head"]["commit"] == copy.repository.feature[-1]
+    assert [name_of(one["nodeid"]) for one in document["reversioned"]] == ["test_fresh"]
+    assert changed(document) == LOST
+    (row,) = rows(document, "test_ranges", "accuracy")
+    assert (row["lost"], row["won"]) == (SOME_LOST, 0)
+    assert said.returncode == 1
+
+
+def test_a_commit_that_never_ran_gives_way_to_its_nearest_parent(copy: Place) -> None:
+    """Two commits back, and the distance is told."""
+    for note in ("one", "two"):
+        copy.repository.git("commit", "-q", "--allow-empty", "-m", note)
+    main = copy.repository.main
+    said = copy.compare("HEAD", main[-2])
+    assert f"base {main[-1][:12]}: 2 first parents below" in said.stdout
+
+
+def test_strict_tells_what_could_not_be_told(place: Place, tmp_path: Path) -> None:
+    """Single launches are inconclusive, 3; a history without the base, 4; neither fails when it is not strict."""
+    assert place.step(2).returncode == 0
+    assert place.step(2, "--strict").returncode == 3
+    empty = replace(place, history=str(tmp_path / "empty.db"))
+    run_last(empty.repository, empty.history, "--quant-no-latency")
+    main = place.repository.main
+    assert empty.compare(main[0], main[-1]).returncode == 0
+    assert empty.compare(main[0], main[-1], "--strict").returncode == 4
+
+
+def test_markdown_begins_with_the_verdict(place: Place) -> None:
+    """The marker that a later comment is found by, the verdict, then changed rows only."""
+    said = place.step(MISCALIBRATES, "--markdown")
+    marker, verdict, *others = said.stdout.splitlines()
+    assert marker == "<!-- pytest-quant compare -->"
+    assert verdict.startswith("**REGRESSION: 1 regression")
+    table = [line for line in others if line.startswith("|") and "test" in line]
+    assert len([line for line in table if "ranges" in line]) == 1
+    assert not [line for line in table if "steady" in line]
+    assert place.step(2, "--markdown").stdout.splitlines()[1].startswith("**NO REGRESSION")
+
+
+def test_changes_finds_the_commits(place: Place) -> None:
+    """Each planted change of main between the commit before it and its own, and no other score changed."""
+    said = place.repository.command(place.history, "history", "--changes", "--json")
+    found = read(said)["changes"]
+    main = place.repository.main
+
+    def of(quantity: str) -> set[tuple[str, str, str]]:
+        return {
+            (name_of(json.loads(one["series"])[0]), one["last_good"], one["first_bad"])
+            for one in found
+            if one["quantity"] == quantity
+        }
+
+    assert of("score") == {
+        ("test_narrow", main[EXCLUDES - 2], main[EXCLUDES - 1]),
+        ("test_ranges", main[MISCALIBRATES - 2], main[MISCALIBRATES - 1]),
+    }
+    slower = {one for one in of("speedup") if one[0] == "test_speed"}
+    assert slower == {("test_speed", main[SLOWS - 2], main[SLOWS - 1])}
+    (speed,) = (one for one in found if one["first_bad"] == main[SLOWS - 1])
+    assert speed["probable"] is True
+    assert speed["commits_after"] == len(main) - SLOWS + 1
+
+
+def test_a_baseline_is_accepted_in_a_file_that_reads_well_in_a_diff(copy: Place) -> None:
+    """Every series of the commit; then one series alone, and git's diff shows its lines and no other's."""
+    repository, main = copy.repository, copy.repository.main
+    file = repository.root / "quant-baselines.toml"
+    shown = repository.command(copy.history, "accept", main[FORK - 1], "--reason", "the first release", "--dry-run")
+    assert shown.returncode == 0, shown.stderr
+    assert "test_ranges" in shown.stdout
+    assert not file.exists()
+    said = repository.command(copy.history, "accept", main[FORK - 1], "--reason", "the first release")
+    assert said.returncode == 0, said.stderr
+    before = file.read_text("utf-8")
+    assert before.count(main[FORK - 1]) == len(MODELS)
+    assert before.count("the first release") == len(MODELS)
+    repository.git("add", "quant-baselines.toml")
+    repository.git("commit", "-q", "-m", "accepted")
+    arguments = ("--series", "test_speed", "--reason", "the safer runtime")
+    said = repository.command(copy.history, "accept", main[SLOWS - 1], *arguments)
+    assert said.returncode == 0, said.stderr
+    assert "test_speed" in said.stdout
+    after = file.read_text("utf-8")
+    tomllib.loads(after)
+    assert (after.count(main[FORK - 1]), after.count(main[SLOWS - 1])) == (len(MODELS) - 1, 1)
+    gone = set(before.splitlines()) - set(after.splitlines())
+    assert gone
+    (hunk,) = repository.git("diff", "--unified=99", "quant-baselines.toml").split("\n@@")[1:]
+    edited = [line for line in hunk.splitlines() if line.startswith(("+", "-"))]
+    assert any("the safer runtime" in line for line in edited)
+    assert not any("test_ranges" in line or "test_narrow" in line for line in edited)
+
+
+def test_a_removal_is_accepted_too(copy: Place) -> None:
+    """The test that is gone fails the comparison until its removal is accepted with a reason."""
+    assert copy.step(DROPS).returncode == 1
+    arguments = ("--removed", "--series", "test_dropped", "--reason", "its model is gone")
+    said = copy.repository.command(copy.history, "accept", *arguments)
+    assert said.returncode == 0, said.stderr
+    assert copy.step(DROPS).returncode == 0
+
+
+def test_a_limit_is_judged_against_what_was_accepted(copy: Place) -> None:
+    """The drop rose between the accepted commit and the one below the last: against the latter it rises by nothing."""
+    repository, main = copy.repository, copy.repository.main
+    test = repository.root / "test_quality.py"
+    limited = test.read_text("utf-8").replace('"ranges_data")', '"ranges_data", max_drop_increase=1.0)')
+    test.write_text(limited, encoding="utf-8")
+    arguments = ("--quant-no-latency", "--quant-strict", "-k", "test_ranges")
+    unaccepted = repository.pytest(copy.history, *arguments)
+    assert unaccepted.returncode == 0, unaccepted.stdout
+    said = repository.command(copy.history, "accept", main[FORK - 1], "--reason", "the first release")
+    assert said.returncode == 0, said.stderr
+    accepted = repository.pytest(copy.history, *arguments)
+    assert accepted.returncode == 1
+    assert f"max_drop_increase: allowed 1, observed {100 * ALL_LOST / N:g}: FAIL" in accepted.stdout
