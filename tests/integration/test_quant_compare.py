@@ -69,16 +69,6 @@ def test_a_removed_test_fails_the_run(
     assert "--quant-compare: 1 tests of the base are gone" in output(result)
 
 
-@pytest.mark.parametrize("args", [("-k", "stays"), ("test_it.py::test_stays",)])
-def test_a_test_that_was_left_out_is_not_removed(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, scratch: ScratchRepository, args: tuple[str, ...]
-) -> None:
-    """The command line left it out, and the comparison says so."""
-    result = run_fake(pytester, monkeypatch, TWO, "--quant-compare", *args)
-    assert result.ret == pytest.ExitCode.OK, output(result)
-    assert "not every test ran" in output(result)
-
-
 def test_a_run_that_stopped_early_removed_nothing(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, scratch: ScratchRepository
 ) -> None:
@@ -87,43 +77,3 @@ def test_a_run_that_stopped_early_removed_nothing(
     result = run_fake(pytester, monkeypatch, source, "--quant-compare", "-x")
     assert "not every test ran" in output(result)
     assert "are gone" not in output(result)
-
-
-def test_a_base_can_be_named(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, scratch: ScratchRepository
-) -> None:
-    """A revision that git does not know fails the run, and its tests keep their outcomes."""
-    result = run_fake(pytester, monkeypatch, TWO, "--quant-compare-base", "main")
-    assert f"base {scratch.git('rev-parse', 'main')[:12]}: main" in output(result)
-    result = run_fake(pytester, monkeypatch, TWO, "--quant-compare-base", "no-such")
-    result.assert_outcomes(passed=2)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "git knows no such commit" in output(result)
-
-
-def test_no_base_passes_unless_strict(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, scratch: ScratchRepository
-) -> None:
-    """A first run on a new project has nothing to compare with."""
-    args = ("--quant-compare", "--quant-history", "other.db")
-    result = run_fake(pytester, monkeypatch, TWO, *args)
-    assert result.ret == pytest.ExitCode.OK
-    assert "no base: there are no records of" in output(result)
-    assert run_fake(pytester, monkeypatch, TWO, *args, "--quant-strict").ret == pytest.ExitCode.TESTS_FAILED
-
-
-def test_a_run_is_not_compared_with_itself(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, scratch: ScratchRepository
-) -> None:
-    """The base is the commit that is tested, and it has no earlier records."""
-    result = run_fake(pytester, monkeypatch, TWO, "--quant-compare-base", "HEAD", "--quant-strict")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-
-
-def test_without_a_history_the_question_cannot_be_answered(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, scratch: ScratchRepository
-) -> None:
-    """Which is said, and fails the run that asked."""
-    result = run_fake(pytester, monkeypatch, TWO, "--quant-compare", "--quant-no-history")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "the history is turned off" in output(result)
