@@ -51,7 +51,9 @@ def find_side(store: Store, text: str, root: Path, *, take_dirty: bool) -> Found
     shown = f"{clean_name(text)} ({commit[:12]})" if not commit.startswith(text) else commit[:12]
     if checks:
         return Found(checks, f"{shown}: {_count(checks)}")
-    dirty = next((one.run for one in store.runs(limit=_RECENT_RUNS) if one.run.commit == commit), None)
+    dirty = next(
+        (one.run for one in store.runs(limit=_RECENT_RUNS) if one.run.commit == commit and one.run.dirty), None
+    )
     if dirty is not None and take_dirty:
         return _of_run(store, dirty.id)
     raise UsageError(

@@ -1,0 +1,63 @@
+"""Limits against earlier records, through real engines, git and the file of baselines."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from pytest_quant.cli import commands
+from pytest_quant.history.baseline_file import NAME
+from tests import models
+from tests.integration.projects import output, run_project, write_project
+from tests.repository import make_repository, without_ci
+
+
+def test_a_limit_judges_the_merge_base_and_then_what_was_accepted(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first run of a project to an entry that has expired: the status and the reason of each step."""
+    without_ci(monkeypatch)
+    models.select_first(pytester.path / "model.onnx")
+    write_project(pytester, mark="max_drop_increase=1.0")
+    repository = make_repository(pytester.path)
+    repository.git("add", "conftest.py", "test_model.py")
+    main = repository.commit("1")
+
+    assert _judged(pytester) == (
+        "NO_BASELINE",
+        f"no record of this series was accepted, and {main[:12]} is on main, and no commit before it is here",
+    )
+    repository.git("checkout", "-b", "topic")
+    repository.commit("2")
+    status, reason = _judged(pytester)
+    assert status == "PASS"
+    assert reason.endswith("is within 1 pp")
+
+    monkeypatch.chdir(pytester.path)
+    accepted = CliRunner().invoke(commands, ["accept", "--reason", "first"], catch_exceptions=False)
+    assert "1 series accepted" in accepted.stdout
+    file = pytester.path / NAME
+    text = file.read_text()
+    (drop,) = re.findall("^drop = (.*)$", text, re.MULTILINE)
+    file.write_text(text.replace(f"drop = {drop}", f"drop = {float(drop) - 5.0}"))
+    assert _judged(pytester) == ("FAIL", "5 pp is above 1 pp")
+    file.write_text(text.replace("reason =", "expires = 2020-01-31\nreason ="))
+    status, reason = _judged(pytester)
+    assert status == "NO_BASELINE"
+    assert "expired on 2020-01-31" in reason
+
+    file.write_text(text + "<<<<<<< HEAD\n")
+    result, checks = run_project(pytester)
+    result.assert_outcomes(errors=1)
+    assert checks[0]["status"] == "ERROR"
+    assert f"{NAME}, line {len(text.splitlines()) + 1}: a merge has left both sides" in output(result)
+
+
+def _judged(pytester: pytest.Pytester) -> tuple[str, str]:
+    """Run the project and return the status of the limit and its reason."""
+    result, checks = run_project(pytester)
+    (found,) = [one for one in checks[0]["verdicts"] if one["limit"] == "max_drop_increase"]
+    assert found["status"] == checks[0]["status"], output(result)
+    return found["status"], found["reason"]

@@ -1,0 +1,210 @@
+"""``pytest-quant accept`` shows what changes in the file, and refuses what must not become a baseline."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pytest_quant.cli import commands
+from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.history import open_store
+from pytest_quant.history.baseline_file import NAME, read_baselines
+from pytest_quant.record import Record, Run
+from tests.repository import ScratchRepository, make_repository, without_ci
+from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
+    """A repository with one commit, seen from a folder inside it."""
+    without_ci(monkeypatch)
+    made = make_repository(tmp_path / "project")
+    made.commit("1")
+    inner = made.path / "tests"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    return made
+
+
+def _trt() -> Record:
+    passed = a_pass()
+    trt = a_record(a_check(backend="trt"))
+    return replace(passed, backend="trt", series=trt.series)
+
+
+def _add(scratch: ScratchRepository, records: list[Record]) -> Run:
+    return _add_run(scratch, replace(RUN, commit=scratch.git("rev-parse", "HEAD")), records)
+
+
+def _add_run(scratch: ScratchRepository, run: Run, records: list[Record]) -> Run:
+    open_store(scratch.path / ".quant" / "history.db").append(run, records)
+    return run
+
+
+def _accept(*arguments: str) -> Result:
+    return CliRunner().invoke(commands, ["accept", "--reason", "why not", *arguments], catch_exceptions=False)
+
+
+def test_the_commit_checked_out_is_accepted(scratch: ScratchRepository) -> None:
+    """Every series of it; the file lies at the root and the diff shows each line that is new."""
+    run = _add(scratch, [a_pass(), _trt()])
+    shown = _accept().stdout
+    entries = read_baselines(scratch.path / NAME)
+    assert [(one.series.backend, one.run, one.drop, one.reason) for one in entries.values()] == [
+        ("ort", run.id, 0.28, "why not"),
+        ("trt", run.id, 0.28, "why not"),
+    ]
+    added = [line[1:] for line in shown.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    assert added == (scratch.path / NAME).read_text().splitlines()
+    assert "2 series accepted" in shown
+    assert "\x1b" not in shown
+
+
+def test_only_the_lines_that_change_are_shown(scratch: ScratchRepository) -> None:
+    """As a reviewer will see them."""
+    _add(scratch, [a_pass()])
+    _accept()
+    record = a_pass()
+    assert record.accuracy is not None
+    better = replace(record, accuracy=replace(record.accuracy, drop=0.1, candidate=97.68))
+    second = scratch.commit("2")
+    _add_run(scratch, replace(RUN, id="20260203T000000Z-bb", commit=second), [better])
+    shown = _accept().stdout.splitlines()
+    assert "-drop = 0.28" in shown
+    assert "+drop = 0.1" in shown
+    assert not any(line.startswith(("-speedup", "+speedup", "-test", "+test")) for line in shown)
+
+
+def test_a_dry_run_writes_nothing(scratch: ScratchRepository) -> None:
+    """And shows the same."""
+    _add(scratch, [a_pass()])
+    dry = _accept("--dry-run").stdout
+    assert not (scratch.path / NAME).exists()
+    assert "+drop = 0.28" in dry
+    assert "nothing was written" in dry
+
+
+def test_a_run_is_named_by_the_beginning_of_its_id(scratch: ScratchRepository) -> None:
+    """Without asking git."""
+    run = _add(scratch, [a_pass()])
+    _accept(run.id[:12])
+    assert [one.run for one in read_baselines(scratch.path / NAME).values()] == [run.id]
+
+
+def test_some_series_are_accepted_and_the_others_stay(scratch: ScratchRepository) -> None:
+    """By a part of their name, with a last day."""
+    _add(scratch, [a_pass(), _trt()])
+    _accept("--series", "trt-int8", "--expires", "2999-12-31")
+    (entry,) = read_baselines(scratch.path / NAME).values()
+    assert (entry.series.backend, str(entry.expires)) == ("trt", "2999-12-31")
+    _accept("--series", "ort-int8")
+    assert [str(one.expires) for one in read_baselines(scratch.path / NAME).values()] == ["None", "2999-12-31"]
+
+
+def test_an_unknown_series_names_the_nearest(scratch: ScratchRepository) -> None:
+    """And nothing is written."""
+    _add(scratch, [a_pass(), _trt()])
+    with pytest.raises(UsageError, match="did you mean"):
+        _accept("--series", "tests/test_digits.py::test_int8 digits otr-int8-static batch 1 top1")
+    assert not (scratch.path / NAME).exists()
+
+
+@pytest.mark.parametrize(
+    ("run", "records", "message"),
+    [
+        ({}, [a_record()], "FAIL never becomes a baseline"),
+        ({"dirty": True}, [a_pass()], "not committed"),
+        ({}, [unavailable()], "nothing was measured"),
+        ({}, [], "there are no records"),
+    ],
+)
+def test_what_is_refused_leaves_the_file_alone(
+    scratch: ScratchRepository, run: dict[str, bool], records: list[Record], message: str
+) -> None:
+    """A failed record, a dirty run, one in which nothing ran, a commit without any."""
+    dirty = run.get("dirty", False)
+    _add_run(scratch, replace(RUN, commit=scratch.git("rev-parse", "HEAD"), dirty=dirty), records)
+    with pytest.raises(UsageError, match=message):
+        _accept()
+    assert not (scratch.path / NAME).exists()
+
+
+def test_one_failed_series_refuses_all(scratch: ScratchRepository) -> None:
+    """Unless it is left out by name."""
+    _add(scratch, [a_record(), _trt()])
+    with pytest.raises(UsageError, match="never becomes a baseline"):
+        _accept()
+    assert not (scratch.path / NAME).exists()
+    _accept("--series", "trt")
+    assert [one.series.backend for one in read_baselines(scratch.path / NAME).values()] == ["trt"]
+
+
+def test_a_removal_is_accepted_by_name_only(scratch: ScratchRepository) -> None:
+    """Of a series that the history or the file knows."""
+    _add(scratch, [a_pass(), _trt()])
+    with pytest.raises(UsageError, match="--removed needs --series"):
+        _accept("--removed")
+    _accept("--removed", "--series", "trt-int8")
+    (entry,) = read_baselines(scratch.path / NAME).values()
+    assert (entry.removed, entry.series.backend, entry.commit) == (True, "trt", scratch.git("rev-parse", "HEAD"))
+
+
+def test_bad_questions_are_clear_errors(scratch: ScratchRepository) -> None:
+    """An unknown revision, a day that is over, an empty reason, none at all, a history that is not there."""
+    with pytest.raises(UsageError, match="there is no history yet"):
+        _accept()
+    _add(scratch, [a_pass()])
+    with pytest.raises(UsageError, match="git knows no such commit"):
+        _accept("no-such-tag")
+    with pytest.raises(UsageError, match="--expires is over"):
+        _accept("--expires", "2020-01-01")
+    with pytest.raises(UsageError, match="--reason is empty"):
+        _accept("--reason", " ")
+    assert CliRunner().invoke(commands, ["accept"]).exit_code == 2
+    assert CliRunner().invoke(commands, ["accept", "--reason", "r", "--expires", "soon"]).exit_code == 2
+
+
+def test_a_damaged_file_is_not_overwritten(scratch: ScratchRepository) -> None:
+    """People's work stands in it."""
+    _add(scratch, [a_pass()])
+    (scratch.path / NAME).write_text("schema = 1\n<<<<<<< HEAD\n")
+    with pytest.raises(HistoryError, match="line 2"):
+        _accept()
+    assert (scratch.path / NAME).read_text() == "schema = 1\n<<<<<<< HEAD\n"
+
+
+def test_two_branches_that_accept_one_series_conflict(scratch: ScratchRepository) -> None:
+    """That is the review: git merges nothing silently, and the file in conflict is refused by name."""
+    _add(scratch, [a_pass()])
+    _accept()
+    scratch.git("add", NAME)
+    scratch.git("commit", "-m", "accepted")
+    for branch, drop in (("one", 0.1), ("other", 0.2)):
+        scratch.git("checkout", "-b", branch, "main")
+        record = a_pass()
+        assert record.accuracy is not None
+        changed = replace(record, accuracy=replace(record.accuracy, drop=drop))
+        commit = scratch.commit(branch)
+        _add_run(scratch, replace(RUN, id=f"20260203T000000Z-{branch}", commit=commit), [changed])
+        _accept()
+        scratch.git("commit", "-a", "-m", f"accepted on {branch}")
+    with pytest.raises(subprocess.CalledProcessError):
+        scratch.git("merge", "one")
+    with pytest.raises(HistoryError, match="a merge has left both sides"):
+        read_baselines(scratch.path / NAME)
+
+
+def test_escapes_in_a_name_do_not_reach_the_terminal(scratch: ScratchRepository) -> None:
+    """A node id is somebody else's text, the reason too."""
+    record = a_pass()
+    parts = json.loads(record.series)
+    parts[0] = "t.py::t[\x1b[31m]"
+    _add(scratch, [replace(record, series=json.dumps(parts))])
+    assert "\x1b" not in _accept("--reason", "red \x1b[31m").stdout
+    (entry,) = read_baselines(scratch.path / NAME).values()
+    assert (entry.series.test, entry.reason) == ("t.py::t[\x1b[31m]", "red \x1b[31m")

@@ -1,0 +1,181 @@
+"""``pytest-quant compare`` finds both sides, and its exit code says what came out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pytest_quant.cli import commands
+from pytest_quant.errors import UsageError
+from pytest_quant.history import open_store
+from pytest_quant.record import Record
+from tests.repository import ScratchRepository, make_repository, without_ci
+from tests.unit.record.examples import RUN, a_check, a_pass, a_record
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
+    """``main`` with two commits, and ``topic`` one ahead of the second, checked out."""
+    without_ci(monkeypatch)
+    made = make_repository(tmp_path / "project")
+    made.commit("1")
+    made.commit("2")
+    made.git("checkout", "-b", "topic")
+    made.commit("3")
+    monkeypatch.chdir(made.path)
+    return made
+
+
+def _add(scratch: ScratchRepository, revision: str, records: list[Record], *, dirty: bool = False) -> str:
+    commit = scratch.git("rev-parse", revision)
+    store = open_store(scratch.path / ".quant" / "history.db")
+    number = len(store.runs())
+    run = replace(
+        RUN, id=f"20260102T03040{number}Z-x", started_at=f"2026-01-02T03:04:0{number}+00:00", commit=commit, dirty=dirty
+    )
+    store.append(run, records)
+    return run.id
+
+
+def _bigger() -> Record:
+    record = a_pass()
+    assert record.resources is not None
+    return replace(record, resources=replace(record.resources, size_mb=1.0))
+
+
+def _compare(*arguments: str) -> Result:
+    return CliRunner().invoke(commands, ["compare", *arguments], catch_exceptions=False)
+
+
+def test_the_base_is_the_merge_base(scratch: ScratchRepository) -> None:
+    """Both sides are told, and a comparison without a change exits with 0."""
+    fork, tip = (scratch.git("rev-parse", name) for name in ("main", "topic"))
+    _add(scratch, "main", [a_pass()])
+    _add(scratch, "topic", [a_pass()])
+    done = _compare()
+    base, head = done.stdout.splitlines()[:2]
+    assert base == f"base {fork[:12]}: merge base with main"
+    assert head == f"head HEAD ({tip[:12]}): 1 record of 1 run"
+    assert "unchanged" in done.stdout
+    assert done.exit_code == 0
+
+
+def test_the_distance_to_a_base_further_back_is_told(scratch: ScratchRepository) -> None:
+    """The merge base has no records."""
+    _add(scratch, "main~1", [a_pass()])
+    _add(scratch, "topic", [a_pass()])
+    assert "1 first parent below" in _compare().stdout
+
+
+def test_a_failure_that_is_new_is_a_regression(scratch: ScratchRepository) -> None:
+    """Exit 1, with its row before all others."""
+    _add(scratch, "main", [a_pass()])
+    _add(scratch, "topic", [a_record()])
+    done = _compare()
+    assert done.exit_code == 1
+    assert "regression" in done.stdout
+    assert "PASS" in done.stdout
+
+
+def test_a_removed_test_fails_unless_it_was_accepted(scratch: ScratchRepository) -> None:
+    """Under --partial it does not, and neither when somebody said that it should be gone."""
+    _add(scratch, "main", [a_pass(), a_record(a_check(backend="trt"))])
+    _add(scratch, "topic", [a_pass()])
+    assert _compare().exit_code == 1
+    assert _compare("--partial").exit_code == 0
+    accepted = ["accept", "--removed", "--series", "trt-int8", "--reason", "replaced"]
+    CliRunner().invoke(commands, accepted, catch_exceptions=False)
+    assert _compare().exit_code == 0
+
+
+def test_without_a_base_strict_exits_with_4(scratch: ScratchRepository) -> None:
+    """Else the comparison says it and passes."""
+    _add(scratch, "topic", [a_pass()])
+    assert _compare("--strict").exit_code == 4
+    done = _compare()
+    assert done.exit_code == 0
+    assert "no base: there are no records of" in done.stdout
+
+
+def test_few_launches_are_inconclusive_under_strict(scratch: ScratchRepository) -> None:
+    """One launch a side cannot tell latency: 3."""
+    _add(scratch, "main", [a_pass()])
+    _add(scratch, "topic", [a_pass()])
+    assert _compare("--strict").exit_code == 3
+
+
+def test_json_is_one_document(scratch: ScratchRepository) -> None:
+    """What both sides are goes to stderr."""
+    _add(scratch, "main", [a_pass()])
+    _add(scratch, "topic", [_bigger()])
+    done = _compare("--json")
+    document = json.loads(done.stdout)
+    assert document["base"]["commit"] == scratch.git("rev-parse", "main")
+    assert [row["quantity"] for row in document["rows"] if row["outcome"] == "changed" or row["change"]] == ["size"]
+    assert done.stderr.startswith("base ")
+
+
+def test_markdown_begins_with_its_marker(scratch: ScratchRepository) -> None:
+    """So that a job finds the comment that it wrote before."""
+    _add(scratch, "main", [a_pass()])
+    _add(scratch, "topic", [a_record()])
+    done = _compare("--markdown")
+    assert done.stdout.startswith("<!--")
+    assert done.exit_code == 1
+    with pytest.raises(UsageError, match="two outputs"):
+        _compare("--markdown", "--json")
+
+
+def test_revisions_can_be_named(scratch: ScratchRepository) -> None:
+    """Base alone, or both."""
+    _add(scratch, "main~1", [a_pass()])
+    _add(scratch, "main", [a_pass()])
+    _add(scratch, "topic", [a_record()])
+    scratch.git("tag", "v1", "main~1")
+    assert f"base {scratch.git('rev-parse', 'v1')[:12]}: v1" in _compare("v1").stdout
+    done = _compare("v1", "main")
+    assert f"head main ({scratch.git('rev-parse', 'main')[:12]})" in done.stdout
+    assert done.exit_code == 0
+
+
+def test_runs_can_be_named_without_a_repository(
+    scratch: ScratchRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the beginning of their ids."""
+    first, second = _add(scratch, "main", [a_pass()]), _add(scratch, "topic", [a_record()], dirty=True)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    (scratch.path / ".quant").rename(tmp_path / ".quant")
+    monkeypatch.chdir(tmp_path)
+    done = _compare(first, second)
+    assert done.exit_code == 1
+    assert f"base run {first}" in done.stdout
+    assert "changes that were not committed" in done.stdout
+    with pytest.raises(UsageError, match="git knows no repository"):
+        _compare()
+
+
+def test_a_dirty_run_is_a_head_and_never_a_base(scratch: ScratchRepository) -> None:
+    """It is labelled, and compared with the clean records of its own commit where that is on the target branch."""
+    scratch.git("checkout", "main")
+    _add(scratch, "main", [a_pass()], dirty=True)
+    done = _compare()
+    assert "no base" in done.stdout
+    assert "changes that were not committed" in done.stdout
+    scratch.git("checkout", "topic")
+    with pytest.raises(UsageError, match="there are no records of HEAD"):
+        _compare()
+    _add(scratch, "topic", [a_pass()])
+    assert "no base" in _compare().stdout
+    _add(scratch, "main", [a_pass()])
+    assert "base " + scratch.git("rev-parse", "main")[:12] in _compare().stdout
+
+
+def test_a_history_that_is_not_there_is_an_error(scratch: ScratchRepository) -> None:
+    """And is not made by asking."""
+    with pytest.raises(UsageError, match="there is no history yet"):
+        _compare()
+    assert not (scratch.path / ".quant").exists()
