@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -122,12 +124,13 @@ def stored_runs(project: Path) -> dict[str, Counter[str]]:
     with closing(sqlite3.connect(file)) as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         known = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if not {"quant_runs", "quant_checks"} <= known:
+        if not {"quant_runs", "quant_records"} <= known:
             return {}
-        runs: dict[str, Counter[str]] = {name: Counter() for (name,) in database.execute("SELECT id FROM quant_runs")}
-        rows = database.execute("SELECT run_id, json_extract(record, '$.nodeid') FROM quant_checks").fetchall()
-    for run_id, nodeid in rows:
-        runs[run_id][nodeid] += 1
+        names = dict(database.execute("SELECT number, id FROM quant_runs"))
+        rows = database.execute("SELECT run, record FROM quant_records").fetchall()
+    runs: dict[str, Counter[str]] = {name: Counter() for name in names.values()}
+    for number, record in rows:
+        runs[names[number]][json.loads(zlib.decompress(record))["nodeid"]] += 1
     return runs
 
 

@@ -34,5 +34,9 @@ def existing_history(asked: str | None) -> str:
 
 
 history_option = click.option(
-    "--history", "place", metavar="FILE_OR_URL", help="The history, as given to --quant-history  [.quant/history.db]"
+    "--history",
+    "place",
+    metavar="FILE_OR_URL",
+    envvar="PYTEST_QUANT_HISTORY",
+    help="The history, as given to --quant-history  [$PYTEST_QUANT_HISTORY, else .quant/history.db]",
 )

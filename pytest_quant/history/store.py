@@ -11,12 +11,12 @@ from sqlalchemy import Row as Found
 
 from pytest_quant.environment import fingerprint
 from pytest_quant.errors import UsageError, nearest
+from pytest_quant.history.adding import add_runs, batches
 from pytest_quant.history.connect import open_engine, storage_errors
 from pytest_quant.history.points import Point, SeriesSummary
 from pytest_quant.history.rows import StoredCheck, StoredRun, decode_run, digest_of, in_utc, searchable, unpack
 from pytest_quant.history.schema import ACCEPTED, CHECKS, RECORDS, RUNS, SERIES
 from pytest_quant.history.transactions import reading, writing
-from pytest_quant.history.adding import add_runs, batches
 from pytest_quant.record import Record, Run
 from pytest_quant.result import Baseline, Status
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from sqlalchemy import create_engine, update
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
-from pytest_quant.history.schema import CHECKS, SCHEMA
+from pytest_quant.history.schema import RECORDS, SCHEMA, VERSION
 from tests.unit.record.examples import RUN, a_record
 
 
@@ -48,13 +49,14 @@ def test_damage_inside_the_file_is_found_when_it_is_read(tmp_path: Path) -> None
     assert place.read_bytes() == bytes(content)
 
 
-def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [b"", b"{}", zlib.compress(b'{"nodeid": '), zlib.compress(b"\xff")])
+def test_a_damaged_record_is_named(tmp_path: Path, damaged: bytes) -> None:
     """The database is whole, what it holds is not."""
     place = tmp_path / "history.db"
     store = open_store(place)
     store.append(RUN, [a_record()])
     with create_engine(f"sqlite:///{place}").begin() as connection:
-        connection.execute(update(CHECKS).values(record='{"nodeid": '))
+        connection.execute(update(RECORDS).values(record=damaged))
     with pytest.raises(HistoryError, match="damaged"):
         store.checks()
 
@@ -78,9 +80,9 @@ def test_a_newer_history_is_not_touched(tmp_path: Path) -> None:
     place = tmp_path / "history.db"
     open_store(place)
     with create_engine(f"sqlite:///{place}").begin() as connection:
-        connection.execute(update(SCHEMA).values(version=2))
+        connection.execute(update(SCHEMA).values(version=VERSION + 1))
     before = place.read_bytes()
-    _is_refused(place, "newer pytest-quant", "version 2", "pip install --upgrade pytest-quant")
+    _is_refused(place, "newer pytest-quant", f"version {VERSION + 1}", "pip install --upgrade pytest-quant")
     assert place.read_bytes() == before
 
 

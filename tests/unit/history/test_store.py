@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import create_engine, insert, select
 
 from pytest_quant.history import Store, open_store
-from pytest_quant.history.schema import ACCEPTED, CHECKS
+from pytest_quant.history.schema import ACCEPTED, RUNS
 from pytest_quant.record import Run
 from pytest_quant.result import Baseline, Environment
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
@@ -113,8 +113,8 @@ def test_readers_do_not_wait_for_writers(place: Path, store: Store) -> None:
 def _accept(place: Path, run: Run) -> None:
     engine = create_engine(f"sqlite:///{place}")
     with engine.begin() as connection:
-        check_id = connection.scalars(select(CHECKS.c.id).where(CHECKS.c.run_id == run.id)).first()
-        connection.execute(insert(ACCEPTED).values(check_id=check_id))
+        number = connection.scalars(select(RUNS.c.number).where(RUNS.c.id == run.id)).one()
+        connection.execute(insert(ACCEPTED).values(run=number, position=0))
 
 
 def test_nothing_is_a_baseline_by_itself(store: Store) -> None:

@@ -214,7 +214,7 @@ def _read(run_text: str, text: str) -> tuple[Run, Record] | None:
 
 
 def _new_series(connection: Connection, key: str, read: tuple[Run, Record] | None) -> int:
-    described = {"nodeid": key, "model": "", "engine_id": "", "metric": None}
+    described: dict[str, object] = {"nodeid": key, "model": "", "engine_id": "", "metric": None}
     if read is not None:
         described |= series_row(read[1])
     row = described | {"digest": digest_of(key), "key": key}
