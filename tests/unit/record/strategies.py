@@ -12,6 +12,9 @@ from pytest_quant.result import AccuracyResult, Coverage, Environment, OpCoverag
 
 T = TypeVar("T")
 
+# What a column of a database holds; a file with larger numbers is refused.
+st.register_type_strategy(int, st.integers(1 - 2**63, 2**63 - 1))
+
 
 def whole(kind: type[T], **given: st.SearchStrategy[object]) -> st.SearchStrategy[T]:
     """Every field of a dataclass, those with defaults too, so that a field added later is tried as well."""
