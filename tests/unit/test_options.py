@@ -37,6 +37,8 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         json_file=None,
         cache=pytester.path / ".quant" / "cache",
         history=str(pytester.path / ".quant" / "history.db"),
+        compare=False,
+        compare_base=None,
         latency_off="",
         confidence=None,
         max_time_s=None,
@@ -51,6 +53,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
     args = ["--quant-backend=trt", "--quant-strict", "--quant-require=ort,trt", "--quant-json=run.json"]
     args += ["--quant-cache=c", "--quant-history=h.db", "--quant-no-latency", "--quant-confidence=0.9"]
     args += ["--quant-max-time=3", "--quant-columns=model,drop", "--quant-simulate=SM89"]
+    args += ["--quant-compare-base=v1.0"]
     assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
         backend="trt",
         strict=True,
@@ -58,6 +61,8 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         json_file=pytester.path / "run.json",
         cache=pytester.path / "c",
         history=str(pytester.path / "h.db"),
+        compare=True,
+        compare_base="v1.0",
         latency_off="--quant-no-latency is set",
         confidence=0.9,
         max_time_s=3.0,

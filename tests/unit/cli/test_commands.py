@@ -16,7 +16,8 @@ _LOADED = """
 import sys
 from click.testing import CliRunner
 from pytest_quant.cli import commands
-for command in ("--help", "history --help", "cache --help", "cache clear --help", "import -h"):
+helped = ("accept", "cache", "cache clear", "compare", "history", "import")
+for command in ("--help", "import -h", *(f"{name} --help" for name in helped)):
     assert CliRunner().invoke(commands, command.split()).exit_code == 0
 print(sorted({"sqlalchemy", "numpy", "rich", "pytest", "onnx", "onnxruntime", "filelock"} & set(sys.modules)))
 """
