@@ -26,7 +26,6 @@ from pytest_quant.report.comparison_cells import (
     verdict,
 )
 from pytest_quant.report.comparison_markdown import comparison_markdown
-from pytest_quant.report.text import clean
 
 __all__ = ["SCHEMA", "comparison_json", "comparison_markdown", "comparison_text"]
 
@@ -60,7 +59,7 @@ def comparison_text(comparison: Comparison, width: int, color: bool = False) -> 
     lines += _table(comparison.changed, width, color)
     for heading, entries in other_lists(comparison):
         lines += _listed(heading, entries, width)
-    for line in (*map(clean, comparison.notes), unchanged(comparison), level(comparison)):
+    for line in (*comparison.notes, unchanged(comparison), level(comparison)):
         lines += _wrap(line, width, "") if line else []
     return "\n".join(lines)
 

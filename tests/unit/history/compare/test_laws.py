@@ -61,7 +61,12 @@ def _outcomes(comparison: Comparison, *swapped: tuple[Outcome, Outcome]) -> list
     names = dict([*swapped, *((after, before) for before, after in swapped)])
     kept = (Outcome.REGRESSION, Outcome.WORSE, Outcome.IMPROVEMENT, Outcome.BETTER, Outcome.CHANGED)
     rows = [one for one in comparison.rows if one.outcome in kept]
-    return sorted((one.series, one.quantity, one.machine, names.get(one.outcome, one.outcome)) for one in rows)
+    # A renamed test goes by the name at the head, which is the other one when the sides are swapped.
+    either = {one.head_series: min(one.base_series, one.head_series) for one in comparison.renamed}
+    return sorted(
+        (either.get(one.series, one.series), one.quantity, one.machine, names.get(one.outcome, one.outcome))
+        for one in rows
+    )
 
 
 def _no_change(checks: Sequence[StoredCheck]) -> Comparison:
