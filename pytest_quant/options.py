@@ -100,7 +100,12 @@ OPTIONS = (
     ),
     Option("quant_json", "FILE", _file, "write the records of this run as JSON; without a check, an empty list"),
     Option("quant_cache", "DIR", _location, "keep built engines and reference outputs here (default: .quant/cache)"),
-    Option("quant_history", "FILE_OR_URL", _location, "add the records to this history (default: .quant/history.db)"),
+    Option(
+        "quant_history",
+        "FILE_OR_URL",
+        _location,
+        "add the records to this history (default: $PYTEST_QUANT_HISTORY, else .quant/history.db)",
+    ),
     Option("quant_no_history", "", None, "add the records of this run to no history"),
     Option(
         "quant_compare",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from pytest_quant.cache.durable import write_atomically
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import open_store, set_aside
+from pytest_quant.history import open_store, set_aside, shown_place
 from pytest_quant.record import Record, Run, from_json, run_to_json, start_run
 from pytest_quant.required import unused
 from pytest_quant.settings import settings_of
@@ -90,10 +91,16 @@ def _append(place: str, run: Run, records: Sequence[Record]) -> list[str]:
     except HistoryError as error:
         told = [str(error)]
         try:
+            file = set_aside(place, run, records)
             told.append(
-                f"the records were set aside; add them with: pytest-quant import {set_aside(place, run, records)}"
+                f"the records were set aside; add them with: pytest-quant import {file}{_history_option(place)}"
             )
         except HistoryError as second:
             told.append(str(second))
         return told
     return []
+
+
+def _history_option(place: str) -> str:
+    """A server is named, since the command would look for a file; its password is the reader's to fill in."""
+    return f" --history {shlex.quote(shown_place(place))}" if "://" in place else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -12,6 +13,8 @@ from pytest_quant.options import on_command_line, option_value
 
 DEFAULT_BACKEND = "ort"
 FOLDER = ".quant"
+HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
+"""Environment variable for the history, so that a password stands in no file and no command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,8 @@ class Settings:
     require : backends that must be here and be used.
     json_file : where the records of the run go, ``None`` for nowhere.
     cache : folder of engines and reference outputs.
-    history : a file or a database URL, ``None`` when nothing is added to a history.
+    history : a file or a database URL, ``None`` when nothing is added to a history. The command line tells it, else
+        the environment variable, else the ini file.
     compare : compare the records of this run with earlier ones.
     compare_base : the revision to compare with; ``None`` for the merge base.
     latency_off : why latency is not measured, in words; empty when it is.
@@ -85,9 +89,12 @@ def _path(config: pytest.Config, name: str) -> Path | None:
 def _history(config: pytest.Config) -> str | None:
     if option_value(config, "quant_no_history"):
         return None
-    text = cast("str | None", option_value(config, "quant_history"))
-    if text is not None and "://" in text:
-        return text
+    asked = cast("str | None", option_value(config, "quant_history"))
+    told = os.environ.get(HISTORY_VARIABLE)
+    if told and not on_command_line(config, "quant_history"):
+        return told if "://" in told else str(config.invocation_params.dir / Path(told).expanduser())
+    if asked is not None and "://" in asked:
+        return asked
     return str(_path(config, "quant_history") or config.rootpath / FOLDER / "history.db")
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.example import ExampleRun, copy_example, run_example
 from tests.toolchains import run_toolchains
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "tests.postgres"]
 
 
 @pytest.fixture

@@ -42,5 +42,9 @@ def project_root() -> Path:
 
 
 history_option = click.option(
-    "--history", "place", metavar="FILE_OR_URL", help="The history, as given to --quant-history  [.quant/history.db]"
+    "--history",
+    "place",
+    metavar="FILE_OR_URL",
+    envvar="PYTEST_QUANT_HISTORY",
+    help="The history, as given to --quant-history  [$PYTEST_QUANT_HISTORY, else .quant/history.db]",
 )

@@ -65,7 +65,10 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
 
 def shown_place(place: str | Path | URL) -> str:
     """Return the place of a history as messages may show it: no password, wherever in the address it stands."""
-    url = place if isinstance(place, URL) else _url(place)
+    try:
+        url = place if isinstance(place, URL) else _url(place)
+    except HistoryError:
+        return _redacted(str(place))
     if url.get_backend_name() == "sqlite":
         return url.database or ""
     secret = [name for name in url.query if "pass" in name.lower()]
@@ -105,9 +108,14 @@ def _url(place: str | Path) -> URL:
 def _wrong_address(address: str) -> HistoryError:
     return HistoryError(
         "the history's address cannot be read",
-        value=re.sub(r"//.*@", "//***@", re.sub(r"(pass\w*=)[^&]*", r"\1***", address, flags=re.IGNORECASE)),
+        value=_redacted(address),
         allowed="a file, or a database URL: sqlite:////data/history.db, postgresql+psycopg://user@host/database",
     )
+
+
+def _redacted(address: str) -> str:
+    """Return an address that cannot be taken apart without all that may be a password."""
+    return re.sub(r"//.*@", "//***@", re.sub(r"(pass\w*=)[^&]*", r"\1***", address, flags=re.IGNORECASE))
 
 
 def _sqlite_file(url: URL) -> Path | None:

@@ -106,6 +106,18 @@ def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> N
     assert (found.backend, found.cache) == ("ort", Path("/x"))
 
 
+def test_the_environment_names_a_history(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It wins over the ini file, and the command line over both; a path starts where pytest was started."""
+    pytester.makeini("[pytest]\nquant_history = ini.db\n")
+    asked = [pytester.parseconfig(), pytester.parseconfig("--quant-history=told.db")]
+    for told, expected in (("env.db", str(pytester.path / "env.db")), ("postgresql+psycopg://u@/h",) * 2):
+        monkeypatch.setenv("PYTEST_QUANT_HISTORY", told)
+        found = [Settings.from_config(config).history for config in asked]
+        assert found == [expected, str(pytester.path / "told.db")]
+    monkeypatch.delenv("PYTEST_QUANT_HISTORY")
+    assert Settings.from_config(asked[0]).history == str(pytester.path / "ini.db")
+
+
 def test_no_history_wins_over_a_history(pytester: pytest.Pytester) -> None:
     """Nothing is added anywhere."""
     assert Settings.from_config(pytester.parseconfig("--quant-no-history", "--quant-history=h.db")).history is None

@@ -1,0 +1,159 @@
+"""A real PostgreSQL server for tests: its own folder, its own user, a socket and no port."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+REQUIRED = "PYTEST_QUANT_REQUIRE_POSTGRES"
+"""Environment variable that turns a server that is not there from a skip into a failure."""
+
+_USER = "postgres"
+_START_S = 60.0
+_OPTIONS = ("-c", "listen_addresses=", "-c", "fsync=off", "-c", "shared_buffers=32MB")
+
+
+class PostgresServer:
+    """One server with its data in a temporary folder.
+
+    Parameters
+    ----------
+    programs : folder of ``initdb`` and ``postgres``.
+    """
+
+    def __init__(self, programs: Path) -> None:
+        self._programs = programs
+        # Not pytest's folder, which only the user who runs the tests may enter; short, as the name of a socket must be.
+        self.folder = Path(tempfile.mkdtemp(prefix="quant-pg-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._user = _own_user()
+        if self._user is not None:
+            shutil.chown(self.folder, self._user)
+        command = [str(programs / "initdb"), "-D", str(self.folder / "data"), "-U", _USER, "-A", "trust", "-E", "UTF8"]
+        done = subprocess.run(
+            [*command, "--no-sync", "--locale=C.UTF-8"], capture_output=True, text=True, check=False, user=self._user
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"initdb failed: {done.stderr}")
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        data = str(self.folder / "data")
+        command = [str(self._programs / "postgres"), "-D", data, "-k", str(self.folder), *_OPTIONS]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, user=self._user, start_new_session=True, cwd=self.folder
+            )
+        deadline = time.monotonic() + _START_S
+        while True:
+            try:
+                psycopg.connect(self._address("postgres")).close()
+            except psycopg.OperationalError:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"PostgreSQL does not start: {(self.folder / 'log').read_text()}") from None
+                time.sleep(0.02)
+            else:
+                return
+
+    def kill(self) -> None:
+        """Kill the server and all its processes with signal 9; what is on disk stays as it is at this moment."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Stop the server and end its connections."""
+        self._end(signal.SIGINT)
+
+    def remove(self) -> None:
+        """Stop the server when it runs, and remove its folder."""
+        self.stop()
+        shutil.rmtree(self.folder)
+
+    def new_database(self) -> str:
+        """Create an empty database and return its URL as ``--quant-history`` takes it."""
+        name = f"history_{secrets.token_hex(4)}"
+        with psycopg.connect(self._address("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return f"postgresql+psycopg://{_USER}@/{name}?host={self.folder}"
+
+    def _address(self, database: str) -> str:
+        return f"host={self.folder} user={_USER} dbname={database}"
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        # The postmaster leads the session; each of its children leads a group of its own.
+        pids = [process.pid, *_children(process.pid)] if number == signal.SIGKILL else [process.pid]
+        for pid in pids:
+            os.kill(pid, number)
+        process.wait()
+
+
+def find_programs() -> Path | None:
+    """Return the folder of the newest server that is installed, as Debian and others place it."""
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name.zfill(4))
+    found = shutil.which("initdb")
+    candidates = [*reversed(folders), *([Path(found).parent] if found else [])]
+    return next((path for path in candidates if (path / "initdb").exists() and (path / "postgres").exists()), None)
+
+
+def _own_user() -> str | None:
+    """The server refuses to run as root; then it is the user that Debian's package brings, or one made here."""
+    if os.geteuid() != 0:
+        return None
+    # Here, because Windows has no such module, and its tests read this file too.
+    import pwd
+
+    try:
+        pwd.getpwnam(_USER)
+    except KeyError:
+        # Another worker may make it at the same time, which is as good.
+        subprocess.run(["/usr/sbin/useradd", "--system", _USER], check=False, capture_output=True)
+        pwd.getpwnam(_USER)
+    return _USER
+
+
+def _children(pid: int) -> list[int]:
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(child) for child in listed.split()]
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server that runs as long as the tests do, and takes new databases."""
+    programs = find_programs() if sys.platform == "linux" else None
+    if programs is None:
+        reason = "PostgreSQL's server is not installed; apt-get install postgresql"
+        if os.environ.get(REQUIRED):
+            pytest.fail(f"{reason} ({REQUIRED} is set)")
+        pytest.skip(reason)
+    server = PostgresServer(programs)
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="module")
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """The URL of an empty database that the tests of one file share."""
+    return postgres_server.new_database()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def history_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database of each kind, that of one test alone."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'history.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return server.new_database()

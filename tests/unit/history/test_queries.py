@@ -1,0 +1,251 @@
+"""What a history is asked, alike on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Engine, event
+
+from pytest_quant.errors import UsageError
+from pytest_quant.history import Point, SeriesSummary, Store, identity_of, open_store, version_of
+from pytest_quant.record import Record, Run
+from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
+
+_SERIES = a_record().series
+_HOSTILE = "t.py::t['\"; DROP TABLE quant_runs; --\x00\x1b[31m\udcff\u202e\N{SNOWMAN}%_\\]"
+
+
+def _run(day: int, branch: str | None = "main", commit: str | None = None, dirty: bool = False) -> Run:
+    started = f"2026-02-{day:02}T00:00:00+00:00"
+    return replace(RUN, id=f"202602{day:02}-x", started_at=started, branch=branch, commit=commit, dirty=dirty)
+
+
+_RUNS = [
+    (_run(3, "feature", "c3"), [a_pass()]),
+    (_run(1, "main", "c1"), [a_record(), unavailable()]),
+    (_run(4, None, "c3", dirty=True), [a_record()]),
+    (_run(2, "main", "c1"), [a_pass(), unavailable()]),
+]
+
+
+@pytest.fixture
+def store(history_url: str) -> Store:
+    """Four runs, not added in the order of time."""
+    store = open_store(history_url)
+    assert store.append_many(_RUNS) == (4, 0)
+    return store
+
+
+def _days(store: Store, branch: str | None = None, since: str | None = None) -> list[str]:
+    return [stored.run.id[6:8] for stored in store.runs(branch=branch, since=since)]
+
+
+def test_runs_are_chosen_by_branch_and_time(store: Store) -> None:
+    """Newest first; a time may have a zone, a date has none and means UTC."""
+    assert _days(store) == ["04", "03", "02", "01"]
+    assert _days(store, branch="main") == ["02", "01"]
+    assert _days(store, since="2026-02-03") == ["04", "03"]
+    assert _days(store, since="2026-02-03T01:00:00+02:00") == ["04", "03"]
+    assert _days(store, since="2026-02-03T00:00:01+00:00") == ["04"]
+    assert _days(store, branch="main", since="2026-02-02") == ["02"]
+    assert [stored.counts for stored in store.runs(limit=2, branch="main")] == [
+        {"PASS": 1, "UNAVAILABLE": 1},
+        {"FAIL": 1, "UNAVAILABLE": 1},
+    ]
+
+
+def test_a_run_is_found_by_the_beginning_of_its_id(store: Store) -> None:
+    """When only one begins so; a whole id is found though a longer one begins with it."""
+    assert store.run("20260203").run == _run(3, "feature", "c3")
+    store.append(replace(_run(3), id="20260203-x-longer"), [])
+    assert store.run("20260203-x").counts == {"PASS": 1}
+
+
+@pytest.mark.parametrize(("beginning", "told"), [("202602", "20260204-x, 20260203-x"), ("20260233-x", "20260203-x")])
+def test_a_run_that_is_not_told_apart_is_an_error(store: Store, beginning: str, told: str) -> None:
+    """Several or none: the nearest are named. A character of a pattern is no pattern."""
+    for text in (beginning, "%", "_"):
+        with pytest.raises(UsageError):
+            store.run(text)
+    with pytest.raises(UsageError) as caught:
+        store.run(beginning)
+    assert told in (caught.value.allowed or "")
+
+
+def test_commits_with_a_run_of_exactly_their_code(store: Store) -> None:
+    """A run with changed files is none of its commit; a long list is asked about in parts."""
+    assert store.commits(["c1", "c2", "c3", "c4"]) == {"c1", "c3"}
+    store.append(_run(5, commit="c5", dirty=True), [a_pass()])
+    assert store.commits(["c5", "c4"]) == set()
+    assert store.commits([*(f"no{number}" for number in range(12_000)), "c1"]) == {"c1"}
+    assert store.commits([]) == set()
+
+
+def test_launches_of_a_commit(store: Store) -> None:
+    """Every record of its runs without changed files, oldest first, each run in its order."""
+    found = [(check.run.id, check.record) for check in store.launches("c1")]
+    first, second = _run(1).id, _run(2).id
+    assert found == [(first, a_record()), (first, unavailable()), (second, a_pass()), (second, unavailable())]
+    assert [check.run.id for check in store.launches("c3")] == [_run(3).id]
+    assert store.launches("c9") == []
+
+
+def test_each_series_is_listed_once(store: Store) -> None:
+    """With how often it was checked, and when last."""
+    nodeid = "tests/test_digits.py::test_int8"
+    latest, second = "2026-02-04T00:00:00+00:00", "2026-02-02T00:00:00+00:00"
+    assert store.series() == [
+        SeriesSummary(_SERIES, nodeid, "digits", "ort-int8-static", "top1", 4, latest),
+        SeriesSummary(unavailable().series, nodeid, "digits", "ort-cuda-int8-static", None, 2, second),
+    ]
+
+
+def test_a_point_is_the_summary_of_its_record(store: Store) -> None:
+    """Each figure is the one in the record."""
+    (point,) = store.points(_SERIES, limit=1, branch="feature")
+    run, record = _run(3, "feature", "c3"), a_pass()
+    accuracy, latency = record.accuracy, record.latency
+    assert accuracy
+    assert latency
+    assert record.coverage
+    assert record.resources
+    assert point == Point(
+        run_id=run.id,
+        started_at=run.started_at,
+        commit="c3",
+        branch="feature",
+        dirty=False,
+        series=_SERIES,
+        version=version_of(record),
+        identity=identity_of(run, record),
+        isa=record.isa,
+        status=record.status,
+        metric="top1",
+        unit="%",
+        better="higher",
+        n=1797,
+        reference=accuracy.reference,
+        candidate=accuracy.candidate,
+        drop=accuracy.drop,
+        agreement_pct=accuracy.agreement_pct,
+        speedup=latency.speedup,
+        reference_p50_ms=latency.reference_p50_ms,
+        candidate_p50_ms=latency.candidate_p50_ms,
+        coverage_pct=record.coverage.pct,
+        size_mb=record.resources.size_mb,
+    )
+
+
+def test_points_are_chosen_by_branch_time_and_number(store: Store) -> None:
+    """Oldest first; a limit keeps the newest. What was not measured is ``None``."""
+
+    def days(points: list[Point]) -> list[str]:
+        return [point.run_id[6:8] for point in points]
+
+    assert days(store.points(_SERIES)) == ["01", "02", "03", "04"]
+    assert days(store.points(_SERIES, limit=3)) == ["02", "03", "04"]
+    assert days(store.points(_SERIES, branch="main", limit=1)) == ["02"]
+    assert days(store.points(_SERIES, since="2026-02-03")) == ["03", "04"]
+    assert [(point.version, point.n, point.speedup) for point in store.points(unavailable().series)] == [
+        ("", None, None)
+    ] * 2
+    assert store.points("another") == []
+
+
+def test_every_run_comes_back_oldest_first(store: Store) -> None:
+    """With its records; one without any has none."""
+    empty = _run(5)
+    store.append(empty, [])
+    expected = [*sorted(_RUNS, key=lambda pair: pair[0].id), (empty, [])]
+    assert [(run, list(records)) for run, records in store.each_run()] == expected
+
+
+def test_many_runs_are_added_once_each(store: Store) -> None:
+    """Those that are there are counted, and those that come twice in one call."""
+    new = (_run(6), [a_pass()])
+    assert store.append_many([*_RUNS, new, new]) == (1, 5)
+    assert store.append_many(iter([])) == (0, 0)
+    assert len(store.runs()) == 5
+
+
+def test_what_came_before_an_error_is_kept_whole(history_url: str) -> None:
+    """A file that breaks off in the middle has given what it gave; no run of it is there in part."""
+    store = open_store(history_url)
+
+    def breaking() -> Iterator[tuple[Run, list[Record]]]:
+        for number in range(700):
+            yield replace(RUN, id=f"{number:04}"), [a_pass()]
+        raise EOFError
+
+    with pytest.raises(EOFError):
+        store.append_many(breaking())
+    kept = store.runs()
+    assert 0 < len(kept) < 700
+    assert {tuple(stored.counts.items()) for stored in kept} == {(("PASS", 1),)}
+
+
+def test_hostile_names_are_kept_and_found(history_url: str) -> None:
+    """Quotes, escapes, NUL and lone surrogates in a node id, a branch, a commit and the id of a run."""
+    run = replace(RUN, id=f"x{_HOSTILE}", branch=_HOSTILE, commit=_HOSTILE)
+    record = a_record(replace(a_check(), nodeid=_HOSTILE, series_nodeid=_HOSTILE))
+    foreign = replace(a_pass(), series=_HOSTILE)
+    store = open_store(history_url)
+    store.append(run, [record, foreign])
+    assert store.append(run, []) is False
+    assert store.records(run.id) == [record, replace(foreign, series=_HOSTILE.replace("\udcff", "\\udcff"))]
+    assert len(store.runs(branch=_HOSTILE)) == len(store.points(record.series, branch=_HOSTILE)) == 1
+    assert len(store.points(_HOSTILE)) == 1
+    assert len(store.commits([_HOSTILE])) == 1
+    assert len(store.launches(_HOSTILE)) == 2
+    assert store.run("x").counts == {"FAIL": 1, "PASS": 1}
+    assert all(len(store.points(summary.key)) == 1 for summary in store.series())
+
+
+def test_a_long_node_id_is_a_series_like_others(history_url: str) -> None:
+    """Longer than an index of PostgreSQL takes, and not to be compressed."""
+    nodeid = "t.py::t[" + ",".join(str(number * 7919 % 10007) for number in range(5000)) + "]"
+    record = a_record(replace(a_check(), nodeid=nodeid, series_nodeid=nodeid))
+    store = open_store(history_url)
+    store.append(RUN, [record])
+    assert store.records(RUN.id) == [record]
+    assert len(store.points(record.series)) == 1
+
+
+def test_runs_of_the_future_and_of_other_zones_sort_by_time(history_url: str) -> None:
+    """A runner whose clock is off by years breaks nothing, and a time is what it means, not how it is written."""
+    store = open_store(history_url)
+    times = ("2199-01-01T00:00:00+00:00", "2026-05-01T01:00:00+02:00", "2026-04-30T23:30:00+00:00", "1970-01-01")
+    for index, time in enumerate(times):
+        store.append(replace(RUN, id=str(index), started_at=time), [a_pass()])
+    assert [stored.run.id for stored in store.runs()] == ["0", "2", "1", "3"]
+    assert [point.run_id for point in store.points(_SERIES)] == ["3", "1", "2", "0"]
+    assert [run.started_at for run, _ in store.each_run()] == [times[index] for index in (3, 1, 2, 0)]
+
+
+def test_the_number_of_queries_does_not_grow(history_url: str) -> None:
+    """Two hundred runs are read with as many questions as two."""
+    asked: list[str] = []
+
+    def note(conn: object, cursor: object, statement: str, parameters: object, context: object, many: bool) -> None:
+        asked.append(statement)
+
+    counts = []
+    store = open_store(history_url)
+    for number in (2, 200):
+        store.append_many((replace(RUN, id=f"{number}-{index}"), [a_pass(), unavailable()]) for index in range(number))
+        asked.clear()
+        event.listen(Engine, "before_cursor_execute", note)
+        try:
+            store.runs()
+            store.checks()
+            store.launches(RUN.commit or "")
+            store.points(_SERIES)
+            store.series()
+            list(store.each_run())
+        finally:
+            event.remove(Engine, "before_cursor_execute", note)
+        counts.append(sum(not statement.startswith("BEGIN") for statement in asked))
+    # More than 200 runs are there in the end, which `each_run` reads in two parts.
+    assert counts[1] <= counts[0] + 1 <= 10

@@ -1,0 +1,53 @@
+"""What must be equal before two records of a series are compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_quant.history import identity_of, version_of
+from pytest_quant.result import AccuracyResult, Environment
+from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_pass, a_record, unavailable
+
+
+def test_figures_do_not_make_a_version() -> None:
+    """A better model, another engine and another calibration are what one wants to compare."""
+    other = replace(a_record(), digests={"data": "def456", "engine": "another"}, calibration="entropy")
+    assert version_of(a_pass()) == version_of(a_record()) == version_of(other)
+
+
+@pytest.mark.parametrize(
+    "accuracy",
+    [replace(ACCURACY, metric="top5"), replace(ACCURACY, unit="pp"), replace(ACCURACY, better="lower")],
+)
+def test_another_metric_is_another_version(accuracy: AccuracyResult) -> None:
+    """Its name, its unit or which way is better."""
+    assert version_of(a_record(accuracy=accuracy)) != version_of(a_record())
+
+
+def test_other_data_is_another_version() -> None:
+    """By its digest."""
+    assert version_of(replace(a_record(), digests={"data": "other"})) != version_of(a_record())
+
+
+def test_a_check_that_never_came_to_be_has_no_version() -> None:
+    """Nothing was measured on anything."""
+    assert version_of(unavailable()) == ""
+
+
+def test_the_context_does_not_make_another_identity() -> None:
+    """A new Python is noted; the order of the fields is chance."""
+    identity = dict(reversed(list(RUN.environment.identity.items())))
+    other = replace(RUN, environment=Environment(identity, {"python": "3.14.0"}))
+    assert identity_of(other, a_record()) == identity_of(RUN, a_record())
+
+
+def test_machine_provider_and_threads_make_an_identity() -> None:
+    """Each of them alone changes it."""
+    elsewhere = replace(RUN, environment=Environment({**RUN.environment.identity, "cpu": "Other"}, {}))
+    on_gpu = a_record(coverage=replace(COVERAGE, provider="CUDAExecutionProvider"))
+    threaded = replace(a_record(), digests={**a_record().digests, "threads": "4"})
+    found = [identity_of(RUN, a_record()), identity_of(elsewhere, a_record())]
+    found += [identity_of(RUN, on_gpu), identity_of(RUN, threaded)]
+    assert len(set(found)) == 4
