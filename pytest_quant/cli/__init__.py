@@ -10,8 +10,13 @@ from pytest_quant.cli.accept import accept
 from pytest_quant.cli.cache import cache
 from pytest_quant.cli.compare import compare
 from pytest_quant.cli.doctor import doctor
+from pytest_quant.cli.export import export
 from pytest_quant.cli.history import history
 from pytest_quant.cli.importing import import_records
+from pytest_quant.cli.prune import prune
+from pytest_quant.cli.pull import pull
+from pytest_quant.cli.push import push
+from pytest_quant.cli.verify import verify
 from pytest_quant.errors import QuantError
 
 __all__ = ["commands", "main"]
@@ -32,7 +37,13 @@ def commands() -> None:
       pytest-quant history --json        the same as the documents of --quant-json
       pytest-quant compare               what changed since the merge base with the target branch
       pytest-quant accept --reason WHY   make the last records of this commit the baseline
-      pytest-quant import FILE           add records that were set aside
+      pytest-quant history --changes     at which commits a figure changed
+      pytest-quant export FILE           every run as newline-delimited JSON
+      pytest-quant import FILE           add the runs of such a file, or of pytest-benchmark or asv
+      pytest-quant push                  add the runs to a branch of the git remote
+      pytest-quant pull                  add the runs on that branch
+      pytest-quant prune --keep-runs N   make the history smaller
+      pytest-quant verify                whether every record can be read
       pytest-quant cache                 what is kept, how large and how old
       pytest-quant cache clear           remove all of it; the next run builds anew
     """  # noqa: D301 - click reads a backspace
@@ -42,8 +53,13 @@ commands.add_command(accept)
 commands.add_command(cache)
 commands.add_command(compare)
 commands.add_command(doctor)
+commands.add_command(export)
 commands.add_command(history)
 commands.add_command(import_records)
+commands.add_command(prune)
+commands.add_command(pull)
+commands.add_command(push)
+commands.add_command(verify)
 
 
 def main() -> None:

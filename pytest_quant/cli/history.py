@@ -3,31 +3,56 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pytest_quant.cli.places import history_option, history_place
-from pytest_quant.errors import UsageError, nearest
+from pytest_quant.cli.terminal import width
+from pytest_quant.errors import UsageError
 
 if TYPE_CHECKING:
     from pytest_quant.history import Store, StoredRun
 
+_RUNS = 20
 
-@click.command(short_help="List the runs, or the checks of one run.")
-@click.argument("run", required=False)
-@click.option("--last", type=click.IntRange(min=1), default=20, show_default=True, help="So many runs at the most.")
-@click.option("--json", "as_json", is_flag=True, help="One document in each line, as --quant-json writes them.")
+
+@click.command(short_help="List runs or series, the checks of one run, one series, or what changed.")
+@click.argument("what", required=False, metavar="[RUN|SERIES]")
+@click.option("--series", "list_series", is_flag=True, help="List the series instead of the runs.")
+@click.option("--changes", is_flag=True, help="At which commits of the branch figures changed; of SERIES, or of all.")
+@click.option("--confidence", type=click.FloatRange(0.5, 0.995), default=0.95, show_default=True, help="For --changes.")
+@click.option("--last", type=click.IntRange(min=1), help=f"So many runs or points at the most  [runs: {_RUNS}]")
+@click.option("--branch", metavar="NAME", help="Only of this branch  [with --changes: the main one]")
+@click.option("--since", type=click.DateTime(), metavar="DATE", help="Only from this day on, UTC.")
+@click.option("--json", "as_json", is_flag=True, help="Runs: one document in each line, as --quant-json writes them.")
+@click.option("--csv", "as_csv", is_flag=True, help="The points of SERIES with every column.")
 @history_option
-def history(run: str | None, last: int, as_json: bool, place: str | None) -> None:
-    """List the last runs, newest first; with RUN, an id or its beginning, every check of that run.
+def history(
+    what: str | None,
+    list_series: bool,
+    changes: bool,
+    confidence: float,
+    last: int | None,
+    branch: str | None,
+    since: object | None,
+    as_json: bool,
+    as_csv: bool,
+    place: str | None,
+) -> None:
+    """List the last runs, newest first.
+
+    With RUN, an id or its beginning, every check of that run. With SERIES, its key or words that only its node id,
+    model, engine and metric have, every check of it, oldest first.
 
     \b
     Examples:
       pytest-quant history --last 5
       pytest-quant history 20260102T030405Z
+      pytest-quant history --series
+      pytest-quant history "test_digits ort-int8" --branch main --since 2026-01-01
+      pytest-quant history --changes
       pytest-quant history --json > records.jsonl     pytest-quant import reads it
     """  # noqa: D301 - click reads a backspace
     where = history_place(place)
@@ -35,35 +60,67 @@ def history(run: str | None, last: int, as_json: bool, place: str | None) -> Non
         click.echo(f"There is no history yet: {where} is written by the first run with a quant mark.", err=True)
         return
     # Here, because it loads the database.
-    from pytest_quant.history import open_store
+    from pytest_quant.cli.choose import choose, matching
+    from pytest_quant.cli.series import print_changes, print_series, print_series_list
+    from pytest_quant.history import StoredRun, open_store
 
     store = open_store(where)
-    chosen = store.runs(last) if run is None else [_find(store, run)]
-    if as_json:
-        _print_documents(store, chosen)
-    elif run is not None:
-        _print_run(chosen[0])
-        _print_checks(store, chosen[0])
+    first_day = None if since is None else f"{since:%Y-%m-%dT%H:%M:%S}"
+    if changes:
+        from pytest_quant.cli.main_branch import main_branch
+
+        known = store.series()
+        chosen = known if what is None else matching(known, what)
+        if what is not None and not chosen:
+            choose(store, what)
+        _refuse_csv(as_csv)
+        on = branch or main_branch(Path.cwd())
+        points = ((one, store.points(one.key, branch=on, since=first_day, limit=last)) for one in chosen)
+        print_changes(points, on, confidence, as_json)
+    elif list_series:
+        _refuse_csv(as_csv)
+        print_series_list(store, as_json)
+    elif what is None:
+        _refuse_csv(as_csv)
+        _print_runs(store, store.runs(last or _RUNS, branch=branch, since=first_day), as_json)
     else:
-        for stored in chosen:
+        found = choose(store, what)
+        if isinstance(found, StoredRun):
+            _refuse_csv(as_csv)
+            _print_one_run(store, found, as_json)
+        else:
+            of_series = store.points(found.key, branch=branch, since=first_day, limit=last)
+            print_series(found, of_series, as_json=as_json, as_csv=as_csv)
+
+
+def _refuse_csv(as_csv: bool) -> None:
+    if as_csv:
+        raise UsageError("--csv prints one series", fix="name a SERIES; pytest-quant history --series lists them")
+
+
+def _print_runs(store: Store, chosen: list[StoredRun], as_json: bool) -> None:
+    for stored in chosen:
+        if as_json:
+            _print_document(store, stored)
+        else:
             _print_run(stored)
 
 
-def _find(store: Store, beginning: str) -> StoredRun:
-    runs = store.runs()
-    found = [stored for stored in runs if stored.run.id.startswith(beginning)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UsageError(f"{len(found)} runs begin with '{beginning}'", fix="write more of the id")
-    raise UsageError(f"there is no run '{beginning}'", allowed=nearest(beginning, (s.run.id for s in runs[:10])))
+def _print_one_run(store: Store, stored: StoredRun, as_json: bool) -> None:
+    if as_json:
+        _print_document(store, stored)
+        return
+    from pytest_quant.report import table
+
+    _print_run(stored)
+    # Always styled: click takes the styles away where the output is no terminal.
+    click.echo(table(store.records(stored.run.id), width(), color=True))
 
 
-def _print_documents(store: Store, chosen: list[StoredRun]) -> None:
+def _print_document(store: Store, stored: StoredRun) -> None:
     from pytest_quant.record import run_to_json
 
-    for stored in chosen:
-        click.echo(json.dumps(run_to_json(stored.run, store.records(stored.run.id)), allow_nan=False))
+    click.echo(json.dumps(run_to_json(stored.run, store.records(stored.run.id)), allow_nan=False))
 
 
 def _print_run(stored: StoredRun) -> None:
@@ -73,11 +130,3 @@ def _print_run(stored: StoredRun) -> None:
     commit = (run.commit or "no commit")[:12] + (" dirty" if run.dirty else "")
     counts = ", ".join(f"{number} {status}" for status, number in sorted(stored.counts.items())) or "no checks"
     click.echo(clean(f"{run.id}  {run.started_at}  {commit:<18}  {run.branch or '-':<20}  {counts}"))
-
-
-def _print_checks(store: Store, stored: StoredRun) -> None:
-    from pytest_quant.report import table
-
-    width = shutil.get_terminal_size((100, 24)).columns
-    # Always styled: click takes the styles away where the output is no terminal.
-    click.echo(table(store.records(stored.run.id), width, color=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import tempfile
@@ -10,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.rows import encode
-from pytest_quant.record import Record, Run, run_from_json, run_to_json
+from pytest_quant.history.stream import RunWithRecords, read_runs, run_line
+from pytest_quant.record import Record, Run
 
 
 def set_aside(place: str | Path, run: Run, records: Sequence[Record]) -> Path:
@@ -37,11 +36,11 @@ def set_aside(place: str | Path, run: Run, records: Sequence[Record]) -> Path:
 
 def write_aside(path: Path, run: Run, records: Sequence[Record]) -> None:
     """Add one line to the file at `path`, whole or not at all. Raises `HistoryError`."""
-    line = encode(run_to_json(run, records)) + "\n"
+    line = run_line(run, records)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         before = path.read_bytes() if path.exists() else b""
-        _write_whole(path, before + line.encode())
+        _write_whole(path, before + line)
     except OSError as error:
         raise HistoryError(
             f"the records of this run cannot be written to {path}",
@@ -63,34 +62,11 @@ def _write_whole(path: Path, content: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
-def read_aside(path: Path) -> list[tuple[Run, tuple[Record, ...]]]:
-    """Read what `write_aside` or ``--quant-json`` wrote: a document in each line, or one in all.
+def read_aside(path: Path) -> list[RunWithRecords]:
+    """Read what `write_aside` or ``--quant-json`` wrote, whole; `read_runs` gives one run at a time.
 
     Raises
     ------
     HistoryError : the file cannot be read, or holds something else; the message names the line.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise HistoryError(
-            f"{path} cannot be read",
-            value=(error.strerror if isinstance(error, OSError) else None) or str(error),
-            fix="name a file of records that were set aside, or that --quant-json wrote",
-        ) from error
-    try:
-        return [run_from_json(json.loads(text))]
-    except ValueError:
-        return [_line(path, number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-
-
-def _line(path: Path, number: int, line: str) -> tuple[Run, tuple[Record, ...]]:
-    try:
-        return run_from_json(json.loads(line))
-    except ValueError as error:
-        raise HistoryError(
-            f"{path}, line {number}: not JSON",
-            value=line[:80],
-            allowed="one run in each line, as pytest-quant wrote it",
-            fix="remove the line, and import the file again; nothing of it was imported",
-        ) from error
+    return list(read_runs(path))

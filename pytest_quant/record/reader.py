@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from pytest_quant.errors import HistoryError
 from pytest_quant.result import Interval
 
@@ -138,6 +140,9 @@ def _number(value: object, where: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _wrong(where, value, "a number or null")
+    # JSON of other origin may hold NaN, infinity, and whole numbers that no float reaches.
+    if not abs(value) <= sys.float_info.max:
+        raise _wrong(where, value, "a finite number or null")
     return float(value)
 
 

@@ -16,8 +16,7 @@ _LOADED = """
 import sys
 from click.testing import CliRunner
 from pytest_quant.cli import commands
-helped = ("accept", "cache", "cache clear", "compare", "history", "import")
-for command in ("--help", "import -h", *(f"{name} --help" for name in helped)):
+for command in ("--help", *(f"{name} --help" for name in commands.commands), "cache clear --help"):
     assert CliRunner().invoke(commands, command.split()).exit_code == 0
 print(sorted({"sqlalchemy", "numpy", "rich", "pytest", "onnx", "onnxruntime", "filelock"} & set(sys.modules)))
 """

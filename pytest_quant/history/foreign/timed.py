@@ -1,0 +1,83 @@
+"""What both tools' results become."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.record import LatencyFigures, Record
+from pytest_quant.result import Status
+
+MS_PER_S = 1e3
+
+_MOST_ROUNDS = 40
+
+
+def timed_record(tool: str, nodeid: str, median_s: float, rounds: int, samples_s: Sequence[float]) -> Record:
+    """Return a record of one benchmark.
+
+    Parameters
+    ----------
+    samples_s : its single timings, where the file has them.
+    """
+    return Record(
+        nodeid=nodeid,
+        model="-",
+        backend=tool,
+        precision="unknown",
+        scheme=None,
+        batch_size=1,
+        status=Status.PASS,
+        series=json.dumps((nodeid, "-", tool, "unknown", None, 1, None)),
+        reference="-",
+        verdicts=(),
+        latency=LatencyFigures(
+            batch_size=1,
+            rounds=rounds,
+            reference_p50_ms=None,
+            candidate_p50_ms=median_s * MS_PER_S,
+            candidate_p90_ms=None,
+            candidate_p99_ms=None,
+            speedup=None,
+            speedup_ci=None,
+            null_ratio_ci=None,
+            half_width_pct=None,
+            round_p50_ms={"candidate": _spaced_ms(samples_s)} if samples_s else {},
+        ),
+        notes=(f"imported from {tool}",),
+    )
+
+
+def run_id(started: datetime, document: object) -> str:
+    """Return an id that sorts by time and is the same for the same file."""
+    content = json.dumps(document, sort_keys=True).encode()
+    return f"{started:%Y%m%dT%H%M%SZ}-{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+def utc_of_text(text: str) -> datetime:
+    """Read ISO 8601; a time without a zone is UTC. Raises `HistoryError`."""
+    try:
+        read = datetime.fromisoformat(text)
+        return (read if read.tzinfo else read.replace(tzinfo=UTC)).astimezone(UTC).replace(microsecond=0)
+    except (ValueError, OverflowError) as error:
+        raise HistoryError("a time cannot be read", value=text[:80], allowed="ISO 8601") from error
+
+
+def utc_of_ms(since_1970_ms: float) -> datetime:
+    """Read milliseconds since 1970. Raises `HistoryError`."""
+    try:
+        return datetime.fromtimestamp(since_1970_ms / MS_PER_S, UTC).replace(microsecond=0)
+    except (ValueError, OverflowError, OSError) as error:
+        raise HistoryError("a time cannot be read", value=str(since_1970_ms), allowed="ms since 1970") from error
+
+
+def _spaced_ms(samples_s: Sequence[float]) -> tuple[float, ...]:
+    """Evenly spaced samples, milliseconds with four digits."""
+    kept = list(samples_s)
+    if len(kept) > _MOST_ROUNDS:
+        step = (len(kept) - 1) / (_MOST_ROUNDS - 1)
+        kept = [kept[round(index * step)] for index in range(_MOST_ROUNDS)]
+    return tuple(float(f"{sample_s * MS_PER_S:.4g}") for sample_s in kept)

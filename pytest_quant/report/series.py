@@ -1,0 +1,121 @@
+"""One series as a table and a line of bars; all series as a list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+
+from pytest_quant.history.points import Point, SeriesSummary
+from pytest_quant.report.text import NOT_MEASURED, clean, count, figure, in_unit, points
+
+_BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-=+*#@"
+_MISSING = " "
+_COMMIT = 10
+_BORDER = "---- what is measured changed here: not comparable with the rows above ----"
+
+
+def sparkline(values: Sequence[float | None], *, unicode: bool = True) -> str:
+    """Return one character for each value, from the lowest bar for the least to the highest for the largest.
+
+    A value that is missing is a blank; values that are all the same are bars of middle height.
+    """
+    bars = _BARS if unicode else _ASCII_BARS
+    known = [value for value in values if value is not None]
+    if not known:
+        return _MISSING * len(values)
+    low, high = min(known), max(known)
+
+    def bar(value: float | None) -> str:
+        if value is None:
+            return _MISSING
+        if low == high:
+            return bars[len(bars) // 2]
+        # Halved first: the range of two floats may be more than a float holds.
+        share = (value / 2 - low / 2) / (high / 2 - low / 2)
+        return bars[min(len(bars) - 1, int(share * len(bars)))]
+
+    return "".join(bar(value) for value in values)
+
+
+def series_name(summary: SeriesSummary) -> str:
+    """Return how a series is called where there is room for a line."""
+    parts = (summary.nodeid, summary.model, summary.engine_id, summary.metric)
+    return clean("  ".join(part for part in parts if part))
+
+
+def series_list(summaries: Iterable[SeriesSummary]) -> str:
+    """Return one line for each series: its newest run, how many points it has, its name."""
+    rows = [[clean(s.last_started_at), count(s.n_points, "point"), series_name(s)] for s in summaries]
+    return "\n".join(aligned(rows))
+
+
+def series_text(summary: SeriesSummary, found: Sequence[Point], width: int, *, unicode: bool = True) -> str:
+    """Return the bars of score and speed, and one row for each point, oldest first.
+
+    Where several machines ran it each has a letter, because latency is compared within one of them only.
+    """
+    machines = list(dict.fromkeys(point.identity for point in found))
+    head = ["started", "commit", "branch", "status", "FP32 -> candidate", "drop", "speedup", "p50 ms", "cover %", "MB"]
+    rows = [head + (["machine"] if len(machines) > 1 else [])]
+    rows += [_row(point) + ([_letter(machines, point)] if len(machines) > 1 else []) for point in found]
+    lines = aligned(rows)
+    table, version = lines[:1], ""
+    for point, line in zip(found, lines[1:], strict=True):
+        if point.version and version and point.version != version:
+            table.append(_BORDER)
+        # A check that never came to be has no version, and changes none.
+        version = point.version or version
+        table.append(line)
+    return "\n".join([series_name(summary), *_trends(found, width, unicode), "", *table])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows as lines whose columns start at the same place."""
+    if not rows:
+        return []
+    sizes = [max(cell_len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell + " " * (size - cell_len(cell)) for cell, size in zip(row, sizes, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _trends(found: Sequence[Point], width: int, unicode: bool) -> list[str]:
+    """One line of bars for each figure that was ever measured, the newest points at its end."""
+    figures = (
+        ("score", [point.candidate for point in found]),
+        ("speedup", [point.speedup for point in found]),
+        ("p50 ms", [point.candidate_p50_ms for point in found]),
+    )
+    lines = []
+    for name, values in figures:
+        known = [value for value in values if value is not None]
+        if known:
+            span = f"{figure(min(known))} .. {figure(max(known))}"
+            room = max(1, width - len(span) - 13)
+            lines.append(f"{name:<7}  {sparkline(values[-room:], unicode=unicode)}  {span}")
+    return lines
+
+
+def _row(point: Point) -> list[str]:
+    commit = (clean(point.commit)[:_COMMIT] if point.commit else NOT_MEASURED) + ("+dirty" if point.dirty else "")
+    scores = f"{in_unit(point.reference, point.unit)} -> {in_unit(point.candidate, point.unit)}"
+    return [
+        clean(point.started_at)[:19],
+        commit,
+        clean(point.branch or NOT_MEASURED),
+        clean(point.status),
+        NOT_MEASURED if point.candidate is None else scores,
+        in_unit(point.drop, point.unit),
+        NOT_MEASURED if point.speedup is None else f"x{figure(point.speedup)}",
+        figure(point.candidate_p50_ms),
+        points(point.coverage_pct),
+        figure(point.size_mb),
+    ]
+
+
+def _letter(machines: Sequence[str], point: Point) -> str:
+    """Return A, B, .. Z, A1, B1, .. for the machine of a point."""
+    number = machines.index(point.identity)
+    return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")

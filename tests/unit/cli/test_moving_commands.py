@@ -1,0 +1,155 @@
+"""``export``, ``import``, ``push``, ``pull``, ``prune`` and ``verify``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from sqlalchemy import create_engine, update
+
+from pytest_quant.cli import commands
+from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.history import open_store
+from pytest_quant.history.schema import RECORDS
+from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
+
+_LATER = replace(RUN, id="later", started_at="2026-02-03T00:00:00+00:00", branch=None)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A history with two runs, the later one added first."""
+    place = tmp_path / ".quant" / "history.db"
+    store = open_store(place)
+    store.append(_LATER, [a_pass(), unavailable()])
+    store.append(RUN, [a_record()])
+    monkeypatch.chdir(tmp_path)
+    return place
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(commands, arguments, catch_exceptions=False)
+
+
+def test_an_export_is_imported_whole_and_once(place: Path, tmp_path: Path) -> None:
+    """Oldest run first; a second import changes nothing."""
+    assert "2 runs written" in _run("export", "all.jsonl").stdout
+    header, *runs = (tmp_path / "all.jsonl").read_text().splitlines()
+    assert json.loads(header)["format"] == "pytest-quant-history"
+    assert [json.loads(line)["run"]["id"] for line in runs] == [RUN.id, "later"]
+    moved = str(tmp_path / "moved.db")
+    assert "2 of 2 runs added" in _run("import", "all.jsonl", "--history", moved).stdout
+    assert "0 of 2 runs added" in _run("import", "all.jsonl", "--history", moved).stdout
+    assert list(open_store(moved).each_run()) == list(open_store(place).each_run())
+    assert _run("export", "--history", moved).stdout_bytes == (tmp_path / "all.jsonl").read_bytes()
+
+
+def test_shards_are_merged(place: Path, tmp_path: Path) -> None:
+    """Files that share a run add it once."""
+    _run("export", "one.jsonl")
+    open_store(place).append(replace(RUN, id="third"), [a_pass()])
+    _run("export", "two.jsonl")
+    merged = str(tmp_path / "merged.db")
+    assert "3 of 5 runs added" in _run("import", "one.jsonl", "two.jsonl", "--history", merged).stdout
+
+
+def test_a_bad_line_imports_nothing_of_any_file(place: Path, tmp_path: Path) -> None:
+    """Not even the good lines before it, which a second import would otherwise find already there."""
+    _run("export", "all.jsonl")
+    text = (tmp_path / "all.jsonl").read_text()
+    (tmp_path / "bad.jsonl").write_text(text.replace('"FAIL"', '"FAILED"', 1))
+    with pytest.raises(HistoryError, match=r"bad\.jsonl, line 2"):
+        _run("import", "all.jsonl", "bad.jsonl", "--history", "new.db")
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_an_export_that_fails_leaves_the_old_file(place: Path, tmp_path: Path) -> None:
+    """A record in the middle is damaged; nothing half written stays."""
+    (tmp_path / "all.jsonl").write_text("mine")
+    with create_engine(f"sqlite:///{place}").begin() as connection:
+        connection.execute(update(RECORDS).values(record=b"spoiled"))
+    with pytest.raises(HistoryError, match="damaged"):
+        _run("export", "all.jsonl")
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["all.jsonl"]
+    assert (tmp_path / "all.jsonl").read_text() == "mine"
+
+
+def test_a_branch_is_given_to_runs_without_one(place: Path, tmp_path: Path) -> None:
+    """And to no other."""
+    _run("export", "all.jsonl")
+    _run("import", "--branch", "release", "all.jsonl", "--history", "new.db")
+    assert [stored.run.branch for stored in open_store(tmp_path / "new.db").runs()] == ["release", "main"]
+
+
+@pytest.mark.parametrize("command", [("export",), ("push",), ("verify",), ("prune", "--keep-runs", "1")])
+def test_without_a_history_there_is_nothing_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """And none is created."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="no history yet"):
+        _run(*command)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_branch_moves_the_history(place: Path, tmp_path: Path) -> None:
+    """Pushed from here, pulled into another history; exit 1 where a file there cannot be read."""
+
+    def git(*arguments: str) -> None:
+        command = ["git", "-c", "user.name=A", "-c", "user.email=a@b", *arguments]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "-q", "-b", "main")
+    git("init", "-q", "--bare", "remote.git")
+    git("remote", "add", "origin", "remote.git")
+    assert "2 runs added" in _run("push").stdout
+    assert "0 runs added" in _run("push").stdout
+    pulled = _run("pull", "--history", "new.db")
+    assert (pulled.exit_code, pulled.stdout) == (0, "2 runs added to new.db, 0 already there\n")
+    assert list(open_store("new.db").each_run()) == list(open_store(place).each_run())
+    git("fetch", "-q", "origin", "pytest-quant-history")
+    git("checkout", "-q", "FETCH_HEAD")
+    (tmp_path / "runs" / "bad.jsonl").write_text("\x1b[31m")
+    git("add", "runs")
+    git("commit", "-qm", "bad")
+    git("push", "-q", "origin", "HEAD:pytest-quant-history")
+    spoiled = _run("pull", "--history", "third.db")
+    assert spoiled.exit_code == 1
+    assert "2 runs added" in spoiled.stdout
+    assert "runs/bad.jsonl, line 1" in spoiled.stderr
+    assert "\x1b" not in spoiled.stderr
+
+
+def test_prune_tells_what_it_frees(place: Path) -> None:
+    """A dry run says would."""
+    told = _run("prune", "--keep-runs", "1", "--dry-run").stdout
+    done = _run("prune", "--keep-runs", "1").stdout
+    assert told.startswith("1 record of 1 run would be thinned, ")
+    assert done == told.replace("would be thinned", "thinned").replace("would be freed", "freed")
+    assert open_store(place).records("later")[0] == a_pass()
+    assert open_store(place).records(RUN.id)[0] != a_record()
+    assert _run("prune", "--before", "2026-01-01").stdout.startswith("0 records of 0 runs thinned")
+
+
+def test_prune_needs_to_know_what_is_old() -> None:
+    """Nothing is thinned by accident."""
+    with pytest.raises(UsageError, match="nothing says which are old"):
+        _run("prune")
+
+
+def test_verify_names_damage_and_salvages_the_rest(place: Path, tmp_path: Path) -> None:
+    """Exit 1, the run's id on stderr; the file goes into a new history."""
+    assert _run("verify").stdout == "2 runs with 3 records can be read; 0 damaged\n"
+    with create_engine(f"sqlite:///{place}").begin() as connection:
+        connection.execute(update(RECORDS).where(RECORDS.c.run == 2).values(record=b"spoiled"))
+    found = _run("verify", "--salvage", "rest.jsonl")
+    assert found.exit_code == 1
+    assert found.stdout == "2 runs with 2 records can be read, written to rest.jsonl; 1 damaged\n"
+    assert found.stderr.startswith(f"damaged: {RUN.id}, record 0: ")
+    _run("import", "rest.jsonl", "--history", "new.db")
+    assert open_store(tmp_path / "new.db").records("later") == [a_pass(), unavailable()]
+    assert open_store(tmp_path / "new.db").records(RUN.id) == []

@@ -1,0 +1,154 @@
+"""``pytest-quant history`` of series and of changes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pytest_quant.cli import commands
+from pytest_quant.errors import UsageError
+from pytest_quant.history import Store, open_store
+from pytest_quant.record import Record, Run
+from tests.unit.record.examples import ACCURACY, RUN, a_check, a_record
+
+_SCORES = (97.5, 97.5, 97.5, 97.5, 95.0, 95.0, 95.0)
+_DYNAMIC = a_check(scheme="dynamic")
+
+
+def _day(number: int, branch: str = "main") -> Run:
+    started = f"2026-01-{number + 1:02}T00:00:00+00:00"
+    return replace(RUN, id=f"run-{branch}-{number}", started_at=started, commit=f"{number:040x}", branch=branch)
+
+
+def _scored(score: float) -> Record:
+    return a_record(accuracy=replace(ACCURACY, candidate=score, drop=97.78 - score))
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Seven commits on main that lose 2.5 points at the fifth, one on another branch, and two series."""
+    store = open_store(tmp_path / ".quant" / "history.db")
+    for number, score in enumerate(_SCORES):
+        store.append(_day(number), [_scored(score), a_record(_DYNAMIC)])
+    store.append(_day(9, "top\x1b[31mic"), [_scored(50.0)])
+    monkeypatch.chdir(tmp_path)
+    return store
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(commands, ["history", *arguments], catch_exceptions=False)
+
+
+def test_series_are_listed(store: Store) -> None:
+    """With their points and their newest run."""
+    lines = _run("--series").stdout.splitlines()
+    assert len(lines) == 2
+    assert any("8 points" in line and "ort-int8-static" in line and "2026-01-10" in line for line in lines)
+    assert any("7 points" in line and "ort-int8-dynamic" in line for line in lines)
+    listed = [json.loads(line) for line in _run("--series", "--json").stdout.splitlines()]
+    assert {one["key"] for one in listed} == {one.key for one in store.series()}
+
+
+def test_a_series_is_a_table_with_bars(store: Store) -> None:
+    """One row for each point, oldest first; a score that fell has low bars at its end."""
+    lines = _run("digits static", "--branch", "main").stdout.splitlines()
+    assert "score    ████▁▁▁  95 .. 97.5" in lines
+    rows = [line.split() for line in lines if line.startswith("2026-")]
+    assert [row[0][:10] for row in rows] == [f"2026-01-0{number}" for number in range(1, 8)]
+    assert [row[6] for row in rows] == ["97.50"] * 4 + ["95.00"] * 3
+
+
+def test_last_branch_and_since_choose_points(store: Store) -> None:
+    """The newest ones, of one branch, from one day on."""
+
+    def days(*options: str) -> list[str]:
+        return [line[8:10] for line in _run("static", *options).stdout.splitlines() if line.startswith("2026-")]
+
+    assert days("--last", "2") == ["07", "10"]
+    assert days("--branch", "main", "--last", "2") == ["06", "07"]
+    assert days("--since", "2026-01-06") == ["06", "07", "10"]
+    assert days("--branch", "none") == []
+
+
+def test_runs_are_chosen_too(store: Store) -> None:
+    """By branch and day."""
+    assert len(_run("--branch", "main").stdout.splitlines()) == 7
+    assert len(_run("--since", "2026-01-07").stdout.splitlines()) == 2
+
+
+def test_escapes_in_a_branch_show(store: Store) -> None:
+    """Its name is somebody else's text, in every form."""
+    for form, shown in (((), "\\x1b[31m"), (("--csv",), "\\x1b[31m"), (("--json",), "\\u001b[31m")):
+        assert f"top{shown}ic" in _run("static", *form).stdout
+
+
+def test_json_has_every_column(store: Store) -> None:
+    """One document with the points, oldest first."""
+    document = json.loads(_run("static", "--branch", "main", "--json").stdout)
+    assert document["engine_id"] == "ort-int8-static"
+    assert [point["candidate"] for point in document["points"]] == list(_SCORES)
+    assert document["points"][0]["status"] == "FAIL"
+
+
+def test_csv_has_every_column(store: Store) -> None:
+    """Read back it holds the same figures."""
+    rows = list(csv.DictReader(io.StringIO(_run("static", "--branch", "main", "--csv").stdout)))
+    assert [float(row["candidate"]) for row in rows] == list(_SCORES)
+    assert {row["status"] for row in rows} == {"FAIL"}
+    with pytest.raises(UsageError, match="--csv prints one series"):
+        _run("--csv")
+
+
+def test_a_key_is_a_name_too(store: Store) -> None:
+    """And so is the beginning of a run's id, for the run."""
+    key = store.series()[0].key
+    assert _run(key).stdout.splitlines()[0].startswith("tests/test_digits.py")
+    assert _run("run-main-3").stdout.startswith("run-main-3")
+
+
+def test_a_name_that_several_have_is_an_error(store: Store) -> None:
+    """The message lists them."""
+    with pytest.raises(UsageError, match="2 series have 'digits'") as caught:
+        _run("digits")
+    assert "ort-int8-dynamic" in str(caught.value)
+
+
+def test_an_unknown_name_tells_the_nearest(store: Store) -> None:
+    """Of runs and of series."""
+    with pytest.raises(UsageError, match="there is no run 'dynmic'") as caught:
+        _run("dynmic")
+    assert "ort-int8-dynamic" in str(caught.value)
+
+
+def test_changes_are_named_by_their_commits(store: Store) -> None:
+    """The only one: 2.5 points at the fifth commit of the main branch; the other branch is not looked at."""
+    document = json.loads(_run("--changes", "--json").stdout)
+    assert (document["branch"], document["series"]) == ("main", 2)
+    (change,) = document["changes"]
+    assert (change["last_good"], change["first_bad"]) == (f"{3:040x}", f"{4:040x}")
+    assert (change["size"], change["improved"], change["probable"]) == (-2.5, False, True)
+    shown = _run("--changes").stdout
+    assert "WORSE" in shown
+    assert "-2.5 points" in shown
+    assert "probable until 5" in shown
+    assert shown.splitlines()[-1] == "1 change in 2 series on main"
+
+
+def test_changes_of_one_series(store: Store) -> None:
+    """Or of several that a word names."""
+    assert _run("dynamic", "--changes").stdout.splitlines()[-1] == "0 changes in 1 series on main"
+    assert _run("digits", "--changes").stdout.splitlines()[-1] == "1 change in 2 series on main"
+
+
+def test_a_terminal_without_unicode_gets_ascii(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bars are other characters; the figures are the same."""
+    runner = CliRunner(charset="ascii")
+    shown = runner.invoke(commands, ["history", "static", "--branch", "main"], catch_exceptions=False).stdout
+    assert "score    @@@@___  95 .. 97.5" in shown
+    assert shown.isascii()

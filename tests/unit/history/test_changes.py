@@ -1,0 +1,156 @@
+"""A change is named by the commits around it, its size and how sure it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from pytest_quant.history.changes import LEAST_SPEED_PCT, Change, find_changes
+from pytest_quant.history.points import Point
+from pytest_quant.result import Status
+
+
+def a_point(number: int, **figures: object) -> Point:
+    """The point of one commit a day."""
+    told: dict[str, object] = {
+        "run_id": f"run-{number}",
+        "started_at": f"2026-01-{number + 1:02}T00:00:00+00:00",
+        "commit": f"c{number}",
+        "branch": "main",
+        "dirty": False,
+        "series": "key",
+        "version": "v",
+        "identity": "machine",
+        "isa": "avx2",
+        "status": Status.PASS,
+        "unit": "%",
+        "better": "higher",
+    }
+    return Point(**(told | figures))  # type: ignore[arg-type]
+
+
+def _scored(scores: Sequence[float | None]) -> list[Point]:
+    return [a_point(number, candidate=score) for number, score in enumerate(scores)]
+
+
+def _fast(speedups: Sequence[float | None]) -> list[Point]:
+    return [a_point(number, speedup=speedup) for number, speedup in enumerate(speedups)]
+
+
+def _noisy(*levels: tuple[int, float], seed: int = 0, noise: float = 0.005) -> list[float]:
+    random = np.random.default_rng(seed)
+    return [level * math.exp(noise * random.standard_normal()) for count, level in levels for _ in range(count)]
+
+
+def test_an_exact_score_changes_where_it_moves() -> None:
+    """Two points lower from the fourth commit on, in points of a hundred, without a doubt."""
+    (found,) = find_changes(_scored([97.5, 97.5, 97.5, 95.5, 95.5, 95.5, 95.5, 95.5]))
+    assert found == Change(
+        series="key",
+        quantity="score",
+        unit="%",
+        last_good="c2",
+        first_bad="c3",
+        first_bad_at="2026-01-04T00:00:00+00:00",
+        before=97.5,
+        after=95.5,
+        size=-2.0,
+        improved=False,
+        confidence=1.0,
+        probable=False,
+        commits_after=5,
+        machine="avx2",
+    )
+
+
+@pytest.mark.parametrize(("after", "probable"), [(1, True), (4, True), (5, False)])
+def test_a_change_is_probable_until_five_commits_confirm_it(after: int, probable: bool) -> None:
+    """The commit that shows it is the first of them."""
+    (found,) = find_changes(_scored([90.0] * 6 + [91.0] * after))
+    assert (found.probable, found.commits_after) == (probable, after)
+
+
+def test_a_noisy_score_needs_more_than_a_step() -> None:
+    """Where no two commits agree exactly, the test of the energy statistic decides."""
+    random = np.random.default_rng(3)
+    quiet = [95.0 + 0.05 * random.standard_normal() for _ in range(20)]
+    assert find_changes(_scored(quiet)) == []
+    (found,) = find_changes(_scored(quiet[:10] + [score - 1.0 for score in quiet[10:]]))
+    assert (found.last_good, found.first_bad) == ("c9", "c10")
+    assert 0.95 <= found.confidence < 1.0
+
+
+def test_speed_is_told_in_percent_of_what_it_was() -> None:
+    """From a speed-up of 2 to one of 1.6: 20 % less, which is worse."""
+    (found,) = find_changes(_fast(_noisy((12, 2.0), (8, 1.6))))
+    assert (found.quantity, found.last_good, found.first_bad) == ("speedup", "c11", "c12")
+    assert found.size == pytest.approx(-20.0, abs=1.0)
+    assert (found.improved, found.probable) == (False, False)
+    assert found.before == pytest.approx(2.0, rel=0.01)
+
+
+def test_latency_alone_is_searched_where_there_is_no_speedup() -> None:
+    """As of imported benchmarks; more milliseconds are worse."""
+    times = [a_point(number, candidate_p50_ms=ms) for number, ms in enumerate(_noisy((10, 4.0), (10, 5.0)))]
+    (found,) = find_changes(times)
+    assert (found.quantity, found.unit, found.improved) == ("latency", "ms", False)
+    assert found.size == pytest.approx(25.0, abs=1.5)
+
+
+def test_changes_of_speed_too_small_to_matter_are_left_out() -> None:
+    """Even when they are significant: half of the least percent."""
+    factor = 1.0 + LEAST_SPEED_PCT / 200.0
+    assert find_changes(_fast(_noisy((15, 2.0), (15, 2.0 * factor), noise=1e-5))) == []
+    assert find_changes(_fast(_noisy((15, 2.0), (15, 2.0 * factor**4), noise=1e-5))) != []
+
+
+def test_runs_of_one_commit_are_averaged() -> None:
+    """Ten launches of one commit are one commit, however far off they are."""
+    points = [a_point(number, candidate=90.0) for number in range(8)]
+    again = [a_point(8, candidate=score) for score in (80.0, 84.0)]
+    (found,) = find_changes(points + again)
+    assert (found.after, found.commits_after) == (82.0, 1)
+
+
+def test_what_was_not_measured_stays_missing() -> None:
+    """The range spans the commits without a figure, and they are no change."""
+    (found,) = find_changes(_scored([90.0, 90.0, 90.0, None, None, 88.0, 88.0]))
+    assert (found.last_good, found.first_bad) == ("c2", "c5")
+
+
+def test_another_machine_or_version_is_another_sequence() -> None:
+    """Two machines, in turn or one after the other, one twice as fast, and new evaluation data, are no change."""
+    speeds = _noisy((24, 2.0))
+    mixed = [
+        a_point(number, speedup=speed * (1 + number % 2), identity="ab"[number % 2])
+        for number, speed in enumerate(speeds)
+    ]
+    assert find_changes(mixed) == []
+    moved = [a_point(n, speedup=speed * (1 + n // 12), identity="ab"[n // 12]) for n, speed in enumerate(speeds)]
+    assert find_changes(moved) == []
+    versions = [a_point(number, candidate=90.0 + number // 6, version="vw"[number // 6]) for number in range(12)]
+    assert find_changes(versions) == []
+
+
+def test_uncommitted_work_is_left_out() -> None:
+    """It is no commit that one could look at."""
+    points = _scored([90.0] * 6)
+    assert find_changes([*points, a_point(6, candidate=10.0, dirty=True), a_point(7, candidate=5.0, commit=None)]) == []
+
+
+def test_no_points_have_no_change() -> None:
+    """Nor have points without figures, or a single one."""
+    assert find_changes([]) == []
+    assert find_changes(_scored([None, None])) == []
+    assert find_changes(_scored([1.0])) == []
+
+
+def test_a_lower_score_can_be_better() -> None:
+    """The metric tells."""
+    points = [a_point(number, candidate=2.0 if number < 4 else 1.0, better="lower") for number in range(8)]
+    assert [change.improved for change in find_changes(points)] == [True]
+    unknown = [a_point(number, candidate=2.0 if number < 4 else 1.0, better=None) for number in range(8)]
+    assert [change.improved for change in find_changes(unknown)] == [None]

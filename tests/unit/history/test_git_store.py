@@ -1,0 +1,260 @@
+"""A history on a branch of its own: nothing else in the repository notices."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.history import Store
+from pytest_quant.history.git_files import GitFiles
+from pytest_quant.history.git_store import BRANCH, Pulled, file_of, pull, push
+from pytest_quant.record import Run
+from tests.unit.history.memory_store import MemoryStore
+from tests.unit.record.examples import RUN, a_pass, a_record
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither a name nor hooks nor signing keys, as on a new CI machine."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-c", "user.name=A", "-c", "user.email=a@b", *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    """A bare repository with one commit of code."""
+    _git(tmp_path, "init", "-q", "--bare", "-b", "main", "remote.git")
+    clone = _cloned(tmp_path, "author")
+    (clone / "code.py").write_text("x = 1\n")
+    _git(clone, "add", "code.py")
+    _git(clone, "commit", "-qm", "code")
+    _git(clone, "push", "-q", "origin", "HEAD:main")
+    return tmp_path / "remote.git"
+
+
+def _cloned(folder: Path, name: str) -> Path:
+    _git(folder, "clone", "-q", "remote.git", name)
+    return folder / name
+
+
+def _files(folder: Path) -> GitFiles:
+    return GitFiles(folder, "origin", BRANCH)
+
+
+def _store(*runs: Run) -> Store:
+    store = MemoryStore()
+    for run in runs:
+        store.append(run, [a_record(), a_pass()])
+    return cast(Store, store)
+
+
+def _kept(store: Store) -> Mapping[str, object]:
+    return cast(MemoryStore, store).kept
+
+
+def _run(name: str) -> Run:
+    return replace(RUN, id=name)
+
+
+def test_what_one_pushes_another_pulls(remote: Path, tmp_path: Path) -> None:
+    """Every run with its records; a second time nothing is left to do."""
+    here, there = _cloned(tmp_path, "here"), _cloned(tmp_path, "there")
+    ours, theirs = _store(_run("one"), _run("two")), _store(_run("three"))
+    assert push(ours, _files(here)) == 2
+    assert push(ours, _files(here)) == 0
+    assert pull(theirs, _files(there)) == Pulled(2, 0, ())
+    assert push(theirs, _files(there)) == 1
+    assert pull(ours, _files(here)) == Pulled(1, 2, ())
+    assert pull(ours, _files(here)) == Pulled(0, 3, ())
+    assert _kept(ours) == {name: (_run(name), (a_record(), a_pass())) for name in ("one", "two", "three")}
+
+
+def test_the_repository_stays_as_it_is(remote: Path, tmp_path: Path) -> None:
+    """Changed, staged and untracked files, branches and the last fetch: git tells the same before and after."""
+    here = _cloned(tmp_path, "here")
+    (here / "code.py").write_text("changed")
+    (here / "staged.py").write_text("staged")
+    _git(here, "add", "staged.py")
+    (here / "new.py").write_text("new")
+
+    def told() -> list[str]:
+        asked = (("status", "--porcelain"), ("branch",), ("tag",), ("stash", "list"), ("diff",), ("diff", "--cached"))
+        return [_git(here, *question) for question in asked] + [str((here / ".git" / "FETCH_HEAD").exists())]
+
+    before = told()
+    push(_store(RUN), _files(here))
+    pull(_store(_run("other")), _files(here))
+    assert told() == before
+
+
+def test_the_branch_holds_nothing_but_new_files(remote: Path, tmp_path: Path) -> None:
+    """It shares no commit with the code, each run is one file by its month, and no file ever changes."""
+    here = _cloned(tmp_path, "here")
+    push(_store(_run("one")), _files(here))
+    push(_store(_run("one"), _run("two")), _files(here))
+    listed = _git(remote, "ls-tree", "-r", "--name-only", BRANCH).splitlines()
+    assert listed == ["runs/2026-01/one.jsonl", "runs/2026-01/two.jsonl"]
+    with pytest.raises(subprocess.CalledProcessError, match="exit status 1"):
+        _git(remote, "merge-base", "main", BRANCH)
+    assert set(_git(remote, "log", "--name-status", "--format=", BRANCH).split()[::2]) == {"A"}
+    assert _git(remote, "log", "--format=%an", BRANCH).split() == ["pytest-quant"] * 2
+
+
+def test_jobs_that_push_at_once_lose_nothing(remote: Path, tmp_path: Path) -> None:
+    """Six jobs with two runs each, the branch not there yet: all twelve arrive, in a straight line of commits."""
+    clones = [_cloned(tmp_path, f"job{number}") for number in range(6)]
+
+    def job(number: int) -> int:
+        return push(_store(_run(f"{number}-a"), _run(f"{number}-b")), _files(clones[number]))
+
+    with ThreadPoolExecutor(6) as jobs:
+        assert list(jobs.map(job, range(6))) == [2] * 6
+    merged = _store()
+    assert pull(merged, _files(clones[0])) == Pulled(12, 0, ())
+    assert len(_git(remote, "log", "--format=%h", BRANCH).split()) == 6
+    assert _git(remote, "log", "--merges", "--format=%h", BRANCH) == ""
+
+
+def test_a_push_that_comes_second_builds_on_the_first(remote: Path, tmp_path: Path) -> None:
+    """Another job gets in between fetch and push, with a run that both have."""
+    here, there = _cloned(tmp_path, "here"), _cloned(tmp_path, "there")
+
+    class Overtaken(GitFiles):
+        """Pushes for the other job first, once."""
+
+        __slots__ = ()
+
+        def push(self, commit: str) -> bool:
+            """Let the other one win."""
+            push(_store(_run("shared"), _run("theirs")), _files(there))
+            return GitFiles.push(self, commit)
+
+    pauses: list[float] = []
+    store = _store(_run("shared"), _run("ours"))
+    assert push(store, Overtaken(here, "origin", BRANCH), pause=pauses.append) == 1
+    assert len(pauses) == 1
+    assert pull(store, _files(here)) == Pulled(1, 2, ())
+
+
+def test_a_remote_that_refuses_is_an_error_at_once(remote: Path, tmp_path: Path) -> None:
+    """A hook of the server says no; its words are shown, and there is no second try."""
+    hook = remote / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\necho records are not welcome\nexit 1\n")
+    hook.chmod(0o755)
+    pauses: list[float] = []
+    with pytest.raises(HistoryError, match="git push failed") as caught:
+        push(_store(RUN), _files(_cloned(tmp_path, "here")), pause=pauses.append)
+    assert "not welcome" in str(caught.value)
+    assert pauses == []
+
+
+def test_hooks_of_the_user_are_not_run(remote: Path, tmp_path: Path) -> None:
+    """They check code."""
+    here = _cloned(tmp_path, "here")
+    hook = here / ".git" / "hooks" / "pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    assert push(_store(RUN), _files(here)) == 1
+
+
+@pytest.mark.parametrize(
+    ("remote_name", "branch", "told"),
+    [("nowhere", BRANCH, "nowhere"), ("--upload-pack=x", BRANCH, "cannot be called"), ("origin", "a..b", "a..b"),
+     ("origin", "-x y", "cannot be called")],
+)  # fmt: skip
+def test_names_that_cannot_be_are_refused(
+    remote: Path, tmp_path: Path, remote_name: str, branch: str, told: str
+) -> None:
+    """Nothing that begins with a dash is taken for an option."""
+    with pytest.raises(HistoryError) as caught:
+        push(_store(RUN), GitFiles(_cloned(tmp_path, "here"), remote_name, branch))
+    assert told in str(caught.value)
+
+
+def test_outside_a_repository_there_is_nothing_to_push_to(tmp_path: Path) -> None:
+    """Git's own words tell it."""
+    with pytest.raises(HistoryError, match="git rev-parse failed"):
+        push(_store(RUN), _files(tmp_path))
+
+
+def test_a_branch_that_is_not_there_cannot_be_pulled(remote: Path, tmp_path: Path) -> None:
+    """The message says who makes it."""
+    with pytest.raises(HistoryError, match="has no branch"):
+        pull(_store(), _files(_cloned(tmp_path, "here")))
+
+
+def test_a_password_in_an_address_is_not_shown(remote: Path, tmp_path: Path) -> None:
+    """Not even where the server's words hold it: messages end up in public logs."""
+    hook = remote / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\necho see https://me:secret@host/x.git\nexit 1\n")
+    hook.chmod(0o755)
+    with pytest.raises(HistoryError, match=r"see https://\*\*\*@host") as caught:
+        push(_store(RUN), _files(_cloned(tmp_path, "here")))
+    assert "secret" not in str(caught.value)
+
+
+def test_a_spoiled_file_keeps_no_other_out(remote: Path, tmp_path: Path) -> None:
+    """It is named, and so is the line; files elsewhere on the branch are not looked at."""
+    here = _cloned(tmp_path, "here")
+    push(_store(_run("good")), _files(here))
+    _git(here, "fetch", "-q", "origin", BRANCH)
+    _git(here, "checkout", "-q", "-b", "spoiled", "FETCH_HEAD")
+    (here / "runs" / "2026-01" / "bad.jsonl").write_text("half a li")
+    (here / "README").write_text("not a run")
+    _git(here, "add", "-A")
+    _git(here, "commit", "-qm", "spoiled")
+    _git(here, "push", "-q", "origin", f"HEAD:{BRANCH}")
+    store = _store()
+    pulled = pull(store, _files(here))
+    assert (pulled.added, list(_kept(store))) == (1, ["good"])
+    (reason,) = pulled.refused
+    assert "runs/2026-01/bad.jsonl, line 1" in reason
+
+
+_HOSTILE = ("../../etc/passwd", "a/b", "..", "", "x\n100644 blob", "\x00", "\udcff", "a" * 5000, "-rf", "id.0", "CON ")
+
+
+@pytest.mark.parametrize("hostile", _HOSTILE)
+def test_a_hostile_id_stays_in_its_folder(hostile: str) -> None:
+    """Its name is a digest; the month of a hostile time is none."""
+    path = file_of(replace(RUN, id=hostile, started_at="../../2026-01"))
+    assert re.fullmatch(r"runs/undated/id\.[0-9a-f]{40}\.jsonl", path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(), st.text(), st.text())
+def test_any_id_has_a_path_of_its_own(one: str, other: str, time: str) -> None:
+    """Of plain characters, in a folder below runs; two ids share none."""
+    paths = [file_of(replace(RUN, id=name, started_at=time)) for name in (one, other)]
+    assert all(re.fullmatch(r"runs/[0-9a-z-]+/(id\.)?[A-Za-z0-9_-]+\.jsonl", path) for path in paths)
+    assert (paths[0] == paths[1]) == (one == other)
+
+
+def test_a_hostile_id_is_pushed_and_pulled(remote: Path, tmp_path: Path) -> None:
+    """Under its digest; the run itself keeps its id."""
+    here = _cloned(tmp_path, "here")
+    hostile = replace(RUN, id="../../../../tmp/evil\n\x1b[31m", branch="x; rm -rf /")
+    assert push(_store(hostile), _files(here)) == 1
+    store = _store()
+    assert pull(store, _files(here)) == Pulled(1, 0, ())
+    assert list(_kept(store)) == [hostile.id]
+    assert push(store, _files(here)) == 0

@@ -1,0 +1,109 @@
+"""Old runs lose the times of single rounds and nothing else."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.history import open_store
+from pytest_quant.history.prune import Pruned, prune, thinned
+from pytest_quant.record import LatencyFigures, Record, Run
+from tests.unit.record.examples import RUN, a_record, unavailable
+
+
+def _with_rounds() -> Record:
+    """A record whose first measurement broke a limit, with forty rounds of each engine twice."""
+    draw = random.Random(0)  # noqa: S311 - figures that deflate as badly as real ones
+    rounds = {name: tuple(round(draw.random(), 4) for _ in range(40)) for name in ("reference", "null", "candidate")}
+    latency = a_record().latency
+    assert latency is not None
+    return replace(
+        a_record(), latency=replace(latency, round_p50_ms=rounds, repeat=replace(latency, round_p50_ms=rounds))
+    )
+
+
+def _run(day: int) -> Run:
+    return replace(RUN, id=f"run-{day}", started_at=f"2026-01-{day:02}T12:00:00+00:00")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Four days with a run each."""
+    place = tmp_path / "history.db"
+    store = open_store(place)
+    for day in (1, 2, 3, 4):
+        store.append(_run(day), [_with_rounds(), unavailable()])
+    return place
+
+
+def _days_with_rounds(place: Path) -> list[int]:
+    store = open_store(place)
+    return [day for day in (1, 2, 3, 4) if store.records(f"run-{day}")[0] == _with_rounds()]
+
+
+def test_every_other_figure_stays() -> None:
+    """Of the repetition too; a record without latency is left as it is."""
+    full, thin = _with_rounds(), thinned(_with_rounds())
+    assert isinstance(full.latency, LatencyFigures)
+    assert isinstance(thin.latency, LatencyFigures)
+    assert thin.latency.repeat == replace(full.latency, repeat=None, round_p50_ms={})
+    assert replace(thin, latency=full.latency) == full
+    assert thinned(unavailable()) == unavailable()
+
+
+def test_the_newest_runs_are_kept_whole(place: Path) -> None:
+    """By when they started; the others hold the thinned record."""
+    found = prune(place, keep_runs=3)
+    assert (found.runs, found.records) == (1, 1)
+    assert _days_with_rounds(place) == [2, 3, 4]
+    assert open_store(place).records("run-1") == [thinned(_with_rounds()), unavailable()]
+
+
+def test_runs_before_a_day_are_thinned(place: Path) -> None:
+    """That day's own are not."""
+    prune(place, before=datetime(2026, 1, 3, tzinfo=UTC))
+    assert _days_with_rounds(place) == [3, 4]
+
+
+def test_both_limits_together_thin_what_both_allow(place: Path) -> None:
+    """The stricter one wins for each run."""
+    prune(place, keep_runs=1, before=datetime(2026, 1, 3, tzinfo=UTC))
+    assert _days_with_rounds(place) == [3, 4]
+    prune(place, keep_runs=3, before=datetime(2027, 1, 1, tzinfo=UTC))
+    assert _days_with_rounds(place) == [3, 4]
+
+
+def test_a_dry_run_tells_and_changes_nothing(place: Path) -> None:
+    """The same figures as the run that follows it; a third has nothing left to do."""
+    before = place.read_bytes()
+    told = prune(place, keep_runs=0, dry_run=True)
+    assert place.read_bytes() == before
+    assert _days_with_rounds(place) == [1, 2, 3, 4]
+    assert prune(place, keep_runs=0) == told
+    assert (told.runs, told.records) == (4, 4)
+    assert prune(place, keep_runs=0) == Pruned(0, 0, 0)
+
+
+def test_the_file_gets_smaller(tmp_path: Path) -> None:
+    """By about what was told: pages of 4096 bytes round it."""
+    place = tmp_path / "history.db"
+    open_store(place).append(RUN, [_with_rounds()] * 200)
+    prune(place, keep_runs=1)
+    open_store(place)
+    before = place.stat().st_size
+    freed = prune(place, keep_runs=0).freed_bytes
+    # 120 different rounds of four digits in each record, 13 bits each, however well they deflate.
+    assert freed > 200 * 120 * 13 / 8
+    assert before - place.stat().st_size > 0.8 * freed
+
+
+def test_summaries_do_not_change(place: Path) -> None:
+    """What lists and lines of points show is the same before and after."""
+    store = open_store(place)
+    before = [(store.series(), store.runs(), [store.points(one.key) for one in store.series()])]
+    prune(place, keep_runs=0)
+    assert [(store.series(), store.runs(), [store.points(one.key) for one in store.series()])] == before

@@ -1,0 +1,123 @@
+"""Runs are read and written one at a time, and a spoiled line is named."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.history import stream
+from pytest_quant.history.stream import header_line, read_lines, read_runs, run_line, write_runs
+from pytest_quant.record import run_to_json
+from tests.unit.record.examples import RUN, a_pass, a_record
+
+_ROOT = Path(__file__).parents[3]
+_OTHER = replace(RUN, id="other")
+
+
+def _written() -> bytes:
+    out = io.BytesIO()
+    assert write_runs(out, [(RUN, [a_record()]), (_OTHER, [a_pass()])]) == 2
+    return out.getvalue()
+
+
+def test_the_first_line_names_the_format() -> None:
+    """With the schema of the documents that follow, one in each line."""
+    first, *documents = _written().splitlines()
+    assert json.loads(first) == {"format": "pytest-quant-history", "schema": 1}
+    assert [json.loads(line) for line in documents] == [
+        run_to_json(RUN, [a_record()]),
+        run_to_json(_OTHER, [a_pass()]),
+    ]
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    """Joined files too, blank lines and a byte order mark."""
+    file = tmp_path / "all.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + _written() + b"\n" + _written())
+    assert list(read_runs(file)) == [(RUN, (a_record(),)), (_OTHER, (a_pass(),))] * 2
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (b'{"format": "something else"}', "another format"),
+        (b'{"format": "pytest-quant-history", "schema": 99}', "newer pytest-quant"),
+        (b'{"format": "pytest-quant-history", "schema": "1"}', "a schema that cannot be"),
+        (b'{"schema": 99, "run": {}, "checks": []}', "newer pytest-quant"),
+        (b'{"schema": 1, "run": {"id": 4}, "checks": []}', "run.environment"),
+        (b"half a li", "not JSON"),
+        (b"\xff\xfe\x00", "not UTF-8"),
+        (b"[" * 100_000, "nested without end"),
+        (b"[]", "not what it must be"),
+        (b'"text"', "not what it must be"),
+    ],
+)
+def test_what_is_not_understood_is_named_by_its_line(line: bytes, told: str) -> None:
+    """Two runs come first, so it is the fourth line."""
+    with pytest.raises(HistoryError, match="the file, line 4: ") as caught:
+        list(read_lines(io.BytesIO(_written() + line + b"\n"), "the file"))
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [("NaN", "drop"), ("Infinity", "drop"), ("-1e999", "drop"), (str(2**63), "digits"), ("1" * 5000, "digits")],
+)
+def test_numbers_that_no_history_holds_are_refused(number: str, told: str) -> None:
+    """They would fail only where they are written."""
+    line = run_line(RUN, [a_record()]).replace(b'"drop":4.23', b'"drop":' + number.encode())
+    with pytest.raises(HistoryError, match=f"line 1: .*{told}"):
+        list(read_lines(io.BytesIO(line), "the file"))
+
+
+def test_a_file_without_anything_is_refused(tmp_path: Path) -> None:
+    """An export of no runs has its first line; no line at all is a file that was cut off."""
+    file = tmp_path / "empty.jsonl"
+    file.touch()
+    with pytest.raises(HistoryError, match="empty"):
+        list(read_runs(file))
+    file.write_bytes(header_line())
+    assert list(read_runs(file)) == []
+
+
+def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it fills the memory."""
+    monkeypatch.setattr(stream, "MOST_LINE_BYTES", 1000)
+    with pytest.raises(HistoryError, match="line 1: too long"):
+        list(read_lines(io.BytesIO(b'{"x": "' + b"y" * 5000), "the file"))
+
+
+_BOUNDED = """
+import resource, sys
+from dataclasses import replace
+from pathlib import Path
+from pytest_quant.history.stream import read_runs, write_runs
+from tests.unit.record.examples import RUN, a_record
+file, record = Path(sys.argv[1]), a_record()
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def runs(): yield from ((replace(RUN, id=f"run-{number}"), [record] * 20) for number in range(COUNT))
+with file.open("wb") as stream: write_runs(stream, runs())
+if COUNT > 10: assert file.stat().st_size > 40_000_000, file.stat().st_size
+before = peak()
+assert sum(len(records) for _, records in read_runs(file)) == 20 * COUNT
+print(before, peak())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read in kB as Linux has it")
+def test_a_large_file_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> None:
+    """Forty million bytes, written and read, within four million bytes of what four runs take."""
+
+    def peak_kb(count: int) -> int:
+        command = [sys.executable, "-c", f"COUNT = {count}\n{_BOUNDED}", str(tmp_path / "large.jsonl")]
+        done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)
+        return int(done.stdout.split()[1])
+
+    assert peak_kb(1000) - peak_kb(4) < 4_000
