@@ -10,16 +10,16 @@ from sqlalchemy import create_engine, text
 from pytest_quant.record import Record, Run, run_to_json
 
 _TABLES = (
-    "CREATE TABLE quant_schema (version INTEGER PRIMARY KEY)",
-    'CREATE TABLE quant_runs (id VARCHAR PRIMARY KEY, started_at VARCHAR NOT NULL, "commit" VARCHAR, branch VARCHAR, '
-    "run TEXT NOT NULL)",
+    "CREATE TABLE quant_schema (version INTEGER NOT NULL PRIMARY KEY)",
+    'CREATE TABLE quant_runs (id VARCHAR NOT NULL PRIMARY KEY, started_at VARCHAR NOT NULL, "commit" VARCHAR, '
+    "branch VARCHAR, run TEXT NOT NULL)",
     "CREATE INDEX ix_quant_runs_started_at ON quant_runs (started_at)",
-    "CREATE TABLE quant_checks (id INTEGER PRIMARY KEY, run_id VARCHAR NOT NULL REFERENCES quant_runs (id) ON DELETE "
-    "CASCADE, position INTEGER NOT NULL, series VARCHAR NOT NULL, status VARCHAR NOT NULL, record TEXT NOT NULL, "
-    "UNIQUE (run_id, position))",
+    "CREATE TABLE quant_checks (id INTEGER NOT NULL PRIMARY KEY, run_id VARCHAR NOT NULL REFERENCES quant_runs (id) "
+    "ON DELETE CASCADE, position INTEGER NOT NULL, series VARCHAR NOT NULL, status VARCHAR NOT NULL, "
+    "record TEXT NOT NULL, UNIQUE (run_id, position))",
     "CREATE INDEX quant_checks_by_series ON quant_checks (series)",
-    "CREATE TABLE quant_accepted (id INTEGER PRIMARY KEY, check_id INTEGER NOT NULL REFERENCES quant_checks (id) "
-    "ON DELETE CASCADE)",
+    "CREATE TABLE quant_accepted (id INTEGER NOT NULL PRIMARY KEY, check_id INTEGER NOT NULL "
+    "REFERENCES quant_checks (id) ON DELETE CASCADE)",
     "INSERT INTO quant_schema VALUES (1)",
 )
 _RUN = (

@@ -148,3 +148,12 @@ def postgres_server() -> Iterator[PostgresServer]:
 def postgres_url(postgres_server: PostgresServer) -> str:
     """The URL of an empty database that the tests of one file share."""
     return postgres_server.new_database()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def history_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database of each kind, that of one test alone."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'history.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return server.new_database()

@@ -80,7 +80,9 @@ def accept(
 def _checks(store: Store, source: str | None, root: Path) -> list[StoredCheck]:
     from pytest_quant.cli.sides import find_side
 
-    return find_side(store, source or "HEAD", root, take_dirty=True).checks
+    found = find_side(store, source or "HEAD", root, take_dirty=True)
+    click.echo(f"accepting {found.told}")
+    return found.checks
 
 
 def _entries(

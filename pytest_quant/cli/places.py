@@ -24,13 +24,13 @@ def history_place(asked: str | None) -> str:
 
 
 def existing_history(asked: str | None) -> str:
-    """Return the file or URL of a history that is there. Raises `UsageError` when the file is not."""
-    place = history_place(asked)
-    if "://" not in place and not Path(place).exists():
+    """Return the file or URL of a history. Raises `UsageError` when it is a file that is not there."""
+    where = history_place(asked)
+    if "://" not in where and not Path(where).exists():
         raise UsageError(
-            "there is no history yet", value=place, fix="run tests with a quant mark, or name one with --history"
+            "there is no history yet", value=where, fix="run tests with a quant mark first, or give --history FILE"
         )
-    return place
+    return where
 
 
 def project_root() -> Path:

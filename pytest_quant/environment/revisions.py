@@ -24,8 +24,7 @@ class Repository:
 
     def resolve(self, revision: str) -> str | None:
         """Return the full id of the commit that `revision` names, ``None`` when it names none."""
-        if revision.startswith("-"):
-            return None
+        # What follows the revision keeps one that looks like an option from being one.
         found = ask_git(self.root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
         if found.ok:
             return found.text

@@ -37,6 +37,8 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         json_file=None,
         cache=pytester.path / ".quant" / "cache",
         history=str(pytester.path / ".quant" / "history.db"),
+        compare=False,
+        compare_base=None,
         latency_off="",
         confidence=None,
         max_time_s=None,
@@ -53,6 +55,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
     args = ["--quant-backend=trt", "--quant-strict", "--quant-require=ort,trt", "--quant-json=run.json"]
     args += ["--quant-cache=c", "--quant-history=h.db", "--quant-no-latency", "--quant-confidence=0.9"]
     args += ["--quant-max-time=3", "--quant-columns=model,drop", "--quant-simulate=SM89"]
+    args += ["--quant-compare-base=v1.0"]
     assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
         backend="trt",
         strict=True,
@@ -60,6 +63,8 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         json_file=pytester.path / "run.json",
         cache=pytester.path / "c",
         history=str(pytester.path / "h.db"),
+        compare=True,
+        compare_base="v1.0",
         latency_off="--quant-no-latency is set",
         confidence=0.9,
         max_time_s=3.0,
@@ -103,6 +108,18 @@ def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> N
     pytester.makeini("[pytest]\nquant_backend = trt\nquant_cache = c\n")
     found = Settings.from_config(pytester.parseconfig("--quant-backend=ort", f"--quant-cache={Path('/x')}"))
     assert (found.backend, found.cache) == ("ort", Path("/x"))
+
+
+def test_the_environment_names_a_history(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It wins over the ini file, and the command line over both; a path starts where pytest was started."""
+    pytester.makeini("[pytest]\nquant_history = ini.db\n")
+    asked = [pytester.parseconfig(), pytester.parseconfig("--quant-history=told.db")]
+    for told, expected in (("env.db", str(pytester.path / "env.db")), ("postgresql+psycopg://u@/h",) * 2):
+        monkeypatch.setenv("PYTEST_QUANT_HISTORY", told)
+        found = [Settings.from_config(config).history for config in asked]
+        assert found == [expected, str(pytester.path / "told.db")]
+    monkeypatch.delenv("PYTEST_QUANT_HISTORY")
+    assert Settings.from_config(asked[0]).history == str(pytester.path / "ini.db")
 
 
 def test_no_history_wins_over_a_history(pytester: pytest.Pytester) -> None:

@@ -80,7 +80,7 @@ def _coverage(pair: Pair) -> Row | None:
         change_unit="pp",
         notes=_varying(base, head),
     )
-    if units[0] != units[1]:
+    if set(units[0]) != set(units[1]):
         return replace(row, outcome=Outcome.CHANGED, notes=(*row.notes, "counted in other units: MACs against nodes"))
     if not _apart(base, head):
         return row

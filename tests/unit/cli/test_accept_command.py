@@ -61,6 +61,7 @@ def test_the_commit_checked_out_is_accepted(scratch: ScratchRepository) -> None:
     ]
     added = [line[1:] for line in shown.splitlines() if line.startswith("+") and not line.startswith("+++")]
     assert added == (scratch.path / NAME).read_text().splitlines()
+    assert shown.startswith(f"accepting HEAD ({(run.commit or '')[:12]}): 2 records of 1 run\n")
     assert "2 series accepted" in shown
     assert "\x1b" not in shown
 

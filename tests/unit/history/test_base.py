@@ -106,6 +106,15 @@ def test_a_shallow_clone_names_the_fix(
         select_base(_having(), Repository(shallow), "v1")
 
 
+def test_a_base_further_back_in_a_shallow_clone_carries_the_hint(scratch: ScratchRepository, tmp_path: Path) -> None:
+    """A nearer one has none: nothing that was not fetched could be nearer than itself."""
+    shallow = tmp_path / "shallow"
+    scratch.git("clone", "--depth=2", f"file://{scratch.path}", str(shallow))
+    fork, tip = (scratch.git("rev-parse", name) for name in ("topic~1", "topic"))
+    assert "git fetch --unshallow" in str(select_base(_having(fork), Repository(shallow), "HEAD"))
+    assert select_base(_having(fork, tip), Repository(shallow), "HEAD").hint == ""
+
+
 def test_a_first_commit_has_nothing_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is said, and what to do."""
     without_ci(monkeypatch)

@@ -31,9 +31,9 @@ _RUNS = [
 
 
 @pytest.fixture
-def store(url: str) -> Store:
+def store(history_url: str) -> Store:
     """Four runs, not added in the order of time."""
-    store = open_store(url)
+    store = open_store(history_url)
     assert store.append_many(_RUNS) == (4, 0)
     return store
 
@@ -170,9 +170,9 @@ def test_many_runs_are_added_once_each(store: Store) -> None:
     assert len(store.runs()) == 5
 
 
-def test_what_came_before_an_error_is_kept_whole(url: str) -> None:
+def test_what_came_before_an_error_is_kept_whole(history_url: str) -> None:
     """A file that breaks off in the middle has given what it gave; no run of it is there in part."""
-    store = open_store(url)
+    store = open_store(history_url)
 
     def breaking() -> Iterator[tuple[Run, list[Record]]]:
         for number in range(700):
@@ -186,12 +186,12 @@ def test_what_came_before_an_error_is_kept_whole(url: str) -> None:
     assert {tuple(stored.counts.items()) for stored in kept} == {(("PASS", 1),)}
 
 
-def test_hostile_names_are_kept_and_found(url: str) -> None:
+def test_hostile_names_are_kept_and_found(history_url: str) -> None:
     """Quotes, escapes, NUL and lone surrogates in a node id, a branch, a commit and the id of a run."""
     run = replace(RUN, id=f"x{_HOSTILE}", branch=_HOSTILE, commit=_HOSTILE)
     record = a_record(replace(a_check(), nodeid=_HOSTILE, series_nodeid=_HOSTILE))
     foreign = replace(a_pass(), series=_HOSTILE)
-    store = open_store(url)
+    store = open_store(history_url)
     store.append(run, [record, foreign])
     assert store.append(run, []) is False
     assert store.records(run.id) == [record, replace(foreign, series=_HOSTILE.replace("\udcff", "\\udcff"))]
@@ -203,19 +203,19 @@ def test_hostile_names_are_kept_and_found(url: str) -> None:
     assert all(len(store.points(summary.key)) == 1 for summary in store.series())
 
 
-def test_a_long_node_id_is_a_series_like_others(url: str) -> None:
+def test_a_long_node_id_is_a_series_like_others(history_url: str) -> None:
     """Longer than an index of PostgreSQL takes, and not to be compressed."""
     nodeid = "t.py::t[" + ",".join(str(number * 7919 % 10007) for number in range(5000)) + "]"
     record = a_record(replace(a_check(), nodeid=nodeid, series_nodeid=nodeid))
-    store = open_store(url)
+    store = open_store(history_url)
     store.append(RUN, [record])
     assert store.records(RUN.id) == [record]
     assert len(store.points(record.series)) == 1
 
 
-def test_runs_of_the_future_and_of_other_zones_sort_by_time(url: str) -> None:
+def test_runs_of_the_future_and_of_other_zones_sort_by_time(history_url: str) -> None:
     """A runner whose clock is off by years breaks nothing, and a time is what it means, not how it is written."""
-    store = open_store(url)
+    store = open_store(history_url)
     times = ("2199-01-01T00:00:00+00:00", "2026-05-01T01:00:00+02:00", "2026-04-30T23:30:00+00:00", "1970-01-01")
     for index, time in enumerate(times):
         store.append(replace(RUN, id=str(index), started_at=time), [a_pass()])
@@ -224,7 +224,7 @@ def test_runs_of_the_future_and_of_other_zones_sort_by_time(url: str) -> None:
     assert [run.started_at for run, _ in store.each_run()] == [times[index] for index in (3, 1, 2, 0)]
 
 
-def test_the_number_of_queries_does_not_grow(url: str) -> None:
+def test_the_number_of_queries_does_not_grow(history_url: str) -> None:
     """Two hundred runs are read with as many questions as two."""
     asked: list[str] = []
 
@@ -232,7 +232,7 @@ def test_the_number_of_queries_does_not_grow(url: str) -> None:
         asked.append(statement)
 
     counts = []
-    store = open_store(url)
+    store = open_store(history_url)
     for number in (2, 200):
         store.append_many((replace(RUN, id=f"{number}-{index}"), [a_pass(), unavailable()]) for index in range(number))
         asked.clear()

@@ -1,0 +1,204 @@
+"""Kill whoever writes a history at random moments, and see that it is whole and takes the next run.
+
+``python -m tests.kill_history --times 100`` does it a hundred times and prints a line for each: by turns a process
+that appends to SQLite and to PostgreSQL, one that brings an SQLite file of version 1 up to date, and PostgreSQL itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.history import Store, open_store
+from pytest_quant.record import Record, Run
+from tests.old_history import write_version_1
+from tests.postgres import PostgresServer, find_programs
+from tests.unit.record.examples import RUN, a_pass, a_record
+
+_ROOT = Path(__file__).parents[1]
+_OLD_RUNS = 150
+_LONGEST_S = 0.4
+_RECORDS = (a_record(), a_pass(), a_record())
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One kill and what was there after it.
+
+    Attributes
+    ----------
+    victim : who was killed.
+    after_s : seconds after it had begun to work.
+    reported : runs that were said to be stored.
+    stored : runs in the history, each of them whole.
+    ended : the work was done before the kill.
+    """
+
+    victim: str
+    after_s: float
+    reported: int
+    stored: int
+    ended: bool
+
+
+class Killer:
+    """Does the kills; `server` is its own, since it dies too."""
+
+    def __init__(self, folder: Path, server: PostgresServer, seed: int) -> None:
+        self._folder = folder
+        self._server = server
+        self._random = random.Random(seed)  # noqa: S311 - not for secrets
+        self._places = {"writer to SQLite": str(folder / "history.db"), "writer to PostgreSQL": server.new_database()}
+        self._places["PostgreSQL"] = server.new_database()
+        self._known: dict[str, set[str]] = {place: set() for place in self._places.values()}
+        self._old = folder / "old.db"
+        self._old_runs = [(_named(f"old-{number:04}"), _RECORDS) for number in range(_OLD_RUNS)]
+        write_version_1(f"sqlite:///{self._old}", self._old_runs)
+        for place in self._places.values():
+            open_store(place)
+        self._migration_s = self._time_migration()
+
+    def kill(self, times: int) -> Iterator[Kill]:
+        """Kill so often, each victim in its turn; raise `AssertionError` when a history is not as it must be."""
+        turns = [*self._places, "migration of SQLite"]
+        for number in range(times):
+            victim = turns[number % len(turns)]
+            if victim == "migration of SQLite":
+                yield self._kill_migration(victim)
+            else:
+                yield self._kill_writing(victim, self._places[victim], f"{number}")
+
+    def _kill_writing(self, victim: str, place: str, name: str) -> Kill:
+        process = _start("append", place, name)
+        after_s = self._random.uniform(0.0, _LONGEST_S)
+        time.sleep(after_s)
+        if victim == "PostgreSQL":
+            self._server.kill()
+            told = _finish(process)
+            assert process.returncode == 3, f"the writer ended with {process.returncode}, not with our error"
+            self._server.start()
+        else:
+            process.send_signal(signal.SIGKILL)
+            told = _finish(process)
+        store = open_store(place)
+        stored = {run.id: records for run, records in store.each_run()}
+        reported = {f"{name}-{index}" for index in range(len(told))}
+        self._known[place] |= reported
+        assert self._known[place] <= stored.keys(), f"{victim}: {self._known[place] - stored.keys()} are gone"
+        assert all(records == _RECORDS for records in stored.values()), f"{victim}: a run is stored in part"
+        # One more than was reported may be there: it was stored, and the process died before it could say so.
+        assert len(stored) - len(self._known[place]) in (0, 1), f"{victim}: runs that nobody wrote"
+        _takes_the_next_run(store, f"{name}-next")
+        self._known[place] = {*stored, f"{name}-next"}
+        return Kill(victim, after_s, len(reported), len(stored), ended=False)
+
+    def _kill_migration(self, victim: str) -> Kill:
+        place = self._copy_of_old()
+        process = _start("open", str(place), "")
+        after_s = self._random.uniform(0.0, self._migration_s)
+        time.sleep(after_s)
+        process.send_signal(signal.SIGKILL)
+        ended = bool(_finish(process))
+        store = open_store(place)
+        stored = list(store.each_run())
+        assert stored == self._old_runs, f"{victim}: the runs are not those of before"
+        _takes_the_next_run(store, "next")
+        return Kill(victim, after_s, len(self._old_runs), len(stored), ended)
+
+    def _copy_of_old(self) -> Path:
+        folder = self._folder / f"{self._random.getrandbits(32):x}"
+        folder.mkdir()
+        return Path(shutil.copy(self._old, folder))
+
+    def _time_migration(self) -> float:
+        process = _start("open", str(self._copy_of_old()), "")
+        started = time.monotonic()
+        assert _finish(process) == ["done\n"]
+        return time.monotonic() - started
+
+
+def _named(name: str) -> Run:
+    return replace(RUN, id=name)
+
+
+def _start(work: str, place: str, name: str) -> subprocess.Popen[str]:
+    """Start a process that works, and wait until it begins."""
+    command = [sys.executable, "-m", "tests.kill_history", work, place, name]
+    process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begins\n"
+    return process
+
+
+def _finish(process: subprocess.Popen[str]) -> list[str]:
+    """Wait for the end and return the lines that were written whole."""
+    return [line for line in process.communicate()[0].splitlines(keepends=True) if line.endswith("\n")]
+
+
+def _takes_the_next_run(store: Store, name: str) -> None:
+    before = len(store.runs())
+    records: list[Record] = list(_RECORDS)
+    assert store.append(_named(name), records) is True
+    assert store.append(_named(name), records) is False
+    assert store.records(name) == records
+    assert len(store.runs()) == before + 1
+
+
+def _work(work: str, place: str, name: str, tell: Callable[[str], object]) -> int:
+    """What a victim does: append runs until it dies, or open a history once. 3 says that the history failed."""
+    if work == "open":
+        # Importing it takes longer than the migration, and would draw most of the kills.
+        importlib.import_module("alembic.command")
+    tell("begins\n")
+    try:
+        store = open_store(place)
+        for index in range(1_000_000 if work == "append" else 0):
+            store.append(_named(f"{name}-{index}"), _RECORDS)
+            tell(f"{index}\n")
+    except HistoryError:
+        return 3
+    tell("done\n")
+    return 0
+
+
+def _tell(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def main(tell: Callable[[str], object] = _tell) -> None:
+    """Read the command line and do it."""
+    if sys.argv[1:2] in (["append"], ["open"]):
+        sys.exit(_work(sys.argv[1], sys.argv[2], sys.argv[3], tell))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
+    arguments = parser.parse_args()
+    programs = find_programs()
+    if programs is None:
+        parser.error("PostgreSQL's server is not installed; apt-get install postgresql")
+    tell(f"seed {arguments.seed}\n")
+    server = PostgresServer(programs)
+    try:
+        server.start()
+        with tempfile.TemporaryDirectory() as folder:
+            for number, kill in enumerate(Killer(Path(folder), server, arguments.seed).kill(arguments.times), 1):
+                moment = "had ended before" if kill.ended else f"killed after {kill.after_s * 1e3:.0f} ms"
+                tell(f"{number}: {kill.victim} {moment}; {kill.reported} reported, {kill.stored} stored, all whole\n")
+    finally:
+        server.remove()
+
+
+if __name__ == "__main__":
+    main()

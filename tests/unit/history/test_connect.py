@@ -1,0 +1,48 @@
+"""Where a history lies, and how a message names it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import URL
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.history import open_store, shown_place
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        ("a/history.db", "a/history.db"),
+        ("sqlite:////a/history.db", "/a/history.db"),
+        ("postgresql+psycopg://me:s3cret@host:1/x", "postgresql+psycopg://me:***@host:1/x"),
+        ("postgresql://me@host/x", "postgresql+psycopg://me@host/x"),
+        ("postgresql://host/x?password=s3cret&sslmode=require", "postgresql+psycopg://host/x?sslmode=require"),
+        ("postgresql://me:s3cret@host:port/x", "postgresql://***@host:port/x"),
+        ("mysql://me:s3cret@host/x?password=s3cret", "mysql://***@host/x?password=***"),
+    ],
+)
+def test_a_place_is_shown_without_its_password(place: str, shown: str) -> None:
+    """A file as it is, a server with its driver, an address that cannot be read without what may be one."""
+    assert shown_place(place) == shown
+
+
+@settings(max_examples=50)
+@given(st.text(alphabet="@:/?#%&=+ab€", min_size=3).map(lambda text: f"<{text}>"))
+def test_no_password_is_shown(password: str) -> None:
+    """Whatever characters it has, and however the URL spells them."""
+    url = URL.create("postgresql", username="me", password=password, host="host", database="x")
+    text = url.render_as_string(hide_password=False)
+    assert shown_place(text) == "postgresql+psycopg://me:***@host/x"
+
+
+def test_a_driver_that_is_not_installed_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line to type, in place of an ImportError."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(HistoryError) as caught:
+        open_store(f"postgresql://me@/x?host={tmp_path}")
+    assert caught.value.fix == 'pip install "pytest-quant[postgres]"'
