@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from sqlalchemy import Connection, Table, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from pytest_quant.history.rows import Row, check_row, pack, run_row, series_row
+from pytest_quant.history.rows import Row, check_row, digest_of, pack, run_row, series_row
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
 from pytest_quant.record import Record, Run
 
@@ -36,7 +36,9 @@ def add_runs(connection: Connection, batch: Sequence[RunWithRecords]) -> int:
     """Add the runs that are not there yet, in the transaction of `connection`; return how many were added."""
     summaries = [(str(row["id"]), row, run, records) for run, records in batch for row in (run_row(run),)]
     # Series before runs, each sorted: two processes that add the same ones take their locks in the same order.
-    series = _series_numbers(connection, [series_row(record) for _, records in batch for record in records])
+    series = _series_numbers(
+        connection, {record.series: series_row(record) for _, records in batch for record in records}.values()
+    )
     new = _new_runs(connection, {run_id: row for run_id, row, _, _ in reversed(summaries)})
     checks: list[Row] = []
     kept: list[Row] = []
@@ -48,7 +50,7 @@ def add_runs(connection: Connection, batch: Sequence[RunWithRecords]) -> int:
         added += 1
         for position, record in enumerate(records):
             place: Row = {"run": number, "position": position}
-            digest = str(series_row(record)["digest"])
+            digest = digest_of(record.series)
             checks.append(place | {"series": series[digest], "started_at": row["started_at"]} | check_row(run, record))
             kept.append(place | {"record": pack(record)})
     if checks:

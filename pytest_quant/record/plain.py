@@ -43,7 +43,11 @@ def plain(value: object, where: str) -> Json:
     if isinstance(value, Mapping):
         return {str(plain(str(key), where)): plain(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return [plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
+        # Most of a record is lists of numbers, and naming each of them would take longer than all else.
+        return [
+            item if type(item) is float and math.isfinite(item) else plain(item, f"{where}[{index}]")
+            for index, item in enumerate(value)
+        ]
     return _scalar(value, where)
 
 
