@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_quant.history import Store, StoredRun
 
 _RUNS = 20
+_POINTS = 50
 
 
 @click.command(short_help="List runs or series, the checks of one run, one series, or what changed.")
@@ -23,7 +24,9 @@ _RUNS = 20
 @click.option("--series", "list_series", is_flag=True, help="List the series instead of the runs.")
 @click.option("--changes", is_flag=True, help="At which commits of the branch figures changed; of SERIES, or of all.")
 @click.option("--confidence", type=click.FloatRange(0.5, 0.995), default=0.95, show_default=True, help="For --changes.")
-@click.option("--last", type=click.IntRange(min=1), help=f"So many runs or points at the most  [runs: {_RUNS}]")
+@click.option(
+    "--last", type=click.IntRange(min=1), help=f"So many at the most  [runs: {_RUNS}, points of a table: {_POINTS}]"
+)
 @click.option("--branch", metavar="NAME", help="Only of this branch  [with --changes: the main one]")
 @click.option("--since", type=click.DateTime(), metavar="DATE", help="Only from this day on, UTC.")
 @click.option("--json", "as_json", is_flag=True, help="Runs: one document in each line, as --quant-json writes them.")
@@ -89,7 +92,8 @@ def history(
             _refuse_csv(as_csv)
             _print_one_run(store, found, as_json)
         else:
-            of_series = store.points(found.key, branch=branch, since=first_day, limit=last)
+            most = last or (None if as_json or as_csv else _POINTS)
+            of_series = store.points(found.key, branch=branch, since=first_day, limit=most)
             print_series(found, of_series, as_json=as_json, as_csv=as_csv)
 
 

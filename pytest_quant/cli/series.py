@@ -40,6 +40,8 @@ def print_series(summary: SeriesSummary, found: Sequence[Point], *, as_json: boo
         click.echo(_csv(found), nl=False)
     else:
         click.echo(series_text(summary, found, width(), unicode=speaks_unicode()))
+        if len(found) < summary.n_points:
+            click.echo(f"{len(found)} of {summary.n_points} points; --last N shows more")
 
 
 def print_changes(

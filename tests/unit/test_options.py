@@ -44,8 +44,6 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         max_time_s=None,
         simulate=None,
         columns=(),
-        compare=False,
-        compare_base=None,
     )
     assert settings_of(config) is settings_of(config)
 
@@ -70,8 +68,6 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         max_time_s=3.0,
         simulate="SM89",
         columns=("model", "drop"),
-        compare=False,
-        compare_base=None,
     )
 
 
