@@ -8,7 +8,6 @@ import pytest
 
 from pytest_quant.benchmark_bridge import BenchmarkBridge
 from pytest_quant.controller import Controller
-from pytest_quant.errors import QuantError
 from pytest_quant.marked import NAME, is_marked, own_marks
 from pytest_quant.options import add_options, check_options, on_command_line
 
@@ -101,7 +100,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Let the record of a check ride on its report."""
     report = yield
-    if is_marked(item) or (call.excinfo is not None and isinstance(call.excinfo.value, QuantError)):
+    if is_marked(item) or _raised_by_us(call):
         from pytest_quant.reporting import attach
 
         attach(item, call, report)
@@ -114,6 +113,14 @@ def _refuse_unknown_names(config: pytest.Config) -> None:
         from pytest_quant.required import refuse_unknown_names
 
         refuse_unknown_names(config)
+
+
+def _raised_by_us(call: pytest.CallInfo[None]) -> bool:
+    if call.excinfo is None:
+        return False
+    from pytest_quant.errors import QuantError
+
+    return isinstance(call.excinfo.value, QuantError)
 
 
 def _items(made: object) -> list[object]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_quant.device_lock import FOLDER_VARIABLE
+
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "example_project"
 TIME_LIMIT_S = 600
@@ -44,12 +46,17 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--quant-json=run.json", *arguments]
 
 
-def environment() -> dict[str, str]:
-    """Return this environment without what a running pytest adds to it."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
+def environment(locks: Path | None = None) -> dict[str, str]:
+    """Return this environment without what a running pytest adds to it.
+
+    With a folder for `locks`, a run neither waits for what others time nor keeps them waiting: for runs whose
+    latencies do not matter.
+    """
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
+    return plain if locks is None else plain | {FOLDER_VARIABLE: str(locks)}
 
 
-def run_example(project: Path, *arguments: str) -> ExampleRun:
+def run_example(project: Path, *arguments: str, locks: Path | None = None) -> ExampleRun:
     """Run the copy to its end and read what it wrote."""
     document = project / "run.json"
     document.unlink(missing_ok=True)
@@ -57,7 +64,7 @@ def run_example(project: Path, *arguments: str) -> ExampleRun:
     result = subprocess.run(
         command(*arguments),
         cwd=project,
-        env=environment(),
+        env=environment(locks),
         capture_output=True,
         text=True,
         check=False,

@@ -108,6 +108,6 @@ def peak_mb(samples: int) -> float:
 
 def test_memory_does_not_grow_with_the_data(show: Callable[[str], None]) -> None:
     """With ten times the samples the peak is at most a tenth higher."""
-    small, large = peak_mb(20_000), peak_mb(200_000)
-    show(f"peak memory: {small:.0f} MB for 20 000 samples, {large:.0f} MB for 200 000")
+    small, large = peak_mb(10_000), peak_mb(100_000)
+    show(f"peak memory: {small:.0f} MB for 10 000 samples, {large:.0f} MB for 100 000")
     assert large <= MEMORY_GROWTH * small

@@ -26,8 +26,8 @@ def quant_model():
 
 @pytest.fixture(scope="session")
 def quant_data():
-    images = np.random.default_rng(0).normal(size=(24, 3, 224, 224)).astype(np.float32)
-    return Dataset.from_arrays(images, calibration=8)
+    images = np.random.default_rng(0).normal(size=(8, 3, 224, 224)).astype(np.float32)
+    return Dataset.from_arrays(images, calibration=4)
 """
 TEST = """
 import pytest
@@ -46,7 +46,16 @@ def test_resnet18_shape(tmp_path: Path, show: Callable[[str], None]) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_speed.py").write_text(TEST)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--quant-columns={COLUMNS}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--quant-max-time=5",
+        f"--quant-columns={COLUMNS}",
+    ]
     run = subprocess.run(
         command, cwd=tmp_path, env=environment() | PATHS, capture_output=True, text=True, check=False, timeout=900
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.example import ROOT
+
 HEAVY = ["numpy", "onnx", "onnxruntime", "sqlalchemy", "scipy", "rich", "click", "torch", "pytest_quant.spec"]
 SOURCE = """
 import sys
@@ -35,3 +37,27 @@ def test_importing_the_package_loads_nothing(pytester: pytest.Pytester) -> None:
     code = f"import sys, pytest_quant; print([name for name in {HEAVY!r} if name in sys.modules])"
     result = pytester.runpython_c(code)
     result.stdout.fnmatch_lines(["[[][]]"])
+
+
+BUILD = """
+import sys
+from pathlib import Path
+from pytest_quant.backends import get_backend
+from pytest_quant.spec import EngineSpec, Model
+from tests.models import select_first
+
+path = select_first(Path("model.onnx"))
+get_backend("ort").build(EngineSpec("ort", "int8", "dynamic", Model.from_onnx(path)), None, Path())
+print("torch" in sys.modules)
+import onnxruntime.tools.symbolic_shape_infer as whole
+from onnxruntime.tools import infer_input_info
+print(callable(infer_input_info), "torch" in sys.modules, whole.SymbolicShapeInference.__name__)
+"""
+
+
+def test_a_build_for_onnx_runtime_loads_no_pytorch(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ONNX Runtime's tools would load it; imported afterwards by the user, they are whole."""
+    pytest.importorskip("torch")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    result = pytester.runpython_c(BUILD)
+    assert result.outlines == ["False", "True True SymbolicShapeInference"]

@@ -11,6 +11,7 @@ from onnx import numpy_helper, version_converter
 from pytest_quant.backends.onnx_files import model_file, read_graph, size_bytes
 from pytest_quant.backends.ort.refusal import refused
 from pytest_quant.backends.ort.runtime import quiet
+from pytest_quant.backends.ort.torchless import tools_without_torch
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
 
@@ -81,7 +82,7 @@ def _attempt(path: Path, target: Path, *, symbolic: bool) -> Exception | None:
     external = needs_external_data(path)
     source = str(path.resolve())
     # Symbolic shape inference that gives up drops the model into the current folder.
-    with chdir(target.parent), quiet() as errors:
+    with chdir(target.parent), tools_without_torch(), quiet() as errors:
         try:
             quant_pre_process(
                 source,
