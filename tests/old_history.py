@@ -31,8 +31,8 @@ _CHECK = (
 )
 
 
-def write_version_1(url: str, runs: Sequence[tuple[Run, Sequence[Record]]], accepted: Sequence[int] = ()) -> None:
-    """Create the tables and fill them; `accepted` are numbers of records, the first one is 1."""
+def write_version_1(url: str, runs: Sequence[tuple[Run, Sequence[Record]]]) -> None:
+    """Create the tables and fill them."""
     number = 0
     with create_engine(url).begin() as connection:
         for statement in _TABLES:
@@ -47,7 +47,3 @@ def write_version_1(url: str, runs: Sequence[tuple[Run, Sequence[Record]]], acce
                 place = {"id": number, "run_id": run.id, "position": position}
                 columns = {"series": check["series"], "status": check["status"], "record": json.dumps(check)}
                 connection.execute(text(_CHECK), place | columns)
-        for id_, check_id in enumerate(accepted, 1):
-            connection.execute(
-                text("INSERT INTO quant_accepted VALUES (:id, :check_id)"), {"id": id_, "check_id": check_id}
-            )

@@ -106,18 +106,3 @@ RECORDS = Table(
     ),
 )
 """Apart from the summaries, which a reader of a series then finds close together."""
-
-ACCEPTED = Table(
-    "quant_accepted",
-    METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("run", Integer, nullable=False),
-    Column("position", Integer, nullable=False),
-    ForeignKeyConstraint(
-        ["run", "position"],
-        ["quant_checks.run", "quant_checks.position"],
-        name="quant_accepted_check",
-        ondelete="CASCADE",
-    ),
-)
-"""Records that were made a baseline, in the order in which that happened."""

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Engine, Select, func, select
 from sqlalchemy import Row as Found
 
-from pytest_quant.environment import fingerprint
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.history.adding import add_runs, batches
 from pytest_quant.history.connect import open_engine, storage_errors
 from pytest_quant.history.points import Point, SeriesSummary
 from pytest_quant.history.rows import StoredCheck, StoredRun, decode_run, digest_of, in_utc, searchable, unpack
-from pytest_quant.history.schema import ACCEPTED, CHECKS, RECORDS, RUNS, SERIES
+from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
 from pytest_quant.history.transactions import reading, writing
 from pytest_quant.record import Record, Run
-from pytest_quant.result import Baseline, Status
+from pytest_quant.result import Status
 
 _NEWEST_FIRST = (RUNS.c.started_at.desc(), RUNS.c.id.desc())
 _OLDEST_FIRST = (RUNS.c.started_at, RUNS.c.id)
@@ -162,26 +161,6 @@ class Store:
         for start in range(0, len(numbers), _RUNS_AT_ONCE):
             chosen = _RECORDS_OF_RUNS.where(RUNS.c.number.in_(numbers[start : start + _RUNS_AT_ONCE]))
             yield from _whole_runs(self._read(chosen.order_by(*_OLDEST_FIRST, RECORDS.c.position)))
-
-    def baseline(self, series: str, identity: Mapping[str, str] | None = None) -> Baseline | None:
-        """Return the record of `series` that was accepted last, or ``None``.
-
-        `identity` is that of the machine to compare with, see `Environment`; ``None`` for this one.
-        """
-        here = fingerprint().identity if identity is None else identity
-        same = (ACCEPTED.c.run == CHECKS.c.run) & (ACCEPTED.c.position == CHECKS.c.position)
-        accepted = _checks().join(ACCEPTED, same).where(SERIES.c.digest == digest_of(series))
-        found = _stored_checks(self._read(accepted.order_by(ACCEPTED.c.id.desc()).limit(1)))
-        if not found:
-            return None
-        run, record = found[0].run, found[0].record
-        return Baseline(
-            commit=run.commit or "unknown",
-            drop=record.accuracy.drop if record.accuracy else None,
-            speedup=record.latency.speedup if record.latency else None,
-            candidate_p50_ms=record.latency.candidate_p50_ms if record.latency else None,
-            same_identity=dict(run.environment.identity) == dict(here),
-        )
 
     def _stored_runs(self, chosen: Select[*tuple[Any, ...]]) -> list[StoredRun]:
         """Read runs and count their checks, both as they are at one moment."""

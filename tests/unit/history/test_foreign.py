@@ -18,6 +18,7 @@ from pytest_quant.history.foreign import foreign_run
 from pytest_quant.history.stream import read_runs
 from pytest_quant.record import run_from_json, run_to_json
 from pytest_quant.result import Status
+from tests.example import environment
 
 _ASV: dict[str, Any] = {
     "commit_hash": "5f1d" * 10,
@@ -51,7 +52,8 @@ def benchmarked(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "    benchmark.pedantic(sum, (range(n),), rounds=50)\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:quant", "--benchmark-json", "out.json"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    # Beside other workers of xdist pytest-benchmark would turn itself off.
+    subprocess.run(command, cwd=folder, env=environment(), check=True, capture_output=True)
     return folder / "out.json"
 
 

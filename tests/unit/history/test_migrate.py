@@ -42,14 +42,6 @@ def test_what_moved_is_found_like_what_is_new(history_url: str, tmp_path: Path) 
     assert old.launches(RUN.commit or "") == new.launches(RUN.commit or "")
 
 
-def test_an_accepted_record_stays_accepted(history_url: str) -> None:
-    """The third record of the file is that of the other run."""
-    write_version_1(history_url, _OLD, accepted=[1, 3])
-    found = open_store(history_url).baseline(a_record().series)
-    assert found is not None
-    assert found.drop == 0.28
-
-
 def test_a_damaged_record_moves_as_it_is(history_url: str) -> None:
     """It is named when it is read, and the others are whole."""
     write_version_1(history_url, _OLD)

@@ -6,12 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, insert, select
+from sqlalchemy import create_engine
 
 from pytest_quant.history import Store, open_store
-from pytest_quant.history.schema import ACCEPTED, RUNS
-from pytest_quant.record import Run
-from pytest_quant.result import Baseline, Environment
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
 
 _LATER = replace(RUN, id="20260203T000000Z-bb", started_at="2026-02-03T00:00:00+00:00", commit=None, branch=None)
@@ -108,46 +105,3 @@ def test_readers_do_not_wait_for_writers(place: Path, store: Store) -> None:
         assert writer.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         writer.exec_driver_sql("BEGIN IMMEDIATE")
         assert len(store.runs()) == 2
-
-
-def _accept(place: Path, run: Run) -> None:
-    engine = create_engine(f"sqlite:///{place}")
-    with engine.begin() as connection:
-        number = connection.scalars(select(RUNS.c.number).where(RUNS.c.id == run.id)).one()
-        connection.execute(insert(ACCEPTED).values(run=number, position=0))
-
-
-def test_nothing_is_a_baseline_by_itself(store: Store) -> None:
-    """A record becomes one on purpose only."""
-    assert store.baseline(a_record().series, RUN.environment.identity) is None
-
-
-def test_the_baseline_is_the_record_accepted_last(store: Store, place: Path) -> None:
-    """Of its series; the one accepted later wins, though its run is older."""
-    _accept(place, _LATER)
-    _accept(place, RUN)
-    found = store.baseline(a_record().series, RUN.environment.identity)
-    assert found == Baseline(RUN.commit or "", drop=4.23, speedup=1.9475, candidate_p50_ms=0.2345, same_identity=True)
-    assert store.baseline(unavailable().series, RUN.environment.identity) is None
-
-
-def test_a_baseline_of_another_machine_says_so(store: Store, place: Path) -> None:
-    """What is only noted may differ, what identifies a machine may not."""
-    _accept(place, RUN)
-    series = a_record().series
-    other = store.baseline(series, {**RUN.environment.identity, "isa": "avx512_vnni"})
-    here = store.baseline(series)
-    assert other is not None
-    assert here is not None
-    assert (other.same_identity, here.same_identity) == (False, False)
-
-
-def test_the_context_does_not_make_another_machine(place: Path) -> None:
-    """A new Python is noted and leaves the baseline comparable."""
-    store = open_store(place)
-    run = replace(RUN, environment=Environment(RUN.environment.identity, {"python": "3.14.0"}))
-    store.append(run, [a_record()])
-    _accept(place, run)
-    found = store.baseline(a_record().series, dict(RUN.environment.identity))
-    assert found is not None
-    assert found.same_identity

@@ -111,20 +111,6 @@ RECORDS = Table(
     ),
 )
 
-ACCEPTED = Table(
-    "quant_accepted",
-    METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("run", Integer, nullable=False),
-    Column("position", Integer, nullable=False),
-    ForeignKeyConstraint(
-        ["run", "position"],
-        ["quant_checks.run", "quant_checks.position"],
-        name="quant_accepted_check",
-        ondelete="CASCADE",
-    ),
-)
-
 _OLD = MetaData()
 _OLD_RUNS = Table(
     "quant_old_runs", _OLD, Column("id"), Column("started_at"), Column("commit"), Column("branch"), Column("run")
@@ -139,7 +125,6 @@ _OLD_CHECKS = Table(
     Column("status"),
     Column("record"),
 )
-_OLD_ACCEPTED = Table("quant_old_accepted", _OLD, Column("id"), Column("check_id"))
 
 
 def upgrade() -> None:
@@ -152,9 +137,9 @@ def upgrade() -> None:
     METADATA.create_all(connection)
     _move_runs(connection)
     _move_checks(connection)
-    _move_accepted(connection)
-    for table in (_OLD_ACCEPTED, _OLD_CHECKS, _OLD_RUNS):
-        op.drop_table(table.name)
+    # Nothing ever wrote to the first: what is accepted stands in a file under version control.
+    for name in ("accepted", "checks", "runs"):
+        op.drop_table(f"quant_old_{name}")
     connection.execute(update(SCHEMA).values(version=2))
 
 
@@ -225,15 +210,3 @@ def _summary(status: str, read: tuple[Run, Record] | None) -> dict[str, object]:
     nothing = dict.fromkeys(column.name for column in CHECKS.c if column.nullable)
     unknown = nothing | {"version": "", "identity": "", "isa": "unknown", "status": status}
     return unknown if read is None else unknown | check_row(*read)
-
-
-def _move_accepted(connection: Connection) -> None:
-    same = _OLD_CHECKS.c.id == _OLD_ACCEPTED.c.check_id
-    wanted = (
-        select(_OLD_ACCEPTED.c.id, RUNS.c.number, _OLD_CHECKS.c.position)
-        .join(_OLD_CHECKS, same)
-        .join(RUNS, RUNS.c.id == _OLD_CHECKS.c.run_id)
-    )
-    moved = [{"id": id_, "run": number, "position": position} for id_, number, position in connection.execute(wanted)]
-    if moved:
-        connection.execute(insert(ACCEPTED), moved)
