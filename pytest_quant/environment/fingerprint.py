@@ -6,7 +6,6 @@ import os
 import platform
 import sys
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pytest_quant.environment.cpu import first_value, probe, proc_cpuinfo
@@ -40,6 +39,8 @@ def fingerprint() -> Environment:
 
     The host's name is left out on purpose: it differs on every CI machine and says nothing about speed.
     """
+    from importlib.metadata import PackageNotFoundError, version
+
     identity = {
         "cpu": _cpu_model(),
         "isa": isa_tier(),

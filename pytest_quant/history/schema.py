@@ -26,14 +26,13 @@ from sqlalchemy import (
     Table,
     Text,
 )
-from sqlalchemy.dialects.postgresql import TEXT
 
 VERSION = 2
 
 METADATA = MetaData()
 
 # By bytes, as SQLite sorts: a server's language would sort by rules of its own.
-_SORTED = String().with_variant(TEXT(collation="C"), "postgresql")
+_SORTED = String().with_variant(Text(collation="C"), "postgresql")
 
 SCHEMA = Table("quant_schema", METADATA, Column("version", Integer, primary_key=True))
 """Read by every version of this package, so that an older one knows that it must not write."""

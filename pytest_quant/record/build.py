@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pytest_quant.environment import isa_tier
 from pytest_quant.record.codec import from_json, to_json
 from pytest_quant.record.record import LatencyFigures, PercentileBound, Record
 from pytest_quant.result import AccuracyResult, Blocks, Coverage, LatencyResult, Resources, Status, Verdict
-from pytest_quant.spec import Check
+
+if TYPE_CHECKING:
+    from pytest_quant.spec import Check
 
 _MAX_ROUNDS_KEPT = 40
 _NS_PER_MS = 1e6

@@ -27,7 +27,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import TEXT
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.rows import check_row, decode_run, digest_of, in_utc, run_row, searchable, series_row
@@ -41,7 +40,7 @@ _AT_ONCE = 500
 METADATA = MetaData()
 
 # By bytes, as SQLite sorts: a server's language would sort by rules of its own.
-_SORTED = String().with_variant(TEXT(collation="C"), "postgresql")
+_SORTED = String().with_variant(Text(collation="C"), "postgresql")
 
 SCHEMA = Table("quant_schema", METADATA, Column("version", Integer, primary_key=True))
 
