@@ -12,8 +12,6 @@ import pytest
 
 from tests.example import EXAMPLE, ExampleRun, environment, run_example
 
-pytestmark = pytest.mark.xdist_group("example")
-
 CHECKS = (
     "test_digits.py::test_int8_is_as_good_and_all_of_it_is_int8",
     "test_digits.py::test_int8_is_faster_in_batches",

@@ -16,7 +16,7 @@ from tests import models
 from tests.example import environment
 from tests.integration.projects import CONFTEST, DATA, TEST
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu-wheel")]
+pytestmark = pytest.mark.slow
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,6 @@ from tests.history_project import (
 from tests.history_repository import Answer, Repository
 from tests.history_story import LAUNCHES, Story, run_last, tell
 
-pytestmark = pytest.mark.xdist_group("history-story")
-
 Planted = frozenset[tuple[str, str, str]]
 """Test, quantity and outcome of the rows that changed and count."""
 

@@ -12,8 +12,6 @@ import pytest
 
 from tests.example import ExampleRun, environment
 
-pytestmark = pytest.mark.xdist_group("example")
-
 SCRIPT = Path(__file__).with_name("independent.py")
 N_DIGITS, N_FILES, N_CALIBRATION = 1797, 477, 100
 DIGITS = {"calibration": list(range(0, 2 * N_CALIBRATION, 2)), "evaluation": list(range(1, N_DIGITS, 2))}

@@ -11,8 +11,6 @@ import pytest
 from tests.history_project import DROPS
 from tests.history_repository import Repository, make_repository, run_command
 
-pytestmark = pytest.mark.xdist_group("history-shards")
-
 SHARDS = ("test_names.py", "test_quality.py", "test_speed.py")
 BASE, HEAD = 3, DROPS
 """Between these commits of ``main`` scores rise and fall, a test is renamed and one is removed."""

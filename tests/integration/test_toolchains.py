@@ -13,7 +13,7 @@ import pytest
 
 from tests.example import ExampleRun, environment
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("toolchains")]
+pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).with_name("recount.py")
 SEED = "toolchains/test_seed_table.py::test_toolchain[{}]"
