@@ -12,6 +12,8 @@ class CpuEngine:
     """Base of engines whose memory is the process's own."""
 
     device_bytes: int | None = None
+    threads: int | None = None
+    """Processor threads of one run; latencies with other numbers of them are not compared."""
 
     def device_times(self, feeds: Feeds) -> DeviceTimes | None:  # noqa: ARG002
         """Return ``None``: the clock of the process is the only one."""

@@ -28,7 +28,7 @@ def identity_of(run: Run, record: Record) -> str:
     """
     machine: list[Json] = [[name, value] for name, value in sorted(run.environment.identity.items())]
     provider = record.coverage.provider if record.coverage else None
-    return _digest([machine, provider, record.digests.get("threads")])
+    return _digest([machine, provider, record.threads])
 
 
 def _digest(parts: list[Json]) -> str:

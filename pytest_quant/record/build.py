@@ -32,6 +32,7 @@ def build_record(
     digests: Mapping[str, str],
     notes: Sequence[str] = (),
     calibration_samples: int | None = None,
+    threads: int | None = None,
 ) -> Record:
     """Return the record of a check that was measured and judged.
 
@@ -40,6 +41,7 @@ def build_record(
     cache : ``engine`` and ``reference``, each ``built`` or ``hit``.
     digests : of the engines and the data, by name.
     calibration_samples : samples that the calibration saw; ``None`` when there was none.
+    threads : processor threads that the candidate was given; ``None`` when its backend does not say.
 
     Raises
     ------
@@ -59,6 +61,7 @@ def build_record(
             digests=digests,
             notes=tuple(notes),
             calibration_samples=calibration_samples,
+            threads=threads,
         )
     )
 
@@ -92,6 +95,7 @@ def _record(
     cache: Mapping[str, str] | None = None,
     verdicts: tuple[Verdict, ...] | None = None,
     calibration_samples: int | None = None,
+    threads: int | None = None,
     digests: Mapping[str, str] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Record:
@@ -117,6 +121,7 @@ def _record(
         confidence=check.confidence,
         calibration=spec.calibration.method if spec.scheme == "static" else None,
         calibration_samples=calibration_samples,
+        threads=threads,
         isa=isa_tier(),
         latency_off=check.latency_off,
         digests=digests or {},

@@ -56,6 +56,7 @@ def from_json(data: object) -> Record:
         confidence=read.number("confidence"),
         calibration=read.text("calibration"),
         calibration_samples=read.integer("calibration_samples"),
+        threads=read.integer("threads"),
         isa=read.need_text("isa"),
         latency_off=read.text("latency_off") or "",
         digests=read.text_by_name("digests"),

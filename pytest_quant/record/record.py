@@ -66,6 +66,7 @@ class Record:
     confidence : the proof that was asked for; ``None`` judges accuracy on the point estimate.
     calibration : method of a static scheme, ``minmax``; ``None`` for other schemes.
     calibration_samples : samples that it saw; ``None`` when not known.
+    threads : processor threads that the candidate was given; ``None`` when its backend does not say.
     isa : instruction set of the machine, see `pytest_quant.environment.isa_tier`.
     latency_off : why latency was not measured; empty when it was.
     cache : ``engine`` and ``reference``, each ``built`` or ``hit``.
@@ -93,6 +94,7 @@ class Record:
     confidence: float | None = None
     calibration: str | None = None
     calibration_samples: int | None = None
+    threads: int | None = None
     isa: str = "unknown"
     latency_off: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)

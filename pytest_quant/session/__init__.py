@@ -72,6 +72,7 @@ class Session:
             digests=measurement.digests,
             notes=measurement.notes,
             calibration_samples=measurement.calibration_samples,
+            threads=measurement.threads,
         )
 
     def failed(self, check: Check, error: Exception) -> Record:

@@ -22,6 +22,7 @@ class Measurement:
     cache : ``{"engine": ..., "reference": ...}``, each ``built`` or ``hit``.
     digests : of the engines and the data, for the record.
     calibration_samples : that the calibration saw, ``None`` when the scheme has none.
+    threads : processor threads of the candidate, ``None`` when its backend does not say.
     notes : what the reader should know beside the verdicts.
     """
 
@@ -35,6 +36,7 @@ class Measurement:
     cache: Mapping[str, str]
     digests: Mapping[str, str]
     calibration_samples: int | None = None
+    threads: int | None = None
     notes: tuple[str, ...] = ()
 
     def close(self) -> None:

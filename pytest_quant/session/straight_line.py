@@ -68,6 +68,8 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
         cache={"engine": bench.candidate.built.status, "reference": recorded.status},
         digests=_digests(bench),
         calibration_samples=_calibration_samples(bench),
+        # Not in the protocol: backends of others need not know of it.
+        threads=getattr(bench.candidate.engine, "threads", None),
         notes=_notes(check, bench, recorded),
     )
 

@@ -73,6 +73,7 @@ class OpenVinoEngine(CpuEngine):
         self.signature = signature_of(spec.quantized or spec.model)
         self.size_bytes = sum((folder / name).stat().st_size for name in (ENGINE_FILE, WEIGHTS_FILE))
         self.notes = notes_of(spec)
+        self.threads = parse_options(spec.options).threads
         self._file = folder / ENGINE_FILE
         self._compiled: Any = compile_model(read_model(self._file), spec)
         self._request: Any = self._compiled.create_infer_request()

@@ -46,7 +46,7 @@ class OrtEngine(CpuEngine):
         self.size_bytes = size_bytes(path)
         self.notes = recipe_of(spec).notes
         self.path = path
-        self.threads = parse_options(spec.options).threads
+        self.threads: int = parse_options(spec.options).threads
         self._session: Any = self.open_session()
         self._names = [tensor.name for tensor in self.signature.outputs]
         self._run: Callable[[Feeds], list[Any]] = partial(self._session.run, self._names)

@@ -47,7 +47,7 @@ class TorchEngine(CpuEngine):
         self._file = folder / PROGRAM_FILE
         self._compiles = options.compiled
         self._freezes = spec.scheme != "weight-only"
-        self._threads = options.threads
+        self.threads: int = options.threads
         self._names = input_names(spec.quantized or spec.model)
         self._fills = all(0 in free for free in free_axes(spec.quantized or spec.model).values())
         self._ready: dict[Shapes, Any] | None = {}
@@ -105,7 +105,7 @@ class TorchEngine(CpuEngine):
     def _call(self, feeds: Feeds) -> Callable[[], Any]:
         import torch
 
-        torch.set_num_threads(self._threads)
+        torch.set_num_threads(self.threads)
         tensors = self._tensors(feeds)
         program = self._program(self._shapes(feeds), tensors)
 

@@ -47,7 +47,7 @@ def test_machine_provider_and_threads_make_an_identity() -> None:
     """Each of them alone changes it."""
     elsewhere = replace(RUN, environment=Environment({**RUN.environment.identity, "cpu": "Other"}, {}))
     on_gpu = a_record(coverage=replace(COVERAGE, provider="CUDAExecutionProvider"))
-    threaded = replace(a_record(), digests={**a_record().digests, "threads": "4"})
+    threaded = replace(a_record(), threads=4)
     found = [identity_of(RUN, a_record()), identity_of(elsewhere, a_record())]
     found += [identity_of(RUN, on_gpu), identity_of(RUN, threaded)]
     assert len(set(found)) == 4
