@@ -1,7 +1,7 @@
 """Kill whoever writes a history at random moments, and see that it is whole and takes the next run.
 
 ``python -m tests.kill_history --times 100`` does it a hundred times and prints a line for each: by turns a process
-that appends to SQLite and to PostgreSQL, one that brings an SQLite file of version 1 up to date, and PostgreSQL itself.
+that appends to SQLite and to PostgreSQL, one that brings either from version 1 up to date, and PostgreSQL itself.
 """
 
 from __future__ import annotations
@@ -67,14 +67,15 @@ class Killer:
         write_version_1(f"sqlite:///{self._old}", self._old_runs)
         for place in self._places.values():
             open_store(place)
-        self._migration_s = self._time_migration()
+        self._migrations = {"migration of SQLite": self._old_file, "migration of PostgreSQL": self._old_database}
+        self._migration_s = {victim: _time_migration(place()) for victim, place in self._migrations.items()}
 
     def kill(self, times: int) -> Iterator[Kill]:
         """Kill so often, each victim in its turn; raise `AssertionError` when a history is not as it must be."""
-        turns = [*self._places, "migration of SQLite"]
+        turns = [*self._places, *self._migrations]
         for number in range(times):
             victim = turns[number % len(turns)]
-            if victim == "migration of SQLite":
+            if victim in self._migrations:
                 yield self._kill_migration(victim)
             else:
                 yield self._kill_writing(victim, self._places[victim], f"{number}")
@@ -104,9 +105,9 @@ class Killer:
         return Kill(victim, after_s, len(reported), len(stored), ended=False)
 
     def _kill_migration(self, victim: str) -> Kill:
-        place = self._copy_of_old()
-        process = _start("open", str(place), "")
-        after_s = self._random.uniform(0.0, self._migration_s)
+        place = self._migrations[victim]()
+        process = _start("open", place, "")
+        after_s = self._random.uniform(0.0, self._migration_s[victim])
         time.sleep(after_s)
         process.send_signal(signal.SIGKILL)
         ended = bool(_finish(process))
@@ -116,16 +117,22 @@ class Killer:
         _takes_the_next_run(store, "next")
         return Kill(victim, after_s, len(self._old_runs), len(stored), ended)
 
-    def _copy_of_old(self) -> Path:
+    def _old_file(self) -> str:
         folder = self._folder / f"{self._random.getrandbits(32):x}"
         folder.mkdir()
-        return Path(shutil.copy(self._old, folder))
+        return str(shutil.copy(self._old, folder))
 
-    def _time_migration(self) -> float:
-        process = _start("open", str(self._copy_of_old()), "")
-        started = time.monotonic()
-        assert _finish(process) == ["done\n"]
-        return time.monotonic() - started
+    def _old_database(self) -> str:
+        url = self._server.new_database()
+        write_version_1(url, self._old_runs)
+        return url
+
+
+def _time_migration(place: str) -> float:
+    process = _start("open", place, "")
+    started = time.monotonic()
+    assert _finish(process) == ["done\n"]
+    return time.monotonic() - started
 
 
 def _named(name: str) -> Run:
