@@ -72,6 +72,17 @@ def test_six_processes_write_every_record_once(history_url: str, old: bool) -> N
     assert stored == own | shared | ({"old": [a_record()]} if old else {})
 
 
+def test_eight_workers_of_one_run_write_every_record_once(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, history_url: str
+) -> None:
+    """In the order of the tests, whichever worker ran one."""
+    source = '@mark.quant(output="PASS")\n@mark.parametrize("n", range(24))\ndef test_it(n): pass\n'
+    result = run_fake(pytester, monkeypatch, source, "-n", "8", f"--quant-history={history_url}")
+    result.assert_outcomes(passed=24)
+    ((_, records),) = open_store(history_url).each_run()
+    assert [record.nodeid for record in records] == [f"test_it.py::test_it[{n}]" for n in range(24)]
+
+
 def test_kills_at_random_moments_leave_a_whole_history(tmp_path: Path, own_server: PostgresServer) -> None:
     """Of writers to both databases, of PostgreSQL and of migrations of both; the next run is right after each."""
     seed = time.time_ns() % 2**32
