@@ -16,6 +16,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+# pytester forgets what was imported first inside its test, and a second import registers functions twice.
+import sqlalchemy.dialects.postgresql  # noqa: F401
+
 REQUIRED = "PYTEST_QUANT_REQUIRE_POSTGRES"
 """Environment variable that turns a server that is not there from a skip into a failure."""
 
