@@ -16,7 +16,7 @@ import tempfile
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,15 +49,17 @@ class Kill:
     runs: int
 
 
-def kill_and_recover(folder: Path, times: int, seed: int) -> Iterator[Kill]:
+def kill_and_recover(folder: Path, times: int, seed: int, without: tuple[str, ...] = ()) -> Iterator[Kill]:
     """Kill `times` runs, each at a random moment, and check the run after each; raise `AssertionError` on a fault.
 
     Every second run starts from nothing, the others from what is there, so that both building and reading are hit.
+    Tests whose ids are in `without` are left out of every run.
     """
     moments = random.Random(seed)  # noqa: S311 - not for secrets
     project = copy_example(folder)
+    options = (*OPTIONS, *(f"--deselect={nodeid}" for nodeid in without))
     started = time.monotonic()
-    expected = outcome(run_example(project, *OPTIONS, locks=project / LOCKS))
+    expected = outcome(run_example(project, *options, locks=project / LOCKS))
     longest_s = time.monotonic() - started
     for index in range(times):
         from_nothing = index % 2 == 0
@@ -65,25 +67,25 @@ def kill_and_recover(folder: Path, times: int, seed: int) -> Iterator[Kill]:
             rmtree(project / ".quant")
         before = stored_runs(project)
         after_s = moments.uniform(0.0, longest_s if from_nothing else longest_s / 2)
-        ended = run_and_kill(project, after_s)
+        ended = run_and_kill(project, after_s, options)
         kept = stored_runs(project)
         check_history(project, before, kept)
-        run = run_example(project, *OPTIONS, locks=project / LOCKS)
+        run = run_example(project, *options, locks=project / LOCKS)
         assert outcome(run) == expected, run.output
         now = stored_runs(project)
         assert now.keys() - kept.keys() == {run.document["run"]["id"]}, "the run after the kill is stored once"
         check_history(project, kept, now)
         if not from_nothing or index + 1 == times:
             # The run before the killed one left a whole cache, or this is the last moment to look at it.
-            check_cache(run if not from_nothing else run_example(project, *OPTIONS, locks=project / LOCKS))
+            check_cache(run if not from_nothing else run_example(project, *options, locks=project / LOCKS))
         built = sum(check["cache"]["engine"] == "built" for check in run.document["checks"])
         yield Kill(from_nothing, after_s, ended, built, len(now))
 
 
-def run_and_kill(project: Path, after_s: float) -> bool:
+def run_and_kill(project: Path, after_s: float, options: Sequence[str]) -> bool:
     """Start a run, kill it and all its children with signal 9, and tell whether it had ended before."""
     process = subprocess.Popen(
-        command(*OPTIONS),
+        command(*options),
         cwd=project,
         env=environment(project / LOCKS),
         stdout=subprocess.DEVNULL,

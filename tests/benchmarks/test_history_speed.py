@@ -37,7 +37,7 @@ MAX_BYTES = 4_000
 MAX_PEAK_MB = 200.0
 MAX_HELP = 2.5
 POSTGRES_WITHIN = 2.0
-TRIALS = 9
+TRIALS = 5
 YARDSTICK, YARDSTICK_S = "import sqlalchemy", 0.25
 """What a command starts with, and its seconds where the limits hold; elsewhere, or beside others, they grow with it."""
 
@@ -123,7 +123,7 @@ def postgres(large: Large, postgres_url: str) -> str:
 
 
 def timed(root: Path, *arguments: str, allowed: Sequence[int] = (0,)) -> Timed:
-    """Run ``pytest-quant`` in the repository; return the fastest of nine runs with the highest of their peaks."""
+    """Run ``pytest-quant`` in the repository; return the fastest of five runs with the highest of their peaks."""
     found, yardstick_s = [], []
     for _ in range(TRIALS):
         found.append(_once(root, arguments, allowed))
@@ -159,7 +159,7 @@ def _once(root: Path, arguments: Sequence[str], allowed: Sequence[int]) -> Timed
 
 
 def peer_s(root: Path, *command: str) -> float:
-    """Return the seconds of the fastest of nine runs of another tool."""
+    """Return the seconds of the fastest of five runs of another tool."""
     trials = []
     for _ in range(TRIALS):
         started = time.perf_counter()

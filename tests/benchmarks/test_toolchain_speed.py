@@ -33,7 +33,7 @@ TEST = """
 import pytest
 
 
-@pytest.mark.quant(backend=["ort", "openvino", "torch"], precision=["fp32", "int8"], min_coverage=90)
+@pytest.mark.quant(backend=["ort", "openvino", "torch"], min_coverage=90)
 def test_speed():
     pass
 """
