@@ -20,9 +20,6 @@ from pytest_quant.outputs import record_outputs, run_over, side_by_side
 from pytest_quant.spec import Dataset, EngineSpec, Model
 from tests.example import EXAMPLE, environment
 
-TRIALS = 9
-"""Interleaved; the shortest of each side is the one that other processes disturbed least."""
-
 AT_LEAST = 0.95
 MEMORY_GROWTH = 1.1
 
@@ -71,11 +68,17 @@ def magika() -> tuple[Path, Dataset]:
     return model, Dataset.from_arrays({"bytes": tokens}, rng.integers(0, 214, 200))
 
 
-@pytest.mark.parametrize(("subject", "batch_size"), [(magika, 1), (digits, 128)], ids=["magika-b1", "digits-b128"])
+@pytest.mark.parametrize(
+    ("subject", "batch_size", "trials"), [(magika, 1, 9), (digits, 128, 31)], ids=["magika-b1", "digits-b128"]
+)
 def test_evaluation_keeps_up_with_a_bare_loop(
-    subject: object, batch_size: int, tmp_path: Path, show: Callable[[str], None]
+    subject: object, batch_size: int, trials: int, tmp_path: Path, show: Callable[[str], None]
 ) -> None:
-    """Throughput is at least 95 % of the bare loop's over the same session, data and batches."""
+    """Throughput is at least 95 % of the bare loop's over the same session, data and batches.
+
+    Both take turns, and the shortest of each side is the one that other processes disturbed least; what takes half a
+    second needs more of them than what takes two.
+    """
     assert callable(subject)
     path, dataset = subject()
     backend = get_backend("ort")
@@ -86,9 +89,9 @@ def test_evaluation_keeps_up_with_a_bare_loop(
     feeds = [batch.feeds for batch in data.batches(batch_size)]
     cache = Cache(tmp_path / "cache")
     evaluate_once(engine, data, batch_size, cache)
-    trials = [(loop_once(engine, feeds), evaluate_once(engine, data, batch_size, cache)) for _ in range(TRIALS)]
+    times = [(loop_once(engine, feeds), evaluate_once(engine, data, batch_size, cache)) for _ in range(trials)]
     engine.close()
-    loop_s, ours_s = (min(side) for side in zip(*trials, strict=True))
+    loop_s, ours_s = (min(side) for side in zip(*times, strict=True))
     show(f"bare loop {loop_s:.3f} s, evaluation {ours_s:.3f} s, throughput {loop_s / ours_s:.3f}")
     assert loop_s / ours_s >= AT_LEAST
 
