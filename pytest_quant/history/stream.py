@@ -95,7 +95,10 @@ def _parse(line: bytes, where: str, number: int) -> object:
         raise _refusal(where, number, "not a run, but nested without end", repr(line[:20])) from error
     except ValueError as error:
         raise _refusal(
-            where, number, "not JSON, or a number in it has too many digits", line[:80].decode("utf-8", "replace")
+            where,
+            number,
+            "not JSON, or a number in it has too many digits",
+            line[:80].decode("utf-8", "replace").rstrip(),
         ) from error
 
 
