@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.checker
+import onnx.parser
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
@@ -92,6 +94,14 @@ def with_external_data(path: Path, location: str) -> Path:
     del tensor.external_data[:]
     for key, value in (("location", location), ("offset", "0"), ("length", str(4 * FEATURES * CLASSES))):
         tensor.external_data.add(key=key, value=value)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def parsed(path: Path, graph: str, opset: int = 17) -> Path:
+    """Write the graph that is spelled in ONNX's own text format, without its name."""
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> parsed {graph}')
+    onnx.checker.check_model(model)
     path.write_bytes(model.SerializeToString())
     return path
 

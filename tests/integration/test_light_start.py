@@ -6,7 +6,10 @@ import pytest
 
 from tests.example import ROOT
 
-HEAVY = ["numpy", "onnx", "onnxruntime", "sqlalchemy", "scipy", "rich", "click", "torch", "pytest_quant.spec"]
+HEAVY = [
+    *("numpy", "onnx", "onnxruntime", "sqlalchemy", "scipy", "rich", "click", "torch", "hypothesis"),
+    *("pytest_quant.spec", "pytest_quant.strategies"),
+]
 SOURCE = """
 import sys
 
@@ -37,6 +40,12 @@ def test_importing_the_package_loads_nothing(pytester: pytest.Pytester) -> None:
     code = f"import sys, pytest_quant; print([name for name in {HEAVY!r} if name in sys.modules])"
     result = pytester.runpython_c(code)
     result.stdout.fnmatch_lines(["[[][]]"])
+
+
+def test_without_hypothesis_the_strategies_say_what_to_install(pytester: pytest.Pytester) -> None:
+    """Importing them is an ImportError that names the extra."""
+    result = pytester.runpython_c("import sys; sys.modules['hypothesis'] = None; import pytest_quant.strategies")
+    result.stderr.fnmatch_lines(["ModuleNotFoundError: *run: pip install 'pytest-quant[[]hypothesis[]]'"])
 
 
 BUILD = """

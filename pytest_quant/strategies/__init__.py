@@ -1,0 +1,39 @@
+"""hypothesis strategies for the inputs of a model, and properties that an engine keeps on all of them.
+
+Needs the extra ``hypothesis``. Whole tests in one call, or as hypothesis tests of your own::
+
+    from hypothesis import given
+    from pytest_quant import strategies as qst
+
+    @pytest.mark.quant(max_drop=1.0)
+    def test_properties(quant_engine, quant_reference, quant_data):
+        qst.check(quant_engine, quant_reference, quant_data)
+
+    @pytest.mark.quant(max_drop=1.0)
+    @qst.settings
+    @given(feeds=qst.inputs("model.onnx", scale=4))
+    def test_no_nan(quant_engine, quant_reference, feeds):
+        qst.finite(quant_engine, quant_reference, feeds)
+"""
+
+try:
+    import hypothesis as _hypothesis  # noqa: F401 - only to say what is missing
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "pytest_quant.strategies needs hypothesis; run: pip install 'pytest-quant[hypothesis]'", name="hypothesis"
+    ) from error
+
+from pytest_quant.strategies.checked import Property, check, settings
+from pytest_quant.strategies.inputs import inputs
+from pytest_quant.strategies.properties import batch_invariant, bounded_error, deterministic, finite
+
+__all__ = [
+    "Property",
+    "batch_invariant",
+    "bounded_error",
+    "check",
+    "deterministic",
+    "finite",
+    "inputs",
+    "settings",
+]

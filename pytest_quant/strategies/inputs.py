@@ -1,0 +1,149 @@
+"""Valid inputs of a model, out of its signature or around real samples."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from hypothesis import strategies as st
+
+from pytest_quant.backends import Feeds
+from pytest_quant.errors import UsageError, nearest
+from pytest_quant.strategies.arrays import made_array
+from pytest_quant.strategies.ports import Port, Ports, Source, read_ports
+from pytest_quant.strategies.samples import Samples, drawn_row, read_samples
+from pytest_quant.strategies.spans import Bounds, Span, find_span
+
+Sizes = Mapping[str, int | tuple[int, int]]
+"""A size, or the smallest and the largest, by the name of a free axis."""
+
+
+def inputs(
+    model: Source,
+    data: object | None = None,
+    *,
+    batch_size: int | tuple[int, int] | None = None,
+    max_size: int = 4,
+    sizes: Sizes | None = None,
+    bounds: Bounds | None = None,
+    scale: float = 1.0,
+) -> st.SearchStrategy[Feeds]:
+    """Draw inputs of one run: a dict of arrays by input name, as an engine's ``run`` takes it.
+
+    With `data`, a batch is made of the first 256 real samples: as they are, two mixed, one stretched or with
+    noise, and with up to four elements set to values of their own. It shrinks to the first sample alone. Without
+    `data`, arrays are all zero, all equal or evenly spread, with up to four elements set; they shrink to zeros
+    and to size 1 on every free axis. NaN and infinity are never drawn.
+
+    Parameters
+    ----------
+    model : the path of an ONNX file (beside the calling file, else as it is), a `Model`, a `Signature` or an open
+        engine. It is read when the first example is drawn.
+    data : what a ``quant_data`` fixture returns: a `Dataset`, arrays, or an iterable of ``(inputs, label)``.
+    batch_size : samples in a run, or the smallest and largest number of them; 1 to `max_size` by default.
+        A model that fixes its batch size gets that.
+    max_size : largest size of a free axis that `sizes` does not name.
+    sizes : size, or smallest and largest size, by the name of a free axis: ``{"height": (32, 64)}``. Axes of one
+        name have one size in a run. With `data`, samples keep their own sizes.
+    bounds : smallest and largest value by input name: ``{"ids": (0, 30521)}``.
+    scale : for floats, half-width of the range of values in units of that of the data; 2 goes half its width
+        beyond either end. Without data, values lie between ``-scale`` and ``scale``.
+
+    Notes
+    -----
+    Integers of 16 bits and more lie within the embedding table that the graph indexes with them, else within the
+    data; where neither is known, drawing raises `UsageError` and asks for `bounds`.
+
+    Raises
+    ------
+    UsageError : an argument is out of its range; while drawing, a name in `bounds` or `sizes` is not the model's.
+    """
+    if isinstance(model, (str, Path)):
+        beside = Path(sys._getframe(1).f_code.co_filename).parent / model  # noqa: SLF001 - who asks says where it is
+        model = beside if beside.is_file() else Path(model)
+    if max_size < 1:
+        raise UsageError("a free axis has at least size 1", value=f"max_size={max_size}", fix="max_size=4")
+    if not 0 <= scale < float("inf"):
+        raise UsageError("scale must be a finite number from 0 on", value=repr(scale), fix="scale=1.0")
+    plan = _Plan(model, data, (1, max_size), {**(sizes or {})}, {**(bounds or {})}, scale, batch_size)
+    return st.deferred(lambda: _strategy(plan))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The arguments of `inputs`."""
+
+    model: Source
+    data: object | None
+    free: tuple[int, int]
+    sizes: dict[str, int | tuple[int, int]]
+    bounds: dict[str, tuple[float, float]]
+    scale: float
+    batch_size: int | tuple[int, int] | None
+
+
+def _strategy(plan: _Plan) -> st.SearchStrategy[Feeds]:
+    ports = read_ports(plan.model)
+    _check_names("input", plan.bounds, [port.name for port in ports.ports])
+    axes = [axis for port in ports.ports for axis in port.axes or () if isinstance(axis, str)]
+    _check_names("free axis", plan.sizes, axes)
+    samples = None if plan.data is None else read_samples(plan.data, ports.signature)
+    spans = {port.name: find_span(port, _values(samples, port), plan.bounds, plan.scale) for port in ports.ports}
+    ranges = {axis: _range(axis, ports, plan) for axis in dict.fromkeys(axes)}
+    if samples is None:
+        return _made(ports, spans, ranges)
+    fixed = ports.fixed_batch_size
+    rows = (fixed, fixed) if fixed else ranges.get(ports.batch_axis or "", plan.free)
+    return _real(ports, spans, samples, rows)
+
+
+def _values(samples: Samples | None, port: Port) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]] | None:
+    return None if samples is None else samples.values(port.name)
+
+
+def _check_names(what: str, given: Mapping[str, object], known: list[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise UsageError(f"the model has no {what} '{name}'", allowed=nearest(name, dict.fromkeys(known)))
+
+
+def _range(axis: str, ports: Ports, plan: _Plan) -> tuple[int, int]:
+    """Return the smallest and the largest size of a free axis."""
+    asked = plan.sizes.get(axis, plan.free)
+    if axis == ports.batch_axis and plan.batch_size is not None:
+        asked = plan.batch_size
+    low, high = (asked, asked) if isinstance(asked, int) else asked
+    if not 1 <= low <= high:
+        raise UsageError(
+            f"sizes of axis '{axis}' are no range", value=repr(asked), allowed="at least 1, the smaller first"
+        )
+    return low, high
+
+
+@st.composite
+def _made(draw: st.DrawFn, ports: Ports, spans: dict[str, Span | None], ranges: dict[str, tuple[int, int]]) -> Feeds:
+    found = {axis: draw(st.integers(*sizes)) for axis, sizes in ranges.items()}
+    return {port.name: draw(made_array(port, spans[port.name], _shape(port, found))) for port in ports.ports}
+
+
+def _shape(port: Port, found: dict[str, int]) -> tuple[int, ...]:
+    if port.axes is None:
+        raise UsageError(
+            f"the graph does not tell how many axes input '{port.name}' has",
+            allowed="real samples, which show it",
+            fix="give data=...",
+        )
+    return tuple(found[axis] if isinstance(axis, str) else axis for axis in port.axes)
+
+
+@st.composite
+def _real(
+    draw: st.DrawFn, ports: Ports, spans: dict[str, Span | None], samples: Samples, sizes: tuple[int, int]
+) -> Feeds:
+    """Draw a list of samples of one shape: hypothesis knows how to leave out those that do not matter."""
+    alike = draw(st.sampled_from(samples.alike))
+    rows = draw(st.lists(drawn_row(samples, alike, ports.ports, spans), min_size=sizes[0], max_size=sizes[1]))
+    return {port.name: np.stack([row[port.name] for row in rows]) for port in ports.ports}

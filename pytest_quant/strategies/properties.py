@@ -1,0 +1,181 @@
+"""What must hold for every valid input. Each takes engine, reference and one batch, and raises `AssertionError`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.backends import Engine, Feeds, Outputs
+from pytest_quant.errors import UsageError
+from pytest_quant.metrics.tensor import TensorError
+from pytest_quant.session.names import match_names
+from pytest_quant.strategies.one_by_one import rows_and_alone
+from pytest_quant.strategies.told import told
+
+_FLOATS = "f"
+
+
+def finite(engine: Engine, reference: Engine, feeds: Feeds) -> None:
+    """No output is NaN or infinite where the reference's is finite."""
+    for name, theirs, ours in _pairs(engine, reference, feeds):
+        if ours.dtype.kind != _FLOATS or theirs.dtype.kind != _FLOATS:
+            continue
+        wrong = np.isfinite(theirs) & ~np.isfinite(ours)
+        if wrong.any():
+            at = _index(np.argmax(wrong), wrong)
+            figures = {"candidate": ours[at], "reference": theirs[at]}
+            raise AssertionError(told("not finite where the reference is", name, at, figures, feeds))
+
+
+def bounded_error(
+    engine: Engine,
+    reference: Engine,
+    feeds: Feeds,
+    *,
+    max_abs_error: float | None = None,
+    max_range_pct: float | None = None,
+    min_sqnr_db: float | None = None,
+) -> None:
+    """Every output lies near the reference's; values that are not finite on both sides are left out.
+
+    Parameters
+    ----------
+    max_abs_error : largest difference of a value, in the output's unit.
+    max_range_pct : the same in percent of the range, largest less smallest value or largest magnitude,
+        that the reference's output has on this batch.
+    min_sqnr_db : signal to quantization noise of each output on this batch, in dB. It and `max_range_pct` are
+        strict where all outputs are near zero.
+
+    Raises
+    ------
+    AssertionError : an output is farther away.
+    UsageError : no limit is given.
+    """
+    if (max_abs_error, max_range_pct, min_sqnr_db) == (None, None, None):
+        raise UsageError(
+            "bounded_error was given no limit",
+            allowed="max_abs_error, max_range_pct, min_sqnr_db",
+            fix="functools.partial(bounded_error, max_range_pct=5)",
+        )
+    for name, theirs, ours in _pairs(engine, reference, feeds):
+        _check_difference(name, theirs, ours, feeds, max_abs_error, max_range_pct)
+        error = TensorError()
+        error.add(np.atleast_1d(theirs), np.atleast_1d(ours), 0)
+        if min_sqnr_db is not None and error.sqnr_db is not None and error.sqnr_db < min_sqnr_db:
+            figures = {"SQNR in dB": f"{error.sqnr_db:.4g}", "min_sqnr_db": min_sqnr_db}
+            raise AssertionError(told("too much quantization noise", name, (), figures, feeds))
+
+
+def _check_difference(
+    name: str,
+    theirs: NDArray[Any],
+    ours: NDArray[Any],
+    feeds: Feeds,
+    max_abs_error: float | None,
+    max_range_pct: float | None,
+) -> None:
+    at, difference = _largest_difference(theirs, ours)
+    width = _range(theirs)
+    limits = {
+        "max_abs_error": max_abs_error,
+        "max_range_pct": None if max_range_pct is None else max_range_pct / 100 * width,
+    }
+    for limit, allowed in limits.items():
+        if allowed is not None and difference > allowed:
+            figures = {"candidate": ours[at], "reference": theirs[at], "difference": difference, "allowed": allowed}
+            raise AssertionError(told(f"{limit} is broken", name, at, figures, feeds))
+
+
+def batch_invariant(engine: Engine, reference: Engine, feeds: Feeds, *, max_range_pct: float = 1.0) -> None:
+    """A sample gives in a batch what it gives alone, within percent of the output's range on this batch.
+
+    The default lets a value be rounded to the next of 8-bit steps, which sums in another order can do. Schemes
+    that find ranges while running, such as ``dynamic``, depend on the batch and may need more. Where the
+    model fixes its batch size, alone means a batch of that sample only. A batch of one tells nothing.
+
+    Raises
+    ------
+    AssertionError : a sample gives something else.
+    UsageError : no axis of the model counts samples.
+    """
+    del reference
+    for sample, name, whole, alone, width_of in rows_and_alone(engine, feeds):
+        figures: dict[str, object]
+        if whole.shape != alone.shape:
+            figures = {"shape in the batch": whole.shape, "alone": alone.shape}
+            raise AssertionError(told(f"sample {sample} depends on its batch", name, (), figures, feeds))
+        at, difference = _largest_difference(whole, alone)
+        allowed = max_range_pct / 100 * _range(width_of)
+        if difference > allowed:
+            figures = {"in the batch": whole[at], "alone": alone[at], "difference": difference, "allowed": allowed}
+            raise AssertionError(told(f"sample {sample} depends on its batch", name, at, figures, feeds))
+
+
+def deterministic(engine: Engine, reference: Engine, feeds: Feeds) -> None:
+    """Two runs give equal outputs, bit for bit; NaN equals NaN."""
+    del reference
+    first, second = engine.run(feeds), engine.run(feeds)
+    for name, one in first.items():
+        other = second[name]
+        if one.shape != other.shape:
+            figures: dict[str, object] = {"first run": one.shape, "second run": other.shape}
+            raise AssertionError(told("two runs differ in shape", name, (), figures, feeds))
+        differs = one != other
+        if one.dtype.kind == _FLOATS:
+            differs &= ~(np.isnan(one) & np.isnan(other))
+        if np.any(differs):
+            at = _index(np.argmax(differs), one)
+            figures = {"first run": one[at], "second run": other[at]}
+            raise AssertionError(told("two runs differ", name, at, figures, feeds))
+
+
+def _pairs(engine: Engine, reference: Engine, feeds: Feeds) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
+    """Run both and yield each output by the reference's name: its values, then the candidate's."""
+    theirs = reference.run(feeds)
+    ours = _run_as(engine, reference, feeds)
+    names = match_names(reference.signature.outputs, engine.signature.outputs, "output")
+    for name, array in theirs.items():
+        other = ours[names[name]]
+        if array.shape != other.shape:
+            figures: dict[str, object] = {"candidate": other.shape, "reference": array.shape}
+            raise AssertionError(told("another shape than the reference's", name, (), figures, feeds))
+        yield name, array, other
+
+
+def _run_as(engine: Engine, reference: Engine, feeds: Feeds) -> Outputs:
+    names = match_names(reference.signature.inputs, engine.signature.inputs, "input")
+    return engine.run({names[name]: array for name, array in feeds.items()})
+
+
+def _largest_difference(one: NDArray[Any], other: NDArray[Any]) -> tuple[tuple[int, ...], float]:
+    """Return where two arrays differ most and by how much; infinite where only one is a number.
+
+    Text differs by infinity or not at all.
+    """
+    if one.size == 0:
+        return (), 0.0
+    if one.dtype.kind not in "biuf":
+        apart = np.where(one == other, 0.0, math.inf)
+    else:
+        a, b = one.astype(np.float64), other.astype(np.float64)
+        both = np.isfinite(a) & np.isfinite(b)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        apart = np.where(both, np.abs(np.where(both, a, 0) - np.where(both, b, 0)), np.where(same, 0.0, math.inf))
+    at = _index(np.argmax(apart), apart)
+    return at, float(apart[at])
+
+
+def _index(flat: np.intp, array: NDArray[Any]) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(flat, array.shape))
+
+
+def _range(array: NDArray[Any]) -> float:
+    """Largest less smallest finite value, or the largest magnitude where that is more."""
+    if array.dtype.kind not in "biuf":
+        return 0.0
+    values = array[np.isfinite(array)].astype(np.float64)
+    return max(float(np.ptp(values)), float(np.abs(values).max())) if values.size else 0.0

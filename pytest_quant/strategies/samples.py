@@ -1,0 +1,133 @@
+"""Real samples, and samples drawn around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from pytest_quant.backends import Feeds
+from pytest_quant.data import open_data
+from pytest_quant.spec import Dataset, Signature
+from pytest_quant.strategies.arrays import clipped, noised, spiked
+from pytest_quant.strategies.ports import Port
+from pytest_quant.strategies.spans import Span, is_float
+
+MAX_SAMPLES = 256
+"""So many are held, the first ones that the evaluation reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Real samples without a batch axis."""
+
+    rows: tuple[Feeds, ...]
+
+    @property
+    def alike(self) -> list[list[int]]:
+        """Indices of the samples of equal shapes, group by group."""
+        groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+        for index, row in enumerate(self.rows):
+            groups.setdefault(tuple(array.shape for array in row.values()), []).append(index)
+        return list(groups.values())
+
+    def values(self, name: str) -> NDArray[Any]:
+        """Values of one input, (n, features) where samples are vectors of one length, else flat.
+
+        Elements of a vector have units of their own; those of a picture or a sequence share one.
+        """
+        arrays = [row[name] for row in self.rows]
+        if len({array.shape for array in arrays}) == 1 and arrays[0].ndim == 1:
+            return np.stack(arrays)
+        return np.concatenate([array.ravel() for array in arrays])
+
+
+def read_samples(data: object, signature: Signature) -> Samples:
+    """Hold the first samples of `data`, anything that a ``quant_data`` fixture may return.
+
+    Raises
+    ------
+    DataError : the data is broken or does not fit the model.
+    """
+    batches = open_data(Dataset.of(data), signature).batches(1)
+    return Samples(tuple({n: np.array(a[0]) for n, a in batch.feeds.items()} for batch in islice(batches, MAX_SAMPLES)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """A real sample, those that it can be mixed with, and the spans of the float inputs."""
+
+    row: Feeds
+    others: tuple[Feeds, ...]
+    floats: dict[str, tuple[Port, Span]]
+
+
+@st.composite
+def drawn_row(
+    draw: st.DrawFn, samples: Samples, alike: list[int], ports: tuple[Port, ...], spans: dict[str, Span | None]
+) -> Feeds:
+    """Draw one sample out of those at the indices `alike`: as it is, mixed, stretched or noised, few elements set.
+
+    Integers, booleans and text of a sample stay together, as ids and their mask must; only single elements are
+    set. Text is never changed. Shrinks to the first real sample.
+    """
+    floats = {port.name: (port, span) for port in ports if is_float_port(port) and (span := spans[port.name])}
+    rows = tuple(samples.rows[index] for index in alike)
+    row = draw(st.sampled_from(_VARIANTS))(draw, _Around(draw(st.sampled_from(rows)), rows, floats))
+    return {
+        port.name: row[port.name] if is_text(port) else draw(spiked(port, spans[port.name], row[port.name]))
+        for port in ports
+    }
+
+
+def is_text(port: Port) -> bool:
+    """Whether the values are text, which numpy has no dtype of its own for."""
+    return port.dtype in ("object", "str")
+
+
+def is_float_port(port: Port) -> bool:
+    """Whether the values can be scaled."""
+    return not is_text(port) and is_float(port)
+
+
+def _plain(draw: st.DrawFn, around: _Around) -> Feeds:  # noqa: ARG001 - one of the variants
+    return around.row
+
+
+def _mixed(draw: st.DrawFn, around: _Around) -> Feeds:
+    other = draw(st.sampled_from(around.others))
+    share = draw(st.floats(0.0, 1.0))
+
+    def mix(name: str, port: Port, span: Span) -> NDArray[Any]:
+        both = (1 - share) * around.row[name].astype(np.float64) + share * other[name].astype(np.float64)
+        return clipped(both, port, span)
+
+    return _with_floats(around, mix)
+
+
+def _scaled(draw: st.DrawFn, around: _Around) -> Feeds:
+    """Stretch the sample about the middle, up to the ends of the span."""
+    share = draw(st.floats(0.0, 1.0))
+
+    def stretch(name: str, port: Port, span: Span) -> NDArray[Any]:
+        away = around.row[name].astype(np.float64) - span.middle
+        farthest = np.max(np.abs(away) / np.where(span.half_width > 0, span.half_width, np.inf), initial=0.0)
+        return clipped(span.middle + away * (share / farthest if farthest > 0 else 1.0), port, span)
+
+    return _with_floats(around, stretch)
+
+
+def _noised(draw: st.DrawFn, around: _Around) -> Feeds:
+    return _with_floats(around, lambda name, port, span: draw(noised(port, span, around.row[name])))
+
+
+def _with_floats(around: _Around, change: Callable[[str, Port, Span], NDArray[Any]]) -> Feeds:
+    return around.row | {name: change(name, port, span) for name, (port, span) in around.floats.items()}
+
+
+_VARIANTS = (_plain, _mixed, _scaled, _noised)

@@ -1,0 +1,137 @@
+"""Between which values an input is drawn, and how single values are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from pytest_quant.errors import UsageError
+from pytest_quant.strategies.ports import Port
+
+Bounds = Mapping[str, tuple[float, float]]
+"""Smallest and largest value by input name."""
+
+_NARROW_INTEGERS = ("int8", "uint8")
+"""Integers that hold quantities such as pixels; wider ones hold ids, and not every id is valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Smallest and largest value of one input: numbers, or arrays (features,) with one for each element."""
+
+    low: NDArray[Any]
+    high: NDArray[Any]
+
+    @property
+    def middle(self) -> NDArray[np.float64]:
+        """Half-way between the two, in float64."""
+        return self.low.astype(np.float64) / 2 + self.high.astype(np.float64) / 2
+
+    @property
+    def half_width(self) -> NDArray[np.float64]:
+        """Half the distance of the two, in float64."""
+        return self.high.astype(np.float64) / 2 - self.low.astype(np.float64) / 2
+
+    def at(self, position: int) -> tuple[Any, Any]:
+        """The two values for one element of a sample, counted as if it were flat."""
+        return self.low.flat[position % self.low.size], self.high.flat[position % self.high.size]
+
+
+def is_float(port: Port) -> bool:
+    """Whether the input takes floating-point numbers."""
+    return port.dtype == "bfloat16" or np.dtype(port.dtype).kind == "f"
+
+
+def find_span(port: Port, samples: NDArray[Any] | None, bounds: Bounds, scale: float) -> Span | None:
+    """Return what the values of an input lie between; ``None`` for text and booleans, where there is no order.
+
+    What the caller states comes first, then the embedding table for integers, then real samples.
+
+    Parameters
+    ----------
+    samples : values of real samples, (n, features) where each element has a range of its own, else flat.
+    scale : half-width in units of the samples' own half-width for floats; of 1 around 0 without samples.
+
+    Raises
+    ------
+    UsageError : the bounds are no range of that dtype, or nobody knows which integers are valid.
+    """
+    if port.dtype in ("object", "str", "bool"):
+        return None
+    if port.name in bounds:
+        return _stated(port, bounds[port.name])
+    if is_float(port):
+        low, high = (np.float64(-1), np.float64(1)) if samples is None else (samples.min(axis=0), samples.max(axis=0))
+        own = Span(np.asarray(low), np.asarray(high))
+        return Span(*(_in_dtype(own.middle + sign * scale * own.half_width, port) for sign in (-1, 1)))
+    if port.table_rows is not None:
+        return Span(np.asarray(0), np.asarray(port.table_rows - 1))
+    if samples is not None:
+        return Span(np.asarray(samples.min()), np.asarray(samples.max()))
+    if port.dtype in _NARROW_INTEGERS:
+        limits = np.iinfo(port.dtype)
+        return Span(np.asarray(limits.min), np.asarray(limits.max))
+    raise UsageError(
+        f"which values input '{port.name}' takes is not known",
+        value=f"{port.dtype}, and the graph shows no embedding table that it indexes",
+        allowed="real samples, or bounds",
+        fix=f"give data=..., or bounds={{'{port.name}': (0, 1)}}",
+    )
+
+
+def one_value(port: Port, span: Span | None, position: int) -> st.SearchStrategy[Any]:
+    """Draw one value for the element at `position`; the ends, zero and the smallest numbers come up often."""
+    if port.dtype == "bool":
+        return st.booleans()
+    if span is None:
+        return st.text(max_size=8)
+    low, high = span.at(position)
+    if not is_float(port):
+        return st.integers(int(low), int(high))
+    width = {2: 16, 4: 32}.get(_drawn_dtype(port).itemsize, 64)
+    return st.floats(float(low), float(high), width=width)  # type: ignore[arg-type]  # one of the three
+
+
+def simplest(port: Port, span: Span | None, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return zeros, or what is nearest to zero within the span."""
+    if span is None:
+        return np.full(shape, "" if port.dtype != "bool" else False, np.dtype(_storage(port)))
+    return np.broadcast_to(np.clip(0, span.low, span.high), shape).astype(port.dtype)
+
+
+def _storage(port: Port) -> str:
+    return "object" if port.dtype in ("object", "str") else port.dtype
+
+
+def _stated(port: Port, bounds: tuple[float, float]) -> Span:
+    low, high = bounds
+    limits = _limits(port)
+    if not limits[0] <= low <= high <= limits[1]:
+        raise UsageError(
+            f"bounds of input '{port.name}' are no range of {port.dtype}",
+            value=repr(bounds),
+            allowed=f"(smallest, largest) within {limits[0]} and {limits[1]}",
+        )
+    dtype = _drawn_dtype(port) if is_float(port) else None
+    return Span(np.asarray(low, dtype), np.asarray(high, dtype))
+
+
+def _in_dtype(values: NDArray[np.float64], port: Port) -> NDArray[Any]:
+    return np.asarray(np.clip(values, *_limits(port)).astype(_drawn_dtype(port)))
+
+
+def _limits(port: Port) -> tuple[float, float]:
+    if not is_float(port):
+        return int(np.iinfo(port.dtype).min), int(np.iinfo(port.dtype).max)
+    limits = np.finfo(_drawn_dtype(port))
+    return float(limits.min), float(limits.max)
+
+
+def _drawn_dtype(port: Port) -> np.dtype[Any]:
+    """Return the dtype that values of a float input are drawn in: numpy has none for bfloat16."""
+    return np.dtype("float32" if port.dtype == "bfloat16" else port.dtype)

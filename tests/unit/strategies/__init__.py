@@ -1,0 +1,1 @@
+"""The strategies for inputs, without a runtime."""

@@ -1,0 +1,188 @@
+"""Drawn inputs are valid: names, dtypes, sizes and values are those that the model or the caller allows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_quant import Dataset, UsageError
+from pytest_quant.spec import Signature, TensorInfo
+from pytest_quant.strategies import inputs, settings
+from tests.models import mean_over_time, parsed
+
+Feeds = dict[str, np.ndarray[Any, Any]]
+LIMITED = hypothesis.settings(settings, max_examples=40)
+SAMPLES = np.arange(24, dtype=np.float32).reshape(6, 4)
+"""Element i of sample j is 4 j + i, so that the range of element i is i to 20 + i."""
+
+
+def signature(*tensors: tuple[str, str, tuple[int | None, ...]]) -> Signature:
+    """A model with inputs of these names, dtypes and shapes."""
+    return Signature(tuple(TensorInfo(*tensor) for tensor in tensors), ())
+
+
+VECTOR = signature(("x", "float32", (None, 4)))
+
+
+def smallest(strategy: st.SearchStrategy[Feeds]) -> Feeds:
+    """What everything shrinks to."""
+    return hypothesis.find(strategy, lambda _: True, settings=LIMITED)
+
+
+@LIMITED
+@given(feeds=inputs(signature(("x", "float16", (None, 2, 3)), ("y", "float64", ())), max_size=5, scale=8))
+def test_values_of_floats_lie_within_the_scale(feeds: Feeds) -> None:
+    """Without data between -8 and 8, in the model's own dtype, and a scalar is a scalar."""
+    assert feeds["x"].dtype == np.float16
+    assert feeds["y"].dtype == np.float64
+    assert feeds["y"].shape == ()
+    assert 1 <= len(feeds["x"]) <= 5
+    assert feeds["x"].shape[1:] == (2, 3)
+    assert all((np.abs(array) <= 8).all() for array in feeds.values())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_whole_range_of_a_dtype_can_be_asked_for(dtype: str) -> None:
+    """Bounds may be the dtype's own ends, and values near them come up."""
+    ends = np.finfo(dtype)
+    strategy = inputs(signature(("x", dtype, (None, 1))), bounds={"x": (float(ends.min), float(ends.max))})
+    found = hypothesis.find(strategy, lambda feeds: bool((feeds["x"] > ends.max / 4).any()), settings=LIMITED)
+    assert np.isfinite(found["x"]).all()
+
+
+def test_axes_of_one_name_have_one_size(tmp_path: Path) -> None:
+    """Both inputs of a graph share their batch axis, whatever its size."""
+    path = parsed(tmp_path / "two.onnx", "(float[n, 3] x, float[n, t] y) => (float[n, 3] z) { z = Identity(x) }")
+
+    @LIMITED
+    @given(feeds=inputs(path))
+    def check(feeds: Feeds) -> None:
+        assert len({len(array) for array in feeds.values()}) == 1
+
+    check()
+
+
+def test_named_axes_get_the_sizes_asked_for(tmp_path: Path) -> None:
+    """`sizes` is by the name of the axis, and the batch size apart."""
+    path = mean_over_time(tmp_path / "time.onnx")
+
+    @LIMITED
+    @given(feeds=inputs(path, batch_size=3, sizes={"t": (5, 7)}))
+    def check(feeds: Feeds) -> None:
+        assert feeds["x"].shape[0] == 3
+        assert 5 <= feeds["x"].shape[1] <= 7
+
+    check()
+    with pytest.raises(UsageError, match="no free axis 'T'"):
+        smallest(inputs(path, sizes={"T": 5}))
+
+
+@LIMITED
+@given(feeds=inputs(VECTOR, SAMPLES))
+def test_values_around_samples_lie_within_the_range_of_their_element(feeds: Feeds) -> None:
+    """With ``scale=1`` no element leaves the range that it has in the data."""
+    assert (feeds["x"] >= SAMPLES.min(axis=0)).all()
+    assert (feeds["x"] <= SAMPLES.max(axis=0)).all()
+
+
+@LIMITED
+@given(feeds=inputs(VECTOR, SAMPLES, scale=2))
+def test_the_range_is_extended_by_the_stated_factor(feeds: Feeds) -> None:
+    """``scale=2`` allows half the range, 10, beyond either end."""
+    assert (feeds["x"] >= SAMPLES.min(axis=0) - 10).all()
+    assert (feeds["x"] <= SAMPLES.max(axis=0) + 10).all()
+
+
+def test_values_beyond_the_data_come_up() -> None:
+    """What ``scale=2`` allows is also drawn."""
+    strategy = inputs(VECTOR, SAMPLES, scale=2)
+    found = hypothesis.find(strategy, lambda feeds: bool((feeds["x"] > 24).any()), settings=LIMITED)
+    assert found["x"].shape == (1, 4)
+
+
+def test_what_is_drawn_around_samples_shrinks_to_the_first_one() -> None:
+    """A batch of the first sample alone, unchanged; without data, zeros."""
+    np.testing.assert_array_equal(smallest(inputs(VECTOR, SAMPLES))["x"], SAMPLES[:1])
+    np.testing.assert_array_equal(smallest(inputs(VECTOR))["x"], np.zeros((1, 4), np.float32))
+
+
+def test_samples_of_one_batch_have_one_shape() -> None:
+    """Sequences of different lengths are never stacked."""
+    sequences = [(np.full(length, length, np.float32), 0) for length in (2, 3, 3, 5)]
+
+    @LIMITED
+    @given(feeds=inputs(signature(("x", "float32", (None, None))), Dataset.from_iterable(sequences), batch_size=2))
+    def check(feeds: Feeds) -> None:
+        assert feeds["x"].shape[0] == 2
+        assert feeds["x"].shape[1] in (2, 3, 5)
+
+    check()
+
+
+@LIMITED
+@given(feeds=inputs(signature(("x", "float32", (3, 4))), SAMPLES))
+def test_a_fixed_batch_size_is_kept(feeds: Feeds) -> None:
+    """The batch has the size that the graph fixes."""
+    assert feeds["x"].shape == (3, 4)
+
+
+@LIMITED
+@given(feeds=inputs(signature(("ids", "int64", (None, 6))), np.array([[3, 9, 4, 4, 4, 4]])))
+def test_ids_lie_within_the_data_where_no_table_is_known(feeds: Feeds) -> None:
+    """Smallest and largest id of the data are the bounds."""
+    assert feeds["ids"].dtype == np.int64
+    assert feeds["ids"].min() >= 3
+    assert feeds["ids"].max() <= 9
+
+
+def test_ids_of_which_nothing_is_known_are_asked_for() -> None:
+    """The message names the input and the way out, which works."""
+    ids = signature(("ids", "int64", (None, 6)))
+    with pytest.raises(UsageError, match="which values input 'ids' takes is not known") as caught:
+        smallest(inputs(ids))
+    assert caught.value.fix == "give data=..., or bounds={'ids': (0, 1)}"
+    assert smallest(inputs(ids, bounds={"ids": (5, 7)}))["ids"].tolist() == [[5] * 6]
+
+
+@LIMITED
+@given(
+    feeds=inputs(signature(("mask", "bool", (None, 3)), ("text", "object", (None, 1)), ("pixels", "uint8", (None, 2))))
+)
+def test_booleans_text_and_pixels_need_no_bounds(feeds: Feeds) -> None:
+    """They are drawn in their own dtypes."""
+    assert {name: array.dtype.kind for name, array in feeds.items()} == {"mask": "b", "text": "O", "pixels": "u"}
+    assert all(isinstance(text, str) for text in feeds["text"].ravel())
+
+
+def test_inputs_of_one_sample_stay_together() -> None:
+    """Of twelve elements at most four are set, so that the others tell of which sample ids and mask are."""
+    ids, mask = np.arange(24).reshape(2, 12), np.repeat([[False], [True]], 12, axis=1)
+    both = signature(("ids", "int64", (None, 12)), ("mask", "bool", (None, 12)))
+
+    @LIMITED
+    @given(feeds=inputs(both, {"ids": ids, "mask": mask}, batch_size=1))
+    def check(feeds: Feeds) -> None:
+        first, second = ((feeds[name] == array).sum(axis=1).argmax() for name, array in (("ids", ids), ("mask", mask)))
+        assert first == second
+
+    check()
+
+
+@pytest.mark.parametrize("bounds", [(2.0, 1.0), (0.0, 1e39), (0.0, float("nan"))])
+def test_bounds_that_are_no_range_of_the_dtype_are_refused(bounds: tuple[float, float]) -> None:
+    """Turned round, beyond float32, or no number."""
+    with pytest.raises(UsageError, match="bounds of input 'x' are no range of float32"):
+        smallest(inputs(VECTOR, bounds={"x": bounds}))
+
+
+def test_an_input_that_the_model_does_not_have_is_named() -> None:
+    """A slip in the name of an input is no silent default."""
+    with pytest.raises(UsageError, match="no input 'xs'") as caught:
+        smallest(inputs(VECTOR, bounds={"xs": (0, 1)}))
+    assert caught.value.allowed == "did you mean 'x'? known: x"
