@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -13,7 +14,7 @@ Feeds: TypeAlias = dict[str, NDArray[Any]]
 """Inputs of one run by name: arrays with a leading batch axis."""
 
 Sample: TypeAlias = tuple[Feeds, NDArray[Any] | None]
-"""Inputs by name without a batch axis, and the label."""
+"""Inputs by name without a batch axis, and the label: its numbers, or an array () that holds the object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class Batch:
     Attributes
     ----------
     feeds : arrays with a leading batch axis; when padded, rows from `n` on repeat the last sample.
-    labels : (n, ...), never padded; int64 or float64; ``None`` without labels.
+    labels : never padded; numbers of one shape as int64 or float64 (n, ...), any others as the objects that were given,
+        (n,); ``None`` without labels.
     start : index of the first sample in the evaluation set.
     n : real samples.
     """
@@ -51,7 +53,7 @@ def assemble(samples: Iterable[Sample], batch_size: int, *, pad: bool) -> Iterat
         for name, row in inputs.items():
             feeds[name][n] = row
         if label is not None:
-            labels.append(label.copy())
+            labels.append(deepcopy(label) if label.dtype.kind == "O" else label.copy())
         n += 1
     if n:
         yield _close(feeds, labels, start, n, pad=pad)

@@ -33,21 +33,3 @@ def to_array(value: object, what: str) -> NDArray[Any]:
         ) from error
     # Fixed-width text would be cut when a longer one joins the same batch.
     return array.astype(object) if array.dtype.kind == "U" else array
-
-
-def to_labels(value: object, what: str) -> NDArray[Any]:
-    """Return labels as int64 or float64, so that arithmetic on them cannot overflow. Raises `DataError`."""
-    array = to_array(value, what)
-    if array.dtype.kind in "biu":
-        return array.astype(np.int64, copy=False)
-    if array.dtype.kind != "f":
-        raise DataError(
-            f"{what}: labels must be numbers",
-            value=f"dtype {array.dtype}",
-            allowed="ints (a class), bools, floats, or vectors of them",
-            fix="map each label to the index of its class",
-        )
-    numbers = array.astype(np.float64, copy=False)
-    if not np.isfinite(numbers).all():
-        raise DataError(f"{what} holds NaN or infinity", allowed="finite labels", fix="remove these samples")
-    return numbers

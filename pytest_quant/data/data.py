@@ -21,8 +21,9 @@ class Data:
     n, n_calibration : samples to evaluate, and samples to calibrate with (0: none).
     digest : sha256 in hex over inputs and labels of the evaluation set, in order: names, dtypes, shapes, bytes.
     calibration_digest : the same over the inputs of the calibration set; empty without one.
-    labels : ``none``, ``int`` or ``float``.
-    label_range : smallest and largest number in any label, ``None`` without labels.
+    labels : ``none``, ``int``, ``float``, or ``object`` for any but numbers of one shape.
+    label_type : what objects are, as a message names it; empty for the other kinds.
+    label_range : smallest and largest number in any label, ``None`` without labels and for objects.
     overlap : calibration samples whose inputs equal those of an evaluation sample.
     notes : what the user should know, in sentences.
     calibration_indices : samples of the data that calibrate and are therefore not evaluated; empty when
@@ -35,6 +36,7 @@ class Data:
     digest: str
     calibration_digest: str
     labels: LabelKind
+    label_type: str
     label_range: tuple[float, float] | None
     overlap: int
     notes: tuple[str, ...]

@@ -8,20 +8,26 @@ from array import array
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_quant.data.canonical import canonical_bytes
 from pytest_quant.data.convert import dtype_name
+from pytest_quant.data.label_forms import is_object
 from pytest_quant.data.source import Block
 
 _HASH_BYTES = 8
 
 
-def hash_rows(block: Block) -> tuple[array[int], array[int]]:
+def hash_rows(block: Block, what: str, first: int) -> tuple[array[int], array[int]]:
     """Return one 64-bit hash for each sample: of its inputs alone, and of inputs and label.
 
     The first eight bytes of a sha256 over name, dtype, shape and bytes of every input; two unequal samples
-    share one with probability 2^-64.
+    share one with probability 2^-64. `what` is the data and `first` the index of the block's first sample.
+
+    Raises
+    ------
+    DataError : a label holds what has no canonical encoding.
     """
     columns = [(f"{name}|".encode(), _rows(values)) for name, values in sorted(block.feeds.items())]
-    labels = None if block.labels is None else _rows(block.labels)
+    labels = None if block.labels is None else _label_rows(block.labels, what, first)
     of_inputs, of_all = array("Q"), array("Q")
     for i in range(block.n):
         state = hashlib.sha256()
@@ -34,6 +40,15 @@ def hash_rows(block: Block) -> tuple[array[int], array[int]]:
             state.update(labels[1][i])
             of_all.frombytes(state.digest()[:_HASH_BYTES])
     return of_inputs, of_all if labels is not None else of_inputs
+
+
+def _label_rows(labels: NDArray[np.generic], what: str, first: int) -> tuple[bytes, list[bytes] | list[memoryview]]:
+    """The same of labels; objects are told apart by their content, not by how they print."""
+    if not is_object(labels):
+        return _rows(labels)
+    return b"object|", [
+        canonical_bytes(label, f"{what}: the label of sample {first + i}") for i, label in enumerate(labels)
+    ]
 
 
 def _rows(values: NDArray[np.generic]) -> tuple[bytes, list[bytes] | list[memoryview]]:

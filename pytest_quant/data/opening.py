@@ -9,6 +9,7 @@ import numpy as np
 
 from pytest_quant.data.data import Data
 from pytest_quant.data.hashing import digest_of
+from pytest_quant.data.labels import LABEL_DTYPES
 from pytest_quant.data.part import Part
 from pytest_quant.data.scan import scan_source
 from pytest_quant.data.source import open_source
@@ -31,8 +32,7 @@ def open_data(dataset: Dataset, signature: Signature) -> Data:
     source = open_source(dataset.kind, dataset.inputs, dataset.labels, signature, what, labelled=True)
     asked = dataset.calibration
     scan = scan_source(source, signature, keep_input_hashes=asked is not None)
-    label_dtype = np.float64 if scan.labels == "float" else np.int64
-    evaluation = Part(source, scan.hashes, None, label_dtype)
+    evaluation = Part(source, scan.hashes, None, LABEL_DTYPES[scan.labels])
     calibration: Part | None = None
     taken: list[int] = []
     evaluated, calibrated = scan.input_hashes, array("Q")
@@ -52,6 +52,7 @@ def open_data(dataset: Dataset, signature: Signature) -> Data:
         digest=digest_of(_at(scan.hashes, evaluation)),
         calibration_digest=digest_of(calibrated) if calibration else "",
         labels=scan.labels,
+        label_type=scan.label_type,
         label_range=scan.label_range,
         overlap=overlap,
         notes=overlap_note(overlap, len(calibrated), what),

@@ -25,13 +25,13 @@ class Part:
     ----------
     hashes : of every sample of the source, chosen or not, as the first pass found them.
     chosen : one truth for each sample of the source; ``None`` for all of them.
-    label_dtype : int64 or float64.
+    label_dtype : int64 or float64; object where labels stay what was given.
     """
 
     source: Source
     hashes: array[int] = field(repr=False)
     chosen: NDArray[np.bool_] | None
-    label_dtype: type[np.int64 | np.float64] = np.int64
+    label_dtype: type[np.int64 | np.float64 | np.object_] = np.int64
 
     def batches(self, batch_size: int, *, pad: bool) -> Iterator[Batch]:
         """Consecutive samples of one shape; with `pad` the last sample fills up a batch that is not full.
@@ -84,10 +84,10 @@ class Part:
         """Chosen samples of a new pass, each compared with the first pass."""
         position = 0
         for block in self.source.blocks():
-            now = hash_rows(block)[1]
+            now = hash_rows(block, self.source.what, position)[1]
             if now != self.hashes[position : position + block.n]:
                 self._refuse(now, position)
-            for inputs, label in block.rows():
+            for inputs, label in block.rows(label_objects=self.label_dtype is np.object_):
                 if self.chosen is None or self.chosen[position]:
                     yield inputs, None if label is None else label.astype(self.label_dtype, copy=False)
                 position += 1

@@ -28,13 +28,14 @@ class Scan:
     n : samples.
     hashes : of inputs and label, one for each sample.
     input_hashes : of the inputs alone; the same object when there are no labels, and empty when not asked for.
-    labels, label_range : kind, smallest and largest; see `LabelScan`.
+    labels, label_type, label_range : kind, type, smallest and largest; see `LabelScan`.
     """
 
     n: int
     hashes: array[int]
     input_hashes: array[int]
     labels: LabelKind
+    label_type: str
     label_range: tuple[float, float] | None
 
 
@@ -52,7 +53,7 @@ def scan_source(source: Source, signature: Signature, *, keep_input_hashes: bool
         check_fit(block.feeds, signature, where)
         _check_finite(block, source.what, len(hashes))
         labels.see(block)
-        of_inputs, of_all = hash_rows(block)
+        of_inputs, of_all = hash_rows(block, source.what, len(hashes))
         hashes.extend(of_all)
         if keep_input_hashes and labels.kind != "none":
             input_hashes.extend(of_inputs)
@@ -60,7 +61,7 @@ def scan_source(source: Source, signature: Signature, *, keep_input_hashes: bool
         raise DataError(f"{source.what} holds no sample", allowed="at least one", fix="look at how it is loaded")
     if keep_input_hashes and labels.kind == "none":
         input_hashes = hashes
-    return Scan(len(hashes), hashes, input_hashes, labels.kind, labels.range)
+    return Scan(len(hashes), hashes, input_hashes, labels.kind, labels.type_name, labels.range)
 
 
 def _check_finite(block: Block, what: str, first: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.data.batch import Feeds, Sample
-from pytest_quant.data.convert import to_array, to_labels
 from pytest_quant.data.fit import name_inputs
+from pytest_quant.data.label_forms import as_objects, is_object, label_of, labels_of, widened
 from pytest_quant.errors import DataError
 from pytest_quant.spec import Signature
 from pytest_quant.spec.dataset import DatasetKind
@@ -21,17 +21,27 @@ _BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive samples of one shape; every array has a leading axis of `n`."""
+    """Consecutive samples of one shape; every array has a leading axis of `n`.
+
+    Attributes
+    ----------
+    labels : numbers of one shape (n, ...), or objects (n,); ``None`` without labels.
+    given : the labels before they became numbers, where other blocks may hold objects.
+    """
 
     feeds: Feeds
     labels: NDArray[Any] | None
     n: int
+    given: Sequence[object] | None = None
 
-    def rows(self) -> Iterator[Sample]:
-        """One sample after the other, as views."""
+    def rows(self, *, label_objects: bool) -> Iterator[Sample]:
+        """One sample after the other, as views; with `label_objects` each label is the object that was given."""
+        labels = self.labels
+        if label_objects and labels is not None and not is_object(labels) and self.given is not None:
+            labels = as_objects(self.given)
         for i in range(self.n):
             inputs = {name: array[i, ...] for name, array in self.feeds.items()}
-            yield inputs, None if self.labels is None else self.labels[i, ...]
+            yield inputs, None if labels is None else labels[i, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +80,8 @@ def open_source(
 
 def _from_arrays(inputs: object, labels: object | None, signature: Signature, what: str) -> Source:
     feeds = name_inputs(inputs, signature, what)
-    known = None if labels is None else to_array(labels, f"{what}, labels")
     lengths = {f"input '{name}'": _length(array, f"{what}, input '{name}'") for name, array in feeds.items()}
+    known = None if labels is None else labels_of(labels, next(iter(lengths.values())), f"{what}, labels")
     if known is not None:
         lengths["labels"] = _length(known, f"{what}, labels")
     if len(set(lengths.values())) > 1:
@@ -89,7 +99,7 @@ def _from_arrays(inputs: object, labels: object | None, signature: Signature, wh
         for first in range(0, n, step):
             cut = slice(first, min(first + step, n))
             part = {name: array[cut] for name, array in feeds.items()}
-            wanted = None if known is None else to_labels(known[cut], f"{what}, labels")
+            wanted = None if known is None else widened(known[cut], f"{what}, labels")
             yield Block(part, wanted, cut.stop - first)
 
     return Source(what, blocks, feeds, known)
@@ -125,8 +135,10 @@ def _iterable_blocks(samples: Iterable[object], signature: Signature, what: str,
         where = f"{what}, sample {index}"
         inputs, label = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
         feeds = {name: array[np.newaxis] for name, array in name_inputs(inputs, signature, where).items()}
-        wanted = labelled and label is not None
-        yield Block(feeds, to_labels(label, f"{where}, label")[np.newaxis] if wanted else None, 1)
+        if labelled and label is not None:
+            yield Block(feeds, label_of(label, f"{where}, label")[np.newaxis], 1, (label,))
+        else:
+            yield Block(feeds, None, 1)
 
 
 def _loader_blocks(batches: Iterable[object], signature: Signature, what: str, *, labelled: bool) -> Iterator[Block]:
@@ -136,8 +148,11 @@ def _loader_blocks(batches: Iterable[object], signature: Signature, what: str, *
         if isinstance(item, (tuple, list)) and len(item) in (1, 2):
             inputs, label = (item[0], None) if len(item) == 1 else item
         feeds = name_inputs(inputs, signature, where)
-        labels = to_labels(label, f"{where}, labels") if labelled and label is not None else None
-        lengths = {_length(array, where) for array in [*feeds.values(), *([] if labels is None else [labels])]}
+        lengths = {_length(array, where) for array in feeds.values()}
+        labels = None
+        if labelled and label is not None:
+            labels = widened(labels_of(label, min(lengths), f"{where}, labels"), f"{where}, labels")
+            lengths.add(_length(labels, f"{where}, labels"))
         if len(lengths) != 1:
             raise DataError(
                 f"{where}: inputs and labels differ in their number of samples",
@@ -145,4 +160,5 @@ def _loader_blocks(batches: Iterable[object], signature: Signature, what: str, *
                 allowed="the same length on the first axis",
                 fix="look at the DataLoader's collate_fn",
             )
-        yield Block(feeds, labels, lengths.pop())
+        given: Any = label
+        yield Block(feeds, labels, lengths.pop(), given)

@@ -22,7 +22,10 @@ class Metric:
 
     Parameters
     ----------
-    fn : a callable ``(outputs, labels) -> one score per sample``, with outputs (n, ...) and labels (n, ...);
+    fn : a callable ``(outputs, labels) -> one score per sample`` of some consecutive samples, with outputs (n, ...).
+        Labels that are numbers of one shape come as int64 or float64 (n, ...). Any others come as an object array
+        (n,) that holds what the data gave: texts, lists, dicts, arrays of different shapes. It is read as a list is:
+        ``zip(outputs, labels)``;
         or a torchmetrics metric object; or a function of ``sklearn.metrics``, also in a ``functools.partial``.
         The last two are defined on the whole set, so that outputs and labels of all samples are kept for them.
     better : ``"higher"`` or ``"lower"``; a drop is always how much worse the candidate is.
@@ -83,6 +86,7 @@ class ResolvedMetric:
     rate : a score is `rate` times the mean of one number per sample, so that where each number is 0 or 1
         McNemar's test and score intervals hold; ``None`` for any other score.
     reads_classes : labels are indices of the output's classes.
+    reads_objects : labels of any type, where otherwise they must be numbers of one shape.
     fewest_classes : with fewer classes no answer could be wrong.
     costly : aggregating calls a third party over all samples, so that it is resampled less often.
     """
@@ -94,5 +98,6 @@ class ResolvedMetric:
     aggregate: Callable[[Array], float]
     rate: float | None = None
     reads_classes: bool = False
+    reads_objects: bool = False
     fewest_classes: int = 2
     costly: bool = False

@@ -58,14 +58,17 @@ def _loaded(point: EntryPoint) -> Metric:
     )
 
 
-def resolve_metric(value: object | None, labels: str, output_shape: tuple[int, ...]) -> ResolvedMetric | None:
+def resolve_metric(
+    value: object | None, labels: str, output_shape: tuple[int, ...], label_type: str = ""
+) -> ResolvedMetric | None:
     """Return the metric for what a mark says, ``None`` when there is nothing to score.
 
     Parameters
     ----------
     value : a name, a `Metric`, or ``None`` for the default: top1 where labels are integers and the output is
         (n, classes) with more than one class.
-    labels : ``none``, ``int`` or ``float``.
+    labels : ``none``, ``int``, ``float`` or ``object``.
+    label_type : what the objects are, for messages.
 
     Raises
     ------
@@ -80,6 +83,14 @@ def resolve_metric(value: object | None, labels: str, output_shape: tuple[int, .
         raise UsageError(
             f"the metric '{metric.name}' needs labels, and the data has none",
             fix="give labels, or limit min_agreement, min_sqnr_db or min_cosine, which need none",
+        )
+    if labels == "object" and not metric.reads_objects:
+        raise UsageError(
+            f"the metric '{metric.name}' cannot read these labels",
+            value=f"labels of type {label_type}",
+            allowed="one class index for each sample" if metric.reads_classes else "numbers of one shape",
+            fix=f"{'map each label to the index of its class' if metric.reads_classes else 'give them as numbers'}, "
+            "or wrap a callable that reads them: metric=Metric(fn, better='higher')",
         )
     if metric.reads_classes and (labels != "int" or classes < metric.fewest_classes):
         raise UsageError(

@@ -13,9 +13,10 @@ def resolve_wrapped(metric: Metric) -> ResolvedMetric:
     """Return `metric` ready to score chunks."""
     inner = innermost(metric.fn)
     if all(hasattr(inner, method) for method in ("update", "compute", "reset")):
-        return _whole_set(metric, torchmetrics_score(inner))
+        # It takes tensors, which texts and dicts are not.
+        return _whole_set(metric, torchmetrics_score(inner), reads_objects=False)
     if (getattr(inner, "__module__", "") or "").startswith("sklearn."):
-        return _whole_set(metric, scikit_learn_score(metric.fn, inner))
+        return _whole_set(metric, scikit_learn_score(metric.fn, inner), reads_objects=True)
     return ResolvedMetric(
         metric.name,
         metric.better,
@@ -23,6 +24,7 @@ def resolve_wrapped(metric: Metric) -> ResolvedMetric:
         statistics=lambda outputs, labels: _scores(metric, outputs, labels),
         aggregate=lambda scores: metric.scale * float(np.mean(scores)),
         rate=metric.scale,
+        reads_objects=True,
     )
 
 
@@ -39,13 +41,15 @@ def _scores(metric: Metric, outputs: Array, labels: Array) -> Array:
     return scores if scores.dtype.kind == "b" else scores.astype(np.float64)
 
 
-def _whole_set(metric: Metric, score: Score) -> ResolvedMetric:
+def _whole_set(metric: Metric, score: Score, *, reads_objects: bool) -> ResolvedMetric:
     """Keep outputs and labels of all samples, because the score is defined on the whole set."""
 
     def aggregate(rows: Array) -> float:
         return metric.scale * score(rows["label"], rows["output"])
 
-    return ResolvedMetric(metric.name, metric.better, metric.unit, _rows, aggregate, costly=True)
+    return ResolvedMetric(
+        metric.name, metric.better, metric.unit, _rows, aggregate, reads_objects=reads_objects, costly=True
+    )
 
 
 def _rows(outputs: Array, labels: Array) -> Array:

@@ -28,7 +28,7 @@ def choose_metric(check: Check, data: Data, output_shape: tuple[int, ...]) -> Re
     UsageError : a limit needs a metric and there is none; the message says which and why.
     DataError : a label is not one of the classes that the output has.
     """
-    metric = resolve_metric(check.metric, data.labels, output_shape)
+    metric = resolve_metric(check.metric, data.labels, output_shape, data.label_type)
     if metric is None:
         asked = [name for name in _METRIC_LIMITS if getattr(check.limits, name) is not None]
         if asked:
@@ -48,7 +48,8 @@ def _refuse(limit: str, data: Data, output_shape: tuple[int, ...]) -> None:
         )
     raise UsageError(
         f"{limit} needs a metric here",
-        value=f"{data.labels} labels, output of shape {output_shape}",
+        value=f"{f'labels of type {data.label_type}' if data.label_type else f'{data.labels} labels'}, "
+        f"output of shape {output_shape}",
         allowed="top1 is the default for integer labels and an output (n, classes) only",
         fix="name one in the mark, metric='mae', or wrap yours: metric=Metric(fn, better='higher')",
     )

@@ -23,7 +23,7 @@ class Dataset:
     inputs : ``arrays``: an array (n, ...) or a dict of them by input name;
         ``iterable``: a re-iterable of ``(inputs, label)``, one sample each, without a batch axis;
         ``loader``: a torch ``DataLoader`` of ``(inputs, labels)`` batches.
-    labels : ``arrays`` only: an array (n, ...), or ``None``.
+    labels : ``arrays`` only: one for each sample, or ``None``.
     calibration : ``None``, data of the same form without labels, a count, or a share of the samples.
     name : what messages call it.
     """
@@ -56,7 +56,9 @@ class Dataset:
         Parameters
         ----------
         inputs : an array (n, ...), or a dict of arrays (n, ...) by input name.
-        labels : an array (n, ...) or ``None``: then only agreement and tensor metrics can be limited.
+        labels : one for each sample: an array (n, ...), or a list of texts, lists, dicts or arrays, which reach a
+            `Metric` as they are; a dict of arrays (n, ...) is one dict for each sample. ``None``: then only agreement
+            and tensor metrics can be limited.
         calibration : arrays of the same form; or an int, a count; or a float strictly between 0 and 1, a
             share. Count and share take evenly spaced samples out of the evaluation set.
         """
@@ -66,6 +68,7 @@ class Dataset:
     def from_iterable(cls, samples: Iterable[object], calibration: object | None = None) -> Dataset:
         """Samples that are streamed: a re-iterable of ``(inputs, label)``, the same ones each time.
 
+        A label is a number, an array, or any value made of text, numbers, arrays, lists, tuples and dicts.
         `calibration` is another such iterable, a count or a share.
         """
         return cls("iterable", samples, None, calibration)
@@ -74,6 +77,7 @@ class Dataset:
     def from_loader(cls, loader: Iterable[object], calibration: object | None = None) -> Dataset:
         """Samples of a torch ``DataLoader`` that does not shuffle.
 
+        The labels of a batch are a tensor (n, ...), a list of one for each sample, or a dict of such, taken apart here.
         `calibration` is another ``DataLoader``, a count or a share.
         """
         return cls("loader", loader, None, calibration)

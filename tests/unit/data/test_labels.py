@@ -74,20 +74,6 @@ def test_some_labels_only_is_an_error() -> None:
         streamed(samples)
 
 
-def test_labels_of_different_shapes_are_an_error() -> None:
-    """Vectors need one length."""
-    with pytest.raises(DataError, match="labels differ in shape") as raised:
-        streamed(list(zip(numbers(2), [[1, 2], [1, 2, 3]], strict=True)))
-    assert "sample 1" in str(raised.value)
-
-
-@pytest.mark.parametrize("label", ["cat", b"x", object(), 1j])
-def test_labels_are_numbers(label: object) -> None:
-    """Text is named as what it is."""
-    with pytest.raises(DataError, match="labels must be numbers"):
-        streamed([(row, label) for row in numbers(2)])
-
-
 @pytest.mark.parametrize("label", [float("nan"), float("inf")])
 def test_labels_are_finite(label: float) -> None:
     """NaN as a label would make every metric NaN."""

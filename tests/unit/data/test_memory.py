@@ -37,6 +37,15 @@ class MadeBatches(Made):
             yield np.repeat(np.arange(first, first + 8, dtype=np.float32)[:, None], 5000, axis=1), np.zeros(8, int)
 
 
+class MadeTexts(Made):
+    """The same with labels of text, as large as the inputs."""
+
+    def __iter__(self) -> Iterator[tuple[NDArray[np.float32], str]]:  # type: ignore[override]
+        """Start a pass."""
+        for index in range(self._n):
+            yield np.full(5000, index, np.float32), f"{index:0{SAMPLE_BYTES}d}"
+
+
 def peak_bytes(dataset: Dataset) -> int:
     """The most memory held at once while opening and reading everything once."""
     tracemalloc.start()
@@ -53,13 +62,15 @@ def peak_bytes(dataset: Dataset) -> int:
 
 
 @pytest.mark.parametrize(("calibration", "bytes_a_sample"), [(None, 8), (0.1, 8 + 8 + 8 + 8 + 2)])
-@pytest.mark.parametrize("form", ["iterable", "loader"])
+@pytest.mark.parametrize("form", ["iterable", "loader", "texts"])
 def test_ten_times_the_data_needs_no_more_memory(form: str, calibration: float | None, bytes_a_sample: int) -> None:
     """At most 1.1 times the peak, beside hashes: 8 bytes a sample, and with a split two more sets and the masks."""
 
     def dataset(n: int) -> Dataset:
         if form == "iterable":
             return Dataset.from_iterable(Made(n), calibration)
+        if form == "texts":
+            return Dataset.from_iterable(MadeTexts(n), calibration)
         return Dataset.from_loader(MadeBatches(n), calibration)
 
     peak_bytes(dataset(48))

@@ -1,0 +1,107 @@
+"""From any form in which labels are given to an array with one label for each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.data.convert import to_array
+from pytest_quant.errors import DataError
+
+_NUMBERS = "biuf"
+
+
+def is_object(labels: NDArray[Any]) -> bool:
+    """Whether the labels are kept as they were given."""
+    return labels.dtype.kind == "O"
+
+
+def labels_of(value: object, n: int, what: str) -> NDArray[Any]:
+    """Return the labels of `n` samples: numbers of one shape as an array (n, ...), any other as objects (n,).
+
+    A dict holds the labels of all samples under each name, as torch collates them; it is taken apart into one dict
+    for each sample. The length of any other form is that of what was given.
+
+    Raises
+    ------
+    DataError : a dict cannot be taken apart.
+    """
+    if isinstance(value, Mapping):
+        return as_objects(_taken_apart(value, n, what))
+    numbers = _numbers(value)
+    if numbers is not None:
+        return numbers
+    every: Any = value
+    if isinstance(value, (str, bytes)) or not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
+        return to_array(value, what)
+    text = isinstance(value, np.ndarray) and value.dtype.kind in "US" and value.ndim == 1
+    return as_objects(every.tolist() if text else list(every))
+
+
+def label_of(value: object, what: str) -> NDArray[Any]:
+    """Return the label of one sample as an array without a sample axis: its numbers, or the object it is.
+
+    Raises
+    ------
+    DataError : it holds NaN or infinity.
+    """
+    numbers = None if isinstance(value, Mapping) else _numbers(value)
+    return as_objects([value]).reshape(()) if numbers is None else widened(numbers, what)
+
+
+def widened(labels: NDArray[Any], what: str) -> NDArray[Any]:
+    """Return numbers as int64 or float64, so that arithmetic on them cannot overflow; objects as they are.
+
+    Raises
+    ------
+    DataError : there is NaN or infinity among the numbers.
+    """
+    if is_object(labels):
+        return labels
+    if labels.dtype.kind in "biu":
+        return labels.astype(np.int64, copy=False)
+    numbers = labels.astype(np.float64, copy=False)
+    if not np.isfinite(numbers).all():
+        raise DataError(f"{what} holds NaN or infinity", allowed="finite labels", fix="remove these samples")
+    return numbers
+
+
+def as_objects(labels: Sequence[object]) -> NDArray[Any]:
+    """Return an array (n,) of the objects themselves, whatever their length."""
+    found = np.empty(len(labels), object)
+    for index, label in enumerate(labels):
+        found[index] = label
+    return found
+
+
+def _numbers(value: object) -> NDArray[Any] | None:
+    """Numbers of one shape as an array, ``None`` where `value` holds anything else."""
+    tensor: Any = value
+    try:
+        if hasattr(value, "detach") and hasattr(value, "numpy"):
+            tensor = tensor.detach().cpu().numpy()
+        array = np.asarray(tensor)
+        if array.dtype.kind == "O":
+            array = np.asarray(array.tolist())
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    return array if array.dtype.kind in _NUMBERS else None
+
+
+def _taken_apart(value: object, n: int, what: str) -> list[Any]:
+    if isinstance(value, Mapping):
+        parts = {name: _taken_apart(part, n, f"{what}['{name}']") for name, part in value.items()}
+        return [{name: part[index] for name, part in parts.items()} for index in range(n)]
+    every: Any = value
+    length = None if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") else len(every)
+    if length != n or not hasattr(value, "__getitem__"):
+        raise DataError(
+            f"{what} does not hold one value for each of {n} samples",
+            value=type(value).__name__ if length is None else f"{type(value).__name__} of {length}",
+            allowed=f"a dict of arrays, tensors or lists, each of {n}",
+            fix="give a list with one label for each sample; in a DataLoader by a collate_fn of your own",
+        )
+    return [every[index] for index in range(n)]
