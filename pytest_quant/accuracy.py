@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from pytest_quant.metrics.classes import ClassError
 from pytest_quant.metrics.faults import check_reference, find_mismatch, find_unsound, sound_rows
 from pytest_quant.metrics.scores import Scores
 from pytest_quant.metrics.tensor import TensorError
-from pytest_quant.result import AccuracyResult, OutputFault
+from pytest_quant.result import AccuracyResult, OutputError, OutputFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class _Comparison:
         self.output = output
         self.n = 0
         self.faults: dict[tuple[str, str], OutputFault] = {}
-        self.tensors = TensorError()
+        self.tensors: dict[str, TensorError] = {}
         self.classes: ClassError | None = None
         self.scores = None if metric is None else Scores(metric)
 
@@ -91,7 +92,7 @@ class _Comparison:
             return
         sound = sound_rows(reference, candidate)
         self._note(find_unsound(name, candidate, sound, pair.start))
-        self.tensors.add(reference, candidate, pair.start)
+        self.tensors.setdefault(name, TensorError()).add(reference, candidate, pair.start)
         if name == self.output:
             self._score(reference, candidate, sound, pair)
 
@@ -111,18 +112,31 @@ class _Comparison:
     def result(self) -> AccuracyResult:
         """Return everything but the scores."""
         classes = self.classes
+        compared = tuple(found.of(name) for name, found in self.tensors.items() if found.equal is not None)
+        noisiest = min(compared, key=_sqnr_db, default=None)
+        farthest = max(compared, key=_max_abs_error, default=None)
         return AccuracyResult(
             n=self.n,
             agreement_pct=None if classes is None else classes.agreement_pct,
-            sqnr_db=self.tensors.sqnr_db,
-            cosine=self.tensors.cosine,
-            max_abs_error=self.tensors.max_abs_error,
-            max_abs_error_sample=self.tensors.sample,
+            sqnr_db=None if noisiest is None else noisiest.sqnr_db,
+            cosine=min((one.cosine for one in compared if one.cosine is not None), default=None),
+            max_abs_error=None if farthest is None else farthest.max_abs_error,
+            max_abs_error_sample=None if farthest is None else farthest.sample,
+            by_output=compared,
+            worst_output=None if noisiest is None or noisiest.sqnr_db is None else noisiest.name,
             kl=None if classes is None else classes.kl,
             worst_class=None if classes is None else classes.worst_class,
             faults=tuple(self.faults.values()),
-            identical=self.tensors.identical and not self.faults,
+            identical=bool(compared) and all(one.identical for one in compared) and not self.faults,
         )
+
+
+def _sqnr_db(found: OutputError) -> float:
+    return math.inf if found.sqnr_db is None else found.sqnr_db
+
+
+def _max_abs_error(found: OutputError) -> float:
+    return -1.0 if found.max_abs_error is None else found.max_abs_error
 
 
 def _real(array: NDArray[Any], n: int) -> NDArray[Any]:

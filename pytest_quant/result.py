@@ -41,6 +41,27 @@ class OutputFault:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputError:
+    """How far one output of the candidate lies from the reference's over the whole evaluation set.
+
+    Attributes
+    ----------
+    name : what limits and messages call it: the output's own name.
+    sqnr_db : 20 log10(||r|| / ||r - c||); ``None`` where the two are equal, or one of them is all zero or text.
+    cosine : of the flattened values, -1..1; ``None`` where a side is all zero, or text.
+    max_abs_error, sample : largest |r - c| and the index of the first sample that shows it; ``None`` for text.
+    identical : every value equal.
+    """
+
+    name: str
+    sqnr_db: float | None = None
+    cosine: float | None = None
+    max_abs_error: float | None = None
+    sample: int | None = None
+    identical: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class WorstClass:
     """The class that lost most: its label, its samples, and the two scores in percent."""
 
@@ -63,9 +84,11 @@ class AccuracyResult:
     discordant : samples that exactly one of the two gets right; ``None`` unless scores are 0/1.
     n_to_resolve : by limit in `unit`, see `pytest_quant.stats`; ``None`` when no limit was asked about.
     agreement_pct : share of samples with the same top-1 class, 0..100; ``None`` when no output is (n, classes).
-    sqnr_db : 20 log10(||r|| / ||r - c||) over all outputs compared; ``None`` when identical.
-    cosine : of the flattened outputs over the whole set, -1..1.
-    max_abs_error, max_abs_error_sample : largest |r - c| and the sample that shows it.
+    by_output : every output that could be compared, each by itself, in the order of the graph. Outputs have scales
+        of their own, and one sum over all of them would hide the small ones.
+    sqnr_db, cosine : the lowest of all outputs; see `OutputError`.
+    max_abs_error, max_abs_error_sample : the largest of all outputs and the sample that shows it.
+    worst_output : the one with the lowest SQNR; ``None`` when none has one.
     kl : mean KL(softmax r || softmax c) in nats for classifiers, else ``None``.
     faults : outputs that could not be compared; not empty is a failure.
     identical : every output equal in value.
@@ -91,6 +114,8 @@ class AccuracyResult:
     cosine: float | None = None
     max_abs_error: float | None = None
     max_abs_error_sample: int | None = None
+    by_output: tuple[OutputError, ...] = ()
+    worst_output: str | None = None
     kl: float | None = None
     worst_class: WorstClass | None = None
     faults: tuple[OutputFault, ...] = ()

@@ -1,4 +1,4 @@
-"""How far the candidate's outputs lie from the reference's, whatever they mean: SQNR, cosine, largest error."""
+"""How far one output of the candidate lies from the reference's, whatever it means: SQNR, cosine, largest error."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from pytest_quant.metrics.metric import Array
+from pytest_quant.result import OutputError
 
 _NUMBERS = "biuf"
 
@@ -17,13 +18,13 @@ class TensorError:
     ``sqnr_db`` is 10 log10(sum r^2 / sum (r - c)^2), any sign, higher is better; ``None`` without noise or signal.
     ``cosine`` is sum rc / sqrt(sum r^2 sum c^2), -1..1; ``None`` when a side is all zero.
     ``max_abs_error`` is the largest |r - c| and ``sample`` the index of the first sample that shows it.
-    ``identical`` tells that something was compared and every value was equal; -0.0 equals 0.0.
+    ``equal`` tells whether every value was; ``None`` when nothing was compared. -0.0 equals 0.0.
     Values that are not finite on both sides enter none of the sums.
     """
 
     def __init__(self) -> None:
         self._signal = self._noise = self._candidate = self._product = 0.0
-        self._equal: bool | None = None
+        self.equal: bool | None = None
         self.max_abs_error: float | None = None
         self.sample: int | None = None
 
@@ -31,7 +32,7 @@ class TensorError:
         """Add outputs (n, ...) of one shape; `start` is the index of the first sample."""
         if reference.size == 0:
             return
-        self._equal = self._equal is not False and bool(np.array_equal(reference, candidate))
+        self.equal = self.equal is not False and bool(np.array_equal(reference, candidate))
         if reference.dtype.kind not in _NUMBERS or candidate.dtype.kind not in _NUMBERS:
             return
         r, c = reference.astype(np.float64).ravel(), candidate.astype(np.float64).ravel()
@@ -52,10 +53,9 @@ class TensorError:
             self.max_abs_error = float(noise[worst])
             self.sample = start + worst // (r.size // len(reference))
 
-    @property
-    def identical(self) -> bool:
-        """Whether every value was equal."""
-        return self._equal is True
+    def of(self, name: str) -> OutputError:
+        """Return what was found, under the output's `name`."""
+        return OutputError(name, self.sqnr_db, self.cosine, self.max_abs_error, self.sample, self.equal is True)
 
     @property
     def sqnr_db(self) -> float | None:

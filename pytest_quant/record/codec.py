@@ -20,10 +20,11 @@ def to_json(record: Record) -> dict[str, Json]:
     UsageError : a figure is neither a number nor a text; the message names it.
     """
     data = cast(dict[str, Json], plain(record, "record"))
-    covered = data["coverage"]
-    if isinstance(covered, dict):
-        rows = cast(list[dict[str, Json]], covered["by_op"])
-        covered["by_op"] = {str(row.pop("op_type")): row for row in rows}
+    for section, field, key in (("coverage", "by_op", "op_type"), ("accuracy", "by_output", "name")):
+        found = data[section]
+        if isinstance(found, dict):
+            rows = cast(list[dict[str, Json]], found[field])
+            found[field] = {str(row.pop(key)): row for row in rows}
     return data
 
 

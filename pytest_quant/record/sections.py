@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_quant.record.reader import Reader
 from pytest_quant.record.record import LatencyFigures, PercentileBound
-from pytest_quant.result import AccuracyResult, Coverage, OpCoverage, OutputFault, Resources, WorstClass
+from pytest_quant.result import AccuracyResult, Coverage, OpCoverage, OutputError, OutputFault, Resources, WorstClass
 
 
 def accuracy(read: Reader | None) -> AccuracyResult | None:
@@ -30,6 +30,8 @@ def accuracy(read: Reader | None) -> AccuracyResult | None:
         cosine=read.number("cosine"),
         max_abs_error=read.number("max_abs_error"),
         max_abs_error_sample=read.integer("max_abs_error_sample"),
+        by_output=tuple(_output(name, row) for name, row in read.children_by_name("by_output").items()),
+        worst_output=read.text("worst_output"),
         kl=read.number("kl"),
         worst_class=None if worst is None else _worst_class(worst),
         faults=tuple(_fault(fault) for fault in read.children("faults")),
@@ -37,6 +39,17 @@ def accuracy(read: Reader | None) -> AccuracyResult | None:
         candidate_correct=read.text("candidate_correct"),
         identical=read.flag("identical"),
         simulated=read.flag("simulated"),
+    )
+
+
+def _output(name: str, read: Reader) -> OutputError:
+    return OutputError(
+        name,
+        sqnr_db=read.number("sqnr_db"),
+        cosine=read.number("cosine"),
+        max_abs_error=read.number("max_abs_error"),
+        sample=read.integer("sample"),
+        identical=read.flag("identical"),
     )
 
 

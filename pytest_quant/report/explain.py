@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator
 
@@ -10,12 +11,13 @@ from pytest_quant.report.closing import name_of
 from pytest_quant.report.hints import hints
 from pytest_quant.report.meaning import meanings
 from pytest_quant.report.text import clean, count, figure, in_unit, interval, points
-from pytest_quant.result import AccuracyResult, Status, Verdict
+from pytest_quant.result import AccuracyResult, OutputError, Status, Verdict
 
 _MAX_LINES = 25
 _WIDTH = 100
 _LABEL = 10
 _MAX_HINTS = 4
+_MAX_OUTPUTS = 4
 
 
 def failure(record: Record) -> str:
@@ -83,6 +85,8 @@ def _accuracy(record: Record) -> Iterator[str]:
         )
         yield f"McNemar p = {figure(found.p_value, 2)}{differ}"
     yield ", ".join(_tensor_figures(found))
+    if len(found.by_output) > 1:
+        yield "; ".join(_by_output(found))
     if found.worst_class is not None:
         worst = found.worst_class
         scores = f"{points(worst.reference)} -> {points(worst.candidate)} %"
@@ -112,6 +116,22 @@ def _tensor_figures(found: AccuracyResult) -> Iterator[str]:
         yield f"cosine {figure(found.cosine, 6)}"
     if found.max_abs_error is not None:
         yield f"largest error {figure(found.max_abs_error)} at sample {found.max_abs_error_sample}"
+
+
+def _by_output(found: AccuracyResult) -> Iterator[str]:
+    """Yield the outputs with the lowest SQNR first; what the error is in each, since their scales differ."""
+    shown = sorted(found.by_output, key=_sqnr_db)
+    for one in shown[:_MAX_OUTPUTS]:
+        if one.identical:
+            yield f"output {one.name}: identical"
+        else:
+            yield f"output {one.name}: SQNR {figure(one.sqnr_db)} dB, largest error {figure(one.max_abs_error)}"
+    if len(shown) > _MAX_OUTPUTS:
+        yield f"and {count(len(shown) - _MAX_OUTPUTS, 'output')} more"
+
+
+def _sqnr_db(found: OutputError) -> float:
+    return math.inf if found.sqnr_db is None else found.sqnr_db
 
 
 def _latency(record: Record) -> Iterator[str]:

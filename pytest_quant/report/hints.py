@@ -17,7 +17,7 @@ _ACCURACY = {
     "max_abs_error",
     "max_drop_increase",
 }
-_SPEED = {"min_speedup", "max_slowdown"}
+_SPEED = {"max_latency_ms", "min_speedup", "max_slowdown"}
 _FEW_CALIBRATION_SAMPLES = 100
 _OVERHEAD_MS = 0.1
 _MATRIX_OPS = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
@@ -27,8 +27,9 @@ _NARROW_X86 = {"sse", "avx2", "avx512"}
 
 def hints(record: Record) -> Iterator[str]:
     """Yield what to try, the most telling first."""
-    limits = {verdict.limit for verdict in record.verdicts or () if verdict.status is not Status.PASS}
-    on_latency = bool(limits & _SPEED) or any(limit.startswith("max_latency_ms") for limit in limits)
+    broken = (verdict for verdict in record.verdicts or () if verdict.status is not Status.PASS)
+    limits = {verdict.limit.partition("[")[0] for verdict in broken}
+    on_latency = bool(limits & _SPEED)
     if "outputs" in limits:
         yield "look at the sample named above; keep the nodes before that output in float: exclude=[...]"
     if "min_coverage" in limits:

@@ -4,7 +4,7 @@ from pytest_quant.spec.check import Check
 from pytest_quant.spec.dataset import Dataset
 from pytest_quant.spec.engine import PRECISIONS, QUANTIZED_PRECISIONS, SCHEMES, Calibration, EngineSpec
 from pytest_quant.spec.latency import LatencyPlan
-from pytest_quant.spec.limits import Limits
+from pytest_quant.spec.limits import Limits, OutputLimit
 from pytest_quant.spec.model import Model
 from pytest_quant.spec.signature import Signature, TensorInfo
 
@@ -19,6 +19,7 @@ __all__ = [
     "LatencyPlan",
     "Limits",
     "Model",
+    "OutputLimit",
     "Signature",
     "TensorInfo",
 ]

@@ -34,7 +34,7 @@ def judge(
     """Return one verdict for each limit that `check` sets, in the order of the mark's table."""
     limits = check.limits
     return (
-        *accuracy_verdicts(limits, accuracy, check.confidence),
+        *accuracy_verdicts(limits, accuracy, check.confidence, check.output),
         *latency_verdicts(limits, latency, check.latency_off),
         *resource_verdicts(limits, resources),
         *coverage_verdicts(limits, coverage),

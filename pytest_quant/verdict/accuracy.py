@@ -5,16 +5,21 @@ Accuracy on a fixed set is a fact, so a limit is judged on the point estimate, u
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from pytest_quant.result import AccuracyResult, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.rules import at_least, at_most, not_measured
+from pytest_quant.verdict.tensors import tensor_verdicts
 
 
-def accuracy_verdicts(limits: Limits, accuracy: AccuracyResult, confidence: float | None) -> Iterator[Verdict]:
-    """Yield one verdict for every limit on accuracy, and a FAIL for outputs that could not be compared."""
+def accuracy_verdicts(
+    limits: Limits, accuracy: AccuracyResult, confidence: float | None, output: str | None = None
+) -> Iterator[Verdict]:
+    """Yield one verdict for every limit on accuracy, and a FAIL for outputs that could not be compared.
+
+    `output` is the one that the mark names, which limits on tensors are then for.
+    """
     if accuracy.faults:
         yield _outputs(accuracy)
     if limits.max_drop is not None:
@@ -24,17 +29,8 @@ def accuracy_verdicts(limits: Limits, accuracy: AccuracyResult, confidence: floa
     if limits.min_accuracy is not None:
         yield _reference_score(limits.min_accuracy, accuracy)
     if limits.min_agreement is not None:
-        yield _floor("min_agreement", limits.min_agreement, accuracy.agreement_pct, "%", "no output is (n, classes)")
-    if limits.min_sqnr_db is not None:
-        sqnr_db = math.inf if accuracy.identical else accuracy.sqnr_db
-        yield _floor("min_sqnr_db", limits.min_sqnr_db, sqnr_db, " dB", "no output could be compared")
-    if limits.min_cosine is not None:
-        yield _floor("min_cosine", limits.min_cosine, accuracy.cosine, "", "an output is all zero")
-    if limits.max_abs_error is not None:
-        if accuracy.max_abs_error is None:
-            yield not_measured("max_abs_error", limits.max_abs_error, "no output could be compared")
-        else:
-            yield at_most("max_abs_error", limits.max_abs_error, accuracy.max_abs_error, "")
+        yield _agreement(limits.min_agreement, accuracy)
+    yield from tensor_verdicts(limits, accuracy, output)
 
 
 def _outputs(accuracy: AccuracyResult) -> Verdict:
@@ -44,8 +40,10 @@ def _outputs(accuracy: AccuracyResult) -> Verdict:
     return Verdict("outputs", 0.0, float(len(accuracy.faults)), Status.FAIL, reason)
 
 
-def _floor(limit: str, allowed: float, observed: float | None, unit: str, why: str) -> Verdict:
-    return not_measured(limit, allowed, why) if observed is None else at_least(limit, allowed, observed, unit)
+def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
+    if accuracy.agreement_pct is None:
+        return not_measured("min_agreement", allowed, "no output is (n, classes)")
+    return at_least("min_agreement", allowed, accuracy.agreement_pct, "%")
 
 
 def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) -> Verdict:

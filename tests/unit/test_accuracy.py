@@ -54,6 +54,8 @@ def test_chunks_change_nothing(seed: int, step: int) -> None:
     """Counts are equal and sums agree to rounding, however the samples are cut."""
     r, c, labels = outputs(seed)
     whole, cut = (asdict(top1(r, c, labels, size)) for size in (N, step))
+    for found in (whole, cut):
+        found |= found.pop("by_output")[0]
     for name, value in whole.items():
         assert cut[name] == (pytest.approx(value, rel=1e-12) if isinstance(value, float) else value), name
 
@@ -116,3 +118,27 @@ def test_a_result_is_plain_json(n: int) -> None:
         json.dumps(asdict(found), allow_nan=False)
         for name, value in asdict(found).items():
             assert not isinstance(value, np.generic), name  # numpy's float64 is a float, and json takes it
+
+
+@given(seed=st.integers(0, 100), log_scale=st.integers(-4, 6))
+@settings(max_examples=30)
+def test_each_output_has_figures_of_its_own(seed: int, log_scale: int) -> None:
+    """Whatever the scale of the output beside it; the figures of the whole are the worst ones."""
+    r, c, _ = outputs(seed)
+    scale = np.float32(10.0**log_scale)
+    pair = OutputPair({"y": r, "z": scale * c}, {"y": c, "z": scale * r}, None, 0, N)
+    found = evaluate([pair], None, output="y")
+    alone = {
+        "y": evaluate([OutputPair({"y": r}, {"y": c}, None, 0, N)], None, output="y"),
+        "z": evaluate([OutputPair({"z": scale * c}, {"z": scale * r}, None, 0, N)], None, output="z"),
+    }
+    for one in found.by_output:
+        whole = alone[one.name]
+        assert (one.sqnr_db, one.cosine, one.max_abs_error, one.sample, one.identical) == (
+            whole.sqnr_db, whole.cosine, whole.max_abs_error, whole.max_abs_error_sample, whole.identical
+        )  # fmt: skip
+    assert found.sqnr_db == min(one.sqnr_db for one in found.by_output if one.sqnr_db is not None)
+    assert found.cosine == min(one.cosine for one in found.by_output if one.cosine is not None)
+    assert found.max_abs_error == max(one.max_abs_error for one in found.by_output if one.max_abs_error is not None)
+    worst = next(one for one in found.by_output if one.name == found.worst_output)
+    assert worst.sqnr_db == found.sqnr_db

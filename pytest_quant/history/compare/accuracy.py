@@ -159,12 +159,21 @@ def _without_metric(pair: Pair, base: AccuracyResult, head: AccuracyResult, reco
         change_unit=_change_unit(unit),
         n=head.n,
     )
+    if not classes and _outputs_pooled(base, head):
+        note = "one side has one SQNR for all outputs together, the other that of its worst output"
+        return Draft(replace(row, outcome=Outcome.INCONCLUSIVE, notes=(note,)))
     if before is None or after is None:
         return Draft(replace(row, outcome=Outcome.INCONCLUSIVE))
     if before == after:
         return Draft(replace(row, change=0.0))
     outcome = worse_or_better(after < before, proven=False)
     return Draft(replace(row, change=_finite(after - before), outcome=outcome))
+
+
+def _outputs_pooled(base: AccuracyResult, head: AccuracyResult) -> bool:
+    """Whether one record is of a version that took several outputs together, and only one."""
+    fewest, most = sorted((len(base.by_output), len(head.by_output)))
+    return fewest == 0 and most > 1
 
 
 def _sqnr(found: AccuracyResult) -> float | None:

@@ -13,6 +13,7 @@ from pytest_quant.result import (
     Interval,
     LatencyResult,
     OpCoverage,
+    OutputError,
     Resources,
     Status,
     Verdict,
@@ -41,6 +42,8 @@ ACCURACY = AccuracyResult(
     cosine=0.98765,
     max_abs_error=3.25,
     max_abs_error_sample=17,
+    by_output=(OutputError("scores", 21.37, 0.98765, 3.25, 17),),
+    worst_output="scores",
     kl=0.0123,
     worst_class=WorstClass(7, 178, 98.31, 71.91),
 )

@@ -51,6 +51,15 @@ def test_sections_of_a_check_that_never_came_to_be_are_null() -> None:
     assert {written[name] for name in sections} == {None}
 
 
+def test_a_record_from_before_outputs_were_told_apart_is_read() -> None:
+    """It has figures of all outputs together, and none by output."""
+    data: dict[str, Any] = to_json(a_record())
+    del data["accuracy"]["by_output"], data["accuracy"]["worst_output"]
+    found = from_json(data).accuracy
+    assert found is not None
+    assert (found.by_output, found.worst_output, found.sqnr_db) == ((), None, 21.37)
+
+
 def test_unknown_fields_are_ignored() -> None:
     """A later version may add fields."""
     data: dict[str, Any] = to_json(a_record())
@@ -72,6 +81,7 @@ def test_unknown_fields_are_ignored() -> None:
         (("accuracy", "drop_ci"), [1.0, None], "check.accuracy.drop_ci"),
         (("accuracy", "identical"), 1, "check.accuracy.identical"),
         (("coverage", "by_op"), {"Conv": 3}, "check.coverage.by_op.Conv"),
+        (("accuracy", "by_output"), {"y": 3}, "check.accuracy.by_output.y"),
         (("latency", "reasons"), [1], "check.latency.reasons"),
         (("latency", "rounds"), None, "check.latency.rounds"),
         (("verdicts",), {"a": 1}, "check.verdicts"),

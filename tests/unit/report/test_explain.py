@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from pytest_quant.record import Record, from_json, to_json
 from pytest_quant.report import failure
-from pytest_quant.result import Interval, OpCoverage, OutputFault, Status, Verdict
+from pytest_quant.result import Interval, OpCoverage, OutputError, OutputFault, Status, Verdict
 from tests.unit.record.examples import ACCURACY, COVERAGE, FAILED_DROP, LATENCY, a_check, a_pass, a_record, unavailable
 from tests.unit.record.strategies import records
 
@@ -113,6 +113,11 @@ def test_op_types_beside_matrix_products_are_named() -> None:
     assert "op_types" not in _flat(a_record())
 
 
+def test_a_limit_on_one_output_is_explained_as_the_limit_is() -> None:
+    """What to try does not depend on how the limit was written."""
+    assert "calibrate on more samples than 64" in _flat(a_record(verdicts=_broken("min_sqnr_db[scores]", 20, 3.0)))
+
+
 def test_a_reference_that_is_bad_itself_is_named() -> None:
     """It is not the quantization."""
     assert "FP32 itself scores 97.78" in _flat(a_record(verdicts=_broken("min_accuracy", 99.0, 97.78)))
@@ -163,3 +168,19 @@ def test_a_failure_that_is_too_long_says_so() -> None:
     """And where the rest is."""
     many = tuple(Verdict(f"limit_{i}", 0.0, 1.0, Status.FAIL, "long " * 30) for i in range(20))
     assert failure(a_record(verdicts=many)).splitlines()[-1] == "... --quant-json FILE writes all of it"
+
+
+def test_each_output_is_told_the_worst_first() -> None:
+    """With its own error: boxes in pixels and scores have nothing in common."""
+    several = replace(
+        ACCURACY,
+        by_output=(
+            OutputError("boxes", sqnr_db=56.25, max_abs_error=3.25),
+            OutputError("same", identical=True),
+            OutputError("scores", sqnr_db=0.0, max_abs_error=0.875),
+        ),
+    )
+    text = _flat(a_record(accuracy=several))
+    scores, boxes = "output scores: SQNR 0 dB, largest error 0.875", "output boxes: SQNR 56.25 dB, largest error 3.25"
+    assert f"{scores}; {boxes}; output same: identical" in text
+    assert "output y" not in _flat(a_record(accuracy=replace(ACCURACY, by_output=(OutputError("y", sqnr_db=1.0),))))

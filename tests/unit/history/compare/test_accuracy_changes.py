@@ -13,7 +13,7 @@ from scipy import stats as scipy_stats
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.compare import Comparison, Outcome, compare
 from pytest_quant.record import Record
-from pytest_quant.result import AccuracyResult, Interval
+from pytest_quant.result import AccuracyResult, Interval, OutputError
 from tests.unit.history.compare.launched import N, answered, answers, changed, launch, launches, record_of, row
 
 
@@ -141,6 +141,20 @@ def test_without_classes_the_outputs_are_compared() -> None:
     assert row(_with(noisy, identical), "sqnr").outcome is Outcome.BETTER
     assert row(_with(_scored(sqnr_db=40.0), noisy), "sqnr").change == -10.0
     assert row(_with(_scored(), noisy), "sqnr").outcome is Outcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("before", "after", "told"), [(0, 2, False), (2, 0, False), (2, 2, True), (0, 1, True)])
+def test_sqnr_of_all_outputs_together_is_not_compared_with_that_of_the_worst(
+    before: int, after: int, told: bool
+) -> None:
+    """Records from before each output was judged by itself have the first; with one output both are the same."""
+    base, head = (
+        _scored(sqnr_db=sqnr_db, by_output=tuple(OutputError(f"y{place}", sqnr_db) for place in range(count)))
+        for sqnr_db, count in ((56.0, before), (0.0, after))
+    )
+    found = row(_with(base, head), "sqnr")
+    assert found.outcome is (Outcome.WORSE if told else Outcome.INCONCLUSIVE)
+    assert any("all outputs together" in note for note in found.notes) is not told
 
 
 @pytest.mark.parametrize("order", [1, -1])
