@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pytest_quant.errors import UsageError
 from pytest_quant.marks.values import Values, number, percent_minimum, plain_number
-from pytest_quant.spec import Limits
+from pytest_quant.spec import Limits, OutputLimit
 
 
 def read_limits(values: Values) -> Limits:
@@ -17,9 +19,9 @@ def read_limits(values: Values) -> Limits:
         min_ratio=number(values, "min_ratio"),
         min_accuracy=number(values, "min_accuracy"),
         min_agreement=percent_minimum(values, "min_agreement"),
-        min_sqnr_db=number(values, "min_sqnr_db"),
-        min_cosine=_cosine(values),
-        max_abs_error=number(values, "max_abs_error"),
+        min_sqnr_db=_on_outputs(values, "min_sqnr_db", plain_number),
+        min_cosine=_on_outputs(values, "min_cosine", _cosine),
+        max_abs_error=_on_outputs(values, "max_abs_error", plain_number),
         max_latency_ms=_latency(values),
         min_speedup=number(values, "min_speedup"),
         max_size_mb=number(values, "max_size_mb"),
@@ -32,10 +34,23 @@ def read_limits(values: Values) -> Limits:
     )
 
 
-def _cosine(values: Values) -> float | None:
-    found = number(values, "min_cosine")
-    if found is not None and found > 1.0:
-        raise UsageError("min_cosine lies between 0 and 1", value=f"{found:g}", fix="write min_cosine=0.99")
+def _on_outputs(values: Values, key: str, read: Callable[[str, object], float]) -> OutputLimit | None:
+    """Return one limit for every output, or ``(output, limit)`` pairs; which outputs there are, the model tells."""
+    value = values.get(key)
+    if not isinstance(value, dict):
+        return None if value is None else read(key, value)
+    if not value:
+        raise UsageError(f"{key} is an empty dict", allowed="limits by output", fix=f"write {key}={{'scores': 20}}")
+    for name in value:
+        if not isinstance(name, str) or not name:
+            raise UsageError(f"{key} has a key that is no output's name", value=repr(name), allowed="a text")
+    return tuple((name, read(f"{key}[{name!r}]", allowed)) for name, allowed in value.items())
+
+
+def _cosine(key: str, value: object) -> float:
+    found = plain_number(key, value)
+    if found > 1.0:
+        raise UsageError(f"{key} lies between 0 and 1", value=f"{found:g}", fix="write min_cosine=0.99")
     return found
 
 

@@ -12,7 +12,18 @@ _METRIC_LIMITS = ("max_drop", "min_ratio", "min_accuracy", "max_drop_increase")
 
 
 def choose_output(check: Check, first_outputs: Outputs) -> str:
-    """Return the output that the metric reads: the mark's ``output``, else the first one."""
+    """Return the output that the metric reads: the mark's ``output``, else the first one.
+
+    Raises
+    ------
+    UsageError : the mark names an output, there or in a limit, that the model does not have.
+    """
+    for limit, name in check.limits.by_output:
+        if name not in first_outputs:
+            raise UsageError(
+                f"{limit} limits an output '{name}', which the model does not have",
+                allowed=nearest(name, first_outputs),
+            )
     if check.output is None:
         return next(iter(first_outputs))
     if check.output not in first_outputs:

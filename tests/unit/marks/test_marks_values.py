@@ -89,6 +89,31 @@ def test_any_real_number_is_a_limit(value: object) -> None:
     assert type(found) is float
 
 
+OF_OUTPUTS = ("min_sqnr_db", "min_cosine", "max_abs_error")
+
+
+@pytest.mark.parametrize("key", OF_OUTPUTS)
+def test_a_limit_on_tensors_may_name_outputs(key: str) -> None:
+    """A dict gives each output its own; an output that it does not name has none."""
+    assert getattr(_limits(**{key: {"scores": 1, "boxes": 0.5}}), key) == (("scores", 1.0), ("boxes", 0.5))
+
+
+@pytest.mark.parametrize("key", OF_OUTPUTS)
+@pytest.mark.parametrize(
+    "value", [{}, {1: 0.5}, {"": 0.5}, {"y": -0.5}, {"y": math.nan}, {"y": math.inf}, {"y": "1"}, {"y": [1]}]
+)
+def test_a_wrong_limit_by_output_is_refused(key: str, value: object) -> None:
+    """Its numbers are checked as one number is."""
+    with pytest.raises(UsageError, match=key):
+        read({key: value}, BACKENDS)
+
+
+def test_a_cosine_of_an_output_is_at_most_1() -> None:
+    """The message names the output."""
+    with pytest.raises(UsageError, match=r"min_cosine\['y'\] lies between 0 and 1"):
+        read({"min_cosine": {"y": 1.5}}, BACKENDS)
+
+
 @pytest.mark.parametrize(
     ("value", "pairs"),
     [

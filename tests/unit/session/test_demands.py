@@ -42,6 +42,15 @@ def test_the_first_output_is_the_default() -> None:
         choose_output(check(output="boxs")[0], outputs)
 
 
+@pytest.mark.parametrize("limit", ["min_sqnr_db", "min_cosine", "max_abs_error"])
+def test_a_limit_on_an_unknown_output_names_the_nearest(limit: str) -> None:
+    """Before anything is judged: a limit on nothing would always hold."""
+    outputs = {"scores": INPUTS, "boxes": INPUTS}
+    assert choose_output(check(Limits(**{limit: (("boxes", 1.0),)}))[0], outputs) == "scores"  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=f"{limit} limits an output 'boxs'(.|\n)*did you mean 'boxes'"):
+        choose_output(check(Limits(**{limit: (("boxs", 1.0),)}))[0], outputs)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "limits", [Limits(max_drop=1.0), Limits(min_ratio=0.9), Limits(min_accuracy=1.0), Limits(max_drop_increase=1.0)]
 )
