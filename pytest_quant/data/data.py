@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pytest_quant.data.batch import Batch, Feeds
 from pytest_quant.data.labels import LabelKind
 from pytest_quant.data.part import Part
+from pytest_quant.data.shapes import SampleShapes
 from pytest_quant.errors import DataError, UsageError
 
 
@@ -24,6 +25,7 @@ class Data:
     labels : ``none``, ``int``, ``float``, or ``object`` for any but numbers of one shape.
     label_type : what objects are, as a message names it; empty for the other kinds.
     label_range : smallest and largest number in any label, ``None`` without labels and for objects.
+    shapes : of the samples of both sets, by input.
     overlap : calibration samples whose inputs equal those of an evaluation sample.
     notes : what the user should know, in sentences.
     calibration_indices : samples of the data that calibrate and are therefore not evaluated; empty when
@@ -38,6 +40,7 @@ class Data:
     labels: LabelKind
     label_type: str
     label_range: tuple[float, float] | None
+    shapes: Mapping[str, SampleShapes]
     overlap: int
     notes: tuple[str, ...]
     calibration_indices: tuple[int, ...] = field(repr=False)

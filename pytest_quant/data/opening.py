@@ -42,7 +42,9 @@ def open_data(dataset: Dataset, signature: Signature) -> Data:
         evaluated, calibrated = _at(scan.input_hashes, evaluation), _at(scan.input_hashes, calibration)
     elif asked is not None:
         own = open_source(dataset.kind, asked, None, signature, f"{what}, calibration", labelled=False)
-        calibrated = scan_source(own, signature, keep_input_hashes=False).hashes
+        of_calibration = scan_source(own, signature, keep_input_hashes=False)
+        scan.shapes.add(of_calibration.shapes)
+        calibrated = of_calibration.hashes
         calibration = Part(own, calibrated, None)
     overlap = count_overlap(calibrated, evaluated)
     return Data(
@@ -54,6 +56,7 @@ def open_data(dataset: Dataset, signature: Signature) -> Data:
         labels=scan.labels,
         label_type=scan.label_type,
         label_range=scan.label_range,
+        shapes=scan.shapes.found(),
         overlap=overlap,
         notes=overlap_note(overlap, len(calibrated), what),
         calibration_indices=tuple(taken),

@@ -12,6 +12,7 @@ from pytest_quant.data.convert import dtype_name
 from pytest_quant.data.fit import check_fit
 from pytest_quant.data.hashing import hash_rows
 from pytest_quant.data.labels import LabelKind, LabelScan
+from pytest_quant.data.shapes import ShapeScan
 from pytest_quant.data.source import Block, Source
 from pytest_quant.errors import DataError
 from pytest_quant.spec import Signature
@@ -29,6 +30,7 @@ class Scan:
     hashes : of inputs and label, one for each sample.
     input_hashes : of the inputs alone; the same object when there are no labels, and empty when not asked for.
     labels, label_type, label_range : kind, type, smallest and largest; see `LabelScan`.
+    shapes : of the samples.
     """
 
     n: int
@@ -37,6 +39,7 @@ class Scan:
     labels: LabelKind
     label_type: str
     label_range: tuple[float, float] | None
+    shapes: ShapeScan
 
 
 def scan_source(source: Source, signature: Signature, *, keep_input_hashes: bool) -> Scan:
@@ -47,12 +50,13 @@ def scan_source(source: Source, signature: Signature, *, keep_input_hashes: bool
     DataError : it is empty, does not fit the model, holds NaN or infinity, or is labelled in part.
     """
     hashes, input_hashes = array("Q"), array("Q")
-    labels = LabelScan(source.what)
+    labels, shapes = LabelScan(source.what), ShapeScan()
     for block in source.blocks():
         where = source.what if source.arrays is not None else f"{source.what}, sample {len(hashes)}"
         check_fit(block.feeds, signature, where)
         _check_finite(block, source.what, len(hashes))
         labels.see(block)
+        shapes.see(block.feeds, block.n)
         of_inputs, of_all = hash_rows(block, source.what, len(hashes))
         hashes.extend(of_all)
         if keep_input_hashes and labels.kind != "none":
@@ -61,7 +65,7 @@ def scan_source(source: Source, signature: Signature, *, keep_input_hashes: bool
         raise DataError(f"{source.what} holds no sample", allowed="at least one", fix="look at how it is loaded")
     if keep_input_hashes and labels.kind == "none":
         input_hashes = hashes
-    return Scan(len(hashes), hashes, input_hashes, labels.kind, labels.type_name, labels.range)
+    return Scan(len(hashes), hashes, input_hashes, labels.kind, labels.type_name, labels.range, shapes)
 
 
 def _check_finite(block: Block, what: str, first: int) -> None:
