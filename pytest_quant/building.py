@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from pytest_quant.backends import Engine, backend_names, get_backend
+from pytest_quant.backends import Engine, ShapedBackend, backend_names, get_backend
 from pytest_quant.lookup import find_data, find_model, model_of
 from pytest_quant.marks import ModelSource, engine_specs, read, variants
 from pytest_quant.running import session_of
@@ -37,7 +37,8 @@ class EngineFactory:
     ) -> Engine:
         """Build one engine through the cache and open it.
 
-        `model` is ``quant_model`` by default, `data` is ``quant_data`` and read only where the scheme calibrates.
+        `model` is ``quant_model`` by default, `data` is ``quant_data`` and read only where the scheme calibrates, or
+        where `data` is given and the backend builds for the shapes in it.
 
         Raises
         ------
@@ -64,8 +65,10 @@ class EngineFactory:
             found = find_model(request, asked.model, "model")
         ready = None if asked.quantized is None else find_model(request, asked.quantized, "quantized")
         _, spec = engine_specs(asked, variant, found, ready)
-        calibrates = get_backend(spec.backend).calibration_ingredients(spec) is not None
-        dataset = find_data(request, asked.data or "quant_data") if calibrates else None
+        chosen = get_backend(spec.backend)
+        shaped = asked.data is not None and isinstance(chosen, ShapedBackend)
+        reads = shaped or chosen.calibration_ingredients(spec) is not None
+        dataset = find_data(request, asked.data or "quant_data") if reads else None
         engine = session_of(config).open_engine(spec, dataset)
         self._opened.callback(engine.close)
         return engine

@@ -158,9 +158,15 @@ class Context:
         engine.contexts += 1
 
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
-        """Say whether the profile holds the shape."""
-        self.shapes[name] = tuple(shape)
-        return 1 <= shape[0] <= MAX_BATCH
+        """Say whether the profile holds the shape in every axis; what it does not hold is logged and not kept."""
+        low, _, high = self.engine.get_tensor_profile_shape(name, 0)
+        if len(shape) == len(low) and all(a <= b <= c for a, b, c in zip(low, shape, high, strict=True)):
+            self.shapes[name] = tuple(shape)
+            return True
+        bounds = f"Valid range for profile 0: {list(low)}..{list(high)}."
+        said = f"Set dimension {list(shape)} for tensor {name} does not satisfy any optimization profiles. {bounds}"
+        self.engine.logger.log("Severity.ERROR", f"IExecutionContext::setInputShape: {said}")
+        return False
 
     def infer_shapes(self) -> list[str]:
         """Return the inputs without a shape."""

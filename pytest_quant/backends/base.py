@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from numpy.typing import NDArray
 
@@ -119,3 +119,11 @@ class Backend(Protocol):
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open the engine that `build` wrote. Raises `BuildError` when the runtime refuses it."""
+
+
+@runtime_checkable
+class ShapedBackend(Backend, Protocol):
+    """A backend whose engines run only shapes that they were built for; it is told those of the data in a spec."""
+
+    def largest_batch(self, spec: EngineSpec) -> int | None:
+        """Return the largest batch that the options of `spec` let an engine run; ``None`` when they do not say."""

@@ -44,14 +44,15 @@ def _misfit_of(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]], tensor:
         return DataError(
             f"input '{tensor.name}' has the wrong rank",
             value=f"{array.ndim} axes, shape {array.shape}",
-            allowed=f"{len(tensor.shape)} axes, {_spelled(tensor)}",
+            allowed=f"{len(tensor.shape)} axes, {spelled(tensor)}",
             fix="a batch has a leading sample axis; one sample x is x[None]",
         )
     if any(size not in (None, found) for size, found in zip(tensor.shape, array.shape, strict=True)):
-        return DataError(f"input '{tensor.name}' has the wrong shape", value=str(array.shape), allowed=_spelled(tensor))
+        return DataError(f"input '{tensor.name}' has the wrong shape", value=str(array.shape), allowed=spelled(tensor))
     return None
 
 
-def _spelled(tensor: TensorInfo) -> str:
+def spelled(tensor: TensorInfo) -> str:
+    """Return the shape of `tensor` in words, ``(any, 3, 224, 224)``."""
     sizes = ", ".join("any" if size is None else str(size) for size in tensor.shape or ())
     return f"({sizes})"

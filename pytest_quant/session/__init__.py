@@ -15,8 +15,9 @@ from pytest_quant.record import Record, build_record, failed_record
 from pytest_quant.result import Baseline, NoBaseline, Status
 from pytest_quant.session.exported import export_spec
 from pytest_quant.session.measurement import Measurement
+from pytest_quant.session.shapes import shape_spec
 from pytest_quant.session.sides import Tools, build_side, open_side, usable_backend
-from pytest_quant.session.straight_line import measure_check
+from pytest_quant.session.straight_line import EVAL_BATCH_SIZE, measure_check
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from pytest_quant.verdict import judge, worst
 
@@ -81,10 +82,15 @@ class Session:
         return failed_record(check, status=status, message=str(error))
 
     def open_engine(self, spec: EngineSpec, dataset: Dataset | None = None) -> Engine:
-        """Build one engine through the cache and open it; `dataset` is needed where `spec` calibrates."""
+        """Build one engine through the cache and open it; `dataset` is needed where `spec` calibrates.
+
+        A backend that builds for shapes takes them from it too.
+        """
         backend = usable_backend(spec)
         spec = export_spec(spec, self._tools.cache, self._tools.step)
         data = None if dataset is None else open_data(dataset, backend.signature(spec.model))
+        if data is not None:
+            spec = shape_spec(spec, backend.signature(spec.model).inputs, data, 1, EVAL_BATCH_SIZE)
         with shared(backend.device, self._tools.notify), ExitStack() as opened:
             _, built = build_side(spec, data, self._tools)
             engine = open_side(spec, backend, built, opened)

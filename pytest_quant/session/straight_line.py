@@ -17,11 +17,12 @@ from pytest_quant.session.exported import export_check
 from pytest_quant.session.measurement import Measurement
 from pytest_quant.session.names import match_names, renamed
 from pytest_quant.session.resources import AddedMemory, MemoryAdded, find_resources
+from pytest_quant.session.shapes import shape_check
 from pytest_quant.session.sides import Side, Tools, build_side, open_side, usable_backend
 from pytest_quant.session.timing import Subject, device_note, time_check
 from pytest_quant.spec import Check
 
-_EVAL_BATCH_SIZE = 32
+EVAL_BATCH_SIZE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,9 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
         with ExitStack() as devices:
             for device in sorted(devices_used):
                 devices.enter_context(shared(device, tools.notify))
-            bench = _set_up(check, tools, opened)
+            data = open_data(check.dataset, usable_backend(check.reference).signature(check.reference.model))
+            check = shape_check(check, data, EVAL_BATCH_SIZE)
+            bench = _set_up(check, data, tools, opened)
             recorded = _reference_outputs(bench, tools)
             accuracy = _compare(check, bench, recorded, tools)
             latency_feeds = bench.data.first(_latency_batch_size(check, bench))
@@ -74,11 +77,10 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
     )
 
 
-def _set_up(check: Check, tools: Tools, opened: ExitStack) -> _Bench:
-    data = open_data(check.dataset, usable_backend(check.reference).signature(check.reference.model))
+def _set_up(check: Check, data: Data, tools: Tools, opened: ExitStack) -> _Bench:
     ref_backend, ref_built = build_side(check.reference, data, tools)
     reference = open_side(check.reference, ref_backend, ref_built, opened)
-    batch_size = reference.signature.fixed_batch_size or check.eval_batch_size or _EVAL_BATCH_SIZE
+    batch_size = reference.signature.fixed_batch_size or check.eval_batch_size or EVAL_BATCH_SIZE
     first = data.first(batch_size)
     first_outputs = reference.run(first)
     output = choose_output(check, first_outputs)

@@ -6,6 +6,7 @@ from pytest_quant.spec.engine import PRECISIONS, QUANTIZED_PRECISIONS, SCHEMES, 
 from pytest_quant.spec.latency import LatencyPlan
 from pytest_quant.spec.limits import Limits, OutputLimit
 from pytest_quant.spec.model import Model
+from pytest_quant.spec.shapes import InputShapes, Shape
 from pytest_quant.spec.signature import Signature, TensorInfo
 
 __all__ = [
@@ -16,10 +17,12 @@ __all__ = [
     "Check",
     "Dataset",
     "EngineSpec",
+    "InputShapes",
     "LatencyPlan",
     "Limits",
     "Model",
     "OutputLimit",
+    "Shape",
     "Signature",
     "TensorInfo",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pytest_quant.spec.model import Model
+from pytest_quant.spec.shapes import InputShapes
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "int4", "fp8")
 QUANTIZED_PRECISIONS = ("int8", "int4", "fp8")
@@ -39,6 +40,7 @@ class EngineSpec:
     quantized : a model that is already quantized (scheme ``qat``), else ``None``.
     exclude : names of nodes to leave in float.
     options : what the backend alone understands, sorted by name; the backend checks it.
+    shapes : what its inputs look like in the data; only for a backend that builds for them, empty without data.
     """
 
     backend: str
@@ -49,6 +51,7 @@ class EngineSpec:
     calibration: Calibration = field(default_factory=Calibration)
     exclude: tuple[str, ...] = ()
     options: tuple[tuple[str, object], ...] = ()
+    shapes: tuple[InputShapes, ...] = ()
 
     @property
     def id(self) -> str:

@@ -13,6 +13,10 @@ from pytest_quant.errors import BuildError
 _COMPUTE = FLOAT_OPS | INT8_OPS | NARROW_OPS
 _FATAL = 4
 _CPU = "CPUExecutionProvider"
+_INNER = (
+    "TensorRT takes only a part of this graph, and tensors between the parts have free axes: use backend='trt', which "
+    "takes it whole or says what it cannot, or export the model with fixed axes"
+)
 Providers = Sequence[tuple[str, dict[str, str]]]
 
 
@@ -34,7 +38,8 @@ def open_session(path: Path, providers: Providers, profile: Path | None = None) 
     try:
         session = onnxruntime.InferenceSession(str(path), settings, providers=list(providers), enable_fallback=0)
     except Exception as error:
-        raise refused(f"the model {path.name}", error) from error
+        fix = _INNER if "no associated shape profiles" in str(error) else None
+        raise refused(f"the model {path.name}", error, fix) from error
     asked = [name for name, _ in providers]
     if session.get_providers()[0] != asked[0]:
         raise BuildError(

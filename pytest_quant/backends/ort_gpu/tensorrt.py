@@ -8,7 +8,13 @@ from pathlib import Path
 from pytest_quant.backends.base import Availability, Engine
 from pytest_quant.backends.offer import check_offer
 from pytest_quant.backends.ort_gpu.availability import CUDA, TENSORRT, find_provider
-from pytest_quant.backends.ort_gpu.trt_options import builder_spec, provider_options, target_of, uses_table
+from pytest_quant.backends.ort_gpu.trt_options import (
+    builder_spec,
+    profile_options,
+    provider_options,
+    target_of,
+    uses_table,
+)
 from pytest_quant.backends.trt import TrtRtxBackend
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec
@@ -47,6 +53,10 @@ class OrtTrtBackend(TrtRtxBackend):
         check_offer(spec, self.schemes)
         super().check(builder_spec(spec))
 
+    def largest_batch(self, spec: EngineSpec) -> int | None:
+        """Return the largest batch that the options allow, ``None`` when they do not say. Raises `ModelError`."""
+        return super().largest_batch(builder_spec(spec))
+
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Those of the graph and the builder, and ONNX Runtime with its provider."""
         from pytest_quant.backends.ort.runtime import runtime_version
@@ -76,7 +86,14 @@ class OrtTrtBackend(TrtRtxBackend):
 
         if target_of(spec):
             return super().open(spec, folder)
+        from pytest_quant.backends.onnx_files import read_signature
         from pytest_quant.backends.ort_gpu.engine import OrtGpuEngine
+        from pytest_quant.backends.trt.profile import profile_of
 
-        providers = ((TENSORRT, provider_options(spec, folder)), (CUDA, {"device_id": "0", "use_tf32": "0"}))
-        return OrtGpuEngine(spec, folder / GRAPH_FILE, providers)
+        profile = profile_of(builder_spec(spec), read_signature(folder / GRAPH_FILE))
+        shapes, notes = profile_options({**profile.shapes, **profile.values})
+        providers = (
+            (TENSORRT, provider_options(spec, folder) | shapes),
+            (CUDA, {"device_id": "0", "use_tf32": "0"}),
+        )
+        return OrtGpuEngine(spec, folder / GRAPH_FILE, providers, notes)

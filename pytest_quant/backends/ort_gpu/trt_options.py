@@ -10,12 +10,13 @@ ranges  "qdq" or "table"     int8 static: Q/DQ pairs in the graph, or a table of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_quant.backends.option_rules import checked, one_of
 from pytest_quant.backends.ort_gpu.trt_table import TABLE_FILE
-from pytest_quant.backends.trt.options import parse_options
+from pytest_quant.backends.trt.options import Range, parse_options
 from pytest_quant.spec import EngineSpec
 
 _RANGES = "ranges"
@@ -61,3 +62,24 @@ def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
     if asked.optimization_level is not None:
         options["trt_builder_optimization_level"] = str(asked.optimization_level)
     return options
+
+
+def profile_options(shapes: Mapping[str, Range]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return what the provider is told of shapes, ``name:1x3x64x64,other:1x7``, and a note where it cannot be told.
+
+    Without it the provider builds at the first run, for that run's shapes alone, and again whenever a later run lies
+    outside of all before. Colon and comma part its entries, so an input with one of them in its name has no spelling.
+    """
+    if not shapes:
+        return {}, ()
+    unspeakable = [name for name in shapes if ":" in name or "," in name]
+    if unspeakable:
+        names = ", ".join(f"'{name}'" for name in unspeakable)
+        return {}, (f"the provider cannot be told shapes of {names} (colon or comma): it builds anew for new shapes",)
+    words = ("min", "opt", "max")
+    return {
+        f"trt_profile_{word}_shapes": ",".join(
+            f"{name}:{'x'.join(map(str, shapes[name][place]))}" for name in sorted(shapes)
+        )
+        for place, word in enumerate(words)
+    }, ()

@@ -6,8 +6,9 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_quant.backends.onnx_files import external_files, model_file, read_graph
+from pytest_quant.backends.onnx_files import external_files, model_file, read_graph, read_signature
 from pytest_quant.backends.trt.options import parse_options
+from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt.request import BuildRequest
 from pytest_quant.backends.trt.run_builder import run_builder
 from pytest_quant.backends.trt_graph import check_graph, write_half, write_trt_qdq
@@ -57,6 +58,7 @@ def write_plan(spec: EngineSpec, calibration: Path | None, folder: Path, *, modu
 def request_for(spec: EngineSpec, graph: Path, *, module: str) -> BuildRequest:
     """Return the build of `graph` into the folder it lies in, as the options of `spec` ask for it."""
     options = parse_options(spec.backend, spec.options)
+    profile = profile_of(spec, read_signature(graph))
     implicit = options.implicit and spec.scheme == "static"
     flags = ["INT8", *BESIDE[options.beside]] if implicit else BESIDE["bf16"] if spec.precision == "bf16" else []
     return BuildRequest(
@@ -66,8 +68,8 @@ def request_for(spec: EngineSpec, graph: Path, *, module: str) -> BuildRequest:
         target=options.compute_capability if module == RTX_MODULE else None,
         workspace_mb=options.workspace_mb,
         optimization_level=options.optimization_level,
-        max_batch=options.max_batch,
-        opt_batch=options.opt_batch,
+        shapes=profile.shapes,
+        values=profile.values,
         strongly_typed=not flags,
         precisions=tuple(flags),
         tf32=options.tf32,

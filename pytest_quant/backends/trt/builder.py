@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.trt.configure import (
     BuildFailedError,
@@ -24,13 +24,14 @@ from pytest_quant.backends.trt.dims import sizes_of
 from pytest_quant.backends.trt.gpu.implicit import calibrating
 from pytest_quant.backends.trt.layers import layers_in_log
 from pytest_quant.backends.trt.logger import complaints, make_logger
+from pytest_quant.backends.trt.options import Range
+from pytest_quant.backends.trt.refusal import SHAPE_INPUT
 from pytest_quant.backends.trt.request import LAYERS_FILE, LOG_FILE, PLAN_FILE, BuildRequest, read_request
 from pytest_quant.errors import QuantError
+from pytest_quant.spec import Shape
 
 if TYPE_CHECKING:
     import tensorrt
-
-Shape: TypeAlias = tuple[int, ...]
 
 
 def build(request: BuildRequest) -> None:
@@ -57,13 +58,14 @@ def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> byt
         raise BuildFailedError("\n".join(f"{_node_of(error)}{error.desc()}" for error in errors) or complaints(lines))
     config = builder.create_builder_config()
     configure(trt, config, request)
-    sizes = (1, request.opt_batch, request.max_batch)
-    config.add_optimization_profile(
-        _profile(trt, builder, network, lambda _, shape: [_filled(shape, one) for one in sizes])
-    )
-    with calibrating(
-        trt, config, request, lambda shapes: _profile(trt, builder, network, lambda name, _: [shapes[name]] * 3)
-    ):
+    _refuse_unknown_values(network, request)
+    config.add_optimization_profile(_profile(trt, builder, network, request.shapes, request.values))
+
+    def of_one_batch(shapes: dict[str, Shape]) -> tensorrt.IOptimizationProfile:
+        ranges = {name: (shape, shape, shape) for name, shape in shapes.items()}
+        return _profile(trt, builder, network, ranges, request.values)
+
+    with calibrating(trt, config, request, of_one_batch):
         plan = builder.build_serialized_network(network, config)
     if plan is None:
         raise BuildFailedError(complaints(lines))
@@ -75,21 +77,30 @@ def _profile(
     trt: Any,
     builder: tensorrt.Builder,
     network: tensorrt.INetworkDefinition,
-    wanted: Callable[[str, Shape], Sequence[Shape]],
+    shapes: Mapping[str, Range],
+    values: Mapping[str, Range],
 ) -> tensorrt.IOptimizationProfile:
-    """Return a profile that gives every input with free axes its smallest, usual and largest shape."""
+    """Return a profile that gives every input its range: of axes where some are free, of values where it is a shape.
+
+    An input that has neither is left to TensorRT, which names it.
+    """
     profile = builder.create_optimization_profile()
     for index in range(network.num_inputs):
         entry = network.get_input(index)
-        shape = sizes_of(entry.shape)
-        if -1 in shape:
-            smallest, usual, largest = (trt.Dims(sizes) for sizes in wanted(entry.name, shape))
+        if entry.is_shape_tensor and entry.name in values:
+            profile.set_shape_input(entry.name, *values[entry.name])
+        elif -1 in sizes_of(entry.shape) and entry.name in shapes:
+            smallest, usual, largest = (trt.Dims(sizes) for sizes in shapes[entry.name])
             profile.set_shape(entry.name, smallest, usual, largest)
     return profile
 
 
-def _filled(shape: Shape, size: int) -> Shape:
-    return tuple(size if one < 0 else one for one in shape)
+def _refuse_unknown_values(network: tensorrt.INetworkDefinition, request: BuildRequest) -> None:
+    """Say of an input that is a shape what TensorRT would call missing values."""
+    for index in range(network.num_inputs):
+        entry = network.get_input(index)
+        if entry.is_shape_tensor and entry.name not in request.values:
+            raise BuildFailedError(f"{SHAPE_INPUT} '{entry.name}'")
 
 
 def _node_of(error: Any) -> str:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from pytest_quant.backends.onnx_files import file_digests, model_file
+from pytest_quant.backends.onnx_files import file_digests, model_file, read_signature
 from pytest_quant.backends.trt.options import parse_options
+from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt_graph import trt_quantize_ingredients
 from pytest_quant.spec import EngineSpec
 
-RECIPE_VERSION = "1"
+RECIPE_VERSION = "2"
 """Raised when the same ingredients would be built into something else."""
+
+
+_IN_PROFILE = ("shapes", "max_batch", "opt_batch")
+"""Options that decide nothing beside the profile."""
 
 
 def engine_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
@@ -39,8 +44,15 @@ def implicit_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, st
 
 def _builder(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
     options = parse_options(spec.backend, spec.options)
-    builder = {name: str(value) for name, value in asdict(options).items()}
-    return {"TensorRT": runtime_version, "builder recipe": RECIPE_VERSION, "backend": spec.backend, **builder}
+    builder = {name: str(value) for name, value in asdict(options).items() if name not in _IN_PROFILE}
+    profile = profile_of(spec, read_signature(model_file(spec.quantized or spec.model)))
+    return {
+        "TensorRT": runtime_version,
+        "builder recipe": RECIPE_VERSION,
+        "backend": spec.backend,
+        "profile": json.dumps(asdict(profile), sort_keys=True),
+        **builder,
+    }
 
 
 def _models(spec: EngineSpec) -> dict[str, str]:

@@ -6,8 +6,10 @@ option                type                  meaning
 compute_capability    "SM75" and later      the GPU to build for; needed where there is none
 workspace_mb          int >= 1              memory that a layer may use while it runs, 10^6 bytes
 optimization_level    int 0..5              time the builder takes to find faster kernels
-max_batch             int >= 1, default 64  largest size of a free axis
-opt_batch             int >= 1, default 1   size of a free axis that kernels are chosen for
+shapes                dict by input         smallest, usual and largest shape of an input, three lists of ints;
+                                            default: what the data has. Of an input that is itself a shape: values
+max_batch             int >= 1              largest batch; default: the larger of the evaluation's and the timed one
+opt_batch             int >= 1              batch that kernels are chosen for; default: the timed one
 timing_cache          path                  a file that keeps measured kernels; builds get faster, not reproducible
 version_compatible    bool                  the plan runs in later versions too; slower (only `trt`)
 hardware_compatible   "AMPERE_PLUS" or      the plan runs on other GPUs too; slower
@@ -24,12 +26,24 @@ beside                "fp16", "bf16" or     what implicit INT8 computes the rest
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_quant.backends.option_rules import FLAG, Rule, checked, one_of, whole_number
 from pytest_quant.errors import UsageError
+from pytest_quant.spec import Shape
+
+
+def _is_range(name: object, shapes: object) -> bool:
+    if not isinstance(name, str) or not isinstance(shapes, (list, tuple)) or len(shapes) != 3:
+        return False
+    if not all(isinstance(shape, (list, tuple)) and len(shape) == len(shapes[0]) for shape in shapes):
+        return False
+    if not all(type(size) is int and size >= 0 for shape in shapes for size in shape):
+        return False
+    return all(low <= usual <= high for low, usual, high in zip(*shapes, strict=True))
+
 
 RULES = {
     "compute_capability": Rule(
@@ -40,6 +54,11 @@ RULES = {
     "optimization_level": one_of(0, 1, 2, 3, 4, 5),
     "max_batch": whole_number(1),
     "opt_batch": whole_number(1),
+    "shapes": Rule(
+        "a dict of smallest, usual and largest shape by input, whole numbers in that order: "
+        "{'x': [(1, 3, 32, 32), (1, 3, 64, 64), (8, 3, 96, 320)]}",
+        lambda value: isinstance(value, Mapping) and bool(value) and all(map(_is_range, value.keys(), value.values())),
+    ),
 }
 """Options that every way to TensorRT has."""
 
@@ -56,6 +75,9 @@ NATIVE_RULES = BUILDER_RULES | {
 }
 """TensorRT-RTX has no calibrator, no weak types, and no lean runtime to put into a plan."""
 
+Range = tuple[Shape, Shape, Shape]
+"""Smallest, usual and largest."""
+
 _RULES_OF = {"trt": NATIVE_RULES, "trt-rtx": BUILDER_RULES}
 
 
@@ -66,8 +88,9 @@ class TrtOptions:
     compute_capability: str | None = None
     workspace_mb: int | None = None
     optimization_level: int | None = None
-    max_batch: int = 64
-    opt_batch: int = 1
+    max_batch: int | None = None
+    opt_batch: int | None = None
+    shapes: Mapping[str, Range] = field(default_factory=dict)
     timing_cache: str | None = None
     version_compatible: bool = False
     hardware_compatible: str | None = None
@@ -85,8 +108,10 @@ class TrtOptions:
 def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOptions:
     """Turn the options of a mark into `TrtOptions`. Raises `UsageError`."""
     found: dict[str, Any] = checked(backend, options, _RULES_OF.get(backend, RULES))
+    if "shapes" in found:
+        found["shapes"] = {name: tuple(map(tuple, shapes)) for name, shapes in found["shapes"].items()}
     parsed = TrtOptions(**found)
-    if parsed.opt_batch > parsed.max_batch:
+    if parsed.opt_batch is not None and parsed.max_batch is not None and parsed.opt_batch > parsed.max_batch:
         raise UsageError(
             "opt_batch lies above max_batch",
             value=f"{parsed.opt_batch} above {parsed.max_batch}",

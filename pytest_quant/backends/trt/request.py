@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
+
+from pytest_quant.backends.trt.options import Range
 
 PLAN_FILE = "model.engine"
 LAYERS_FILE = "layers.json"
@@ -19,6 +23,8 @@ class BuildRequest:
     ----------
     module : the one to import, ``tensorrt`` or ``tensorrt_rtx``.
     target : the compute capability, ``None`` for the GPU here.
+    shapes : smallest, usual and largest of every input with free axes.
+    values : the same of every input that is a shape itself.
     strongly_typed : the graph's own types hold; else TensorRT 10 chooses among `precisions`.
     precisions : builder flags besides float32, such as ``FP16``; only without strong types.
     tf32 : float32 products may round their inputs to ten bits.
@@ -34,8 +40,8 @@ class BuildRequest:
     target: str | None
     workspace_mb: int | None
     optimization_level: int | None
-    max_batch: int
-    opt_batch: int
+    shapes: Mapping[str, Range] = field(default_factory=dict)
+    values: Mapping[str, Range] = field(default_factory=dict)
     strongly_typed: bool = True
     precisions: tuple[str, ...] = ()
     tf32: bool = False
@@ -56,4 +62,9 @@ def write_request(request: BuildRequest, file: Path) -> None:
 def read_request(file: Path) -> BuildRequest:
     """Read what `write_request` wrote."""
     found = json.loads(file.read_text(encoding="utf-8"))
-    return BuildRequest(**{**found, "precisions": tuple(found["precisions"])})
+    ranges = {name: _ranges(found[name]) for name in ("shapes", "values")}
+    return BuildRequest(**{**found, **ranges, "precisions": tuple(found["precisions"])})
+
+
+def _ranges(found: dict[str, Any]) -> dict[str, Range]:
+    return {name: (tuple(low), tuple(usual), tuple(high)) for name, (low, usual, high) in found.items()}

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from pytest_quant.backends.trt.refusal import next_step
 from pytest_quant.backends.trt.request import LOG_FILE, BuildRequest, write_request
 from pytest_quant.errors import BuildError
 
@@ -36,12 +37,13 @@ def run_builder(request: BuildRequest, name: str) -> None:
         )
     if ended.returncode == 0:
         return
+    told = "\n".join(_told(ended.stderr, request))
     raise BuildError(
         f"{request.module} refused to build {name}"
         if ended.returncode > 0
         else _crash(request, name, ended.returncode),
-        value="\n".join(_told(ended.stderr, request)),
-        fix="leave the node in float with exclude=[...], or export the model with operators that TensorRT has",
+        value=told,
+        fix=next_step(told, request.shapes),
     )
 
 

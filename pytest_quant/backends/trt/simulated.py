@@ -8,12 +8,14 @@ from pathlib import Path
 
 from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.cpu_engine import CpuEngine
+from pytest_quant.backends.misfit import misfit
 from pytest_quant.backends.onnx_files import read_graph
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.coverage import count_layers, ops_of
 from pytest_quant.backends.trt.layers import layer_of
 from pytest_quant.backends.trt.notes import build_notes
 from pytest_quant.backends.trt.options import parse_options
+from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt.request import LAYERS_FILE, PLAN_FILE
 from pytest_quant.backends.trt_graph.simulation import Simulation
 from pytest_quant.result import Coverage
@@ -31,6 +33,7 @@ class SimulatedEngine(CpuEngine):
         self.provider = f"{provider} for {target}, simulated in float" if target else f"{provider}, simulated in float"
         self._simulation = Simulation(folder / GRAPH_FILE, spec.id)
         self.signature = self._simulation.signature
+        self._profile = profile_of(spec, self.signature)
         self.size_bytes = (folder / PLAN_FILE).stat().st_size
         self.notes = (
             f"built for {target or 'the GPU here'}, run as a float simulation of the same graph",
@@ -41,18 +44,26 @@ class SimulatedEngine(CpuEngine):
         self._ops = ops_of(read_graph(folder / GRAPH_FILE).graph)
 
     def run(self, feeds: Feeds) -> Outputs:
-        """Run one batch. Raises `DataError` when the inputs do not fit the model."""
+        """Run one batch. Raises `DataError` when the inputs do not fit the model, or what it was built for."""
+        self._check(feeds)
         return self._simulation.run(feeds)
 
     def prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one simulated run, whose time says nothing about the device."""
+        self._check(feeds)
         return self._simulation.prepare(feeds)
 
     def coverage(self, feeds: Feeds) -> Coverage:
         """Count the layers of the plan that read their activations in the asked precision."""
-        self._simulation.prepare(feeds)
+        self.prepare(feeds)
         return count_layers(self._layers, self._ops, self.spec.precision, self.provider)
 
     def close(self) -> None:
         """Drop the simulation."""
         self._simulation.close()
+
+    def _check(self, feeds: Feeds) -> None:
+        """Refuse what the engine on a device would refuse."""
+        wrong = misfit(feeds, self.signature) or self._profile.misfit(feeds)
+        if wrong is not None:
+            raise wrong

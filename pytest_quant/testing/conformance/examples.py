@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_quant.backends.base import Feeds, Outputs
-from pytest_quant.spec import Model
+from pytest_quant.spec import InputShapes, Model
 
 _OPSET = 17
 _IR_VERSION = 8
@@ -29,6 +29,7 @@ class Example:
     nodes : names of the nodes that a backend may quantize.
     compute : the outputs by plain numpy.
     feeds : ``feeds(n, seed)``, one batch of n samples.
+    shapes : of the inputs, where more than the batch is free; for backends that build for shapes.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Example:
     nodes: tuple[str, ...]
     compute: Callable[[Feeds], Outputs]
     feeds: Callable[[int, int], Feeds]
+    shapes: tuple[InputShapes, ...] = ()
 
     def write(self, folder: Path) -> Model:
         """Save the model into `folder`."""
@@ -116,7 +118,8 @@ def tokens(length: int = 6) -> Example:
     def feeds(n: int, seed: int) -> Feeds:
         return {"ids": np.random.default_rng(seed).integers(0, 20, (n, length), dtype=np.int64)}
 
-    return Example("tokens", proto, ("project",), lambda f: {"y": table[f["ids"]] @ weights}, feeds)
+    shapes = (InputShapes("ids", (1, 1), (1, 6), (64, 16)),)
+    return Example("tokens", proto, ("project",), lambda f: {"y": table[f["ids"]] @ weights}, feeds, shapes)
 
 
 def passthrough() -> Example:

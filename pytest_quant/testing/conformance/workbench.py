@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 
-from pytest_quant.backends.base import Backend, Engine, Outputs
+from pytest_quant.backends.base import Backend, Engine, Outputs, ShapedBackend
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example
 
@@ -59,6 +60,7 @@ def float_spec(backend: Backend, model: Model) -> EngineSpec:
 @contextmanager
 def opened(backend: Backend, spec: EngineSpec, example: Example) -> Iterator[Engine]:
     """Calibrate when the scheme asks for it, build and open `spec`; the engine is closed at the end."""
+    spec = shaped(backend, spec, example)
     with TemporaryDirectory() as folder:
         engine = backend.open(spec, build(backend, spec, example, Path(folder)))
         try:
@@ -67,8 +69,14 @@ def opened(backend: Backend, spec: EngineSpec, example: Example) -> Iterator[Eng
             engine.close()
 
 
+def shaped(backend: Backend, spec: EngineSpec, example: Example) -> EngineSpec:
+    """Tell a backend that builds for shapes those of `example`, as a session tells it those of the data."""
+    return replace(spec, shapes=example.shapes) if isinstance(backend, ShapedBackend) else spec
+
+
 def build(backend: Backend, spec: EngineSpec, example: Example, folder: Path) -> Path:
     """Calibrate and build `spec` into a folder of its own in `folder`."""
+    spec = shaped(backend, spec, example)
     backend.check(spec)
     ranges, engine = folder / "ranges", folder / "engine"
     for each in (ranges, engine):

@@ -12,6 +12,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from pytest_quant.backends import Feeds, get_backend
+from pytest_quant.backends.onnx_files import read_signature
+from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt.request import BuildRequest
 from pytest_quant.backends.trt.run_builder import run_builder
 from pytest_quant.backends.trt_graph import check_graph
@@ -32,7 +34,8 @@ def spec_of(model: Model, scheme: str | None = "static", **options: object) -> E
 
 def parse(path: Path, folder: Path) -> None:
     """Let the real parser and builder say what they think of a file."""
-    run_builder(BuildRequest("tensorrt_rtx", str(path), str(folder), "SM89", None, None, 64, 1), "engine")
+    shapes = profile_of(EngineSpec("trt-rtx", "fp32", None, Model.from_onnx(path)), read_signature(path)).shapes
+    run_builder(BuildRequest("tensorrt_rtx", str(path), str(folder), "SM89", None, None, shapes), "engine")
 
 
 def of_ort(example: Example, folder: Path, **options: object) -> Path:

@@ -106,9 +106,7 @@ def test_the_real_binding_has_what_an_option_sets(tmp_path: Path, options: dict[
 def test_implicit_int8_is_refused_where_there_is_none(tmp_path: Path) -> None:
     """The real binding has no flag for it, as TensorRT 11 has none."""
     model = dense().write(tmp_path)
-    request = BuildRequest(
-        "tensorrt_rtx", str(model.path), str(tmp_path), "SM89", None, None, 8, 1, strongly_typed=False
-    )
+    request = BuildRequest("tensorrt_rtx", str(model.path), str(tmp_path), "SM89", None, None, strongly_typed=False)
     with pytest.raises(BuildError, match="has no implicit INT8"):
         run_builder(request, "engine")
 

@@ -97,7 +97,7 @@ class Runner:
                 f"input '{slot.name}' does not fit the engine",
                 value=str(array.shape),
                 allowed=f"from {sizes_of(low)} to {sizes_of(high)}",
-                fix="build for larger batches: options={'max_batch': ...}",
+                fix=f"build for it: options={{'shapes': {{'{slot.name}': [smallest, usual, largest]}}}}, or max_batch",
             )
         self._give_address(slot, array)
 

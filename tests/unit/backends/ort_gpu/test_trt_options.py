@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from pytest_quant.backends.ort_gpu import OrtTrtBackend
-from pytest_quant.backends.ort_gpu.trt_options import provider_options
+from pytest_quant.backends.ort_gpu.trt_options import profile_options, provider_options
 from pytest_quant.backends.ort_gpu.trt_table import TABLE_FILE
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
@@ -54,6 +54,31 @@ def test_options_of_the_builder(tmp_path: Path) -> None:
     told = provider_options(spec, tmp_path)
     assert told["trt_max_workspace_size"] == "3000000"
     assert told["trt_builder_optimization_level"] == "2"
+
+
+def test_shapes_in_the_spelling_of_the_provider() -> None:
+    """``name:1x3x64x64``, inputs parted by commas, in three options of the same order."""
+    shapes = {"x": ((1, 3, 32, 32), (4, 3, 64, 64), (32, 3, 96, 320)), "ids": ((1, 7), (4, 7), (32, 90))}
+    told, notes = profile_options(shapes)
+    assert told == {
+        "trt_profile_min_shapes": "ids:1x7,x:1x3x32x32",
+        "trt_profile_opt_shapes": "ids:4x7,x:4x3x64x64",
+        "trt_profile_max_shapes": "ids:32x90,x:32x3x96x320",
+    }
+    assert notes == ()
+
+
+def test_a_model_without_free_axes_has_no_profile() -> None:
+    """An empty option would be read as one."""
+    assert profile_options({}) == ({}, ())
+
+
+@pytest.mark.parametrize("name", ["input:0", "a,b"])
+def test_a_name_that_the_provider_would_cut(name: str) -> None:
+    """It takes what follows the first colon for the shape; a note says that it is not told."""
+    told, (note,) = profile_options({name: ((1, 2), (1, 2), (1, 2))})
+    assert told == {}
+    assert f"'{name}'" in note
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pytest_quant.errors import BuildError
 
 def request(folder: Path, module: str = "tensorrt_rtx") -> BuildRequest:
     """A request whose answers go into `folder`."""
-    return BuildRequest(module, str(folder / "model.onnx"), str(folder), "SM89", None, None, 64, 1)
+    return BuildRequest(module, str(folder / "model.onnx"), str(folder), "SM89", None, None)
 
 
 def test_a_request_comes_back_whole(tmp_path: Path) -> None:

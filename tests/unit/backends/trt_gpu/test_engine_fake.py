@@ -32,7 +32,14 @@ def feeds_of(rows: int, seed: int = 0) -> Feeds:
 
 @contextmanager
 def opened(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *, major: int = 10, log: str = "", plan: bytes = PLAN, **changes: Any
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    major: int = 10,
+    log: str = "",
+    plan: bytes = PLAN,
+    width: int | str = COLUMNS,
+    **changes: Any,
 ) -> Iterator[tuple[GpuEngine, HostMemory, Any]]:
     """Open an engine over the fake module of that version."""
     device = HostMemory()
@@ -45,7 +52,7 @@ def opened(
             helper.make_node("Identity", ["ids"], ["next"], name="hand"),
         ],
         "g",
-        [value("x", TensorProto.FLOAT, ["n", COLUMNS]), value("ids", TensorProto.INT64, ["n"])],
+        [value("x", TensorProto.FLOAT, ["n", width]), value("ids", TensorProto.INT64, ["n"])],
         [value("y", TensorProto.FLOAT, ["n", COLUMNS]), value("next", TensorProto.INT64, ["n"])],
     )
     onnx.save_model(helper.make_model(graph), folder / GRAPH_FILE)
@@ -100,6 +107,16 @@ def test_fake_batch_beyond_the_profile_is_named(tmp_path: Path, monkeypatch: pyt
         assert f"({MAX_BATCH}, {COLUMNS})" in str(caught.value)
         assert "max_batch" in str(caught.value)
         assert engine.run(feeds_of(1))["y"].shape == (1, COLUMNS)
+
+
+def test_fake_width_beyond_the_profile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An axis that the graph leaves free is bounded by the profile like the batch, and the option to write is named."""
+    with opened(tmp_path, monkeypatch, width="w") as (engine, _, _):
+        feeds = {**feeds_of(2), "x": np.zeros((2, COLUMNS + 1), np.float32)}
+        with pytest.raises(DataError, match=r"'x' does not fit the engine") as caught:
+            engine.run(feeds)
+        assert f"from (1, {COLUMNS}) to ({MAX_BATCH}, {COLUMNS})" in str(caught.value)
+        assert "options={'shapes': {'x':" in str(caught.value)
 
 
 def test_fake_refusal_to_run_is_an_error_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

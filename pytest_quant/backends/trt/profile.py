@@ -1,0 +1,212 @@
+"""The shapes that an engine is built for: what TensorRT calls an optimization profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.misfit import spelled
+from pytest_quant.backends.trt.options import Range, TrtOptions, parse_options
+from pytest_quant.errors import DataError, UsageError, nearest
+from pytest_quant.spec import EngineSpec, InputShapes, Shape, Signature, TensorInfo
+
+_MAX_BATCH = 64
+"""Largest batch of an engine that neither the data nor the options bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Smallest, usual and largest, by input.
+
+    Attributes
+    ----------
+    shapes : of inputs with free axes.
+    values : of inputs that are shapes themselves.
+    """
+
+    shapes: dict[str, Range]
+    values: dict[str, Range]
+
+    def misfit(self, feeds: Feeds) -> DataError | None:
+        """Return what an engine built for this profile says of `feeds`; ``None`` when it takes them."""
+        for name, (low, usual, high) in self.shapes.items():
+            shape = np.shape(feeds[name])
+            if not _within(shape, low, high):
+                return DataError(
+                    f"input '{name}' does not fit the engine",
+                    value=str(shape),
+                    allowed=f"{low} to {high}, which it was built for",
+                    fix=_write(name, _wider((low, usual, high), shape, usual, shape)),
+                )
+        return None
+
+
+def profile_of(spec: EngineSpec, signature: Signature) -> Profile:
+    """Return what the engine of `spec` is built for: what its options say, else the shapes of the data.
+
+    Without either, the leading axis is a batch and no other axis may be free.
+
+    Raises
+    ------
+    UsageError : the options name an input, a rank or a fixed size that the model does not have; or nothing tells the
+        size of a free axis.
+    DataError : the data has shapes that the options rule out.
+    """
+    options = parse_options(spec.backend, spec.options)
+    _check_names(options, signature)
+    seen = {shapes.name: shapes for shapes in spec.shapes}
+    asked: dict[str, Range] = {}
+    values: dict[str, Range] = {}
+    for tensor in signature.inputs:
+        named = options.shapes.get(tensor.name)
+        if named is not None and _holds_values(tensor):
+            values[tensor.name] = _checked_values(named, tensor)
+        elif named is not None:
+            asked[tensor.name] = _checked_shapes(named, tensor)
+        elif _free(tensor):
+            found = seen.get(tensor.name)
+            asked[tensor.name] = _guessed(tensor, options) if found is None else _with_batch(found, options)
+    for shapes in spec.shapes:
+        if shapes.name in asked:
+            _check_data(shapes, asked[shapes.name], options)
+    return Profile(asked, values)
+
+
+def largest_batch(spec: EngineSpec, signature: Signature) -> int | None:
+    """Return the largest batch that the options of `spec` allow; ``None`` when they do not say."""
+    options = parse_options(spec.backend, spec.options)
+    named = [
+        options.shapes[tensor.name][2][0]
+        for tensor in signature.inputs
+        if 0 in _free(tensor) and options.shapes.get(tensor.name, ((), (), ()))[2]
+    ]
+    return min([*named, *([] if options.max_batch is None else [options.max_batch])], default=None)
+
+
+def _free(tensor: TensorInfo) -> tuple[int, ...]:
+    return tuple(axis for axis, size in enumerate(tensor.shape or ()) if size is None)
+
+
+def _holds_values(tensor: TensorInfo) -> bool:
+    """Only a vector or a scalar of whole numbers can be a shape; an input without free axes needs no other range."""
+    return (
+        tensor.dtype in ("int32", "int64") and tensor.shape is not None and len(tensor.shape) < 2 and not _free(tensor)
+    )
+
+
+def _check_names(options: TrtOptions, signature: Signature) -> None:
+    known = [tensor.name for tensor in signature.inputs]
+    for name in options.shapes:
+        if name not in known:
+            raise UsageError(
+                f"option 'shapes': the model has no input '{name}'",
+                allowed=nearest(name, known),
+                fix="use the model's own input names as keys",
+            )
+
+
+def _checked_shapes(named: Range, tensor: TensorInfo) -> Range:
+    wanted = tensor.shape
+    if wanted is None:
+        return named
+    for shape in named:
+        if len(shape) != len(wanted):
+            raise UsageError(
+                f"option 'shapes': input '{tensor.name}' has {len(wanted)} axes, the batch included",
+                value=str(shape),
+                allowed=spelled(tensor),
+                fix="write all axes of the smallest, the usual and the largest shape",
+            )
+        for axis, (size, fixed) in enumerate(zip(shape, wanted, strict=True)):
+            if fixed not in (None, size):
+                raise UsageError(
+                    f"option 'shapes': axis {axis} of input '{tensor.name}' is {fixed} in the model",
+                    value=str(shape),
+                    allowed=spelled(tensor),
+                    fix=f"write {fixed} there",
+                )
+    return named
+
+
+def _checked_values(named: Range, tensor: TensorInfo) -> Range:
+    count = int(np.prod([size or 0 for size in tensor.shape or ()]))
+    if len(named[0]) != count:
+        raise UsageError(
+            f"option 'shapes': input '{tensor.name}' has no free axis, so this is taken for its values",
+            value=str(named[0]),
+            allowed=f"{count} numbers in each of smallest, usual and largest",
+            fix="write the values, or leave the input out",
+        )
+    return named
+
+
+def _guessed(tensor: TensorInfo, options: TrtOptions) -> Range:
+    free = _free(tensor)
+    if free != (0,):
+        axes = ", ".join(str(axis) for axis in free if axis)
+        raise UsageError(
+            f"axes {axes} of input '{tensor.name}' are free, and nothing here has their sizes",
+            value=spelled(tensor),
+            fix="give data, build_engine(data='quant_data'), or write the sizes: "
+            f"options={{'shapes': {{'{tensor.name}': [smallest, usual, largest]}}}}",
+        )
+    rest = tuple(size or 0 for size in (tensor.shape or ())[1:])
+    usual = options.opt_batch or 1
+    return (1, *rest), (usual, *rest), (max(usual, options.max_batch or _MAX_BATCH), *rest)
+
+
+def _with_batch(found: InputShapes, options: TrtOptions) -> Range:
+    """Put the batches that the options name in the place of those that are planned."""
+    axis = found.batch_axis
+    if axis is None:
+        return found.smallest, found.usual, found.largest
+    usual = options.opt_batch or found.usual[axis]
+    largest = max(usual, found.largest[axis]) if options.max_batch is None else options.max_batch
+    return (
+        found.smallest,
+        _at(found.usual, axis, min(usual, largest)),
+        _at(found.largest, axis, largest),
+    )
+
+
+def _check_data(found: InputShapes, allowed: Range, options: TrtOptions) -> None:
+    low, _, high = allowed
+    outside = [
+        axis
+        for axis in range(len(found.smallest))
+        if not low[axis] <= found.smallest[axis] <= found.largest[axis] <= high[axis]
+    ]
+    if not outside:
+        return
+    if outside == [found.batch_axis] and options.max_batch is not None:
+        fix = f"write options={{'max_batch': {found.largest[outside[0]]}}}, or smaller batches"
+    else:
+        fix = _write(found.name, _wider(allowed, found.smallest, found.usual, found.largest))
+    raise DataError(
+        f"input '{found.name}' of the data does not fit the shapes that the engine is to be built for",
+        value=f"{found.smallest} to {found.largest}",
+        allowed=f"{low} to {high}",
+        fix=fix,
+    )
+
+
+def _within(shape: Shape, low: Shape, high: Shape) -> bool:
+    return len(shape) == len(low) and all(map(_between, low, shape, high))
+
+
+def _between(low: int, size: int, high: int) -> bool:
+    return low <= size <= high
+
+
+def _wider(known: Range, smallest: Shape, usual: Shape, largest: Shape) -> Range:
+    return tuple(map(min, known[0], smallest)), usual, tuple(map(max, known[2], largest))
+
+
+def _at(shape: Shape, axis: int, size: int) -> Shape:
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def _write(name: str, shapes: Range) -> str:
+    return f"write options={{'shapes': {{'{name}': [{', '.join(map(str, shapes))}]}}}}"

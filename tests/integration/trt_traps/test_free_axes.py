@@ -1,0 +1,167 @@
+"""Optimization profiles of the real TensorRT-RTX come from the data, or from the mark, and hold what will run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_quant.backends import get_backend
+from pytest_quant.backends.trt.request import PLAN_FILE
+from pytest_quant.errors import BuildError, DataError, UsageError
+from pytest_quant.spec import Dataset
+from tests.integration.trt_traps.networks import check_of, detector, images, recognizer, resizer, session_in, tokens
+
+SIZES = ((64, 64),) * 5 + ((48, 96), (96, 320))
+"""Height and width of images: five of one size, one smaller and one larger."""
+
+
+def seen() -> Dataset:
+    """Images of every size of `SIZES` to evaluate, and one each of two sizes to calibrate on."""
+    return Dataset.from_iterable(images(SIZES), calibration=images(((40, 64), (64, 64)), seed=1))
+
+
+def test_detector_with_free_height_and_width(tmp_path: Path) -> None:
+    """It builds, in float and in INT8, for the smallest and largest axis seen in both sets and the commonest image."""
+    with session_in(tmp_path) as session:
+        found = session.measure(check_of(detector(tmp_path), seen()))
+    assert found.coverage.pct == 100.0
+    assert found.accuracy.n == len(SIZES)
+    for spec in (found.check.candidate, found.check.reference):
+        (x,) = spec.shapes
+        assert (x.smallest, x.usual, x.largest) == ((1, 3, 40, 64), (4, 3, 64, 64), (32, 3, 96, 320))
+    found.close()
+
+
+def test_recognizer_with_free_width(tmp_path: Path) -> None:
+    """Lines of text as wide as they are: 40, 64 and 200 columns."""
+    lines = images(((32, 64), (32, 64), (32, 40), (32, 200)), channels=1)
+    dataset = Dataset.from_iterable(lines, calibration=images(((32, 64),), channels=1, seed=1))
+    with session_in(tmp_path) as session:
+        found = session.measure(check_of(recognizer(tmp_path), dataset))
+    assert found.coverage.pct == 100.0
+    (x,) = found.check.candidate.shapes
+    assert (x.smallest[3], x.usual[3], x.largest[3]) == (40, 64, 200)
+    found.close()
+
+
+def test_tokens_of_free_length(tmp_path: Path) -> None:
+    """Two inputs of one length: the usual shapes are those of one and the same sample, or they would contradict."""
+    rng = np.random.default_rng(0)
+    samples = [{"ids": rng.integers(0, 50, length), "mask": np.ones(length, np.float32)} for length in (7, 7, 7, 3, 90)]
+    with session_in(tmp_path) as session:
+        found = session.measure(check_of(tokens(tmp_path), Dataset.from_iterable(samples, calibration=1)))
+    ids, mask = found.check.candidate.shapes
+    assert (ids.smallest, ids.usual, ids.largest) == ((1, 3), (4, 7), (32, 90))
+    assert (mask.smallest, mask.usual, mask.largest) == (ids.smallest, ids.usual, ids.largest)
+    found.close()
+
+
+def test_what_was_built_is_refused_other_shapes(tmp_path: Path) -> None:
+    """The simulation refuses what the engine on a GPU would refuse, with the range and what to write."""
+    with session_in(tmp_path) as session:
+        found = session.measure(check_of(detector(tmp_path), seen(), scheme=None))
+    wide = np.zeros((1, 3, 64, 640), np.float32)
+    with pytest.raises(DataError, match="input 'x' does not fit the engine") as caught:
+        found.engine.run({"x": wide})
+    assert "(1, 3, 40, 64) to (32, 3, 96, 320)" in str(caught.value)
+    assert "options={'shapes': {'x': [(1, 3, 40, 64), (4, 3, 64, 64), (32, 3, 96, 640)]}}" in str(caught.value)
+    found.close()
+
+
+def test_the_mark_sets_the_shapes(tmp_path: Path) -> None:
+    """What it allows beyond the data runs; the batches of the evaluation stay within it."""
+    asked = {"x": [[1, 3, 32, 32], [4, 3, 64, 64], [8, 3, 640, 640]]}
+    with session_in(tmp_path) as session:
+        found = session.measure(check_of(detector(tmp_path), seen(), scheme=None, shapes=asked))
+    assert found.engine.run({"x": np.zeros((8, 3, 64, 640), np.float32)})["scores"].shape[0] == 8
+    with pytest.raises(DataError, match="does not fit the engine"):
+        found.engine.run({"x": np.zeros((9, 3, 64, 64), np.float32)})
+    found.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "value"),
+    [
+        ([(1, 3, 40, 64), (4, 3, 64, 64), (32, 3, 96, 160)], "(1, 3, 40, 64) to (32, 3, 96, 320)"),
+        ([(1, 3, 64, 64), (4, 3, 64, 64), (32, 3, 96, 320)], "(1, 3, 40, 64) to (32, 3, 96, 320)"),
+    ],
+)
+def test_data_outside_of_the_shapes_is_an_error_before_anything_is_built(
+    tmp_path: Path, asked: list[tuple[int, ...]], value: str
+) -> None:
+    """It names the input, what the data has, what the mark allows, and the line to write."""
+    check = check_of(detector(tmp_path), seen(), shapes={"x": asked})
+    with session_in(tmp_path) as session, pytest.raises(DataError) as caught:
+        session.measure(check)
+    text = str(caught.value)
+    assert "input 'x' of the data does not fit the shapes" in text
+    assert value in text
+    assert f"{asked[0]} to {asked[2]}" in text
+    assert "options={'shapes': {'x': [(1, 3, 40, 64), (4, 3, 64, 64), (32, 3, 96, 320)]}}" in text
+    assert not list((tmp_path / "cache").glob("engine/*/model.engine"))
+
+
+def test_a_timed_batch_above_the_largest_is_an_error(tmp_path: Path) -> None:
+    """The option that bounds it is named."""
+    check = check_of(detector(tmp_path), seen(), scheme=None, max_batch=2)
+    with session_in(tmp_path) as session, pytest.raises(DataError, match="'max_batch': 4"):
+        session.measure(check)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"y": [(1,), (1,), (1,)]}, "no input 'y'"),
+        ({"x": [(1, 3, 8), (1, 3, 8), (1, 3, 8)]}, "has 4 axes"),
+        ({"x": [(1, 4, 40, 64), (4, 4, 64, 64), (32, 4, 96, 320)]}, "axis 1 of input 'x' is 3"),
+    ],
+)
+def test_shapes_that_are_not_the_models(tmp_path: Path, asked: dict[str, object], message: str) -> None:
+    """A name, a rank and a fixed axis are checked against the model."""
+    with session_in(tmp_path) as session, pytest.raises(UsageError, match=message):
+        session.measure(check_of(detector(tmp_path), seen(), shapes=asked))
+
+
+def test_another_shape_in_the_data_is_another_engine(tmp_path: Path) -> None:
+    """The profile is part of the key: an engine for small images is not taken for large ones."""
+    path, keys = detector(tmp_path), []
+    with session_in(tmp_path) as session:
+        for seed, size in enumerate(((64, 64), (64, 64), (64, 96))):
+            found = session.measure(check_of(path, Dataset.from_iterable(images((size,), seed=seed)), scheme=None))
+            keys.append(found.digests["engine"])
+            found.close()
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_a_shape_that_the_network_cannot_take_is_answered_with_shapes(tmp_path: Path) -> None:
+    """Not with nodes to exclude: the map is smaller than the kernel, and no node is at fault."""
+    check = check_of(detector(tmp_path), Dataset.from_iterable(images(((20, 20),))), scheme=None)
+    with session_in(tmp_path) as session, pytest.raises(BuildError, match="cannot be negative") as caught:
+        session.measure(check)
+    assert "exclude" not in str(caught.value)
+    assert "'x' from (1, 3, 20, 20) to (32, 3, 20, 20), usually (4, 3, 20, 20)" in str(caught.value)
+
+
+def test_an_input_that_is_a_shape_needs_values(tmp_path: Path) -> None:
+    """The data cannot tell TensorRT which sizes to expect; with values in the mark it builds."""
+    backend, path, nothing = get_backend("trt-rtx"), resizer(tmp_path), Dataset.from_iterable([])
+    empty, full = tmp_path / "empty", tmp_path / "full"
+    empty.mkdir()
+    full.mkdir()
+    with pytest.raises(BuildError, match="the values of an input decide shapes") as caught:
+        backend.build(check_of(path, nothing, scheme=None).candidate, None, empty)
+    assert "options={'shapes': {'size': [" in str(caught.value)
+    asked = {"size": [(8, 8), (16, 16), (32, 32)]}
+    backend.build(check_of(path, nothing, scheme=None, shapes=asked).candidate, None, full)
+    assert (full / PLAN_FILE).stat().st_size > 0
+    with pytest.raises(UsageError, match="2 numbers in each"):
+        backend.build(check_of(path, nothing, scheme=None, shapes={"size": [(8,), (8,), (8,)]}).candidate, None, full)
+
+
+def test_without_data_only_the_batch_may_be_free(tmp_path: Path) -> None:
+    """Nothing tells the height of an image then; the mark may."""
+    spec = check_of(detector(tmp_path), Dataset.from_iterable([]), scheme=None).candidate
+    with pytest.raises(UsageError, match="axes 2, 3 of input 'x' are free"):
+        get_backend("trt-rtx").build(spec, None, tmp_path)

@@ -1,0 +1,56 @@
+"""What to do about a refusal depends on what TensorRT said; the lines are those of TensorRT-RTX 1.7 and 10."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_quant.backends.trt.refusal import SHAPE_INPUT, next_step
+
+SHAPES = {"x": ((1, 3, 8, 8), (1, 3, 16, 16), (4, 3, 32, 32))}
+ABOUT_SHAPES = [
+    "Error Code 4: Internal Error (kOPT values for profile 0 violate shape constraints: c: spatial dimension of "
+    "convolution/deconvolution output cannot be negative (build-time output dimension of axis 2 is (+ h -6)))",
+    "Error Code 4: API Usage Error (Dynamic input tensor x is missing dimensions in profile 0. In validate)",
+    "Error Code 4: Internal Error (Profile kOPT values are not self-consistent. Dimensions with name l must be equal.",
+    "Error Code 4: API Usage Error (Dimension mismatch for tensor x and profile 0. At dimension axis 1, profile has "
+    "min=4, opt=4, max=4 but tensor has 3.)",
+    "IShuffleLayer flat: reshaping failed for tensor: c Tensor to be reshaped must have non-negative dimensions.",
+]
+ABOUT_OPERATORS = [
+    "node 'q' (NoSuch): creator && \"Plugin not found, are the plugin name, version, and namespace correct?\"",
+    "No importer registered for op: NoSuch. Attempting to import as plugin.",
+]
+
+
+@pytest.mark.parametrize("said", ABOUT_SHAPES)
+def test_shapes_are_answered_with_shapes(said: str) -> None:
+    """With those that were asked for, and the option that sets others; no node is at fault."""
+    text = next_step(said, SHAPES)
+    assert "'x' from (1, 3, 8, 8) to (4, 3, 32, 32), usually (1, 3, 16, 16)" in text
+    assert "options={'shapes': {'x':" in text
+    assert "exclude" not in text
+
+
+@pytest.mark.parametrize("said", ABOUT_OPERATORS)
+def test_an_operator_that_is_missing(said: str) -> None:
+    """Leaving it out of the quantization would not bring it."""
+    text = next_step(said, SHAPES)
+    assert "operators that TensorRT has" in text
+    assert "exclude" not in text
+    assert "shapes" not in text
+
+
+def test_a_quantized_node_is_answered_with_exclude() -> None:
+    """It is the pair that is refused."""
+    said = "Assertion failed: only activation types allowed as input to a QuantizeLinear node"
+    assert "exclude=[...]" in next_step(said, SHAPES)
+
+
+def test_an_input_that_is_a_shape() -> None:
+    """Its own name stands in the line to write."""
+    assert "{'shapes': {'size': [" in next_step(f"{SHAPE_INPUT} 'size'", SHAPES)
+
+
+def test_fixed_shapes_cannot_be_set() -> None:
+    """An option would be of no use."""
+    assert "options" not in next_step(ABOUT_SHAPES[-1], {})
