@@ -9,6 +9,7 @@ from pathlib import Path, PureWindowsPath
 import onnx
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
+from pytest_quant.backends.onnx_files.nested import all_nodes, graphs_in
 from pytest_quant.errors import ModelError
 
 
@@ -59,24 +60,13 @@ def _check_whole(file: Path, end: int, path: Path) -> None:
 
 
 def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    yield from _graph_tensors(model.graph)
-    for function in model.functions:
-        yield from _node_tensors(function.node)
-
-
-def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield sparse.values
-        yield sparse.indices
-    yield from _node_tensors(graph.node)
-
-
-def _node_tensors(nodes: object) -> Iterator[onnx.TensorProto]:
-    for node in nodes:  # type: ignore[attr-defined]
+    for graph in graphs_in(model):
+        yield from graph.initializer
+        for sparse in graph.sparse_initializer:
+            yield sparse.values
+            yield sparse.indices
+    for node in all_nodes(model):
         for attribute in node.attribute:
             if attribute.HasField("t"):
                 yield attribute.t
             yield from attribute.tensors
-            for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _graph_tensors(graph)

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.onnx_files import model_file, read_signature
-from pytest_quant.backends.ort.prepare import needs_external_data, prepare
+from pytest_quant.backends.misfit import misfit
+from pytest_quant.backends.onnx_files import model_file, needs_external_data, read_signature
+from pytest_quant.backends.ort.prepare import NORMALIZED_FILE, prepare, raised_opset
 from pytest_quant.backends.ort.recipe import Recipe, recipe_of
 from pytest_quant.backends.ort.refusal import refused, run_refused
 from pytest_quant.backends.ort.runtime import quiet
+from pytest_quant.backends.ort.unoptimized import check_same
 from pytest_quant.errors import DataError, QuantError
 from pytest_quant.spec import EngineSpec, Signature
 
@@ -61,6 +63,11 @@ def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folde
         )
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
         prepared = prepare(spec, Path(work), per_channel=recipe.per_channel)
+        if raised_opset(spec, per_channel=recipe.per_channel):
+            wrong = misfit(first, signature)
+            if wrong is not None:
+                raise wrong
+            check_same(model_file(spec.model), Path(work) / NORMALIZED_FILE, first)
         try:
             with quiet():
                 ranges = _ranges(spec, recipe, prepared, _checked(chain([first], feeds), spec), signature)

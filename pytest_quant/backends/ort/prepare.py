@@ -6,73 +6,61 @@ from contextlib import chdir
 from pathlib import Path
 
 import onnx
-from onnx import numpy_helper, version_converter
+from onnx import numpy_helper
 
-from pytest_quant.backends.onnx_files import model_file, read_graph, size_bytes
+from pytest_quant.backends.onnx_files import (
+    model_file,
+    needs_external_data,
+    opset_of,
+    read_graph,
+    write_model,
+    write_normalized,
+)
 from pytest_quant.backends.ort.refusal import refused
 from pytest_quant.backends.ort.runtime import quiet
 from pytest_quant.backends.ort.torchless import tools_without_torch
-from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
 
+NORMALIZED_FILE = "normalized.onnx"
 _PER_CHANNEL_OPSET = 13
 """The first opset whose DequantizeLinear has an axis; below it ORT writes a model that it then refuses to load."""
 
 _TARGET_OPSET = 17
-_EMBED_BYTES = 1_500_000_000
-"""A protobuf file ends at 2 GB; larger models keep their weights beside it."""
 
 
-def needs_external_data(path: Path) -> bool:
-    """Tell whether a model of this size must keep its weights in a file of their own."""
-    return size_bytes(path) > _EMBED_BYTES
+def raised_opset(spec: EngineSpec, *, per_channel: bool) -> int | None:
+    """Return the opset that the model of `spec` is converted to before it is quantized; ``None`` where it stays."""
+    if spec.scheme == "weight-only" or not per_channel:
+        return None
+    return _TARGET_OPSET if 0 < opset_of(read_graph(model_file(spec.model))) < _PER_CHANNEL_OPSET else None
 
 
 def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
     """Write the pre-processed float model of `spec` into the folder `work` and return its path.
 
-    Weights in Constant nodes become initializers, BatchNorm folds into Conv, and shapes are inferred. The same
-    model gives the same names each time, so that ranges found once fit again.
+    The graph gets its normal form, BatchNorm folds into Conv, and shapes are inferred. The same model gives the same names each time, so that ranges found once fit again.
 
     Raises
     ------
     BuildError : the opset cannot be raised, or ONNX Runtime cannot optimize the model.
     """
     path = model_file(spec.model)
-    if per_channel and _opset(path) < _PER_CHANNEL_OPSET:
-        path = _upgraded(path, work / "upgraded.onnx")
+    normal = work / NORMALIZED_FILE
+    write_normalized(path, normal, opset=raised_opset(spec, per_channel=per_channel))
     prepared = work / "prepared.onnx"
-    _pre_process(path, prepared)
+    _pre_process(normal, prepared, path.name)
     _tidy(prepared)
     return prepared
 
 
-def _opset(path: Path) -> int:
-    versions = [entry.version for entry in read_graph(path).opset_import if entry.domain in ("", "ai.onnx")]
-    return max(versions, default=_TARGET_OPSET)
-
-
-def _upgraded(path: Path, target: Path) -> Path:
-    try:
-        model = version_converter.convert_version(onnx.load(path), _TARGET_OPSET)
-    except RuntimeError as error:
-        raise BuildError(
-            f"{path.name} has opset {_opset(path)}, and scales per channel need {_PER_CHANNEL_OPSET} or later",
-            value=f"onnx could not convert it: {error}",
-            fix=f"export the model with opset_version={_TARGET_OPSET}, or write options={{'per_channel': False}}",
-        ) from error
-    _save(model, target)
-    return target
-
-
-def _pre_process(path: Path, target: Path) -> None:
+def _pre_process(path: Path, target: Path, name: str) -> None:
     """Shape inference over symbols is tried first; it gives up on some models that quantize well without it."""
     first = _attempt(path, target, symbolic=True)
     if first is None:
         return
     second = _attempt(path, target, symbolic=False)
     if second is not None:
-        raise refused(f"to prepare {path.name} for quantization", second) from second
+        raise refused(f"to prepare {name} for quantization", second) from second
 
 
 def _attempt(path: Path, target: Path, *, symbolic: bool) -> Exception | None:
@@ -101,10 +89,12 @@ def _attempt(path: Path, target: Path, *, symbolic: bool) -> Exception | None:
 def _tidy(path: Path) -> None:
     """Take out of the model what the quantizers stumble over."""
     model = onnx.load(path)
-    flattened = _flatten_gemm_biases(model.graph)
-    forgotten = _forget_shapes_of_weights(model.graph)
-    if flattened or forgotten:
-        _save(model, path)
+    changed = [
+        _flatten_gemm_biases(model.graph),
+        _forget_shapes_of_weights(model.graph),
+    ]
+    if any(changed):
+        write_model(model, path)
 
 
 def _flatten_gemm_biases(graph: onnx.GraphProto) -> bool:
@@ -138,11 +128,3 @@ def _forget_shapes_of_weights(graph: onnx.GraphProto) -> bool:
     del graph.value_info[:]
     graph.value_info.extend(kept)
     return True
-
-
-def _save(model: onnx.ModelProto, path: Path) -> None:
-    external = model.ByteSize() > _EMBED_BYTES
-    (path.parent / f"{path.name}.data").unlink(missing_ok=True)
-    onnx.save_model(
-        model, path, save_as_external_data=external, all_tensors_to_one_file=external, location=f"{path.name}.data"
-    )

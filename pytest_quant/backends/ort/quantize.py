@@ -6,8 +6,8 @@ from pathlib import Path
 
 import onnx
 
+from pytest_quant.backends.onnx_files import all_graphs, needs_external_data
 from pytest_quant.backends.ort.calibrate import RANGES_FILE, calibration_method, static_op_types
-from pytest_quant.backends.ort.prepare import needs_external_data
 from pytest_quant.backends.ort.recipe import DYNAMIC, Recipe
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
@@ -48,7 +48,8 @@ def write_dynamic(recipe: Recipe, prepared: Path, exclude: list[str], target: Pa
     from onnxruntime.quantization import quantize_dynamic
 
     op_types = list(recipe.op_types or ())
-    if recipe.op_types == DYNAMIC and not _has_constant_matrix(prepared):
+    in_bodies = bool(recipe.quantizer_extra.get("EnableSubgraph"))
+    if recipe.op_types == DYNAMIC and not _has_constant_matrix(prepared, in_bodies=in_bodies):
         op_types = [*op_types, "Conv"]
     quantize_dynamic(
         str(prepared),
@@ -89,9 +90,10 @@ def _quant_type(name: str) -> object:
     return {"uint8": QuantType.QUInt8, "int8": QuantType.QInt8}[name]
 
 
-def _has_constant_matrix(prepared: Path) -> bool:
-    """Tell whether the model has a matrix product or a recurrent cell with weights of its own."""
+def _has_constant_matrix(prepared: Path, *, in_bodies: bool) -> bool:
+    """Tell whether the graph has a matrix product or a recurrent cell with weights of its own."""
     graph = onnx.load(prepared, load_external_data=False).graph
-    constants = {tensor.name for tensor in graph.initializer}
-    kinds = (*DYNAMIC, "Gemm")
-    return any(node.op_type in kinds and any(name in constants for name in node.input[:2]) for node in graph.node)
+    graphs = list(all_graphs(graph)) if in_bodies else [graph]
+    constants = {tensor.name for inner in graphs for tensor in inner.initializer}
+    nodes = [node for inner in graphs for node in inner.node if node.op_type in (*DYNAMIC, "Gemm")]
+    return any(name in constants for node in nodes for name in node.input[:2])

@@ -18,7 +18,7 @@ from pytest_quant.backends.ort.options import ALL_OPS, OrtOptions, parse_options
 from pytest_quant.environment import has_vnni, isa_tier
 from pytest_quant.spec import EngineSpec
 
-RECIPE_VERSION = "1"
+RECIPE_VERSION = "2"
 """Raised when the same ingredients would be built into something else."""
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")

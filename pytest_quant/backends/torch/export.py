@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_quant.backends.ort.unoptimized import run_unoptimized
 from pytest_quant.backends.torch.module import free_axes, input_names, module_digest, module_of, named_outputs
 from pytest_quant.backends.torch.quiet import quiet
 from pytest_quant.errors import BuildError
@@ -84,19 +85,8 @@ def _check(model: Model, module: Any, path: Path) -> None:
     for batch in batches:
         with torch.no_grad():
             wanted = {name: one.numpy() for name, one in named_outputs(module(*batch)).items()}
-        found = _run(path, dict(zip(input_names(model), (one.numpy() for one in batch), strict=True)))
+        found = run_unoptimized(path, dict(zip(input_names(model), (one.numpy() for one in batch), strict=True)))
         _compare(model, wanted, found, _QUANTIZED_TOLERANCE if _is_quantized(module) else _FLOAT_TOLERANCE)
-
-
-def _run(path: Path, feeds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    import onnxruntime
-
-    settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = 4
-    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
-    names = [one.name for one in session.get_outputs()]
-    return dict(zip(names, session.run(names, feeds), strict=True))
 
 
 def _compare(model: Model, wanted: dict[str, NDArray[Any]], found: dict[str, NDArray[Any]], tolerance: float) -> None:

@@ -1,0 +1,114 @@
+"""Graphs inside graphs: the bodies of If, Loop and Scan, and what they read from outside by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import onnx
+
+
+def bodies_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Yield the graphs that `node` holds, not those inside them."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """Yield `graph` and every graph inside it, an outer one before those that it holds."""
+    yield graph
+    for node in graph.node:
+        for body in bodies_of(node):
+            yield from all_graphs(body)
+
+
+def graphs_in(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """Yield every graph of `model`, those inside its functions too."""
+    yield from all_graphs(model.graph)
+    for function in model.functions:
+        for node in function.node:
+            for body in bodies_of(node):
+                yield from all_graphs(body)
+
+
+def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Yield every node of `model`: of every graph and of its functions."""
+    for holder in (*graphs_in(model), *model.functions):
+        yield from holder.node
+
+
+def defined_names(graph: onnx.GraphProto) -> set[str]:
+    """Return the names that `graph` itself gives a value, those of graphs inside it apart."""
+    names = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    names |= {tensor.values.name for tensor in graph.sparse_initializer}
+    return names | {name for node in graph.node for name in node.output}
+
+
+def captured_names(node: onnx.NodeProto) -> set[str]:
+    """Return the names that the bodies of `node` read from outside; a body of a body may be the one that reads."""
+    return {name for body in bodies_of(node) for name in _read_names(body) - defined_names(body)}
+
+
+def _read_names(graph: onnx.GraphProto) -> set[str]:
+    read = {value.name for value in graph.output}
+    for node in graph.node:
+        read |= set(node.input) | captured_names(node)
+    return read - {""}
+
+
+def rename_reads(nodes: Iterable[onnx.NodeProto], names: Mapping[str, str]) -> None:
+    """Let `nodes` read tensors by their new `names`, in their bodies too, as far as a body has none of that name."""
+    for node in nodes:
+        for place, name in enumerate(node.input):
+            if name in names:
+                node.input[place] = names[name]
+        rename_captured(node, names)
+
+
+def rename_captured(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    """Let the bodies of `node`, and not the node itself, read tensors by their new `names`."""
+    for body in bodies_of(node):
+        inside = {old: new for old, new in names.items() if old not in defined_names(body)}
+        if inside:
+            rename_reads(body.node, inside)
+            for value in body.output:
+                value.name = inside.get(value.name, value.name)
+
+
+def end_shadowing(graph: onnx.GraphProto) -> None:
+    """Give a number to every name that a body in `graph` defines and a graph around it does too.
+
+    The standard rules it out, and runtimes take it as long as nothing looks at the whole.
+    """
+    taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
+    _end_shadowing(graph, defined_names(graph), taken)
+
+
+def _end_shadowing(graph: onnx.GraphProto, around: set[str], taken: set[str]) -> None:
+    for node in graph.node:
+        for body in bodies_of(node):
+            _rename_defined(body, {name: fresh_name(name, taken) for name in sorted(defined_names(body) & around)})
+            _end_shadowing(body, around | defined_names(body), taken)
+
+
+def _rename_defined(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    if not names:
+        return
+    rename_reads(graph.node, names)
+    values = [*graph.input, *graph.output, *graph.value_info, *graph.initializer]
+    for value in (*values, *(sparse.values for sparse in graph.sparse_initializer)):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        for place, name in enumerate(node.output):
+            node.output[place] = names.get(name, name)
+
+
+def fresh_name(wanted: str, taken: set[str]) -> str:
+    """Return `wanted`, or that with the first number that no name in `taken` has, and add it to `taken`."""
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}_{number}"
+    taken.add(name)
+    return name

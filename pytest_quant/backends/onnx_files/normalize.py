@@ -1,0 +1,198 @@
+"""One form of a graph for every quantizer: weights where they look for them, in a standard that they know.
+
+The steps, in this order, each on the graph and on the bodies of If, Loop and Scan in it:
+
+1. Functions that the file defines are inlined. The nodes of a call are called ``call/node``.
+2. A name that a body shares with a graph around it gets a number there.
+3. Initializers that are listed as inputs too, as files before IR version 4 must, leave the list of inputs.
+4. Sparse initializers become dense ones.
+5. Constant nodes become initializers. A sparse one stays, and one whose value leaves the graph as it is.
+6. What reads an Identity of an initializer reads the initializer.
+7. The opset is raised, where one is asked for, by ONNX's own converter.
+8. Shapes are inferred.
+
+Step 7 may round otherwise, see `check_same`; the others change no value, bit for bit.
+The same file gives the same graph and the same names each time. Tensors of the outer graph
+keep their names.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, inliner, numpy_helper, shape_inference, version_converter
+
+from pytest_quant.backends.onnx_files.nested import all_graphs, end_shadowing, rename_reads
+from pytest_quant.backends.onnx_files.read import read_graph
+from pytest_quant.backends.onnx_files.write import write_model
+from pytest_quant.errors import BuildError
+
+_STANDARD = ("", "ai.onnx")
+_INITIALIZERS_APART = 4
+"""The first IR version whose initializers need not be inputs."""
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """Return the version of the standard operators; 0 for a model that imports none."""
+    return max((entry.version for entry in model.opset_import if entry.domain in _STANDARD), default=0)
+
+
+def write_normalized(source: Path, target: Path, *, opset: int | None = None) -> None:
+    """Write the model in `source` in its normal form to `target`; the source stays as it is.
+
+    Parameters
+    ----------
+    opset : raise the version of the standard operators to this one; ``None`` leaves it.
+
+    Raises
+    ------
+    ModelError : see `read_graph`.
+    BuildError : ONNX cannot raise the opset.
+    """
+    read_graph(source)
+    model = normalized(onnx.load(source))
+    if opset is not None and 0 < opset_of(model) < opset:
+        # The converter writes new constants as nodes.
+        model = normalized(_raised(model, opset, source.name))
+    write_model(model, target)
+    _infer_shapes(target)
+
+
+def normalized(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return `model` with steps 1 to 6 done; what is given may be changed. Tensors outside need not be loaded."""
+    if model.functions:
+        _name_calls(model)
+        model = inliner.inline_local_functions(model)
+    end_shadowing(model.graph)
+    for graph in all_graphs(model.graph):
+        _drop_inputs_with_values(graph)
+        _fill_sparse(graph)
+        _take_out_constants(graph)
+        _read_through_identities(graph)
+    model.ir_version = max(model.ir_version, _INITIALIZERS_APART)
+    return model
+
+
+def _name_calls(model: onnx.ModelProto) -> None:
+    """Give every named call a function of its own, whose nodes carry the call's name in front of theirs."""
+    functions = {(function.domain, function.name): function for function in model.functions}
+    waiting = [node for graph in all_graphs(model.graph) for node in graph.node]
+    while waiting:
+        call = waiting.pop()
+        function = functions.get((call.domain, call.op_type))
+        if function is None or not call.name:
+            continue
+        own = model.functions.add()
+        own.CopyFrom(function)
+        own.name = f"{function.name}__{len(model.functions)}"
+        call.op_type = own.name
+        for place, node in enumerate(own.node):
+            node.name = f"{call.name}/{node.name or f'{node.op_type}_{place}'}"
+        waiting += own.node
+
+
+def _drop_inputs_with_values(graph: onnx.GraphProto) -> None:
+    valued = {tensor.name for tensor in graph.initializer} | {one.values.name for one in graph.sparse_initializer}
+    kept = [value for value in graph.input if value.name not in valued]
+    if len(kept) < len(graph.input):
+        del graph.input[:]
+        graph.input.extend(kept)
+
+
+def _fill_sparse(graph: onnx.GraphProto) -> None:
+    """Positions are counted through the whole tensor, or given axis by axis."""
+    for sparse in graph.sparse_initializer:
+        values, places = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+        dense = np.zeros(tuple(sparse.dims), dtype=values.dtype)
+        if places.ndim == 1:
+            dense.reshape(-1)[places] = values
+        else:
+            dense[tuple(places.T)] = values
+        graph.initializer.append(numpy_helper.from_array(dense, sparse.values.name))
+    del graph.sparse_initializer[:]
+
+
+def _take_out_constants(graph: onnx.GraphProto) -> None:
+    results = {value.name for value in graph.output}
+    kept = []
+    for node in graph.node:
+        tensor = constant_of(node) if node.op_type == "Constant" and node.output[0] not in results else None
+        if tensor is None:
+            kept.append(node)
+        else:
+            graph.initializer.append(tensor)
+    if len(kept) < len(graph.node):
+        _replace_nodes(graph, kept)
+
+
+def constant_of(node: onnx.NodeProto) -> TensorProto | None:
+    """Return what a Constant node gives under the name of its output; ``None`` for a sparse tensor."""
+    if node.domain not in _STANDARD or len(node.attribute) != 1:
+        return None
+    (attribute,) = node.attribute
+    name = node.output[0]
+    if attribute.name == "value":
+        tensor = TensorProto()
+        tensor.CopyFrom(attribute.t)
+        tensor.name = name
+        return tensor
+    if attribute.name == "value_float":
+        return numpy_helper.from_array(np.array(attribute.f, np.float32), name)
+    if attribute.name == "value_floats":
+        return numpy_helper.from_array(np.array(attribute.floats, np.float32), name)
+    if attribute.name == "value_int":
+        return numpy_helper.from_array(np.array(attribute.i, np.int64), name)
+    if attribute.name == "value_ints":
+        return numpy_helper.from_array(np.array(attribute.ints, np.int64), name)
+    if attribute.name == "value_string":
+        return helper.make_tensor(name, TensorProto.STRING, [], [attribute.s])
+    if attribute.name == "value_strings":
+        return helper.make_tensor(name, TensorProto.STRING, [len(attribute.strings)], attribute.strings)
+    return None
+
+
+def _read_through_identities(graph: onnx.GraphProto) -> None:
+    valued = {tensor.name for tensor in graph.initializer}
+    results = {value.name for value in graph.output}
+    names: dict[str, str] = {}
+    kept = []
+    for node in graph.node:
+        if node.op_type == "Identity" and node.domain in _STANDARD and node.output[0] not in results:
+            read = names.get(node.input[0], node.input[0])
+            if read in valued:
+                names[node.output[0]] = read
+                continue
+        kept.append(node)
+    if names:
+        rename_reads(kept, names)
+        _replace_nodes(graph, kept)
+
+
+def _replace_nodes(graph: onnx.GraphProto, kept: list[onnx.NodeProto]) -> None:
+    del graph.node[:]
+    graph.node.extend(kept)
+
+
+def _raised(model: onnx.ModelProto, opset: int, name: str) -> onnx.ModelProto:
+    before = opset_of(model)
+    try:
+        return version_converter.convert_version(model, opset)
+    except Exception as error:
+        raise BuildError(
+            f"{name} has opset {before}, and scales per channel need 13 or later",
+            value=f"onnx could not convert it: {error}",
+            fix=f"export the model with opset_version={opset}, or write options={{'per_channel': False}}",
+        ) from error
+
+
+def _infer_shapes(path: Path) -> None:
+    """Write the shapes into the file; where ONNX's inference fails, the file stays without them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            shape_inference.infer_shapes_path(str(path), str(path))
+        except shape_inference.InferenceError:
+            return

@@ -1,0 +1,60 @@
+"""What bodies read from outside, and names that mean one thing."""
+
+from __future__ import annotations
+
+import onnx
+from onnx import parser
+
+from pytest_quant.backends.onnx_files.nested import (
+    all_graphs,
+    all_nodes,
+    captured_names,
+    defined_names,
+    end_shadowing,
+    rename_captured,
+)
+
+_HEAD = '<ir_version: 8, opset_import: ["" : 18, "my" : 1]>'
+_NESTED = f"""{_HEAD} g (float[n] x, bool on) => (float[n] y) {{
+    h = Relu(x)
+    y = If(on)<then_branch = a () => (float[n] p) {{
+            p = If(on)<then_branch = b () => (float[n] q) {{ q = Neg(h) }},
+                       else_branch = c () => (float[n] r) {{ r = Neg(x) }}> }},
+        else_branch = d () => (float[n] s) {{ h = Abs(x)\n s = Neg(h) }}>
+}}"""
+
+
+def test_names_are_captured_through_every_level() -> None:
+    """A body of a body captures for the outer one; a name that a body defines itself is not captured."""
+    outer = parser.parse_model(_NESTED).graph.node[1]
+    assert captured_names(outer) == {"on", "h", "x"}
+    (otherwise,) = (one.g for one in outer.attribute if one.name == "else_branch")
+    assert "h" in defined_names(otherwise)
+
+
+def test_renaming_stops_where_a_body_has_its_own() -> None:
+    """The outer ``h`` gets a name for its readers; the body's own ``h`` keeps its."""
+    model = parser.parse_model(_NESTED)
+    rename_captured(model.graph.node[1], {"h": "other"})
+    reads = {node.output[0]: list(node.input) for node in all_nodes(model)}
+    assert reads["q"] == ["other"]
+    assert reads["s"] == ["h"]
+
+
+def test_no_name_means_two_things_afterwards() -> None:
+    """The second ``h`` gets a number where it is made and read; a full check, which refused, takes the model."""
+    model = parser.parse_model(_NESTED)
+    end_shadowing(model.graph)
+    reads = {node.output[0]: list(node.input) for node in all_nodes(model)}
+    assert reads["s"] == ["h_2"]
+    assert reads["h_2"] == ["x"]
+    onnx.checker.check_model(model, full_check=True)
+
+
+def test_every_graph_and_node_is_found() -> None:
+    """Bodies of bodies, and bodies in functions."""
+    text = f"""{_HEAD} g (float[n] x, bool on) => (float[n] y) {{ y = my.f(x, on) }}
+    <domain: "my", opset_import: ["" : 18]> f (v, w) => (z) {{
+        z = If(w)<then_branch = a () => (p) {{ p = Neg(v) }}, else_branch = b () => (q) {{ q = Abs(v) }}> }}"""
+    assert sorted(node.op_type for node in all_nodes(parser.parse_model(text))) == ["Abs", "If", "Neg", "f"]
+    assert [graph.name for graph in all_graphs(parser.parse_model(_NESTED).graph)] == ["g", "a", "b", "c", "d"]
