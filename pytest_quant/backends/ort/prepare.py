@@ -16,6 +16,7 @@ from pytest_quant.backends.onnx_files import (
     write_model,
     write_normalized,
 )
+from pytest_quant.backends.ort.apart import set_captured_apart, set_turned_weights_apart
 from pytest_quant.backends.ort.refusal import refused
 from pytest_quant.backends.ort.runtime import quiet
 from pytest_quant.backends.ort.torchless import tools_without_torch
@@ -38,7 +39,8 @@ def raised_opset(spec: EngineSpec, *, per_channel: bool) -> int | None:
 def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
     """Write the pre-processed float model of `spec` into the folder `work` and return its path.
 
-    The graph gets its normal form, BatchNorm folds into Conv, and shapes are inferred. The same model gives the same names each time, so that ranges found once fit again.
+    The graph gets its normal form, BatchNorm folds into Conv, shapes are inferred, and what bodies of If, Loop and
+    Scan read is set apart. The same model gives the same names each time, so that ranges found once fit again.
 
     Raises
     ------
@@ -90,6 +92,8 @@ def _tidy(path: Path) -> None:
     """Take out of the model what the quantizers stumble over."""
     model = onnx.load(path)
     changed = [
+        set_captured_apart(model.graph),
+        set_turned_weights_apart(model.graph),
         _flatten_gemm_biases(model.graph),
         _forget_shapes_of_weights(model.graph),
     ]
