@@ -14,10 +14,11 @@ from pytest_quant.backends import Outputs
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.classes import ClassError
+from pytest_quant.metrics.constant import ConstantOutput
 from pytest_quant.metrics.faults import check_reference, find_mismatch, find_unsound, sound_rows
 from pytest_quant.metrics.scores import Scores
 from pytest_quant.metrics.tensor import TensorError
-from pytest_quant.result import AccuracyResult, OutputError, OutputFault
+from pytest_quant.result import AccuracyResult, OutputFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class _Comparison:
         self.n = 0
         self.faults: dict[tuple[str, str], OutputFault] = {}
         self.tensors: dict[str, TensorError] = {}
+        self.constants: dict[str, ConstantOutput] = {}
         self.classes: ClassError | None = None
         self.scores = None if metric is None else Scores(metric)
 
@@ -93,6 +95,7 @@ class _Comparison:
         sound = sound_rows(reference, candidate)
         self._note(find_unsound(name, candidate, sound, pair.start))
         self.tensors.setdefault(name, TensorError()).add(reference, candidate, pair.start)
+        self.constants.setdefault(name, ConstantOutput()).add(reference, candidate)
         if name == self.output:
             self._score(reference, candidate, sound, pair)
 
@@ -112,18 +115,26 @@ class _Comparison:
     def result(self) -> AccuracyResult:
         """Return everything but the scores."""
         classes = self.classes
-        compared = tuple(found.of(name) for name, found in self.tensors.items() if found.equal is not None)
-        noisiest = min(compared, key=_sqnr_db, default=None)
-        farthest = max(compared, key=_max_abs_error, default=None)
+        compared = tuple(
+            found.of(name, reference_constant=self.constants[name].reference_constant)
+            for name, found in self.tensors.items()
+            if found.equal is not None
+        )
+        for name, found in self.constants.items():
+            self._note(found.fault(name))
+        # Text has no figures, and what is identical is not the worst.
+        apart = [one for one in compared if one.max_abs_error is not None and not one.identical] or compared
+        worst = min(apart, key=lambda one: _or_least(one.sqnr_db), default=None)
+        farthest = max(apart, key=lambda one: _or_least(one.max_abs_error), default=None)
         return AccuracyResult(
             n=self.n,
             agreement_pct=None if classes is None else classes.agreement_pct,
-            sqnr_db=None if noisiest is None else noisiest.sqnr_db,
-            cosine=min((one.cosine for one in compared if one.cosine is not None), default=None),
+            sqnr_db=None if worst is None else worst.sqnr_db,
+            cosine=min((one.cosine for one in apart), key=_or_least, default=None),
             max_abs_error=None if farthest is None else farthest.max_abs_error,
             max_abs_error_sample=None if farthest is None else farthest.sample,
             by_output=compared,
-            worst_output=None if noisiest is None or noisiest.sqnr_db is None else noisiest.name,
+            worst_output=None if worst is None or worst.identical else worst.name,
             kl=None if classes is None else classes.kl,
             worst_class=None if classes is None else classes.worst_class,
             faults=tuple(self.faults.values()),
@@ -131,12 +142,9 @@ class _Comparison:
         )
 
 
-def _sqnr_db(found: OutputError) -> float:
-    return math.inf if found.sqnr_db is None else found.sqnr_db
-
-
-def _max_abs_error(found: OutputError) -> float:
-    return -1.0 if found.max_abs_error is None else found.max_abs_error
+def _or_least(figure: float | None) -> float:
+    """Order a figure that an output does not have, which tells less than any, before all others."""
+    return -math.inf if figure is None else figure
 
 
 def _real(array: NDArray[Any], n: int) -> NDArray[Any]:

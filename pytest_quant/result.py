@@ -29,9 +29,11 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class OutputFault:
-    """An output of the candidate that cannot be compared: missing, other shape or dtype, or not finite.
+    """An output of the candidate that is broken, whatever the limits.
 
-    `sample` is the index in the evaluation set of the first sample that shows it.
+    `kind` is ``missing``, ``other shape``, ``other dtype``, ``not finite``, or ``constant`` for one that says nothing
+    about the input where the reference's does. `sample` is the index in the evaluation set of the first sample that
+    shows it.
     """
 
     output: str
@@ -51,6 +53,7 @@ class OutputError:
     cosine : of the flattened values, -1..1; ``None`` where a side is all zero, or text.
     max_abs_error, sample : largest |r - c| and the index of the first sample that shows it; ``None`` for text.
     identical : every value equal.
+    reference_constant : the reference gives every sample the same, or, of one sample, one value everywhere.
     """
 
     name: str
@@ -59,6 +62,7 @@ class OutputError:
     max_abs_error: float | None = None
     sample: int | None = None
     identical: bool = False
+    reference_constant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +90,12 @@ class AccuracyResult:
     agreement_pct : share of samples with the same top-1 class, 0..100; ``None`` when no output is (n, classes).
     by_output : every output that could be compared, each by itself, in the order of the graph. Outputs have scales
         of their own, and one sum over all of them would hide the small ones.
-    sqnr_db, cosine : the lowest of all outputs; see `OutputError`.
+    sqnr_db, cosine : see `OutputError`; the lowest of all outputs that differ, ``None`` where one of them has none.
     max_abs_error, max_abs_error_sample : the largest of all outputs and the sample that shows it.
-    worst_output : the one with the lowest SQNR; ``None`` when none has one.
+    worst_output : the one with the lowest SQNR, or with none; ``None`` when all are identical.
     kl : mean KL(softmax r || softmax c) in nats for classifiers, else ``None``.
-    faults : outputs that could not be compared; not empty is a failure.
+    faults : outputs that could not be compared, or that are constant where the reference's are not; not empty is a
+        failure.
     identical : every output equal in value.
     simulated : the candidate's numbers come from a float simulation.
     reference_correct, candidate_correct : for 0/1 scores, which samples each gets right: packed bits, deflated,

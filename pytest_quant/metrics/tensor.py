@@ -53,9 +53,17 @@ class TensorError:
             self.max_abs_error = float(noise[worst])
             self.sample = start + worst // (r.size // len(reference))
 
-    def of(self, name: str) -> OutputError:
+    def of(self, name: str, *, reference_constant: bool = False) -> OutputError:
         """Return what was found, under the output's `name`."""
-        return OutputError(name, self.sqnr_db, self.cosine, self.max_abs_error, self.sample, self.equal is True)
+        return OutputError(
+            name,
+            self.sqnr_db,
+            self.cosine,
+            self.max_abs_error,
+            self.sample,
+            identical=self.equal is True,
+            reference_constant=reference_constant,
+        )
 
     @property
     def sqnr_db(self) -> float | None:

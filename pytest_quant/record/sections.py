@@ -50,6 +50,7 @@ def _output(name: str, read: Reader) -> OutputError:
         max_abs_error=read.number("max_abs_error"),
         sample=read.integer("sample"),
         identical=read.flag("identical"),
+        reference_constant=read.flag("reference_constant"),
     )
 
 

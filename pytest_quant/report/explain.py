@@ -122,8 +122,8 @@ def _by_output(found: AccuracyResult) -> Iterator[str]:
     """Yield the outputs with the lowest SQNR first; what the error is in each, since their scales differ."""
     shown = sorted(found.by_output, key=_sqnr_db)
     for one in shown[:_MAX_OUTPUTS]:
-        if one.identical:
-            yield f"output {one.name}: identical"
+        if one.identical or one.max_abs_error is None:
+            yield f"output {one.name}: {'identical' if one.identical else 'differs'}"
         else:
             yield f"output {one.name}: SQNR {figure(one.sqnr_db)} dB, largest error {figure(one.max_abs_error)}"
     if len(shown) > _MAX_OUTPUTS:
@@ -131,7 +131,9 @@ def _by_output(found: AccuracyResult) -> Iterator[str]:
 
 
 def _sqnr_db(found: OutputError) -> float:
-    return math.inf if found.sqnr_db is None else found.sqnr_db
+    if found.sqnr_db is None:
+        return math.inf if found.identical else -math.inf
+    return found.sqnr_db
 
 
 def _latency(record: Record) -> Iterator[str]:

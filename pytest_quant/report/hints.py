@@ -31,7 +31,7 @@ def hints(record: Record) -> Iterator[str]:
     limits = {verdict.limit.partition("[")[0] for verdict in broken}
     on_latency = bool(limits & _SPEED)
     if "outputs" in limits:
-        yield "look at the sample named above; keep the nodes before that output in float: exclude=[...]"
+        yield "look at the output named above; keep the nodes before that output in float: exclude=[...]"
     if "min_coverage" in limits:
         yield from _on_coverage(record)
     if "min_accuracy" in limits and record.accuracy is not None:

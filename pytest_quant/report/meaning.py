@@ -14,8 +14,8 @@ _RARE = 0.05
 def meanings(record: Record) -> Iterator[str]:
     """Yield one sentence for each kind of limit that is broken."""
     broken = {verdict.limit: verdict for verdict in record.verdicts or () if verdict.status is not Status.PASS}
-    if "outputs" in broken:
-        yield "an output cannot be compared at all, so no other figure of accuracy can be relied on"
+    if "outputs" in broken and record.accuracy is not None:
+        yield from _outputs(record.accuracy)
     if "max_drop" in broken and record.accuracy is not None and record.accuracy.drop is not None:
         yield from _drop(broken["max_drop"], record.accuracy)
     if "min_speedup" in broken and record.latency is not None and record.latency.speedup:
@@ -23,6 +23,14 @@ def meanings(record: Record) -> Iterator[str]:
     if "min_coverage" in broken and record.coverage is not None and record.coverage.pct is not None:
         missing = f"{points(100.0 - record.coverage.pct)} % of the eligible {record.coverage.unit}"
         yield f"{missing} ran in float: speed and size are not those of {record.precision}"
+
+
+def _outputs(found: AccuracyResult) -> Iterator[str]:
+    kinds = {fault.kind for fault in found.faults}
+    if kinds - {"constant"}:
+        yield "an output cannot be compared at all, so no other figure of accuracy can be relied on"
+    if "constant" in kinds:
+        yield "an output is the same whatever the input, and no longer says what the reference's does"
 
 
 def _drop(verdict: Verdict, found: AccuracyResult) -> Iterator[str]:

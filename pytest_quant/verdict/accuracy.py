@@ -16,7 +16,7 @@ from pytest_quant.verdict.tensors import tensor_verdicts
 def accuracy_verdicts(
     limits: Limits, accuracy: AccuracyResult, confidence: float | None, output: str | None = None
 ) -> Iterator[Verdict]:
-    """Yield one verdict for every limit on accuracy, and a FAIL for outputs that could not be compared.
+    """Yield one verdict for every limit on accuracy, and a FAIL for outputs that are broken whatever the limits.
 
     `output` is the one that the mark names, which limits on tensors are then for.
     """
@@ -36,7 +36,8 @@ def accuracy_verdicts(
 def _outputs(accuracy: AccuracyResult) -> Verdict:
     first = accuracy.faults[0]
     more = f" (and {len(accuracy.faults) - 1} more)" if len(accuracy.faults) > 1 else ""
-    reason = f"output '{first.output}' at sample {first.sample}: {first.kind}, {first.detail}{more}"
+    where = "" if first.kind == "constant" else f" at sample {first.sample}"
+    reason = f"output '{first.output}'{where}: {first.kind}, {first.detail}{more}"
     return Verdict("outputs", 0.0, float(len(accuracy.faults)), Status.FAIL, reason)
 
 

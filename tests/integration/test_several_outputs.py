@@ -101,3 +101,52 @@ def test_a_dead_head_beside_boxes_in_pixels_fails(pytester: pytest.Pytester, dea
     assert by_output["boxes"]["sqnr_db"] > 30
     assert by_output["scores"]["sqnr_db"] == check["accuracy"]["sqnr_db"] == pytest.approx(0.0, abs=1e-6)
     assert "'scores'" in output(result)
+
+
+def test_a_dead_head_fails_without_any_limit(pytester: pytest.Pytester, dead: Path) -> None:
+    """It says nothing about the input; a limit on coverage only is what most marks begin with."""
+    write_project(pytester, data="return Dataset.from_arrays(x, calibration=40)", mark="quantized='dead.onnx'")
+    result, (check,) = run_project(pytester)
+    result.assert_outcomes(failed=1)
+    broken = [one for one in check["verdicts"] if one["status"] == "FAIL"]
+    assert [one["limit"] for one in broken] == ["outputs"]
+    assert broken[0]["reason"].startswith("output 'scores': constant, 0 everywhere, where the reference goes from")
+    assert [fault["output"] for fault in check["accuracy"]["faults"]] == ["scores"]
+    assert check["accuracy"]["by_output"]["scores"]["reference_constant"] is False
+    text = " ".join(output(result).split())
+    assert "an output is the same whatever the input" in text
+    assert "cannot be compared" not in text
+
+
+@pytest.mark.parametrize(
+    ("mark", "status"),
+    [
+        ("min_sqnr_db={'scores': 20, 'boxes': 30}", {"min_sqnr_db[scores]": "FAIL", "min_sqnr_db[boxes]": "PASS"}),
+        ("min_sqnr_db=20, output='boxes'", {"min_sqnr_db": "PASS"}),
+        (
+            "max_abs_error={'boxes': 100}, min_cosine=0.99",
+            {"max_abs_error[boxes]": "PASS", "min_cosine": "INCONCLUSIVE"},
+        ),
+    ],
+)
+def test_limits_by_output(pytester: pytest.Pytester, dead: Path, mark: str, status: dict[str, str]) -> None:
+    """A dict has one verdict for each output that it names; ``output`` judges one of them, and finds faults of all."""
+    assert dead.is_file()
+    write_project(pytester, data="return Dataset.from_arrays(x, calibration=40)", mark=f"quantized='dead.onnx', {mark}")
+    _, (check,) = run_project(pytester)
+    found = {one["limit"]: one["status"] for one in check["verdicts"]}
+    assert found == {"outputs": "FAIL", "min_coverage": "PASS", **status}
+
+
+def test_a_limit_on_no_output_is_an_error(pytester: pytest.Pytester, dead: Path) -> None:
+    """It names the nearest before anything is judged."""
+    assert dead.is_file()
+    write_project(
+        pytester,
+        data="return Dataset.from_arrays(x, calibration=40)",
+        mark="quantized='dead.onnx', min_sqnr_db={'score': 20}",
+    )
+    result, (check,) = run_project(pytester)
+    result.assert_outcomes(errors=1)
+    assert "did you mean 'scores'?" in output(result)
+    assert check["status"] == "ERROR"

@@ -142,3 +142,22 @@ def test_each_output_has_figures_of_its_own(seed: int, log_scale: int) -> None:
     assert found.max_abs_error == max(one.max_abs_error for one in found.by_output if one.max_abs_error is not None)
     worst = next(one for one in found.by_output if one.name == found.worst_output)
     assert worst.sqnr_db == found.sqnr_db
+
+
+def test_an_output_without_a_figure_hides_behind_no_other() -> None:
+    """Zeros have no cosine with anything: then there is none of the whole, and never that of the output beside it."""
+    r, c, _ = outputs(1)
+    found = evaluate([OutputPair({"y": r, "z": r}, {"y": c, "z": 0 * r}, None, 0, N)], None, output="y")
+    assert (found.worst_output, found.cosine) == ("z", None)
+    assert found.sqnr_db == pytest.approx(0.0, abs=1e-9)
+    found = evaluate([OutputPair({"y": r, "z": 0 * r}, {"y": c, "z": r}, None, 0, N)], None, output="y")
+    assert (found.worst_output, found.sqnr_db, found.cosine) == ("z", None, None)
+
+
+@pytest.mark.parametrize("beside", [np.array(["a"] * N, dtype=object), np.zeros((N, 2))])
+def test_text_and_identical_outputs_leave_the_figures_of_the_others(beside: np.ndarray) -> None:
+    """They are not the worst, whatever figure they lack."""
+    r, c, _ = outputs(2)
+    alone = evaluate([OutputPair({"y": r}, {"y": c}, None, 0, N)], None, output="y")
+    found = evaluate([OutputPair({"y": r, "z": beside}, {"y": c, "z": beside}, None, 0, N)], None, output="y")
+    assert (found.worst_output, found.sqnr_db, found.cosine) == ("y", alone.sqnr_db, alone.cosine)

@@ -121,3 +121,16 @@ def test_an_all_broken_candidate_scores_nothing_right() -> None:
         found = evaluate(pairs(r, np.full_like(c, np.nan), labels), resolve_metric(name, "int", r.shape), output="y")
         assert found.candidate == (0.0 if name == "top1" else None)
         assert (found.agreement_pct, found.max_abs_error, found.identical) == (0.0, None, False)
+
+
+@pytest.mark.parametrize("output", ["y", "z"])
+def test_a_dead_output_is_a_fault_whichever_is_scored(output: str) -> None:
+    """It is told beside the others, and nothing is identical then."""
+    r, _, labels = outputs(13)
+    cut = [
+        OutputPair({"y": r[i : i + 7], "z": r[i : i + 7]}, {"y": r[i : i + 7], "z": 0 * r[i : i + 7]}, labels, i, 7)
+        for i in range(0, 56, 7)
+    ]
+    found = evaluate(cut, None, output=output)
+    (fault,) = found.faults
+    assert (fault.output, fault.kind, found.identical) == ("z", "constant", False)

@@ -1,0 +1,175 @@
+"""A candidate that says nothing about the input is caught, and rounding and a few flipped decisions are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from pytest_quant.metrics.constant import ConstantOutput
+from pytest_quant.result import OutputFault
+
+
+def watched(reference: np.ndarray, candidate: np.ndarray, step: int = 1000) -> ConstantOutput:
+    """Compare both in chunks of `step` samples."""
+    found = ConstantOutput()
+    for start in range(0, len(reference), step):
+        found.add(reference[start : start + step], candidate[start : start + step])
+    return found
+
+
+def fault(reference: np.ndarray, candidate: np.ndarray, step: int = 1000) -> OutputFault | None:
+    """Return the fault of an output ``y``."""
+    return watched(reference, candidate, step).fault("y")
+
+
+def noise(*shape: int, seed: int = 0) -> np.ndarray:
+    """Values of a network's head."""
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@given(
+    shape=st.tuples(st.integers(1, 30), st.integers(1, 4), st.integers(1, 4)),
+    value=st.sampled_from([0.0, 0.5, -3.25]),
+    step=st.integers(1, 30),
+)
+def test_one_value_everywhere_is_named(shape: tuple[int, int, int], value: float, step: int) -> None:
+    """However the samples are cut, and of one sample too; the message has the value and the reference's range."""
+    r = noise(*shape)
+    assume(r.size > 1 and r.max() - r.min() > 0.1 * np.abs(r).max())
+    found = fault(r, np.full_like(r, value), step)
+    assert found is not None
+    assert (found.output, found.kind) == ("y", "constant")
+    assert found.detail == f"{value:.4g} everywhere, where the reference goes from {r.min():.4g} to {r.max():.4g}"
+
+
+@given(n=st.integers(2, 30), step=st.integers(1, 30))
+def test_the_same_output_for_every_sample_is_named(n: int, step: int) -> None:
+    """Its values may differ from each other; none of them says anything about the sample."""
+    r = noise(n, 6)
+    found = fault(r, np.repeat(noise(1, 6, seed=1), n, axis=0), step)
+    assert found is not None
+    assert found.kind == "constant"
+    assert "same for every sample" in found.detail
+
+
+def test_the_same_output_of_one_sample_is_no_fault() -> None:
+    """What a second sample would give nobody knows."""
+    assert fault(noise(1, 6), noise(1, 6, seed=1)) is None
+
+
+@given(
+    n=st.integers(1, 8),
+    values=st.integers(1, 5),
+    log_spread=st.floats(-8, 1),
+    offset=st.floats(-3, 3),
+    wider=st.floats(1.0, 2.0),
+    seed=st.integers(0, 1000),
+)
+def test_rounding_to_int8_is_never_a_fault(
+    n: int, values: int, log_spread: float, offset: float, wider: float, seed: int
+) -> None:
+    """Of any tiny output, also one that hardly varies, with a range that calibration saw up to twice as wide."""
+    r = (offset + 10.0**log_spread * noise(n, values, seed=seed)).astype(np.float32)
+    scale = np.float32(wider * np.abs(r).max() / 127)
+    assume(scale > 0)
+    assert fault(r, (np.rint(r / scale) * scale).astype(np.float32)) is None
+
+
+@pytest.mark.parametrize(("value", "told"), [(0.0, True), (0.9995, False)])
+def test_zeros_are_no_rounding_of_a_reference_that_hardly_varies(value: float, told: bool) -> None:
+    """One value near it is."""
+    r = np.linspace(0.999, 1.0, 50, dtype=np.float32)[:, None]
+    assert (fault(r, np.full_like(r, value)) is not None) is told
+
+
+def test_one_sample_that_differs_is_enough() -> None:
+    """Wherever it stands in a chunk."""
+    c = np.zeros((30, 3), dtype=np.float32)
+    c[17, 1] = 0.5
+    assert fault(noise(30, 3), c, 10) is None
+
+
+DECISIONS = [np.int64, np.int8, np.bool_, np.float32, np.str_, np.object_]
+
+
+@pytest.mark.parametrize("dtype", DECISIONS)
+@pytest.mark.parametrize("reference", [[0, 0, 1], [1, 0, 0], [0, 1, 1], [1, 0, 1], [0, 1, 0, 1, 0, 1, 0, 1]])
+def test_few_decisions_may_all_be_the_same(dtype: type, reference: list[int]) -> None:
+    """Three samples of one class are a few flips at the worst, whatever kind of value says so."""
+    r: np.ndarray = np.array(reference).astype(bool).astype(dtype)
+    for decision in (r.min(keepdims=True), r.max(keepdims=True)) if dtype is not np.str_ else (r[:1], r[1:2]):
+        assert fault(r, np.repeat(decision, len(r))) is None
+
+
+@pytest.mark.parametrize("dtype", DECISIONS)
+@pytest.mark.parametrize(("others", "told"), [(9, False), (10, True), (500, True)])
+def test_ten_lost_decisions_are_no_chance(dtype: type, others: int, told: bool) -> None:
+    """Class ids, flags and texts that are always the same, where the reference has ten others or more."""
+    r: np.ndarray = (np.arange(1000) < others).astype(dtype)
+    found = fault(r, np.repeat(r[-1:], len(r)), 64)
+    assert (found is not None) is told
+    if found is not None:
+        assert f"{others} values of the reference are others" in found.detail
+
+
+def test_the_order_of_decisions_does_not_matter() -> None:
+    """The first sample is one like any other."""
+    r = np.zeros(1000, dtype=np.int64)
+    r[0] = 1
+    assert fault(r, np.zeros_like(r)) is None
+
+
+@pytest.mark.parametrize("reference", [np.zeros((20, 3), np.float32), np.full((20, 3), 7), noise(1, 3).repeat(20, 0)])
+@pytest.mark.parametrize("value", [0, 5])
+def test_where_the_reference_is_constant_nothing_is_lost(reference: np.ndarray, value: int) -> None:
+    """Limits on the error judge such an output; a grid of anchors, for example."""
+    candidate = reference + reference.dtype.type(value)
+    assert fault(reference, candidate) is None
+    assert watched(reference, candidate).reference_constant
+
+
+def test_zeros_beside_a_grid_are_a_fault() -> None:
+    """An output that is the same for every sample still tells something by its values."""
+    grid = noise(1, 30).repeat(5, 0)
+    assert fault(grid, np.zeros_like(grid)) is not None
+
+
+@pytest.mark.parametrize(
+    ("reference", "constant"),
+    [
+        (noise(1, 3), False),
+        (np.ones((1, 3)), True),
+        (noise(5, 3), False),
+        (np.array([[1.0], [1.0], [1.5]]), False),
+        (np.zeros((0, 3)), False),
+    ],
+)
+def test_a_constant_reference_is_told(reference: np.ndarray, constant: bool) -> None:
+    """It varies with the first sample that differs; nothing at all is no constant."""
+    assert watched(reference, noise(*reference.shape), 1).reference_constant is constant
+
+
+def test_what_is_not_finite_is_not_called_constant() -> None:
+    """It is another fault, which has the sample."""
+    r = noise(20, 3)
+    assert fault(r, np.full_like(r, np.nan)) is None
+
+
+def test_masked_scores_do_not_hide_a_dead_output() -> None:
+    """The same infinity on both sides is no error, and not what the output tells."""
+    r = noise(20, 6)
+    r[:, 0] = -np.inf
+    c = np.zeros_like(r)
+    c[:, 0] = -np.inf
+    found = fault(r, c)
+    assert found is not None
+
+
+def test_outputs_of_changing_shapes_are_compared() -> None:
+    """As many boxes as each sample has: nothing that is the same for every one."""
+    found = ConstantOutput()
+    for boxes in (1, 4, 2):
+        found.add(noise(1, boxes, seed=boxes), noise(1, boxes, seed=boxes + 1))
+    assert found.fault("y") is None
