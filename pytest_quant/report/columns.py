@@ -42,12 +42,16 @@ def _name(text: str | None) -> str:
 
 
 def _metric(record: Record) -> str:
+    """Scores of both, or the SQNR where there is no metric, which tells as much as can be told without labels."""
     found = record.accuracy
-    if found is None or found.metric is None:
-        return "simulated" if found is not None and found.simulated else NOT_MEASURED
+    if found is None:
+        return NOT_MEASURED
+    simulated = " simulated" if found.simulated else ""
+    if found.metric is None:
+        return ("outputs identical" if found.identical else f"SQNR {figure(found.sqnr_db)} dB") + simulated
     scores = f"{in_unit(found.reference, found.unit)} -> {in_unit(found.candidate, found.unit)}"
     unit = f" {clean(found.unit)}" if found.unit else ""
-    return f"{_name(found.metric)} {scores}{unit}{' simulated' if found.simulated else ''}"
+    return f"{_name(found.metric)} {scores}{unit}{simulated}"
 
 
 def _drop(record: Record) -> str:
@@ -136,5 +140,16 @@ DEFAULT = (
     "status",
 )  # fmt: skip
 
-FOLDED = ("model", "backend", "precision", "scheme", "status", *DEFAULT[4:-1])
-"""The default columns when they do not fit on one line: the status stays on the first."""
+_ENGINE = 4
+"""So many of the default columns say which engine it is."""
+
+
+def default_columns(records: Sequence[Record], *, folded: bool) -> tuple[str, ...]:
+    """Return the columns that are shown unless others are asked for.
+
+    The batch size is one of them where it differs between `records`. Where the columns are `folded` onto several
+    lines, the status stays on the first.
+    """
+    batch = ("batch",) if len({record.batch_size for record in records}) > 1 else ()
+    engine, figures, status = DEFAULT[:_ENGINE], DEFAULT[_ENGINE:-1], DEFAULT[-1:]
+    return (*engine, *batch, *status, *figures) if folded else (*engine, *batch, *figures, *status)

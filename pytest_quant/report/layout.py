@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pytest_quant.record import Record
-from pytest_quant.report.columns import DEFAULT, FOLDED, Column, pick_columns
+from pytest_quant.report.columns import Column, default_columns, pick_columns
 from pytest_quant.report.text import shorten
 from pytest_quant.result import Status
 
@@ -46,9 +46,9 @@ def table(records: Sequence[Record], width: int, columns: Sequence[str] | None =
     """
     if not records:
         return ""
-    lines = _fold(pick_columns(columns or DEFAULT), records, width)
+    lines = _fold(pick_columns(columns or default_columns(records, folded=False)), records, width)
     if len(lines) > 1 and not columns:
-        lines = _fold(pick_columns(FOLDED), records, width)
+        lines = _fold(pick_columns(default_columns(records, folded=True)), records, width)
     rule = Text("-" * min(width, max(_used(line, index) for index, line in enumerate(lines))))
     folded = len(lines) > 1
     heads = [_head(line, index, folded) for index, line in enumerate(lines)]

@@ -136,6 +136,30 @@ def test_simulated_accuracy_and_identical_outputs_are_named() -> None:
     assert _body(table([special], 100, ["sqnr"]))[0].strip() == "identical"
 
 
+def test_without_a_metric_the_table_shows_the_sqnr() -> None:
+    """A row of a model without labels says how far its outputs lie from the reference's, or that they do not."""
+    unlabelled = replace(ACCURACY, metric=None, unit=None, reference=None, candidate=None, drop=None, drop_ci=None)
+    for accuracy, told in (
+        (unlabelled, "SQNR 21.37 dB"),
+        (replace(unlabelled, sqnr_db=None), "SQNR - dB"),
+        (replace(unlabelled, sqnr_db=None, identical=True), "outputs identical"),
+        (replace(unlabelled, simulated=True), "SQNR 21.37 dB simulated"),
+    ):
+        (line,) = _body(table([a_record(accuracy=accuracy)], 100, ["metric"]))
+        assert line.strip() == told
+
+
+@pytest.mark.parametrize("width", [60, 100, 250])
+def test_batch_sizes_are_shown_where_they_differ(width: int) -> None:
+    """Two rows that differ in nothing else would look like one check twice."""
+    larger = a_record(latency=replace(LATENCY, batch_size=32))
+    head, *_ = table([a_record(), larger], width).splitlines()
+    assert re.split(r"\s{2,}", head)[4] == "batch"
+    firsts = [line for line in _body(table([a_record(), larger], width)) if not line.startswith(" ")]
+    assert [line.split()[4] for line in firsts] == ["1", "32"]
+    assert "batch" not in re.split(r"\s+", table([larger, larger], width).splitlines()[0])
+
+
 def test_colours_are_around_statuses_only() -> None:
     """Without colours the text is the same."""
     colored = table(_RUN, 200, color=True)
