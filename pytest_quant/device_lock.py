@@ -3,6 +3,11 @@
 Builds and evaluation hold the device's lock shared, timing holds it exclusively: on a CPU the other worker's
 build is the noise. The operating system frees the lock of a process that dies. A process must not ask for the
 exclusive lock while it holds the shared one.
+
+What times nothing itself waits for nobody: it holds the lock shared where it is free, so that a timing that comes later
+waits for it, and goes on without it where somebody times. That timing is protected by its own design: it is interleaved
+with a null, so that what all its engines share cancels, what does not makes the null wrong and the result INCONCLUSIVE,
+and other processes' work is noted beside the figures. It may take more rounds; it does not become a wrong verdict.
 """
 
 from __future__ import annotations
@@ -41,6 +46,20 @@ def shared(device: str, notify: Callable[[str], None]) -> Iterator[None]:
     lock = _lock(device)
     with _held(lock.acquire_read, f"waiting for {device}: another process times an engine on it", notify):
         yield
+
+
+@contextmanager
+def shared_if_free(device: str) -> Iterator[None]:
+    """Hold `device` together with others that build or evaluate, or not at all while somebody times on it."""
+    try:
+        held = _lock(device).acquire_read(timeout=0.0)
+    except Timeout:
+        yield
+        return
+    try:
+        yield
+    finally:
+        held.lock.release()
 
 
 @contextmanager

@@ -43,11 +43,12 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, cache: C
     DataError : the scheme needs calibration samples and there are none.
     BuildError : the runtime refused.
     """
-    ranges = backend.calibration_ingredients(spec)
-    ingredients = backend.ingredients(spec)
+    slot = _slot(spec)
+    with step(f"reading what {slot} is built from"):
+        ranges = backend.calibration_ingredients(spec)
+        ingredients = backend.ingredients(spec)
     if ranges is not None:
         ingredients |= _calibration_ingredients(ranges, _calibrating(spec, data))
-    slot = _slot(spec)
 
     def build(folder: Path) -> dict[str, float | None]:
         started = time.perf_counter()

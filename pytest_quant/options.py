@@ -123,7 +123,13 @@ OPTIONS = (
         "ask for proof of max_drop at this level, for example 0.95: judge it on the paired confidence interval in "
         "place of the measured value",
     ),
-    Option("quant_max_time", "SECONDS", _seconds, "measure the latency of one check for at most so long (default: 10)"),
+    Option(
+        "quant_max_time",
+        "SECONDS",
+        _seconds,
+        "measure the latency of one check for at most so long, warming up and confirming a broken limit included "
+        "(default: 10)",
+    ),
     Option(
         "quant_simulate",
         "SMxx",

@@ -160,6 +160,7 @@ class LatencyResult:
     half_width_pct : half-width of the speedup's interval in percent, the detectable effect.
     reasons : named reasons why the numbers cannot be trusted; empty when they can.
     notes : named signs of noise that do not void the numbers.
+    spent_s : seconds that warming up and all rounds took.
     repeat : the second measurement, when the first one broke a limit.
     """
 
@@ -179,6 +180,7 @@ class LatencyResult:
     half_width_pct: float
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    spent_s: float = 0.0
     repeat: LatencyResult | None = field(default=None, repr=False)
 
 

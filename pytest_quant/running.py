@@ -31,6 +31,7 @@ def session_of(config: pytest.Config) -> Session:
             baseline=lambda measurement: _baseline(baselines, measurement),
             notify=progress.notify,
             step=progress.step,
+            times=not settings.latency_off,
         )
     return config.stash[SESSION]
 

@@ -13,7 +13,7 @@ from tests.example import environment
 from tests.history_project import FEATURE, FIRST, FORK, MAIN, Edit, write_models
 
 TIME_LIMIT_S = 120
-QUICK = ("-q", "-W", "ignore", "--quant-max-time=0.3")
+QUICK = ("-q", "-W", "ignore", "--quant-max-time=0.5")
 """Options of every run: latency in a fraction of a second, because the planted factor is far above any noise."""
 
 

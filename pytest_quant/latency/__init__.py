@@ -15,7 +15,7 @@ from dataclasses import replace
 from pytest_quant.latency.block import Block, Call, Clock, time_block
 from pytest_quant.latency.figures import latency_figures
 from pytest_quant.latency.machine import MachineState, machine_notes, read_machine
-from pytest_quant.latency.warmup import Warm, runs_of_block, warm_up
+from pytest_quant.latency.warmup import Warm, runs_of_block, warm_up, warmup_s
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan
 
@@ -36,6 +36,9 @@ def measure(
 ) -> LatencyResult:
     """Time the three calls in rounds until every limit of `plan` is decided or its budget is spent.
 
+    Warming up counts to the budget. No round is begun that would last longer than what is left of it; where not even
+    one fits, the first run of each engine is all there is, and the result says that it is too little.
+
     Parameters
     ----------
     null : a second session of the reference; what differs between the two is noise.
@@ -43,27 +46,35 @@ def measure(
     clock : nanoseconds.
     machine : reads the counters that tell what else the machine did.
     """
-    before = machine()
+    before, started = machine(), clock()
     calls = (reference, null, candidate)
     warm = [warm_up(call, plan, clock) for call in calls]
     asked = tuple(percentile for percentile, _ in plan.max_latency_ms if percentile != 50.0)
-    runs = [runs_of_block(one.run_ns, plan, of) for one, of in zip(warm, ((), (), asked), strict=True)]
-    result = _timed(calls, runs, plan, clock)
-    return replace(result, notes=(*_unsettled(warm, plan), *result.notes, *machine_notes(before, machine())))
+    until = started + int(plan.max_s * _NS_PER_S)
+    left_s = max(until - clock(), 0) / _NS_PER_S
+    runs = [runs_of_block(one.run_ns, plan, left_s, of) for one, of in zip(warm, ((), (), asked), strict=True)]
+    if sum((n + 1) * one.run_ns for n, one in zip(runs, warm, strict=True)) <= until - clock():
+        result = _timed(calls, runs, plan, clock, until)
+    else:
+        of_reference, of_null, of_candidate = ([Block(one.first_ns, (one.first_ns,))] for one in warm)
+        result = latency_figures(of_reference, of_null, of_candidate, plan)
+    spent_s = (clock() - started) / _NS_PER_S
+    notes = (*_unsettled(warm, plan), *result.notes, *machine_notes(before, machine()))
+    return replace(result, spent_s=spent_s, notes=notes)
 
 
-def _timed(calls: Sequence[Call], runs: Sequence[int], plan: LatencyPlan, clock: Clock) -> LatencyResult:
-    """Add rounds until a look finds everything decided, or the budget is spent."""
+def _timed(calls: Sequence[Call], runs: Sequence[int], plan: LatencyPlan, clock: Clock, until: int) -> LatencyResult:
+    """Add rounds until a look finds everything decided, or another would not be over at `until`."""
     blocks: tuple[list[Block], list[Block], list[Block]] = ([], [], [])
     order = random.Random(plan.seed)  # noqa: S311 - an order, not a secret
-    until = clock() + plan.max_s * _NS_PER_S
     while True:
+        began = clock()
         for index in order.sample(range(len(calls)), len(calls)):
             blocks[index].append(time_block(calls[index], runs[index], clock))
-        rounds = len(blocks[0])
-        spent = rounds >= plan.max_rounds or clock() >= until
+        rounds, now = len(blocks[0]), clock()
+        spent = rounds >= plan.max_rounds or now + (now - began) > until
         looking = rounds >= plan.min_rounds and (rounds - plan.min_rounds) % plan.look_every == 0
-        if (spent and rounds >= 2) or looking:
+        if spent or looking:
             result = latency_figures(*blocks, plan)
             if spent or _decided(result, plan):
                 return result
@@ -73,7 +84,7 @@ def _unsettled(warm: Sequence[Warm], plan: LatencyPlan) -> Iterator[str]:
     """Name the engines whose times still changed when warming up ended."""
     for name, one in zip(_NAMES, warm, strict=True):
         if not one.settled:
-            yield f"warm-up: the {name} had not settled after {plan.max_warmup_s:g} s"
+            yield f"warm-up: the {name} had not settled after {warmup_s(plan):g} s"
 
 
 def _decided(result: LatencyResult, plan: LatencyPlan) -> bool:

@@ -46,7 +46,7 @@ def latency_figures(
         speedup_ci=Interval(speedup.low, speedup.high),
         null_ratio_ci=null_interval,
         half_width_pct=50.0 * (speedup.high - speedup.low) / speedup.value,
-        reasons=(*null_reasons(null_interval), *budget_reasons(len(cand_ns), plan.confidence)),
+        reasons=(*null_reasons(null_interval), *budget_reasons(len(cand_ns), plan)),
         notes=noise_notes(cand_ns, ref_ns),
     )
 

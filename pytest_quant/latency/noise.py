@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from pytest_quant.result import Interval
+from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.ratio import fewest_rounds
 
 NULL_TOLERANCE = 1.02
 """Interleaved in one process, two sessions of one model differ by 0.4 to 0.6 % (standard deviation) between
 launches; beyond 2 % something else than the model is measured."""
 
+_FEWEST_NOTED = 2
 _WIDE_IQR = 0.10
 _TREND = 1.03
 _CORRELATED = 0.5
@@ -31,17 +33,20 @@ def null_reasons(null_ratio: Interval) -> tuple[str, ...]:
     return ()
 
 
-def budget_reasons(rounds: int, confidence: float) -> tuple[str, ...]:
+def budget_reasons(rounds: int, plan: LatencyPlan) -> tuple[str, ...]:
     """Say that the time allowed was over before there were enough rounds for an interval."""
-    fewest = fewest_rounds(confidence)
+    fewest = fewest_rounds(plan.confidence)
     if rounds < fewest:
-        return (f"too few rounds: {rounds} in the time allowed, and {100 * confidence:g} % confidence needs {fewest}",)
+        needed = f"{100 * plan.confidence:g} % confidence needs {fewest}"
+        return (f"too few rounds within {plan.max_s:.3g} s: {rounds}, and {needed}",)
     return ()
 
 
 def noise_notes(candidate_ns: Sequence[float], reference_ns: Sequence[float]) -> tuple[str, ...]:
     """Name what the block medians, one per round, show: a wide spread, a trend, rounds that resemble the last."""
-    notes = []
+    notes: list[str] = []
+    if len(candidate_ns) < _FEWEST_NOTED:
+        return ()
     for name, medians in (("candidate", candidate_ns), ("reference", reference_ns)):
         first, _, third = statistics.quantiles(medians, n=4)
         spread = (third - first) / statistics.median(medians)

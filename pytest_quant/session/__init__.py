@@ -7,8 +7,6 @@ from contextlib import ExitStack
 
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
-from pytest_quant.data import open_data
-from pytest_quant.device_lock import shared
 from pytest_quant.engines import Step
 from pytest_quant.errors import BackendUnavailable
 from pytest_quant.record import Record, build_record, failed_record
@@ -16,7 +14,7 @@ from pytest_quant.result import Baseline, NoBaseline, Status
 from pytest_quant.session.exported import export_spec
 from pytest_quant.session.measurement import Measurement
 from pytest_quant.session.shapes import shape_spec
-from pytest_quant.session.sides import Tools, build_side, open_side, usable_backend
+from pytest_quant.session.sides import Tools, build_side, on_device, open_side, read_data, usable_backend
 from pytest_quant.session.straight_line import EVAL_BATCH_SIZE, measure_check
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from pytest_quant.verdict import judge, worst
@@ -32,6 +30,7 @@ class Session:
     cache : where engines, calibrations and reference outputs are kept.
     baseline : gives what the limits against earlier records are judged by, or why there is nothing, or ``None``;
         it takes a measurement.
+    times : whether the run measures latency; one that does not waits for nobody's timing.
     notify, step : tell the user what goes on; see `pytest_quant.progress`.
     """
 
@@ -42,9 +41,11 @@ class Session:
         baseline: Callable[[Measurement], Baseline | NoBaseline | None],
         notify: Callable[[str], None],
         step: Step,
+        times: bool = True,
     ) -> None:
         self._tools = Tools(cache, notify, step)
         self._baseline = baseline
+        self._times = times
 
     def measure(self, check: Check) -> Measurement:
         """Build and measure; close the result when done. Raises a `QuantError` when that cannot be."""
@@ -88,11 +89,11 @@ class Session:
         """
         backend = usable_backend(spec)
         spec = export_spec(spec, self._tools.cache, self._tools.step)
-        data = None if dataset is None else open_data(dataset, backend.signature(spec.model))
+        data = None if dataset is None else read_data(dataset, spec, self._tools)
         if data is not None:
             spec = shape_spec(spec, backend.signature(spec.model).inputs, data, 1, EVAL_BATCH_SIZE)
-        with shared(backend.device, self._tools.notify), ExitStack() as opened:
+        with on_device(backend.device, self._tools, times=self._times), ExitStack() as opened:
             _, built = build_side(spec, data, self._tools)
-            engine = open_side(spec, backend, built, opened)
+            engine = open_side(spec, backend, built, self._tools, opened)
             opened.pop_all()
         return engine

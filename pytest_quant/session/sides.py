@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
-from pytest_quant.backends import Backend, Engine, Feeds, get_backend
+from pytest_quant.backends import Backend, Engine, Feeds, Outputs, get_backend
 from pytest_quant.cache import Cache
-from pytest_quant.data import Data
+from pytest_quant.data import Data, open_data
+from pytest_quant.device_lock import shared, shared_if_free
 from pytest_quant.engines import BuiltEngine, Step, build_engine
 from pytest_quant.errors import BackendUnavailable, BuildError
-from pytest_quant.spec import EngineSpec
+from pytest_quant.spec import Dataset, EngineSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,23 @@ def usable_backend(spec: EngineSpec) -> Backend:
     return backend
 
 
+def on_device(device: str, tools: Tools, *, times: bool) -> AbstractContextManager[None]:
+    """Hold `device` for building and evaluating; what `times` nothing waits for nobody, see `device_lock`."""
+    return shared(device, tools.notify) if times else shared_if_free(device)
+
+
+def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:
+    """Read `dataset` once and check it against the inputs of the model of `spec`."""
+    with tools.step(f"reading {dataset.name}, for the inputs of {spec.model.name}"):
+        return open_data(dataset, usable_backend(spec).signature(spec.model))
+
+
+def run_first(spec: EngineSpec, engine: Engine, feeds: Feeds, tools: Tools) -> Outputs:
+    """Run a first batch, which some runtimes compile or load for."""
+    with tools.step(f"running a first batch on {spec.id} of {spec.model.name}"):
+        return engine.run(feeds)
+
+
 def build_side(spec: EngineSpec, data: Data | None, tools: Tools) -> tuple[Backend, BuiltEngine]:
     """Build `spec` through the cache in a backend that can run here."""
     backend = usable_backend(spec)
@@ -63,8 +81,9 @@ def build_side(spec: EngineSpec, data: Data | None, tools: Tools) -> tuple[Backe
     return backend, build_engine(spec, backend, data, tools.cache, tools.step)
 
 
-def open_side(spec: EngineSpec, backend: Backend, built: BuiltEngine, opened: ExitStack) -> Engine:
+def open_side(spec: EngineSpec, backend: Backend, built: BuiltEngine, tools: Tools, opened: ExitStack) -> Engine:
     """Open a built engine; closing `opened` closes it."""
-    engine = backend.open(spec, built.folder)
+    with tools.step(f"opening {spec.id} of {spec.model.name}"):
+        engine = backend.open(spec, built.folder)
     opened.callback(engine.close)
     return engine

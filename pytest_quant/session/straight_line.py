@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from pytest_quant.accuracy import OutputPair, evaluate
-from pytest_quant.data import Data, open_data
-from pytest_quant.device_lock import exclusive, shared
+from pytest_quant.data import Data
+from pytest_quant.device_lock import exclusive
 from pytest_quant.energy import measure_energy
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.outputs import RecordedOutputs, record_outputs, run_over, side_by_side
@@ -18,7 +18,16 @@ from pytest_quant.session.measurement import Measurement
 from pytest_quant.session.names import match_names, renamed
 from pytest_quant.session.resources import AddedMemory, MemoryAdded, find_resources
 from pytest_quant.session.shapes import shape_check
-from pytest_quant.session.sides import Side, Tools, build_side, open_side, usable_backend
+from pytest_quant.session.sides import (
+    Side,
+    Tools,
+    build_side,
+    on_device,
+    open_side,
+    read_data,
+    run_first,
+    usable_backend,
+)
 from pytest_quant.session.timing import Subject, device_note, time_check
 from pytest_quant.spec import Check
 
@@ -40,21 +49,23 @@ class _Bench:
 
 def measure_check(check: Check, tools: Tools) -> Measurement:
     """Build and measure everything that `check` asks for; judges nothing."""
-    for spec in (check.candidate, check.reference):
-        usable_backend(spec)
+    with tools.step(f"loading {check.candidate.backend}"):
+        for spec in (check.candidate, check.reference):
+            usable_backend(spec)
     check = export_check(check, tools.cache, tools.step)
     devices_used = {usable_backend(spec).device for spec in (check.candidate, check.reference)}
     with ExitStack() as opened:
         with ExitStack() as devices:
             for device in sorted(devices_used):
-                devices.enter_context(shared(device, tools.notify))
-            data = open_data(check.dataset, usable_backend(check.reference).signature(check.reference.model))
+                devices.enter_context(on_device(device, tools, times=check.latency is not None))
+            data = read_data(check.dataset, check.reference, tools)
             check = shape_check(check, data, EVAL_BATCH_SIZE)
             bench = _set_up(check, data, tools, opened)
             recorded = _reference_outputs(bench, tools)
             accuracy = _compare(check, bench, recorded, tools)
             latency_feeds = bench.data.first(_latency_batch_size(check, bench))
-            coverage = bench.candidate.engine.coverage(bench.candidate.feeds(latency_feeds))
+            with tools.step(f"reading back what {check.candidate.id} of {check.candidate.model.name} runs"):
+                coverage = bench.candidate.engine.coverage(bench.candidate.feeds(latency_feeds))
         latency, why_not = _latency(check, bench, tools)
         resources = find_resources(
             bench.candidate, bench.reference, bench.memory, _energy(check, bench, why_not, tools)
@@ -79,18 +90,18 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
 
 def _set_up(check: Check, data: Data, tools: Tools, opened: ExitStack) -> _Bench:
     ref_backend, ref_built = build_side(check.reference, data, tools)
-    reference = open_side(check.reference, ref_backend, ref_built, opened)
+    reference = open_side(check.reference, ref_backend, ref_built, tools, opened)
     batch_size = reference.signature.fixed_batch_size or check.eval_batch_size or EVAL_BATCH_SIZE
     first = data.first(batch_size)
-    first_outputs = reference.run(first)
+    first_outputs = run_first(check.reference, reference, first, tools)
     output = choose_output(check, first_outputs)
     metric = choose_metric(check, data, first_outputs[output].shape)
     backend, built = build_side(check.candidate, data, tools)
     with AddedMemory(backend.device) as memory:
-        engine = open_side(check.candidate, backend, built, opened)
+        engine = open_side(check.candidate, backend, built, tools, opened)
         inputs = match_names(reference.signature.inputs, engine.signature.inputs, "input")
         candidate = Side(check.candidate, backend, built, engine, inputs)
-        engine.run(candidate.feeds(first))
+        run_first(check.candidate, engine, candidate.feeds(first), tools)
     ref_side = Side(check.reference, ref_backend, ref_built, reference, {name: name for name in inputs})
     return _Bench(data, ref_side, candidate, batch_size, output, metric, memory.added)
 
@@ -155,7 +166,7 @@ def _energy(check: Check, bench: _Bench, why_no_latency: str, tools: Tools) -> f
         return None
     side, device = bench.candidate, bench.candidate.backend.device
     call = side.engine.prepare(side.feeds(bench.data.first(_latency_batch_size(check, bench))))
-    with exclusive(device, tools.notify):
+    with exclusive(device, tools.notify), tools.step(f"measuring the energy of {side.spec.id}"):
         return measure_energy(call, device)
 
 

@@ -12,6 +12,7 @@ from pytest_quant.device_lock import exclusive
 from pytest_quant.engines import BuiltEngine
 from pytest_quant.environment.gpu import clock_notes, gpu_state
 from pytest_quant.latency import measure
+from pytest_quant.latency.budget import timed_within
 from pytest_quant.result import DeviceTimes, LatencyResult, Status
 from pytest_quant.session.sides import Tools
 from pytest_quant.spec import Check, EngineSpec, LatencyPlan
@@ -35,7 +36,10 @@ class Subject:
 
 
 def time_check(check: Check, plan: LatencyPlan, reference: Subject, candidate: Subject, tools: Tools) -> LatencyResult:
-    """Time reference, null and candidate; time them again, in fresh sessions, before a limit fails."""
+    """Time reference, null and candidate; time them again, in fresh sessions, before a limit fails.
+
+    `plan.max_s` bounds all of that but the opening of the sessions, which a step tells where it takes long.
+    """
     plan = replace(
         plan,
         min_speedup=check.limits.min_speedup,
@@ -45,20 +49,23 @@ def time_check(check: Check, plan: LatencyPlan, reference: Subject, candidate: S
     with ExitStack() as stack:
         for device in sorted({reference.backend.device, candidate.backend.device}):
             stack.enter_context(exclusive(device, tools.notify))
-        stack.enter_context(tools.step(f"timing {candidate.spec.id} of {candidate.spec.model.name}"))
-        first = _time_once(plan, reference, candidate)
-        if all(verdict.status is not Status.FAIL for verdict in latency_verdicts(check.limits, first)):
-            return first
-        return replace(first, repeat=_time_once(replace(plan, seed=plan.seed + 1), reference, candidate))
+        return timed_within(
+            plan,
+            lambda once: _time_once(once, reference, candidate, tools),
+            lambda found: any(one.status is Status.FAIL for one in latency_verdicts(check.limits, found)),
+        )
 
 
-def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject) -> LatencyResult:
+def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject, tools: Tools) -> LatencyResult:
     device = candidate.backend.device
+    named = f"{candidate.spec.id} of {candidate.spec.model.name}"
     with ExitStack() as stack:
-        calls = reference.open(stack), reference.open(stack), candidate.open(stack)
-        before = gpu_state(device)
-        found = measure(*calls, plan)
-        after = gpu_state(device)
+        with tools.step(f"opening sessions to time {named}"):
+            calls = reference.open(stack), reference.open(stack), candidate.open(stack)
+        with tools.step(f"timing {named}"):
+            before = gpu_state(device)
+            found = measure(*calls, plan)
+            after = gpu_state(device)
     clocks = () if before is None or after is None else clock_notes(before, after)
     return replace(found, notes=(*found.notes, *clocks))
 

@@ -16,7 +16,8 @@ class LatencyPlan:
     look_every : rounds between two looks at the interval.
     min_runs : runs of one block that are kept; one more is made first and kept apart as cold.
     min_block_s : a block lasts at least so long.
-    max_warmup_s, max_s : seconds spent warming up, and measuring, at the most.
+    max_warmup_s : seconds spent warming up one engine at the most.
+    max_s : seconds for everything: warming up, all rounds, and the second measurement that confirms a broken limit.
     confidence : of every interval.
     precision : relative half-width of the speedup's interval at which a plan without limits stops.
     min_speedup : stop when the interval of the speedup lies on one side of it; ``None`` to ignore.

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from pytest_quant import device_lock
-from pytest_quant.device_lock import FOLDER_VARIABLE, exclusive, shared
+from pytest_quant.device_lock import FOLDER_VARIABLE, exclusive, shared, shared_if_free
 from pytest_quant.errors import UsageError
 
 HOLD = """
 import sys
+from functools import partial
 from pytest_quant.device_lock import exclusive, shared
+print = partial(print, flush=True)
 with {mode}("cpu", lambda text: None):
-    print("held", flush=True)
+    print("held")
     sys.stdin.readline()
 """
 
@@ -82,6 +84,31 @@ def test_builds_wait_for_timing() -> None:
     with shared("cpu", on_wait):
         assert other.returncode == 0
     assert len(told) == 1
+
+
+def test_what_times_nothing_does_not_wait_for_timing() -> None:
+    """It goes on while another process times, and that process still holds the device alone against others."""
+    other = hold("exclusive")
+    with shared_if_free("cpu"):
+        assert other.poll() is None
+    with shared_if_free("cpu"):
+        pass
+    release(other)
+
+
+def test_timing_waits_for_what_times_nothing() -> None:
+    """A free device is held, so that a measurement that comes later is not disturbed."""
+    with shared_if_free("cpu"):
+        waiting = subprocess.Popen(
+            [sys.executable, "-c", HOLD.format(mode="exclusive").replace("lambda text: None", "print")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline().startswith("waiting for cpu: another process uses it")
+    assert waiting.stdout.readline() == "held\n"
+    release(waiting)
 
 
 def test_the_lock_of_a_killed_process_is_free() -> None:

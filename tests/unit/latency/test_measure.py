@@ -64,11 +64,33 @@ def test_it_stops_as_soon_as_the_limit_is_decided() -> None:
 
 
 def test_it_stops_when_the_time_is_spent() -> None:
-    """Runs of a second leave room for two rounds in ten seconds' budget, too few to trust the interval."""
+    """After a first run of each, runs of a second leave room for one round in ten seconds, too few for an interval."""
     found = timed(1000.0, 1000.0)
-    assert found.rounds == 2
+    assert found.rounds == 1
     assert found.speedup_ci.low <= 1.0 <= found.speedup_ci.high
-    assert found.reasons == ("too few rounds: 2 in the time allowed, and 95 % confidence needs 6",)
+    assert found.reasons == ("too few rounds within 10 s: 1, and 95 % confidence needs 6",)
+
+
+@given(run_ms=st.floats(0.05, 30_000), max_s=st.floats(0.0, 30.0), limited=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_the_budget_bounds_warming_up_and_all_rounds(run_ms: float, max_s: float, limited: bool) -> None:
+    """Nothing is begun that would end later, but the one run of each engine that is made in any case."""
+    time = SimulatedTime()
+    plan = LatencyPlan(max_s=max_s, min_speedup=1.0 if limited else None)
+    found = timed(run_ms, run_ms, plan, time)
+    assert time.now_ns / 1e9 <= max(max_s, 3 * run_ms / 1e3) + 1e-6
+    assert found.spent_s == pytest.approx(time.now_ns / 1e9)
+
+
+def test_one_run_longer_than_the_whole_budget_is_told() -> None:
+    """Each engine runs once, and the verdict is INCONCLUSIVE for that reason."""
+    time = SimulatedTime()
+    found = timed(20_000.0, 10_000.0, LatencyPlan(min_speedup=1.5), time)
+    assert time.now_ns == 50e9
+    assert found.rounds == 1
+    assert found.speedup == pytest.approx(2.0)
+    assert found.reasons == ("too few rounds within 10 s: 1, and 95 % confidence needs 6",)
+    assert _status(found, 1.5) is Status.INCONCLUSIVE
 
 
 def test_slow_engines_get_shorter_blocks_and_their_rounds() -> None:

@@ -10,6 +10,7 @@ from statsmodels.tsa.stattools import acf
 
 from pytest_quant.latency.noise import autocorrelation, budget_reasons, noise_notes, null_reasons
 from pytest_quant.result import Interval
+from pytest_quant.spec import LatencyPlan
 
 STEADY = [100.0, 101.0] * 12
 
@@ -26,7 +27,7 @@ def test_a_null_is_off_when_its_whole_interval_is(low: float, high: float, *, of
 @pytest.mark.parametrize(("rounds", "few"), [(5, True), (6, False)])
 def test_five_rounds_are_too_few(rounds: int, *, few: bool) -> None:
     """The median of 5 lies outside their range in 1 of 16 cases, that of 6 in 1 of 32."""
-    assert bool(budget_reasons(rounds, 0.95)) is few
+    assert bool(budget_reasons(rounds, LatencyPlan(confidence=0.95))) is few
 
 
 def test_steady_times_are_not_noted() -> None:

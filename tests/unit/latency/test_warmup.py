@@ -56,16 +56,19 @@ def test_an_engine_that_never_settles_is_given_up() -> None:
 
 
 def test_a_run_longer_than_the_time_allowed_is_made_once() -> None:
-    """Warming up a run of 5 s takes 5 s, not five runs."""
+    """Warming up a run of 5 s takes 5 s, not five runs; of a run of 0.4 s it takes two and a half in the second."""
     time = SimulatedTime()
     assert warm_up(time.engine(5000.0), PLAN, time.clock).run_ns == 5000 * NS_PER_MS
     assert time.now_ns == 5000 * NS_PER_MS
+    time = SimulatedTime()
+    assert not warm_up(time.engine(400.0), PLAN, time.clock).settled
+    assert time.now_ns <= 1e9
 
 
 @given(run_ms=st.floats(0.001, 5000))
 def test_a_block_is_long_enough_and_fits(run_ms: float) -> None:
     """It has 4 runs and lasts 5 ms at least, unless 8 rounds of 3 engines would not fit into 10 s."""
-    runs = runs_of_block(run_ms * NS_PER_MS, PLAN)
+    runs = runs_of_block(run_ms * NS_PER_MS, PLAN, PLAN.max_s)
     share_ms = 1000 * PLAN.max_s / (3 * PLAN.min_rounds)
     if (PLAN.min_runs + 1) * run_ms <= share_ms:
         assert runs >= PLAN.min_runs
@@ -77,5 +80,5 @@ def test_a_block_is_long_enough_and_fits(run_ms: float) -> None:
 @pytest.mark.parametrize("percentile", [90.0, 95.0, 99.0])
 def test_half_of_the_rounds_bound_a_percentile_that_has_a_limit(percentile: float) -> None:
     """Runs of 5 ms would come in fours, too few for a p99 in any number of rounds."""
-    runs = runs_of_block(5 * NS_PER_MS, PLAN, (percentile,))
+    runs = runs_of_block(5 * NS_PER_MS, PLAN, PLAN.max_s, (percentile,))
     assert 1 - (percentile / 100) ** (runs * math.ceil(PLAN.max_rounds / 2)) >= 0.95
