@@ -17,7 +17,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.backends import Engine, Outputs
+from pytest_quant.backends import Outputs
+from pytest_quant.batching import Batched
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data
 
@@ -45,32 +46,49 @@ class Chunk:
         return Chunk(outputs, None if self.labels is None else self.labels[rows], first, last - first)
 
 
-def run_over(
-    engine: Engine, data: Data, batch_size: int, input_names: Mapping[str, str] | None = None
-) -> Iterator[Chunk]:
-    """Run `engine` over the evaluation set and yield its outputs, padding of the last batch dropped.
-
-    `input_names` maps the data's input names to the engine's where they differ.
-    """
-    pad = engine.signature.fixed_batch_size is not None
+def run_over(engine: Batched, data: Data) -> Iterator[Chunk]:
+    """Run `engine` over the evaluation set and yield its outputs in the order of the set, without padding."""
     waiting: list[Chunk] = []
     samples = size = 0
-    for batch in data.batches(batch_size, pad=pad):
-        feeds = batch.feeds if input_names is None else {input_names[k]: v for k, v in batch.feeds.items()}
-        outputs = engine.run(feeds)
-        if pad and batch.n < batch_size:
-            outputs = {name: array[: batch.n] for name, array in outputs.items()}
-        if waiting and not _alike(waiting[-1].outputs, outputs):
+    for chunk in _in_order(_runs(engine, data)):
+        if waiting and not _alike(waiting[-1].outputs, chunk.outputs):
             yield _merge(waiting)
             waiting, samples, size = [], 0, 0
-        waiting.append(Chunk(outputs, batch.labels, batch.start, batch.n))
-        samples += batch.n
-        size += sum(array.nbytes for array in outputs.values())
+        waiting.append(chunk)
+        samples += chunk.n
+        size += sum(array.nbytes for array in chunk.outputs.values())
         if samples >= _CHUNK_SAMPLES or size >= _CHUNK_BYTES:
             yield _merge(waiting)
             waiting, samples, size = [], 0, 0
     if waiting:
         yield _merge(waiting)
+
+
+def _runs(engine: Batched, data: Data) -> Iterator[tuple[Chunk, tuple[int, ...] | None]]:
+    """Yield the outputs of each run, and the places of its samples in the set where they do not follow each other."""
+    for batch in data.batches(engine.batch_size, pad=engine.pads):
+        outputs = engine.run(batch.feeds, engine.batch_size if engine.pads else batch.n)
+        if engine.pads and batch.n < engine.batch_size:
+            outputs = {name: array[: batch.n] for name, array in outputs.items()}
+        yield Chunk(outputs, batch.labels, batch.start, batch.n), batch.positions
+
+
+def _in_order(runs: Iterator[tuple[Chunk, tuple[int, ...] | None]]) -> Iterator[Chunk]:
+    """Put samples that were batched by their shapes back into the order of the set; all others pass as they are."""
+    following = 0
+    early: dict[int, Chunk] = {}
+    for chunk, positions in runs:
+        if positions is None and chunk.start == following:
+            yield chunk
+            following += chunk.n
+        else:
+            places = positions or range(chunk.start, chunk.start + chunk.n)
+            for row, place in enumerate(places):
+                one = chunk.part(chunk.start + row, chunk.start + row + 1)
+                early[place] = Chunk(one.outputs, one.labels, place, 1)
+        while following in early:
+            yield early.pop(following)
+            following += 1
 
 
 def _alike(one: Outputs, other: Outputs) -> bool:
@@ -108,24 +126,26 @@ class RecordedOutputs:
                 yield Chunk(outputs, None, row["start"], row["n"])
 
 
-def record_outputs(
-    engine: Engine, data: Data, batch_size: int, cache: Cache, ingredients: Mapping[str, str]
-) -> RecordedOutputs:
+def record_outputs(engine: Batched, data: Data, cache: Cache, ingredients: Mapping[str, str]) -> RecordedOutputs:
     """Return the outputs of `engine` over the evaluation set, from the cache when nothing changed.
 
-    `ingredients` are those of the engine; the data and the batch size are added to them here.
+    `ingredients` are those of the engine; the data, the batch size and the axes are added to them here.
     """
 
     def build(folder: Path) -> dict[str, float]:
         started = time.perf_counter()
         with (folder / _ARRAYS).open("wb") as arrays, (folder / _INDEX).open("w", encoding="utf-8") as index:
-            for chunk in run_over(engine, data, batch_size):
+            for chunk in run_over(engine, data):
                 kinds = {name: _append(array, arrays) for name, array in chunk.outputs.items()}
                 index.write(json.dumps({"start": chunk.start, "n": chunk.n, "outputs": kinds}) + "\n")
         return {"evaluate_s": time.perf_counter() - started}
 
-    named = {**ingredients, "evaluation data": data.digest, "evaluation batch size": str(batch_size)}
-    slot = f"{engine.spec.id} of {engine.spec.model.name}"
+    named = {**ingredients, "evaluation data": data.digest, "evaluation batch size": str(engine.batch_size)}
+    axes = {**data.layout.axes, **engine.output_axes}
+    if any(axis != 0 for axis in axes.values()) or data.layout.stepped:
+        named["axes of samples"] = json.dumps([sorted(axes.items()), sorted(data.layout.stepped)])
+    spec = engine.engine.spec
+    slot = f"{spec.id} of {spec.model.name}"
     entry = cache.obtain("reference", slot, named, build)
     return RecordedOutputs(entry.folder, entry.status, entry.reason, float(entry.facts["evaluate_s"] or 0.0))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pytest_quant.data.batch import Batch, Feeds
 from pytest_quant.data.labels import LabelKind
+from pytest_quant.data.layout import Layout
 from pytest_quant.data.part import Part
 from pytest_quant.data.shapes import SampleShapes
 from pytest_quant.errors import DataError, UsageError
@@ -30,6 +31,8 @@ class Data:
     notes : what the user should know, in sentences.
     calibration_indices : samples of the data that calibrate and are therefore not evaluated; empty when
         there is no calibration set, or one of its own.
+    layout : where the samples lie in the inputs of the model.
+    output_axes : axes of outputs that count samples, where the user names them.
     """
 
     name: str
@@ -46,13 +49,19 @@ class Data:
     calibration_indices: tuple[int, ...] = field(repr=False)
     evaluation_part: Part = field(repr=False)
     calibration_part: Part | None = field(repr=False)
-    fixed_batch_size: int | None
+    layout: Layout
+    output_axes: Mapping[str, int | None] = field(default_factory=dict)
+
+    @property
+    def fixed_batch_size(self) -> int | None:
+        """The number of samples in one run where the model fixes it: 1 when no input has an axis for them."""
+        return self.layout.fixed_batch_size if any(axis is not None for axis in self.layout.axes.values()) else 1
 
     def batches(self, batch_size: int, pad: bool = False) -> Iterator[Batch]:
         """Start a pass over the evaluation set.
 
-        Consecutive samples of equal shape make a batch. With `pad` the inputs of a batch that is not full
-        are filled up with its last sample; labels are not.
+        Samples of equal shape make a batch, though they need not follow each other. With `pad` the inputs of a batch
+        that is not full are filled up with its last sample; labels are not.
 
         Raises
         ------

@@ -54,13 +54,15 @@ def _label_rows(labels: NDArray[np.generic], what: str, first: int) -> tuple[byt
 def _rows(values: NDArray[np.generic]) -> tuple[bytes, list[bytes] | list[memoryview]]:
     """Dtype and shape of a row, and the bytes of each row, without a copy where memory is contiguous."""
     n = values.shape[0]
+    kind = f"{dtype_name(values.dtype)}{values.shape[1:]}|".encode()
+    if n > 1 and values.strides[0] == 0 and values.dtype.kind != "O":
+        # One value for all samples: it is hashed with each, and copied for none.
+        return kind, [np.ascontiguousarray(values[0]).tobytes()] * n
     if values.dtype.kind == "O":
         return f"text{values.shape[1:]}|".encode(), [repr(row).encode() for row in values.tolist()]
     flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
     size = len(flat) // n if n else 0
-    return f"{dtype_name(values.dtype)}{values.shape[1:]}|".encode(), [
-        flat[i * size : (i + 1) * size] for i in range(n)
-    ]
+    return kind, [flat[i * size : (i + 1) * size] for i in range(n)]
 
 
 def digest_of(hashes: array[int]) -> str:

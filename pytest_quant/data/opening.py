@@ -12,16 +12,21 @@ from pytest_quant.data.hashing import digest_of
 from pytest_quant.data.labels import LABEL_DTYPES
 from pytest_quant.data.part import Part
 from pytest_quant.data.scan import scan_source
-from pytest_quant.data.source import open_source
+from pytest_quant.data.source import Wanted, open_source
 from pytest_quant.data.split import calibration_count, count_overlap, evenly_spaced, overlap_note
-from pytest_quant.spec import Dataset, Signature
+from pytest_quant.errors import DataError, nearest
+from pytest_quant.spec import Dataset, Model, Signature
 
 
-def open_data(dataset: Dataset, signature: Signature) -> Data:
+def open_data(dataset: Dataset, signature: Signature, model: Model | None = None) -> Data:
     """Read `dataset` once, check it against the model's inputs, and set calibration samples apart.
 
     Arrays are sliced later, iterables and loaders iterated again: nothing is held but eight bytes for each
     sample (sixteen while reading labelled data that calibrates), against which later passes are compared.
+
+    Parameters
+    ----------
+    model : tells which axes count samples, and which outputs are fed back, where it says so.
 
     Raises
     ------
@@ -29,10 +34,17 @@ def open_data(dataset: Dataset, signature: Signature) -> Data:
         the calibration samples are evaluated too; or nothing is left to evaluate.
     """
     what = dataset.name
-    source = open_source(dataset.kind, dataset.inputs, dataset.labels, signature, what, labelled=True)
+    wanted = Wanted(
+        signature,
+        batch_axes=dict(() if model is None else model.batch_axes),
+        in_arrays=dict(dataset.batch_axes),
+        states=frozenset(() if model is None else dict(model.state).values()),
+    )
+    _check_axes(wanted, what)
+    source = open_source(dataset.kind, dataset.inputs, dataset.labels, wanted, what, labelled=True)
     asked = dataset.calibration
-    scan = scan_source(source, signature, keep_input_hashes=asked is not None)
-    evaluation = Part(source, scan.hashes, None, LABEL_DTYPES[scan.labels])
+    scan = scan_source(source, wanted, keep_input_hashes=asked is not None)
+    evaluation = Part(source, scan.layout, scan.hashes, None, LABEL_DTYPES[scan.labels])
     calibration: Part | None = None
     taken: list[int] = []
     evaluated, calibrated = scan.input_hashes, array("Q")
@@ -41,11 +53,11 @@ def open_data(dataset: Dataset, signature: Signature) -> Data:
         calibration, evaluation = _split(evaluation, taken)
         evaluated, calibrated = _at(scan.input_hashes, evaluation), _at(scan.input_hashes, calibration)
     elif asked is not None:
-        own = open_source(dataset.kind, asked, None, signature, f"{what}, calibration", labelled=False)
-        of_calibration = scan_source(own, signature, keep_input_hashes=False)
+        own = open_source(dataset.kind, asked, None, wanted, f"{what}, calibration", labelled=False)
+        of_calibration = scan_source(own, wanted, keep_input_hashes=False)
         scan.shapes.add(of_calibration.shapes)
         calibrated = of_calibration.hashes
-        calibration = Part(own, calibrated, None)
+        calibration = Part(own, of_calibration.layout, calibrated, None)
     overlap = count_overlap(calibrated, evaluated)
     return Data(
         name=what,
@@ -62,8 +74,21 @@ def open_data(dataset: Dataset, signature: Signature) -> Data:
         calibration_indices=tuple(taken),
         evaluation_part=evaluation,
         calibration_part=calibration,
-        fixed_batch_size=signature.fixed_batch_size,
+        layout=scan.layout,
+        output_axes=wanted.of_outputs,
     )
+
+
+def _check_axes(wanted: Wanted, what: str) -> None:
+    """Raise `DataError` when `batch_axes` names something that the model does not have."""
+    names = [tensor.name for tensor in (*wanted.signature.inputs, *wanted.signature.outputs)]
+    for name in (*wanted.batch_axes, *wanted.in_arrays):
+        if name not in names:
+            raise DataError(
+                f"{what}: batch_axes names an input or output that the model does not have",
+                value=repr(name),
+                allowed=nearest(name, names),
+            )
 
 
 def _split(whole: Part, taken: list[int]) -> tuple[Part, Part]:

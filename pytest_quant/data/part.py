@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pytest_quant.data.batch import Batch, Feeds, Sample, assemble
 from pytest_quant.data.hashing import hash_rows
+from pytest_quant.data.layout import Layout
 from pytest_quant.data.source import Source
 from pytest_quant.data.split import evenly_spaced
 from pytest_quant.errors import DataError
@@ -23,28 +24,38 @@ class Part:
 
     Attributes
     ----------
+    layout : where the samples lie in the inputs of the model.
     hashes : of every sample of the source, chosen or not, as the first pass found them.
     chosen : one truth for each sample of the source; ``None`` for all of them.
     label_dtype : int64 or float64; object where labels stay what was given.
     """
 
     source: Source
+    layout: Layout
     hashes: array[int] = field(repr=False)
     chosen: NDArray[np.bool_] | None
     label_dtype: type[np.int64 | np.float64 | np.object_] = np.int64
 
     def batches(self, batch_size: int, *, pad: bool) -> Iterator[Batch]:
-        """Consecutive samples of one shape; with `pad` the last sample fills up a batch that is not full.
+        """Samples of one shape, as the model takes them; with `pad` the last fills up a batch that is not full.
 
         Raises
         ------
         DataError : a stream is not what it was in the first pass.
         """
-        if self.source.arrays is None:
-            return assemble(self._samples(), batch_size, pad=pad)
+        layout = self.layout
+        for batch in self._batches(batch_size, pad=pad):
+            feeds = {name: rows[0, ...] if name in layout.whole else rows for name, rows in batch.feeds.items()}
+            yield replace(batch, feeds=layout.arranged(feeds))
+
+    def _batches(self, batch_size: int, *, pad: bool) -> Iterator[Batch]:
+        """Feeds that lead with the samples."""
+        arrays, whole = self.source.arrays, self.layout.whole
+        if arrays is None or any(arrays[name].strides[0] for name in whole if name in arrays):
+            return assemble(self._samples(), batch_size, pad=pad, whole=whole)
         if self.chosen is None:
-            return self._slices(self.source.arrays, batch_size, pad=pad)
-        return self._takes(self.source.arrays, np.flatnonzero(self.chosen), batch_size, pad=pad)
+            return self._slices(arrays, batch_size, pad=pad)
+        return self._takes(arrays, np.flatnonzero(self.chosen), batch_size, pad=pad)
 
     def spaced(self, k: int) -> Part:
         """At most `k` of the chosen samples, evenly spaced."""
@@ -62,7 +73,7 @@ class Part:
         for start in range(0, total, batch_size):
             n = min(batch_size, total - start)
             cut = slice(start, start + n)
-            feeds = {name: np.ascontiguousarray(values[cut]) for name, values in arrays.items()}
+            feeds = {name: _contiguous(values[cut]) for name, values in arrays.items()}
             if pad and n < batch_size:
                 feeds = _padded(feeds, batch_size)
             yield Batch(feeds, self._labels(cut), start, n)
@@ -71,7 +82,7 @@ class Part:
         """Chosen samples, copied batch by batch."""
         for start in range(0, len(indices), batch_size):
             rows = indices[start : start + batch_size]
-            feeds = {name: np.take(values, rows, axis=0) for name, values in arrays.items()}
+            feeds = {name: _taken(values, rows) for name, values in arrays.items()}
             if pad and len(rows) < batch_size:
                 feeds = _padded(feeds, batch_size)
             yield Batch(feeds, self._labels(rows), start, len(rows))
@@ -81,12 +92,13 @@ class Part:
         return None if labels is None else labels[rows].astype(self.label_dtype, copy=False)
 
     def _samples(self) -> Iterator[Sample]:
-        """Chosen samples of a new pass, each compared with the first pass."""
+        """Chosen samples of a new pass; those of a stream are compared with the first pass."""
         position = 0
         for block in self.source.blocks():
-            now = hash_rows(block, self.source.what, position)[1]
-            if now != self.hashes[position : position + block.n]:
-                self._refuse(now, position)
+            if self.source.arrays is None:
+                now = hash_rows(block, self.source.what, position)[1]
+                if now != self.hashes[position : position + block.n]:
+                    self._refuse(now, position)
             for inputs, label in block.rows(label_objects=self.label_dtype is np.object_):
                 if self.chosen is None or self.chosen[position]:
                     yield inputs, None if label is None else label.astype(self.label_dtype, copy=False)
@@ -107,6 +119,15 @@ class Part:
             allowed="the same samples in the same order each time, or pairs and caches would lie",
             fix="switch shuffling and random augmentation off: DataLoader(..., shuffle=False)",
         )
+
+
+def _contiguous(rows: NDArray[Any]) -> NDArray[Any]:
+    """One value that all samples share is not copied for each."""
+    return rows if rows.strides[0] == 0 else np.ascontiguousarray(rows)
+
+
+def _taken(values: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:
+    return values[: len(rows)] if values.strides[0] == 0 else np.take(values, rows, axis=0)
 
 
 def _padded(feeds: Feeds, batch_size: int) -> Feeds:

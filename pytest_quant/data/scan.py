@@ -12,10 +12,10 @@ from pytest_quant.data.convert import dtype_name
 from pytest_quant.data.fit import check_fit
 from pytest_quant.data.hashing import hash_rows
 from pytest_quant.data.labels import LabelKind, LabelScan
+from pytest_quant.data.layout import Layout
 from pytest_quant.data.shapes import ShapeScan
-from pytest_quant.data.source import Block, Source
+from pytest_quant.data.source import Block, Source, Wanted
 from pytest_quant.errors import DataError
-from pytest_quant.spec import Signature
 
 _FLOATS = ("float", "bfloat", "complex")
 
@@ -31,6 +31,7 @@ class Scan:
     input_hashes : of the inputs alone; the same object when there are no labels, and empty when not asked for.
     labels, label_type, label_range : kind, type, smallest and largest; see `LabelScan`.
     shapes : of the samples.
+    layout : where the samples lie in the inputs of the model.
     """
 
     n: int
@@ -40,9 +41,10 @@ class Scan:
     label_type: str
     label_range: tuple[float, float] | None
     shapes: ShapeScan
+    layout: Layout
 
 
-def scan_source(source: Source, signature: Signature, *, keep_input_hashes: bool) -> Scan:
+def scan_source(source: Source, wanted: Wanted, *, keep_input_hashes: bool) -> Scan:
     """Read the source once from end to end.
 
     Raises
@@ -51,9 +53,12 @@ def scan_source(source: Source, signature: Signature, *, keep_input_hashes: bool
     """
     hashes, input_hashes = array("Q"), array("Q")
     labels, shapes = LabelScan(source.what), ShapeScan()
+    layout = Layout({})
     for block in source.blocks():
         where = source.what if source.arrays is not None else f"{source.what}, sample {len(hashes)}"
-        check_fit(block.feeds, signature, where)
+        if not hashes:
+            layout = wanted.layout({name: array.ndim for name, array in block.feeds.items()}, source.what)
+        check_fit(block.feeds, wanted.signature, layout, where)
         _check_finite(block, source.what, len(hashes))
         labels.see(block)
         shapes.see(block.feeds, block.n)
@@ -65,7 +70,7 @@ def scan_source(source: Source, signature: Signature, *, keep_input_hashes: bool
         raise DataError(f"{source.what} holds no sample", allowed="at least one", fix="look at how it is loaded")
     if keep_input_hashes and labels.kind == "none":
         input_hashes = hashes
-    return Scan(len(hashes), hashes, input_hashes, labels.kind, labels.type_name, labels.range, shapes)
+    return Scan(len(hashes), hashes, input_hashes, labels.kind, labels.type_name, labels.range, shapes, layout)
 
 
 def _check_finite(block: Block, what: str, first: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pytest_quant.data.batch import Feeds, Sample
 from pytest_quant.data.fit import name_inputs
 from pytest_quant.data.label_forms import as_objects, is_object, label_of, labels_of, widened
+from pytest_quant.data.layout import Layout, find_layout
 from pytest_quant.errors import DataError
 from pytest_quant.spec import Signature
 from pytest_quant.spec.dataset import DatasetKind
@@ -21,7 +22,7 @@ _BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive samples of one shape; every array has a leading axis of `n`.
+    """Consecutive samples of one shape; every array leads with `n` samples, also where the model has no such axis.
 
     Attributes
     ----------
@@ -61,8 +62,37 @@ class Source:
     labels: NDArray[Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the model takes of the data.
+
+    Attributes
+    ----------
+    signature : its inputs and outputs.
+    batch_axes : axes that count samples, by name, as the user says it of the model.
+    in_arrays : the same, of the arrays of the data too.
+    states : inputs that an output of the step before is fed into, empty unless samples are sequences.
+    """
+
+    signature: Signature
+    batch_axes: Mapping[str, int | None]
+    in_arrays: Mapping[str, int | None]
+    states: frozenset[str]
+
+    @property
+    def of_outputs(self) -> dict[str, int | None]:
+        """Axes of outputs that the user names."""
+        names = {tensor.name for tensor in self.signature.outputs}
+        return {name: axis for name, axis in {**self.batch_axes, **self.in_arrays}.items() if name in names}
+
+    def layout(self, ranks: Mapping[str, int], where: str) -> Layout:
+        """Return where the samples lie, by the number of axes of the data; see `find_layout`."""
+        asked = {**self.batch_axes, **self.in_arrays}
+        return find_layout(self.signature, asked, ranks, where=where, states=self.states)
+
+
 def open_source(
-    kind: DatasetKind, inputs: object, labels: object | None, signature: Signature, what: str, *, labelled: bool
+    kind: DatasetKind, inputs: object, labels: object | None, wanted: Wanted, what: str, *, labelled: bool
 ) -> Source:
     """Read `inputs` as `kind`; without `labelled`, labels that come with the samples are dropped.
 
@@ -71,17 +101,18 @@ def open_source(
     DataError : it cannot be read, or not twice.
     """
     if kind == "arrays":
-        return _from_arrays(inputs, labels, signature, what)
+        return _from_arrays(inputs, labels, wanted, what)
     samples = _again_and_again(inputs, what)
-    if kind == "loader":
-        return Source(what, lambda: _loader_blocks(samples, signature, what, labelled=labelled))
-    return Source(what, lambda: _iterable_blocks(samples, signature, what, labelled=labelled))
+    read = _loader_blocks if kind == "loader" else _iterable_blocks
+    return Source(what, lambda: read(samples, wanted, what, labelled=labelled))
 
 
-def _from_arrays(inputs: object, labels: object | None, signature: Signature, what: str) -> Source:
-    feeds = name_inputs(inputs, signature, what)
+def _from_arrays(inputs: object, labels: object | None, wanted: Wanted, what: str) -> Source:
+    feeds = name_inputs(inputs, wanted.signature, what, wanted.states)
+    layout = wanted.layout({name: array.ndim for name, array in feeds.items()}, what)
+    feeds, shared = _samples_first(feeds, wanted, layout)
     lengths = {f"input '{name}'": _length(array, f"{what}, input '{name}'") for name, array in feeds.items()}
-    known = None if labels is None else labels_of(labels, next(iter(lengths.values())), f"{what}, labels")
+    known = None if labels is None else labels_of(labels, next(iter(lengths.values()), 1), f"{what}, labels")
     if known is not None:
         lengths["labels"] = _length(known, f"{what}, labels")
     if len(set(lengths.values())) > 1:
@@ -89,9 +120,11 @@ def _from_arrays(inputs: object, labels: object | None, signature: Signature, wh
             f"{what}: the arrays differ in their number of samples",
             value=", ".join(f"{name}: {n}" for name, n in lengths.items()),
             allowed="the same length on the first axis of all of them",
-            fix="cut them to the samples that belong together",
+            fix="cut them to the samples that belong together; where another axis counts samples, or none, say so: "
+            "batch_axes={'name': 1}",
         )
-    n = next(iter(lengths.values()))
+    n = next(iter(lengths.values()), 1)
+    feeds |= {name: np.broadcast_to(array, (n, *array.shape)) for name, array in shared.items()}
 
     def blocks() -> Iterator[Block]:
         row_bytes = sum(array.nbytes for array in feeds.values()) // max(n, 1)
@@ -99,10 +132,23 @@ def _from_arrays(inputs: object, labels: object | None, signature: Signature, wh
         for first in range(0, n, step):
             cut = slice(first, min(first + step, n))
             part = {name: array[cut] for name, array in feeds.items()}
-            wanted = None if known is None else widened(known[cut], f"{what}, labels")
-            yield Block(part, wanted, cut.stop - first)
+            numbers = None if known is None else widened(known[cut], f"{what}, labels")
+            yield Block(part, numbers, cut.stop - first)
 
     return Source(what, blocks, feeds, known)
+
+
+def _samples_first(feeds: Feeds, wanted: Wanted, layout: Layout) -> tuple[Feeds, Feeds]:
+    """Return the arrays with a value for each sample, samples in front, and those with one value for all."""
+    ranks = {tensor.name: None if tensor.shape is None else len(tensor.shape) for tensor in wanted.signature.inputs}
+    shared = {name for name in layout.whole if name in feeds and feeds[name].ndim == ranks[name]}
+    each = {name: _in_front(array, wanted.in_arrays.get(name)) for name, array in feeds.items() if name not in shared}
+    return each, {name: feeds[name] for name in shared}
+
+
+def _in_front(array: NDArray[Any], axis: int | None) -> NDArray[Any]:
+    """Move the axis of samples to the front; an array that has no such axis is refused for its rank later."""
+    return np.moveaxis(array, axis, 0) if axis and axis < array.ndim else array
 
 
 def _length(array: NDArray[Any], where: str) -> int:
@@ -130,24 +176,26 @@ def _again_and_again(samples: object, what: str) -> Iterable[object]:
     return readable
 
 
-def _iterable_blocks(samples: Iterable[object], signature: Signature, what: str, *, labelled: bool) -> Iterator[Block]:
+def _iterable_blocks(samples: Iterable[object], wanted: Wanted, what: str, *, labelled: bool) -> Iterator[Block]:
     for index, item in enumerate(samples):
         where = f"{what}, sample {index}"
         inputs, label = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
-        feeds = {name: array[np.newaxis] for name, array in name_inputs(inputs, signature, where).items()}
+        named = name_inputs(inputs, wanted.signature, where, wanted.states)
+        feeds = {name: array[np.newaxis] for name, array in named.items()}
         if labelled and label is not None:
             yield Block(feeds, label_of(label, f"{where}, label")[np.newaxis], 1, (label,))
         else:
             yield Block(feeds, None, 1)
 
 
-def _loader_blocks(batches: Iterable[object], signature: Signature, what: str, *, labelled: bool) -> Iterator[Block]:
+def _loader_blocks(batches: Iterable[object], wanted: Wanted, what: str, *, labelled: bool) -> Iterator[Block]:
     for index, item in enumerate(batches):
         where = f"{what}, batch {index}"
         inputs, label = item, None
         if isinstance(item, (tuple, list)) and len(item) in (1, 2):
             inputs, label = (item[0], None) if len(item) == 1 else item
-        feeds = name_inputs(inputs, signature, where)
+        named = name_inputs(inputs, wanted.signature, where, wanted.states)
+        feeds = {name: _in_front(array, wanted.in_arrays.get(name)) for name, array in named.items()}
         lengths = {_length(array, where) for array in feeds.values()}
         labels = None
         if labelled and label is not None:

@@ -42,18 +42,21 @@ def shape_spec(
     of_name = {tensor.name: tensor for tensor in inputs}
     found = []
     for name, seen in data.shapes.items():
-        fixed = (of_name[own[name]].shape or (None,))[0]
-        low, usual, high = (1, usual_batch, largest_batch) if fixed is None else (fixed, fixed, fixed)
-        found.append(
-            InputShapes(
-                own[name],
-                (low, *seen.smallest),
-                (usual, *seen.commonest),
-                (high, *seen.largest),
-                0 if fixed is None else None,
-            )
+        axis = data.layout.axes[name]
+        sizes = of_name[own[name]].shape
+        fixed = None if axis is None or not sizes else sizes[axis]
+        batches = (1, usual_batch, largest_batch) if fixed is None else (fixed, fixed, fixed)
+        smallest, commonest, largest = (
+            _in_batch(shape[1:] if name in data.layout.stepped else shape, batch, axis)
+            for shape, batch in zip((seen.smallest, seen.commonest, seen.largest), batches, strict=True)
         )
+        found.append(InputShapes(own[name], smallest, commonest, largest, axis if fixed is None else None))
     return replace(spec, shapes=tuple(found))
+
+
+def _in_batch(sample: tuple[int, ...], batch: int, axis: int | None) -> tuple[int, ...]:
+    """Put the size of the batch on the axis that counts samples."""
+    return sample if axis is None else (*sample[:axis], batch, *sample[axis:])
 
 
 def _largest_batch(spec: EngineSpec) -> int | None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
-from pytest_quant.backends import Backend, Engine, Feeds, Outputs, get_backend
+from pytest_quant.backends import Backend, Engine, Feeds, get_backend
+from pytest_quant.batching import Batched
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data, open_data
 from pytest_quant.device_lock import shared, shared_if_free
@@ -26,17 +27,17 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One engine of a check, open; `inputs` maps the data's input names to the engine's."""
+    """One engine of a check, open, and how it takes batches of the data."""
 
     spec: EngineSpec
     backend: Backend
     built: BuiltEngine
     engine: Engine
-    inputs: dict[str, str]
+    batched: Batched
 
     def feeds(self, feeds: Feeds) -> Feeds:
         """Rename the inputs of one batch to the engine's names."""
-        return {self.inputs[name]: array for name, array in feeds.items()}
+        return self.batched.feeds(feeds)
 
 
 def usable_backend(spec: EngineSpec) -> Backend:
@@ -65,13 +66,7 @@ def on_device(device: str, tools: Tools, *, times: bool) -> AbstractContextManag
 def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:
     """Read `dataset` once and check it against the inputs of the model of `spec`."""
     with tools.step(f"reading {dataset.name}, for the inputs of {spec.model.name}"):
-        return open_data(dataset, usable_backend(spec).signature(spec.model))
-
-
-def run_first(spec: EngineSpec, engine: Engine, feeds: Feeds, tools: Tools) -> Outputs:
-    """Run a first batch, which some runtimes compile or load for."""
-    with tools.step(f"running a first batch on {spec.id} of {spec.model.name}"):
-        return engine.run(feeds)
+        return open_data(dataset, usable_backend(spec).signature(spec.model), spec.model)
 
 
 def build_side(spec: EngineSpec, data: Data | None, tools: Tools) -> tuple[Backend, BuiltEngine]:

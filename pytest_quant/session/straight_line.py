@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from pytest_quant.accuracy import OutputPair, evaluate
+from pytest_quant.backends import Engine
+from pytest_quant.batching import Batched, find_batching
 from pytest_quant.data import Data
 from pytest_quant.device_lock import exclusive
 from pytest_quant.energy import measure_energy
@@ -25,7 +28,6 @@ from pytest_quant.session.sides import (
     on_device,
     open_side,
     read_data,
-    run_first,
     usable_backend,
 )
 from pytest_quant.session.timing import Subject, device_note, time_check
@@ -41,7 +43,6 @@ class _Bench:
     data: Data
     reference: Side
     candidate: Side
-    batch_size: int
     output: str
     metric: ResolvedMetric | None
     memory: MemoryAdded
@@ -91,33 +92,54 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
 def _set_up(check: Check, data: Data, tools: Tools, opened: ExitStack) -> _Bench:
     ref_backend, ref_built = build_side(check.reference, data, tools)
     reference = open_side(check.reference, ref_backend, ref_built, tools, opened)
-    batch_size = reference.signature.fixed_batch_size or check.eval_batch_size or EVAL_BATCH_SIZE
-    first = data.first(batch_size)
-    first_outputs = run_first(check.reference, reference, first, tools)
+    own_names = {name: name for name in data.layout.axes}
+    batched = _batched(check, reference, data, own_names, data.output_axes, tools)
+    first_outputs = batched.run(data.first(batched.batch_size), batched.batch_size)
     output = choose_output(check, first_outputs)
     metric = choose_metric(check, data, first_outputs[output].shape)
     backend, built = build_side(check.candidate, data, tools)
     with AddedMemory(backend.device) as memory:
         engine = open_side(check.candidate, backend, built, tools, opened)
         inputs = match_names(reference.signature.inputs, engine.signature.inputs, "input")
-        candidate = Side(check.candidate, backend, built, engine, inputs)
-        run_first(check.candidate, engine, candidate.feeds(first), tools)
-    ref_side = Side(check.reference, ref_backend, ref_built, reference, {name: name for name in inputs})
-    return _Bench(data, ref_side, candidate, batch_size, output, metric, memory.added)
+        outputs = match_names(reference.signature.outputs, engine.signature.outputs, "output")
+        asked = {outputs[name]: axis for name, axis in data.output_axes.items()}
+        candidate = Side(check.candidate, backend, built, engine, _batched(check, engine, data, inputs, asked, tools))
+    ref_side = Side(check.reference, ref_backend, ref_built, reference, batched)
+    return _Bench(data, ref_side, candidate, output, metric, memory.added)
+
+
+def _batched(
+    check: Check,
+    engine: Engine,
+    data: Data,
+    inputs: Mapping[str, str],
+    output_axes: Mapping[str, int | None],
+    tools: Tools,
+) -> Batched:
+    """Run first batches, which some runtimes compile or load for, and return how the engine takes them."""
+    spec = engine.spec
+    with tools.step(f"running first batches on {spec.id} of {spec.model.name}"):
+        return find_batching(
+            engine,
+            data,
+            inputs,
+            output_axes,
+            batch_size=check.eval_batch_size or EVAL_BATCH_SIZE,
+            timed_size=check.batch_size,
+        )
 
 
 def _reference_outputs(bench: _Bench, tools: Tools) -> RecordedOutputs:
     side = bench.reference
     text = f"evaluating the reference {side.spec.id} of {side.spec.model.name} on {bench.data.n} samples"
     with tools.step(text):
-        ingredients = side.backend.ingredients(side.spec)
-        return record_outputs(side.engine, bench.data, bench.batch_size, tools.cache, ingredients)
+        return record_outputs(side.batched, bench.data, tools.cache, side.backend.ingredients(side.spec))
 
 
 def _compare(check: Check, bench: _Bench, recorded: RecordedOutputs, tools: Tools) -> AccuracyResult:
     side = bench.candidate
     with tools.step(f"evaluating {side.spec.id} of {side.spec.model.name} on {bench.data.n} samples"):
-        chunks = run_over(side.engine, bench.data, bench.batch_size, side.inputs)
+        chunks = run_over(side.batched, bench.data)
         named = renamed(chunks, bench.reference.engine.signature, side.engine.signature)
         pairs = (
             OutputPair(theirs.outputs, ours.outputs, ours.labels, ours.start, ours.n)
@@ -135,7 +157,10 @@ def _compare(check: Check, bench: _Bench, recorded: RecordedOutputs, tools: Tool
 
 def _latency_batch_size(check: Check, bench: _Bench) -> int:
     asked = 1 if check.latency is None else check.latency.batch_size
-    return bench.candidate.engine.signature.fixed_batch_size or asked
+    for side in (bench.candidate, bench.reference):
+        if side.batched.pads:
+            return side.batched.batch_size
+    return asked
 
 
 def _latency(check: Check, bench: _Bench, tools: Tools) -> tuple[LatencyResult | None, str]:
@@ -188,13 +213,14 @@ def _calibration_samples(bench: _Bench) -> int | None:
 
 def _notes(check: Check, bench: _Bench, recorded: RecordedOutputs) -> tuple[str, ...]:
     notes = [*bench.data.notes, *bench.candidate.engine.notes]
+    notes += [note for side in (bench.reference, bench.candidate) for note in side.batched.notes]
     for what, status, reason in (
         ("engine", bench.candidate.built.status, bench.candidate.built.reason),
         ("reference outputs", recorded.status, recorded.reason),
     ):
         if status == "built":
             notes.append(f"{what} built: {reason}")
-    fixed = bench.candidate.engine.signature.fixed_batch_size
-    if fixed is not None and check.latency is not None and fixed != check.latency.batch_size:
-        notes.append(f"latency is for batches of {fixed}: the model's batch size is fixed")
+    size = _latency_batch_size(check, bench)
+    if check.latency is not None and size != check.latency.batch_size:
+        notes.append(f"latency is for batches of {size}: the model's batch size is fixed")
     return tuple(notes)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pytest_quant.errors import UsageError
+from pytest_quant.spec.axes import BatchAxes, read_batch_axes
 
 DatasetKind = Literal["arrays", "iterable", "loader"]
 
@@ -26,6 +27,8 @@ class Dataset:
     labels : ``arrays`` only: one for each sample, or ``None``.
     calibration : ``None``, data of the same form without labels, a count, or a share of the samples.
     name : what messages call it.
+    batch_axes : axes that count samples, by the name of an input or an output, where they are not found right:
+        in an input of the model and in its array here; ``None`` where no axis does. Others are found.
     """
 
     kind: DatasetKind
@@ -33,6 +36,7 @@ class Dataset:
     labels: object | None = field(default=None, repr=False)
     calibration: object | None = field(default=None, repr=False)
     name: str = "quant_data"
+    batch_axes: BatchAxes = ()
 
     def __post_init__(self) -> None:
         """Reject a calibration count or share outside its range."""
@@ -50,37 +54,61 @@ class Dataset:
             )
 
     @classmethod
-    def from_arrays(cls, inputs: object, labels: object | None = None, calibration: object | None = None) -> Dataset:
+    def from_arrays(
+        cls,
+        inputs: object,
+        labels: object | None = None,
+        calibration: object | None = None,
+        *,
+        batch_axes: Mapping[str, int | None] | None = None,
+    ) -> Dataset:
         """Samples held in memory.
 
         Parameters
         ----------
-        inputs : an array (n, ...), or a dict of arrays (n, ...) by input name.
+        inputs : an array (n, ...), or a dict of arrays (n, ...) by input name. An input of the model that has no
+            batch axis, such as a sampling rate, takes one array of the model's own shape for all samples, or one
+            with an axis of samples in front.
         labels : one for each sample: an array (n, ...), or a list of texts, lists, dicts or arrays, which reach a
             `Metric` as they are; a dict of arrays (n, ...) is one dict for each sample. ``None``: then only agreement
             and tensor metrics can be limited.
         calibration : arrays of the same form; or an int, a count; or a float strictly between 0 and 1, a
             share. Count and share take evenly spaced samples out of the evaluation set.
+        batch_axes : the axis that counts samples, ``{"state": 1}``, in the model's input or output of that name and
+            in its array here; ``None`` for one without. Only for what is not found right.
         """
-        return cls("arrays", inputs, labels, calibration)
+        return cls("arrays", inputs, labels, calibration, batch_axes=read_batch_axes("Dataset", batch_axes))
 
     @classmethod
-    def from_iterable(cls, samples: Iterable[object], calibration: object | None = None) -> Dataset:
+    def from_iterable(
+        cls,
+        samples: Iterable[object],
+        calibration: object | None = None,
+        *,
+        batch_axes: Mapping[str, int | None] | None = None,
+    ) -> Dataset:
         """Samples that are streamed: a re-iterable of ``(inputs, label)``, the same ones each time.
 
         A label is a number, an array, or any value made of text, numbers, arrays, lists, tuples and dicts.
-        `calibration` is another such iterable, a count or a share.
+        `calibration` is another such iterable, a count or a share; `batch_axes` as in `from_arrays`: a sample has no
+        batch axis, so it only tells where the model has its own.
         """
-        return cls("iterable", samples, None, calibration)
+        return cls("iterable", samples, None, calibration, batch_axes=read_batch_axes("Dataset", batch_axes))
 
     @classmethod
-    def from_loader(cls, loader: Iterable[object], calibration: object | None = None) -> Dataset:
+    def from_loader(
+        cls,
+        loader: Iterable[object],
+        calibration: object | None = None,
+        *,
+        batch_axes: Mapping[str, int | None] | None = None,
+    ) -> Dataset:
         """Samples of a torch ``DataLoader`` that does not shuffle.
 
         The labels of a batch are a tensor (n, ...), a list of one for each sample, or a dict of such, taken apart here.
-        `calibration` is another ``DataLoader``, a count or a share.
+        `calibration` is another ``DataLoader``, a count or a share; `batch_axes` as in `from_arrays`.
         """
-        return cls("loader", loader, None, calibration)
+        return cls("loader", loader, None, calibration, batch_axes=read_batch_axes("Dataset", batch_axes))
 
     @classmethod
     def of(cls, value: object) -> Dataset:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +15,13 @@ class TensorInfo:
     dtype : numpy's name for the element type, for example ``"float32"`` or ``"int64"``.
     shape : one entry for each axis, ``None`` where the size is free.
         ``None`` in place of the tuple when the graph does not tell the rank.
+    symbols : one name for each axis, as the graph spells its free sizes; empty text for an axis without one.
     """
 
     name: str
     dtype: str
     shape: tuple[int | None, ...] | None
+    symbols: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,3 @@ class Signature:
 
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
-
-    @property
-    def fixed_batch_size(self) -> int | None:
-        """The size of the leading axis when the graph fixes it, ``None`` when it is free."""
-        sizes = {tensor.shape[0] for tensor in self.inputs if tensor.shape}
-        fixed = [size for size in sizes if size is not None]
-        return fixed[0] if fixed else None

@@ -19,6 +19,7 @@ from pytest_quant.metrics import resolve_metric
 from pytest_quant.outputs import record_outputs, run_over, side_by_side
 from pytest_quant.spec import Dataset, EngineSpec, Model
 from tests.example import EXAMPLE, environment
+from tests.leading import leading
 
 AT_LEAST = 0.95
 MEMORY_GROWTH = 1.1
@@ -27,13 +28,14 @@ MEMORY_GROWTH = 1.1
 def evaluate_once(engine: Engine, data: Data, batch_size: int, cache: Cache) -> float:
     """Evaluate against the recorded reference, as a check does, and return the seconds it took."""
     backend = get_backend("ort")
-    recorded = record_outputs(engine, data, batch_size, cache, backend.ingredients(engine.spec))
+    batched = leading(engine, batch_size)
+    recorded = record_outputs(batched, data, cache, backend.ingredients(engine.spec))
     output, scores = next(iter(engine.run(data.first(1)).items()))
     metric = resolve_metric(None, data.labels, scores.shape)
     started = time.perf_counter()
     pairs = (
         OutputPair(theirs.outputs, ours.outputs, ours.labels, ours.start, ours.n)
-        for theirs, ours in side_by_side(recorded.chunks(), run_over(engine, data, batch_size))
+        for theirs, ours in side_by_side(recorded.chunks(), run_over(batched, data))
     )
     result = evaluate(pairs, metric, output=output, margin=None, confidence=0.95)
     assert result.n == data.n

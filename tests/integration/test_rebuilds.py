@@ -24,6 +24,7 @@ from pytest_quant.spec import Calibration, Dataset, EngineSpec, Model
 from tests import models
 from tests.example import EXAMPLE
 from tests.integration.projects import run_project, write_project
+from tests.leading import leading
 
 SPECS: dict[str, tuple[Callable[[EngineSpec], EngineSpec], set[str]]] = {
     "excluded node": (lambda spec: replace(spec, exclude=("negative",)), {"exclude"}),
@@ -164,7 +165,7 @@ def test_reference_outputs_follow_the_evaluation_set(bench: Workbench, what: str
         inputs[5, 5] += 1.0 if changes and what == "input" else 0.0
         data = open_data(Dataset.from_arrays(inputs, labels), engine.signature)
         batch_size = 16 if changes and what == "batch size" else 32
-        recorded = record_outputs(engine, data, batch_size, bench.cache, backend.ingredients(spec))
+        recorded = record_outputs(leading(engine, batch_size), data, bench.cache, backend.ingredients(spec))
         outcome.append((recorded.status, recorded.reason))
     engine.close()
     assert [status for status, _ in outcome] == ["built", "hit", "built"]

@@ -39,7 +39,8 @@ def _tensor(value: onnx.ValueInfoProto, path: Path) -> TensorInfo:
     dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
     if not tensor.HasField("shape"):
         return TensorInfo(value.name, dtype, None)
-    return TensorInfo(value.name, dtype, tuple(_size(dim) for dim in tensor.shape.dim))
+    dims = tensor.shape.dim
+    return TensorInfo(value.name, dtype, tuple(_size(dim) for dim in dims), tuple(dim.dim_param for dim in dims))
 
 
 def _size(dim: onnx.TensorShapeProto.Dimension) -> int | None:

@@ -15,6 +15,7 @@ from pytest_quant.data import open_data
 from pytest_quant.outputs import record_outputs, run_over, side_by_side
 from pytest_quant.spec import Dataset, Model
 from tests.integration.ort_traps.bench import engine_of, spec_of
+from tests.leading import leading
 
 SCORES = np.array([[1.0, 0.0], [0.0, 1.0], [0.2, 0.8]], dtype=np.float32)
 
@@ -40,11 +41,11 @@ def test_words_are_recorded_and_compared(words: list[str], equal: bool, tmp_path
     candidate = spec_of(says(words, tmp_path / "candidate.onnx"), None)
     with engine_of(reference, lambda: iter(())) as first, engine_of(candidate, lambda: iter(())) as second:
         data = open_data(Dataset.from_arrays(SCORES), first.signature)
-        recorded = record_outputs(first, data, 2, Cache(tmp_path / "cache"), {})
+        recorded = record_outputs(leading(first, 2), data, Cache(tmp_path / "cache"), {})
         said = np.concatenate([chunk.outputs["word"] for chunk in recorded.chunks()])
         pairs = (
             OutputPair(one.outputs, other.outputs, None, one.start, one.n)
-            for one, other in side_by_side(recorded.chunks(), run_over(second, data, 3))
+            for one, other in side_by_side(recorded.chunks(), run_over(leading(second, 3), data))
         )
         result = evaluate(pairs, None, output=None)
     assert said.tolist() == ["cat", "horse", "horse"]

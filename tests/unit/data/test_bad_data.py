@@ -96,13 +96,6 @@ def test_free_dimensions_take_any_size_and_unknown_ranks_any_shape() -> None:
     assert raised.value.allowed == "(?, 2)"
 
 
-def test_a_model_without_a_batch_axis_cannot_be_batched() -> None:
-    """A scalar input is named."""
-    scalar = Signature((TensorInfo("x", "float32", ()),), ())
-    with pytest.raises(DataError, match="cannot be batched"):
-        opened(np.zeros(3, np.float32), signature=scalar)
-
-
 def test_calibration_data_must_fit_too() -> None:
     """The message says that it is the calibration data."""
     with pytest.raises(DataError, match="quant_data, calibration, input 'x': the dtype"):

@@ -63,17 +63,30 @@ def test_arrays_and_iterables_give_the_same(n: int, k: int, batch_size: int) -> 
 
 
 @given(lengths=st.lists(st.integers(1, 3), min_size=1, max_size=30), batch_size=st.integers(1, 5), pad=st.booleans())
-def test_another_shape_begins_another_batch(lengths: list[int], batch_size: int, pad: bool) -> None:
-    """Ragged samples are never mixed in a batch, and none is lost."""
+def test_samples_of_equal_shapes_share_a_batch(lengths: list[int], batch_size: int, pad: bool) -> None:
+    """Ragged samples are never mixed in a batch, none is lost, and each is known by its place in the set."""
     samples = [(np.full(length, i, np.float32), i) for i, length in enumerate(lengths)]
     seen: list[int] = []
     for batch in streamed(samples, signature=RAGGED).batches(batch_size, pad):
-        assert batch.start == len(seen)
+        positions = batch.positions or tuple(range(batch.start, batch.start + batch.n))
+        assert batch.start == positions[0]
         assert len(batch.feeds["x"]) == (batch_size if pad else batch.n)
-        for row in batch.feeds["x"][: batch.n]:
-            assert len(row) == lengths[len(seen)]
-            seen.append(int(row[0]))
-    assert seen == list(range(len(lengths)))
+        assert batch.labels is not None
+        for row, label, position in zip(batch.feeds["x"][: batch.n], batch.labels, positions, strict=True):
+            assert len(row) == lengths[position]
+            assert int(row[0]) == label == position
+        seen += positions
+    assert sorted(seen) == list(range(len(lengths)))
+
+
+@given(lengths=st.lists(st.integers(1, 3), min_size=1, max_size=40), batch_size=st.integers(1, 8))
+def test_batches_are_as_few_as_shapes_and_size_allow(lengths: list[int], batch_size: int) -> None:
+    """Forty samples of three lengths in any order make no more batches than the same ones sorted by length."""
+    samples = [np.zeros(length, np.float32) for length in lengths]
+    fewest = sum(-(-lengths.count(length) // batch_size) for length in set(lengths))
+    most_waiting = 8 * batch_size
+    batches = list(streamed(samples, signature=RAGGED).batches(batch_size))
+    assert len(batches) == fewest or len(lengths) > most_waiting
 
 
 def test_arrays_are_not_copied() -> None:

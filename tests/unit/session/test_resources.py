@@ -29,7 +29,7 @@ def side(engine: Sized) -> Side:
     """An engine that took three seconds to build, one of them to calibrate."""
     spec = EngineSpec("numpy", "fp32", None, Model("net"))
     built = BuiltEngine(Path(), "key", "built", "", build_s=3.0, calibration_s=1.0, build_memory_mb=50.0)
-    return Side(spec, get_backend("numpy"), built, cast("Any", engine), {})
+    return Side(spec, get_backend("numpy"), built, cast("Any", engine), cast("Any", None))
 
 
 def found(engine: Sized) -> Resources:

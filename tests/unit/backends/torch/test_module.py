@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pytest_quant.backends.torch.module import free_axes, input_names, module_digest, signature_of
+from pytest_quant.data import fixed_batch_size
 from pytest_quant.errors import ModelError, UsageError
 from pytest_quant.spec import Model
 
@@ -46,7 +47,7 @@ def test_names_and_sizes() -> None:
 def test_fixed_and_named_axes() -> None:
     """``dynamic=False`` frees nothing; by name, only what is named; a wrong name is an error."""
     fixed = Model.from_torch(Scaled(), INPUTS, dynamic=False)
-    assert signature_of(fixed).fixed_batch_size == 2
+    assert fixed_batch_size(signature_of(fixed), dict.fromkeys(input_names(fixed), 0)) == 2
     both = {"values": (0,), "offset": (0,)}
     assert free_axes(Model.from_torch(Scaled(), INPUTS, dynamic=both)) == both
     with pytest.raises(UsageError, match="'value'"):

@@ -1,0 +1,237 @@
+"""How an engine treats a batch: where its outputs hold the samples, and what samples of one run do to each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.backends import Engine, Feeds, Outputs
+from pytest_quant.data import Data, fixed_batch_size
+from pytest_quant.errors import ModelError, QuantError
+
+_PROBED = 8
+"""Samples that are run together and one by one."""
+
+_ROUNDING = 2.0**-10
+"""Relative difference of two runs that kernels for other sizes can explain; quantizing by other ranges makes more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batched:
+    """An engine that takes batches of the data and hands its outputs over by sample.
+
+    Attributes
+    ----------
+    inputs : the engine's name for each input of the data.
+    output_axes : the axis of each output that counts samples; ``None`` where one run gives one sample's output.
+    batch_size : samples in one run of the evaluation.
+    pads : the graph fixes that size.
+    notes : what the reader should know of it, in sentences.
+    self_difference : relative difference of two runs over one batch; 0 for an engine that repeats itself.
+    """
+
+    engine: Engine
+    inputs: Mapping[str, str]
+    output_axes: Mapping[str, int | None]
+    batch_size: int
+    pads: bool = False
+    notes: tuple[str, ...] = ()
+    self_difference: float = 0.0
+
+    def feeds(self, feeds: Feeds) -> Feeds:
+        """Return one batch of the data under the engine's names."""
+        return {self.inputs[name]: array for name, array in feeds.items()}
+
+    def run(self, feeds: Feeds, n: int) -> Outputs:
+        """Run one batch of the data.
+
+        Returns
+        -------
+        Outputs : arrays (samples, ...) by the engine's names, padding included.
+
+        Raises
+        ------
+        ModelError : an output does not hold `n` samples, the size of the batch, on its axis.
+        """
+        found = self.engine.run(self.feeds(feeds))
+        return {name: _by_sample(name, array, self.output_axes.get(name, 0), n) for name, array in found.items()}
+
+
+def _by_sample(name: str, array: NDArray[Any], axis: int | None, n: int) -> NDArray[Any]:
+    if axis is None:
+        if n != 1:
+            raise _no_axis(name, array.shape, n)
+        return np.asarray(array)[np.newaxis]
+    if axis >= np.ndim(array) or array.shape[axis] != n:
+        raise ModelError(
+            f"output '{name}' does not hold one value for each sample",
+            value=f"shape {np.shape(array)} for a batch of {n}",
+            allowed=f"{n} on axis {axis}",
+            fix=f"name the axis that counts samples, batch_axes={{'{name}': 0}}, or None when no axis does",
+        )
+    return np.moveaxis(array, axis, 0) if axis else array
+
+
+def _no_axis(name: str, shape: tuple[int, ...], n: int) -> ModelError:
+    return ModelError(
+        f"no axis of output '{name}' counts samples",
+        value=f"shape {shape} for a batch of {n}",
+        allowed=f"an axis of {n}",
+        fix="export the model with a free batch axis, or with batches of 1",
+    )
+
+
+def find_batching(
+    engine: Engine,
+    data: Data,
+    inputs: Mapping[str, str],
+    asked_axes: Mapping[str, int | None],
+    *,
+    batch_size: int,
+    timed_size: int,
+) -> Batched:
+    """Run a few samples together, fewer together, one by one and once more, and return how to evaluate `engine`.
+
+    Parameters
+    ----------
+    inputs : the engine's name for each input of the data.
+    asked_axes : the axes of outputs that the user names.
+    batch_size : samples in one run of the evaluation, where the model lets samples share a run.
+    timed_size : samples in one timed run; an engine whose outputs depend on the batch is evaluated with as many.
+
+    Raises
+    ------
+    ModelError : several samples share a run by the graph, and an output has no axis for them.
+    QuantError : the engine does not run on one sample.
+    """
+    axes = {inputs[name]: axis for name, axis in data.layout.axes.items()}
+    takes_samples = any(axis is not None for axis in axes.values())
+    fixed = fixed_batch_size(engine.signature, axes) if takes_samples else 1
+    single = Batched(engine, inputs, {}, 1, pads=fixed == 1)
+    if fixed == 1:
+        why = "its batch size is fixed" if takes_samples else "no input has an axis for samples"
+        return _one_by_one(single, data, asked_axes, why)
+    if fixed is not None:
+        return _together(Batched(engine, inputs, {}, fixed, pads=True), data, asked_axes)
+    if batch_size == 1:
+        return _one_by_one(single, data, asked_axes, "")
+    return _free(single, data, asked_axes, batch_size, timed_size)
+
+
+def _free(single: Batched, data: Data, asked: Mapping[str, int | None], batch_size: int, timed_size: int) -> Batched:
+    engine = single.engine
+    whole = data.first(batch_size)
+    fewer = min(_PROBED, batch_size - 1)
+    part = data.layout.samples(whole, range(fewer))
+    try:
+        large, small = (engine.run(single.feeds(feeds)) for feeds in (whole, part))
+    except QuantError as error:
+        return _one_by_one(single, data, asked, f"a run of {batch_size} samples fails, {_last_line(error)}")
+    output_axes: dict[str, int | None] = {}
+    for name, array in large.items():
+        one, other = np.shape(array), np.shape(small.get(name, 0))
+        fits = [axis for axis in range(min(len(one), len(other))) if one[axis] == batch_size and other[axis] == fewer]
+        if name in asked and asked[name] is not None and asked[name] not in fits:
+            raise ModelError(
+                f"batch_axes says that axis {asked[name]} of output '{name}' counts samples, and it does not",
+                value=f"shape {one} for a batch of {batch_size}, {other} for {fewer}",
+                allowed=" or ".join(f"axis {axis}" for axis in fits) or "None: no axis counts samples",
+            )
+        output_axes[name] = asked[name] if name in asked else next(iter(fits), None)
+    lost = [name for name, axis in output_axes.items() if axis is None]
+    if lost:
+        shape = np.shape(large[lost[0]])
+        why = f"output '{lost[0]}' has shape {shape} for {batch_size} samples, and no axis counts them"
+        return _one_by_one(replace(single, output_axes=output_axes), data, asked, why)
+    found = replace(single, output_axes=output_axes, batch_size=batch_size)
+    together = {name: _by_sample(name, array, output_axes[name], fewer) for name, array in small.items()}
+    found = replace(found, self_difference=_difference(together, found.run(part, fewer)))
+    return _as_timed(found, data, part, together, timed_size)
+
+
+def _as_timed(found: Batched, data: Data, part: Feeds, together: Outputs, timed_size: int) -> Batched:
+    """An engine whose outputs for a sample depend on the others of its run is evaluated as it is timed."""
+    fewer = len(next(iter(together.values())))
+    try:
+        alone = [found.run(data.layout.samples(part, [row]), 1) for row in range(fewer)]
+    except QuantError:
+        return found  # It takes several samples only, so there is nothing to tell them apart by.
+    apart = {name: _joined([outputs[name] for outputs in alone]) for name in together}
+    difference = _difference(together, apart)
+    if difference <= max(_ROUNDING, found.self_difference) or timed_size == found.batch_size:
+        return found
+    told = "their shapes differ" if math.isinf(difference) else f"they differ by {100 * difference:.2g} %"
+    note = (
+        f"outputs of {found.engine.spec.id} depend on the batch: for {fewer} samples together and one by one {told}; "
+        f"it is evaluated in batches of {timed_size}, as it is timed"
+    )
+    return replace(found, batch_size=timed_size, notes=(*found.notes, note))
+
+
+def _one_by_one(single: Batched, data: Data, asked: Mapping[str, int | None], why: str) -> Batched:
+    """An output of one sample leads with the axis of samples where its size is 1 in all that are looked at."""
+    runs = [single.engine.run(single.feeds(batch)) for batch in _first_batches(data, single)]
+    output_axes = dict(single.output_axes)
+    for name in runs[0]:
+        leads = all(np.ndim(run[name]) > 0 and np.shape(run[name])[0] == 1 for run in runs)
+        output_axes.setdefault(name, asked.get(name, 0 if leads else None))
+    found = replace(single, output_axes=output_axes, batch_size=1)
+    feeds = next(_first_batches(data, single))
+    again = _difference(found.run(feeds, 1), found.run(feeds, 1))
+    notes = (f"{single.engine.spec.id} runs sample by sample: {why}",) if why else ()
+    return replace(found, self_difference=again, notes=(*found.notes, *notes))
+
+
+def _first_batches(data: Data, single: Batched) -> Iterator[Feeds]:
+    for index, batch in enumerate(data.batches(1, pad=single.pads)):
+        if index == _PROBED:
+            return
+        yield batch.feeds
+
+
+def _together(fixed: Batched, data: Data, asked: Mapping[str, int | None]) -> Batched:
+    """The graph fixes how many samples share a run, so the axis that has as many is theirs; the first of several."""
+    feeds, n = data.first(fixed.batch_size), fixed.batch_size
+    first = fixed.engine.run(fixed.feeds(feeds))
+    output_axes: dict[str, int | None] = {}
+    for name, array in first.items():
+        fits = [axis for axis, size in enumerate(np.shape(array)) if size == n]
+        axis = asked[name] if name in asked else next(iter(fits), None)
+        if axis is None or axis not in fits:
+            raise _no_axis(name, np.shape(array), n)
+        output_axes[name] = axis
+    found = replace(fixed, output_axes=output_axes)
+    return replace(found, self_difference=_difference(found.run(feeds, n), found.run(feeds, n)))
+
+
+def _joined(rows: list[NDArray[Any]]) -> NDArray[Any] | None:
+    """Samples' outputs as one array, ``None`` where their shapes differ."""
+    return np.concatenate(rows) if len({row.shape for row in rows}) == 1 else None
+
+
+def _difference(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any] | None]) -> float:
+    """Largest over the outputs of ||one - other|| / ||one||; infinite where shapes or whole numbers differ."""
+    worst = 0.0
+    for name, left in one.items():
+        right = other.get(name)
+        if right is None or left.shape != right.shape:
+            return math.inf
+        if np.array_equal(left, right) or (left.dtype.kind == "f" and np.array_equal(left, right, equal_nan=True)):
+            continue
+        if left.dtype.kind != "f":
+            return math.inf
+        finite = np.isfinite(left) & np.isfinite(right)
+        r, c = (np.where(finite, side, 0).astype(np.float64) for side in (left, right))
+        norm = float(np.sqrt(np.sum(r * r)))
+        worst = max(worst, float(np.sqrt(np.sum((r - c) ** 2))) / norm if norm else math.inf)
+    return worst
+
+
+def _last_line(error: QuantError) -> str:
+    lines = [line for line in (error.value or error.what).splitlines() if line.strip()]
+    return lines[-1].strip()[:200] if lines else type(error).__name__

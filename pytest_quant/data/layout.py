@@ -1,0 +1,173 @@
+"""Which axis of each input counts samples: said by the user, else by the names that the graph gives its axes.
+
+Data is kept with the samples in front, whatever the model wants; a `Layout` turns it into what the model takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pytest_quant.data.batch import Feeds
+from pytest_quant.errors import DataError
+from pytest_quant.spec import Signature, TensorInfo
+
+_BATCH = re.compile(r"(n|b|bs|bsz|[a-z0-9_.]*batch[a-z0-9_.]*)", re.IGNORECASE)
+_STEPS = re.compile(r"(t|.*(time|seq|len|frame|step).*)", re.IGNORECASE)
+"""Names that exporters and people give to an axis of samples, and to one of steps in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the samples lie in the inputs of a model.
+
+    Attributes
+    ----------
+    axes : by input name, the axis of the model's input that counts samples; ``None`` where no axis does.
+    fixed_batch_size : the size of these axes where the graph fixes it, else ``None``.
+    stepped : inputs whose samples lead with an axis of steps that the model's input does not have.
+    """
+
+    axes: Mapping[str, int | None]
+    fixed_batch_size: int | None = None
+    stepped: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def whole(self) -> frozenset[str]:
+        """Inputs that one run takes one value of, for all its samples."""
+        return frozenset(name for name, axis in self.axes.items() if axis is None)
+
+    def arranged(self, feeds: Feeds) -> Feeds:
+        """Return one batch as the model takes it: samples on its own axis, steps in front.
+
+        `feeds` holds (samples, ...) or (samples, steps, ...) by name, and for inputs in `whole` one value.
+        """
+        if not self.stepped and not any(self.axes.values()):
+            return feeds
+        found: Feeds = {}
+        for name, array in feeds.items():
+            axis, moved = self.axes[name], array
+            if axis is not None and name in self.stepped:
+                moved = np.moveaxis(array, 0, axis + 1)
+            elif axis:
+                moved = np.moveaxis(array, 0, axis)
+            found[name] = np.ascontiguousarray(moved)
+        return found
+
+    def samples(self, feeds: Feeds, rows: Sequence[int]) -> Feeds:
+        """Return these samples of one batch that is arranged for the model."""
+        found: Feeds = {}
+        for name, array in feeds.items():
+            axis = self.axes[name]
+            along = None if axis is None else axis + (name in self.stepped)
+            found[name] = array if along is None else np.ascontiguousarray(np.take(array, rows, axis=along))
+        return found
+
+
+def find_layout(
+    signature: Signature,
+    asked: Mapping[str, int | None],
+    ranks: Mapping[str, int],
+    *,
+    where: str,
+    states: frozenset[str] = frozenset(),
+) -> Layout:
+    """Return where the samples lie in the inputs that the data gives.
+
+    Parameters
+    ----------
+    asked : axes that the user names.
+    ranks : axes of the data by input name, one of them for the samples where each has a value of its own.
+    where : what messages call the data.
+    states : inputs that an output of the step before is fed into; where there are any, samples are sequences.
+
+    Raises
+    ------
+    DataError : an axis that the user names is not there.
+    """
+    inputs = [tensor for tensor in signature.inputs if tensor.name in ranks]
+    symbol = _batch_symbol(inputs)
+    free = any(_free_axis(tensor, symbol) is not None for tensor in inputs)
+    fixed = next((tensor.shape[0] for tensor in inputs if tensor.shape), None)
+    axes: dict[str, int | None] = {}
+    for tensor in inputs:
+        if tensor.name in asked:
+            axes[tensor.name] = _named(tensor, asked[tensor.name], where)
+        elif free:
+            axes[tensor.name] = _free_axis(tensor, symbol)
+        else:
+            whole = tensor.shape is not None and ranks[tensor.name] > len(tensor.shape) and not states
+            axes[tensor.name] = 0 if tensor.shape and tensor.shape[0] == fixed and not whole else None
+    stepped = frozenset(
+        tensor.name
+        for tensor in inputs
+        if states and tensor.name not in states and _leads_with_steps(tensor, axes, ranks)
+    )
+    return Layout(axes, _fixed_size(inputs, axes, where), stepped)
+
+
+def fixed_batch_size(signature: Signature, axes: Mapping[str, int | None]) -> int | None:
+    """Return the size that `signature` fixes for the samples of its inputs, ``None`` where it is free."""
+    sizes = (
+        tensor.shape[axis]
+        for tensor in signature.inputs
+        if tensor.shape and (axis := axes.get(tensor.name)) is not None and axis < len(tensor.shape)
+    )
+    return next((size for size in sizes if size is not None), None)
+
+
+def _batch_symbol(inputs: list[TensorInfo]) -> str:
+    """Return the name of the axis that counts samples, empty when no axis has a name that could be it."""
+    for tensor in inputs:
+        for name in tensor.symbols:
+            if _BATCH.fullmatch(name):
+                return name
+    leading = (tensor.symbols[0] for tensor in inputs if tensor.symbols)
+    return next((name for name in leading if name and not _STEPS.fullmatch(name)), "")
+
+
+def _free_axis(tensor: TensorInfo, symbol: str) -> int | None:
+    """An input with a fixed leading size, beside others that are free there, holds no samples."""
+    if tensor.shape is None:
+        return 0
+    if symbol and symbol in tensor.symbols:
+        return tensor.symbols.index(symbol)
+    return 0 if tensor.shape and tensor.shape[0] is None else None
+
+
+def _named(tensor: TensorInfo, axis: int | None, where: str) -> int | None:
+    rank = None if tensor.shape is None else len(tensor.shape)
+    if axis is not None and rank is not None and axis >= rank:
+        raise DataError(
+            f"{where}: batch_axes names an axis that input '{tensor.name}' does not have",
+            value=f"axis {axis} of {rank}",
+            allowed=f"0 to {rank - 1}, or None" if rank else "None: it is a scalar",
+            fix=f"write batch_axes={{'{tensor.name}': {0 if rank else None}}}",
+        )
+    return axis
+
+
+def _leads_with_steps(tensor: TensorInfo, axes: Mapping[str, int | None], ranks: Mapping[str, int]) -> bool:
+    """An input that is the same in all steps has one axis fewer."""
+    if tensor.shape is None:
+        return True
+    return ranks[tensor.name] == len(tensor.shape) + (1 if axes[tensor.name] is not None else 2)
+
+
+def _fixed_size(inputs: list[TensorInfo], axes: Mapping[str, int | None], where: str) -> int | None:
+    sizes: dict[str, int] = {}
+    for tensor in inputs:
+        axis = axes[tensor.name]
+        size = tensor.shape[axis] if tensor.shape and axis is not None else None
+        if size is not None:
+            sizes[tensor.name] = size
+    if len(set(sizes.values())) > 1:
+        raise DataError(
+            f"{where}: the inputs of the model differ in the number of samples that they fix",
+            value=", ".join(f"'{name}': {size}" for name, size in sizes.items()),
+            fix="tell which axis counts samples, batch_axes={'name': 1}, and None for an input that has no such axis",
+        )
+    return next(iter(sizes.values()), None)

@@ -1,0 +1,295 @@
+"""Samples on any axis, or on none: figures are those of one sample at a time, and nothing is compared by accident."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+
+from pytest_quant.cache import Cache
+from pytest_quant.errors import DataError, ModelError, UsageError
+from pytest_quant.metrics import Metric
+from pytest_quant.record import Record
+from pytest_quant.session import Session
+from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
+from tests import layouts
+from tests.integration.projects import run_project
+
+N = 40
+
+
+def checked(
+    folder: Path, model: Model, dataset: Dataset, *, scheme: str | None = "static", backend: str = "ort", **more: Any
+) -> Record:
+    """Measure and judge one check without timing."""
+    session = Session(
+        Cache(folder / "cache"), baseline=lambda _: None, notify=lambda _: None, step=lambda _: nullcontext()
+    )
+    check = Check(
+        nodeid="check",
+        series_nodeid="check",
+        candidate=EngineSpec(backend, "int8" if scheme else "fp32", scheme, model),
+        reference=EngineSpec(backend, "fp32", None, model),
+        dataset=dataset,
+        latency=None,
+        latency_off="not asked for",
+        **{"limits": Limits(max_drop=5.0), **more},
+    )
+    measurement = session.measure(check)
+    measurement.close()
+    return session.judge(measurement)
+
+
+def one_by_one(path: Path, samples: list[dict[str, np.ndarray]], output: str = "y") -> list[np.ndarray]:
+    """Run onnxruntime alone on each sample, and return its output as the model gives it."""
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return [session.run([output], feeds)[0] for feeds in samples]
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    """Different normal numbers."""
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def last_step(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Whether the largest score of the last step (n, T, 4) is the label's."""
+    return np.asarray(outputs[:, -1].argmax(axis=1) == labels)
+
+
+LAST = Metric(last_step, better="higher")
+
+
+@pytest.mark.parametrize(
+    ("write", "axes"),
+    [
+        (lambda path: layouts.time_major(path), None),
+        (lambda path: layouts.time_major(path, ("a", "b")), {"x": 1}),
+        (layouts.to_time_major, None),
+    ],
+    ids=["named", "told by the data", "output found by running"],
+)
+@pytest.mark.parametrize("backend", ["ort", "openvino"])
+def test_time_major_outputs_meet_their_own_labels(
+    write: Callable[[Path], Path], axes: dict[str, int | None] | None, backend: str, tmp_path: Path
+) -> None:
+    """Every label is the class of its own sample, so the reference is right on all of them, wherever the axis is.
+
+    Outputs that met those of other samples would give about -3 dB: the noise then is the sum of two signals.
+    """
+    path = write(tmp_path / "model.onnx")
+    steps = numbers(N, 5, 8)
+    labels = steps[:, -1, :4].argmax(axis=1)
+    given = steps if axes is None else np.moveaxis(steps, 0, 1)
+    dataset = Dataset.from_arrays({"x": given}, labels, calibration=8, batch_axes=axes)
+    record = checked(tmp_path, Model.from_onnx(path), dataset, metric=LAST, backend=backend)
+    assert record.accuracy is not None
+    assert record.accuracy.reference == 100.0
+    assert record.accuracy.n == N - 8
+    assert record.accuracy.sqnr_db is not None
+    assert record.accuracy.sqnr_db > 15
+
+
+def test_a_model_told_by_itself_needs_samples_in_front(tmp_path: Path) -> None:
+    """``Model(batch_axes=...)`` is about the model alone: arrays lead with the samples."""
+    path = layouts.time_major(tmp_path / "model.onnx", ("a", "b"))
+    steps = numbers(N, 5, 8)
+    model = Model.from_onnx(path, batch_axes={"x": 1, "y": 1})
+    record = checked(
+        tmp_path, model, Dataset.from_arrays(steps, steps[:, -1, :4].argmax(axis=1), calibration=8), metric=LAST
+    )
+    assert record.accuracy is not None
+    assert record.accuracy.reference == 100.0
+
+
+def test_a_model_that_takes_one_sample_only_runs_sample_by_sample_and_says_so(tmp_path: Path) -> None:
+    """A Reshape to one row refuses two samples; the figures are those of one at a time."""
+    path = layouts.batch_of_one(tmp_path / "model.onnx")
+    samples = numbers(N, 8)
+    labels = np.array([int(y.argmax()) for y in one_by_one(path, [{"x": row[None]} for row in samples])])
+    record = checked(tmp_path, Model.from_onnx(path), Dataset.from_arrays(samples, labels, calibration=8))
+    assert record.accuracy is not None
+    assert record.accuracy.reference == 100.0
+    assert any("runs sample by sample: a run of 32 samples fails" in note for note in record.notes)
+
+
+def test_rows_of_a_sample_are_not_taken_for_samples(tmp_path: Path) -> None:
+    """An output with three rows for each sample is that of one sample at a time, (n, 3, 4)."""
+    path = layouts.flattened(tmp_path / "model.onnx")
+    samples = numbers(N, 3, 8)
+    labels = samples[:, -1, :4].argmax(axis=1)
+    record = checked(tmp_path, Model.from_onnx(path), Dataset.from_arrays(samples, labels, calibration=8), metric=LAST)
+    assert record.accuracy is not None
+    assert record.accuracy.reference == 100.0
+    assert any("output 'y' has shape (96, 4) for 32 samples, and no axis counts them" in note for note in record.notes)
+
+
+@pytest.mark.parametrize("form", ["shared", "each", "stream"])
+def test_scalars_and_states_have_no_batch_axis(form: str, tmp_path: Path) -> None:
+    """A sampling rate and a state [2, 1, 4] go in as they are: one for all samples, or one for each."""
+    path = layouts.with_state(tmp_path / "model.onnx")
+    audio, rate = numbers(N, 8), np.array(16000)
+    states = numbers(1 if form == "shared" else N, 2, 1, 4, seed=1)
+    each = np.broadcast_to(states, (N, 2, 1, 4))
+    samples = [{"audio": a[None], "state": s, "rate": rate} for a, s in zip(audio, each, strict=True)]
+    labels = np.array([int(y.argmax()) for y in one_by_one(path, samples)])
+    if form == "stream":
+        dataset = Dataset.from_iterable(
+            [
+                ({"audio": s["audio"][0], "state": s["state"], "rate": rate}, int(y))
+                for s, y in zip(samples, labels, strict=True)
+            ],
+            calibration=8,
+        )
+    else:
+        inputs = {"audio": audio, "state": states[0] if form == "shared" else states, "rate": rate}
+        dataset = Dataset.from_arrays(inputs, labels, calibration=8)
+    record = checked(tmp_path, Model.from_onnx(path), dataset, output="y")
+    assert record.accuracy is not None
+    assert record.accuracy.reference == 100.0
+    assert record.accuracy.n == N - 8
+
+
+def test_weights_as_an_input_are_one_matrix_for_all(tmp_path: Path) -> None:
+    """The matrix goes into every run as it is, and samples share runs."""
+    path = layouts.weights_as_input(tmp_path / "model.onnx")
+    samples, matrix = numbers(N, 8), np.eye(8, 4, dtype=np.float32)
+    dataset = Dataset.from_arrays({"x": samples, "w": matrix}, samples[:, :4].argmax(axis=1), calibration=8)
+    record = checked(tmp_path, Model.from_onnx(path), dataset)
+    assert record.accuracy is not None
+    assert record.accuracy.reference == 100.0
+    assert not any("sample by sample" in note for note in record.notes)
+
+
+def test_an_output_that_depends_on_the_others_of_its_run_is_evaluated_as_it_is_timed(tmp_path: Path) -> None:
+    """A softmax over the samples of a run gives each 1 when it runs alone, so at batch size 1 all outputs are 1."""
+    path = layouts.softmax_over_samples(tmp_path / "model.onnx")
+    record = checked(
+        tmp_path,
+        Model.from_onnx(path),
+        Dataset.from_arrays(numbers(N, 8), calibration=8),
+        scheme=None,
+        limits=Limits(max_abs_error=1e-6),
+    )
+    assert sum("depend on the batch" in note for note in record.notes) == 2
+    assert any("evaluated in batches of 1, as it is timed" in note for note in record.notes)
+
+
+def outlier_classifier(path: Path) -> Path:
+    """(n, 8) -> (n, 4), a matrix product that dynamic quantization takes."""
+    matrix = numbers(8, 4, seed=3)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="scores")
+    return layouts.write(
+        path, [node], {"x": (layouts.FLOAT, ["batch", 8])}, {"y": (layouts.FLOAT, ["batch", 4])}, {"w": matrix}
+    )
+
+
+@pytest.mark.parametrize("timed", [1, 4])
+def test_dynamic_ranges_are_those_of_the_batch_that_runs(timed: int, tmp_path: Path) -> None:
+    """Ranges span a run, so one sample a thousand times larger ruins its neighbours; at batch size 1 there are none.
+
+    The expected outputs are those of the built engine in onnxruntime alone, in runs of the timed size.
+    """
+    path = outlier_classifier(tmp_path / "model.onnx")
+    samples = numbers(N, 8)
+    samples[::4] *= 1000
+    record = checked(
+        tmp_path,
+        Model.from_onnx(path),
+        Dataset.from_arrays(samples),
+        scheme="dynamic",
+        batch_size=timed,
+        limits=Limits(max_abs_error=1e9, min_sqnr_db=0.0, min_agreement=1.0),
+    )
+    engine = next((tmp_path / "cache" / "engine").glob("*/files/model.onnx"))
+    quantized = onnxruntime.InferenceSession(str(engine), providers=["CPUExecutionProvider"])
+    runs = [quantized.run(None, {"x": samples[i : i + timed]})[0] for i in range(0, N, timed)]
+    exact = samples.astype(np.float64) @ numbers(8, 4, seed=3).astype(np.float64)
+    agreement = 100 * np.mean(np.concatenate(runs).argmax(axis=1) == exact.argmax(axis=1))
+    assert record.accuracy is not None
+    assert record.accuracy.agreement_pct == pytest.approx(agreement, abs=1e-9)
+    assert bool(agreement > 90) == (timed == 1)
+    assert any(f"evaluated in batches of {timed}" in note for note in record.notes)
+
+
+def test_ragged_samples_share_runs_and_keep_their_order(tmp_path: Path) -> None:
+    """Samples of three lengths in any order: each output meets its own label, and runs are few."""
+    path = layouts.to_time_major(tmp_path / "model.onnx")
+    lengths = np.random.default_rng(0).integers(2, 5, N)
+    samples = [numbers(int(length), 8, seed=index) for index, length in enumerate(lengths)]
+    labelled = [(sample, int(sample[-1, :4].argmax())) for sample in samples]
+    record = checked(tmp_path, Model.from_onnx(path), Dataset.from_iterable(labelled, calibration=8), metric=LAST)
+    assert record.accuracy is not None
+    assert record.accuracy.reference == 100.0
+
+
+class TestRefusals:
+    """What does not fit is an error that says where, and nothing is judged."""
+
+    def test_an_axis_that_counts_nothing(self, tmp_path: Path) -> None:
+        """A named axis of an output is tried before it is believed."""
+        path = layouts.to_time_major(tmp_path / "model.onnx")
+        dataset = Dataset.from_arrays(numbers(N, 5, 8), calibration=8, batch_axes={"y": 0})
+        with pytest.raises(ModelError, match="batch_axes says that axis 0 of output 'y'") as raised:
+            checked(tmp_path, Model.from_onnx(path), dataset, limits=Limits(min_sqnr_db=10))
+        assert raised.value.value == "shape (5, 32, 4) for a batch of 32, (5, 8, 4) for 8"
+        assert raised.value.allowed == "axis 1"
+
+    def test_an_unknown_name(self, tmp_path: Path) -> None:
+        """The nearest name is told."""
+        path = layouts.to_time_major(tmp_path / "model.onnx")
+        dataset = Dataset.from_arrays(numbers(N, 5, 8), batch_axes={"yy": 0})
+        with pytest.raises(DataError, match="batch_axes names an input or output that the model does not have"):
+            checked(tmp_path, Model.from_onnx(path), dataset)
+
+    @pytest.mark.parametrize("axes", [{"x": -1}, {"x": True}, {"x": "1"}, {1: 1}, ["x"]])
+    def test_axes_that_are_none(self, axes: Any) -> None:
+        """Only whole numbers from 0 and None are axes."""
+        for make in (
+            lambda: Dataset.from_arrays(numbers(2, 2), batch_axes=axes),
+            lambda: Model.from_onnx("m", batch_axes=axes),
+        ):
+            with pytest.raises(UsageError, match="batch_axes"):
+                make()
+
+
+def test_a_new_user_sees_the_right_score(pytester: pytest.Pytester) -> None:
+    """The whole plugin on an output (T, N, C): the score is 100 %, where rows taken for samples gave chance."""
+    layouts.to_time_major(pytester.path / "model.onnx")
+    pytester.makeconftest(
+        """
+        import numpy as np, pytest
+        from pytest_quant import Dataset
+
+        @pytest.fixture
+        def quant_model():
+            return "model.onnx"
+
+        @pytest.fixture
+        def quant_data():
+            x = np.random.default_rng(0).normal(size=(64, 6, 8)).astype(np.float32)
+            return Dataset.from_arrays(x, x[:, -1, :4].argmax(axis=1), calibration=16)
+        """
+    )
+    pytester.makepyfile(
+        """
+        import pytest
+        from pytest_quant import Metric
+
+        def last(outputs, labels):
+            return outputs[:, -1].argmax(axis=1) == labels
+
+        @pytest.mark.quant(metric=Metric(last), max_drop=5, min_accuracy=100)
+        def test_ocr():
+            pass
+        """
+    )
+    result, (check,) = run_project(pytester)
+    result.assert_outcomes(passed=1)
+    assert check["accuracy"]["reference"] == 100.0
+    assert check["accuracy"]["n"] == 48
