@@ -3,11 +3,12 @@
 from pytest_quant.environment.ci import ci_branch, ci_commit, ci_pull_request, ci_target
 from pytest_quant.environment.fingerprint import fingerprint
 from pytest_quant.environment.git import GitState, git_state
-from pytest_quant.environment.isa import has_vnni, isa_tier
+from pytest_quant.environment.isa import ONEDNN_LIMIT, has_vnni, isa_tier, onednn_tier
 from pytest_quant.environment.revisions import MAX_DISTANCE, Repository
 
 __all__ = [
     "MAX_DISTANCE",
+    "ONEDNN_LIMIT",
     "GitState",
     "Repository",
     "ci_branch",
@@ -18,4 +19,5 @@ __all__ = [
     "git_state",
     "has_vnni",
     "isa_tier",
+    "onednn_tier",
 ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_quant.environment.cpu import first_value, probe, proc_cpuinfo
 from pytest_quant.environment.gpu import find_gpus
-from pytest_quant.environment.isa import isa_tier
+from pytest_quant.environment.isa import ONEDNN_LIMIT, isa_tier
 from pytest_quant.result import Environment
 
 _PACKAGES = (
@@ -48,6 +48,8 @@ def fingerprint() -> Environment:
         "os": platform.system(),
         "arch": platform.machine(),
     }
+    if os.environ.get(ONEDNN_LIMIT):
+        identity["isa_limit"] = os.environ[ONEDNN_LIMIT]
     context = {"python": platform.python_version(), "kernel": platform.release(), "container": _container()}
     for gpu in find_gpus()[:1]:
         identity |= {"gpu": gpu.name, "sm": gpu.sm}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterable
 from functools import cache
@@ -27,6 +28,27 @@ _TIERS = (
 _SATURATING = ("avx512", "avx2", "sse", UNKNOWN)
 """Tiers whose u8 x s8 products are added in 16 bits, where two large ones saturate."""
 
+ONEDNN_LIMIT = "ONEDNN_MAX_CPU_ISA"
+"""The variable that keeps oneDNN, and with it OpenVINO and PyTorch, from instruction sets that the CPU has."""
+
+_SSE = frozenset({"sse2"})
+_AVX2 = _SSE | {"avx2"}
+_AVX512 = _AVX2 | {"avx512f"}
+_VNNI = _AVX512 | {"avxvnni", "avx512vnni"}
+_ONEDNN_LEVELS = (
+    ("AVX512_CORE_AMX", _VNNI | {"amxint8"}),
+    ("AVX10_1_512_AMX", _VNNI | {"amxint8"}),
+    ("AVX10_2_512_AMX", _VNNI | {"amxint8"}),
+    ("AVX10", _VNNI),
+    ("AVX512_CORE_", _VNNI),
+    ("AVX512_CORE", _AVX512),
+    ("AVX2_VNNI", _AVX2 | {"avxvnni"}),
+    ("AVX2", _AVX2),
+    ("AVX", _SSE),
+    ("SSE41", _SSE),
+)
+"""How a value of the variable begins, and what it leaves of the flags above; the first that fits holds."""
+
 
 @cache
 def isa_tier() -> str:
@@ -38,12 +60,33 @@ def isa_tier() -> str:
     return tier_of(_flags(), platform.machine())
 
 
-def has_vnni() -> bool:
-    """Tell whether u8 x s8 dot products add up in 32 bits here, so that full-range weights cannot saturate.
+def onednn_tier() -> str:
+    """Return the best instruction set for int8 that oneDNN may use in this process, in the words of `isa_tier`.
+
+    That of the machine, unless the variable ``ONEDNN_MAX_CPU_ISA`` lowers it. ONNX Runtime's own kernels know no such
+    switch and run at the machine's.
+    """
+    level = os.environ.get(ONEDNN_LIMIT, "").upper()
+    return tier_of(_allowed(_flags(), level), platform.machine()) if level else isa_tier()
+
+
+def has_vnni(tier: str | None = None) -> bool:
+    """Tell whether u8 x s8 dot products add up in 32 bits, so that full-range weights cannot saturate.
 
     True with VNNI or AMX, and on ARM, whose kernels widen; false where it is not known.
+
+    Parameters
+    ----------
+    tier : see `isa_tier`; that of this machine unless given.
     """
-    return isa_tier() not in _SATURATING
+    return (tier or isa_tier()) not in _SATURATING
+
+
+def _allowed(flags: Iterable[str], level: str) -> list[str]:
+    """Return those of `flags` that oneDNN uses at `level`; all of them for a level that it does not know."""
+    plain = [flag.lower().replace("_", "") for flag in flags]
+    left = next((left for start, left in _ONEDNN_LEVELS if level.startswith(start)), plain)
+    return [flag for flag in plain if flag in left]
 
 
 def tier_of(flags: Iterable[str], machine: str) -> str:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pytest_quant.backends.openvino.files import digests_of
 from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.openvino.recipe import overflow_fix
-from pytest_quant.environment import isa_tier
+from pytest_quant.environment import onednn_tier
 from pytest_quant.spec import EngineSpec
 
 RECIPE_VERSION = "2"
@@ -20,7 +20,7 @@ def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
     ours = {
         **digests_of("model", spec.model),
         "openvino": version("openvino"),
-        "instruction set": isa_tier(),
+        "instruction set": onednn_tier(),
         "recipe": RECIPE_VERSION,
         "precision": spec.precision,
         "scheme": str(spec.scheme),

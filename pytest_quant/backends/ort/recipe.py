@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pytest_quant.backends.ort.extra import CALIBRATOR_KEYS
 from pytest_quant.backends.ort.options import ALL_OPS, OrtOptions, parse_options
-from pytest_quant.environment import has_vnni, isa_tier
+from pytest_quant.environment import has_vnni, isa_tier, onednn_tier
 from pytest_quant.spec import EngineSpec
 
 RECIPE_VERSION = "2"
@@ -66,7 +66,7 @@ class Recipe:
 def recipe_of(spec: EngineSpec) -> Recipe:
     """Resolve the options of `spec` on this machine."""
     asked = parse_options(spec.options)
-    arm = isa_tier() in _ARM_TIERS
+    arm = _tier(spec) in _ARM_TIERS
     activation_type = asked.activation_type or ("int8" if arm else "uint8")
     reduce_range, notes = _reduce_range(spec, asked)
     return Recipe(
@@ -89,11 +89,17 @@ def _op_types(spec: EngineSpec, asked: OrtOptions) -> tuple[str, ...] | None:
     return {"static": WEIGHTED + PASSING, "dynamic": DYNAMIC}.get(spec.scheme or "", ("MatMul",))
 
 
+def _tier(spec: EngineSpec) -> str:
+    """Return the instruction set of the kernels: OpenVINO as a provider multiplies by oneDNN, which can be lowered."""
+    return onednn_tier() if spec.backend == "ort-openvino" else isa_tier()
+
+
 def _reduce_range(spec: EngineSpec, asked: OrtOptions) -> tuple[bool, tuple[str, ...]]:
     """Seven bits where u8 x s8 kernels add in 16 bits and saturate; u8 weights run in kernels that widen."""
     if asked.reduce_range is not None:
         return asked.reduce_range, ()
-    if spec.scheme not in ("static", "dynamic") or asked.weight_type == "uint8" or has_vnni():
+    tier = _tier(spec)
+    if spec.scheme not in ("static", "dynamic") or asked.weight_type == "uint8" or has_vnni(tier):
         return False, ()
-    note = f"weights have 7 bits: this CPU ({isa_tier()}) has no VNNI, and its int8 kernels saturate with 8"
+    note = f"weights have 7 bits: this CPU ({tier}) has no VNNI, and its int8 kernels saturate with 8"
     return True, (f"{note}; options={{'reduce_range': False}} keeps 8",)

@@ -10,6 +10,7 @@ from pytest_quant.backends.option_rules import checked
 from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.ort.options import RULES
 from pytest_quant.backends.ort_openvino.plugin import DISTRIBUTION, PROVIDER, find_plugin
+from pytest_quant.environment import onednn_tier
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec
 
@@ -41,7 +42,8 @@ class OrtOpenVinoBackend(OrtBackend):
         """Those of the quantizer, and the provider."""
         from importlib.metadata import version
 
-        return {**super().ingredients(spec), "provider": f"{PROVIDER} {version(DISTRIBUTION)}"}
+        ours = {"provider": f"{PROVIDER} {version(DISTRIBUTION)}", "instruction set": onednn_tier()}
+        return {**super().ingredients(spec), **ours}
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open a session and prove that its products are on OpenVINO. Raises `BuildError`."""

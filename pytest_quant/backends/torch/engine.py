@@ -18,7 +18,7 @@ from pytest_quant.backends.torch.options import parse_options
 from pytest_quant.backends.torch.program import PROGRAM_FILE
 from pytest_quant.backends.torch.quiet import quiet
 from pytest_quant.backends.torch.weight_only import measure_held
-from pytest_quant.environment import isa_tier
+from pytest_quant.environment import onednn_tier
 from pytest_quant.errors import BuildError, QuantError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
@@ -190,6 +190,6 @@ def _notes(spec: EngineSpec) -> tuple[str, ...]:
     if spec.scheme in ("static", "dynamic", "qat") and not options.compiled:
         notes.append(_SIMULATION)
     if spec.scheme in ("static", "dynamic") and options.reduce_range is None and options.seven_bits:
-        cause = f"this CPU ({isa_tier()}) has no VNNI, and its int8 kernels saturate with 8"
+        cause = f"this CPU ({onednn_tier()}) has no VNNI, and its int8 kernels saturate with 8"
         notes.append(f"activations have 7 bits: {cause}; options={{'reduce_range': False}} keeps 8")
     return tuple(notes)

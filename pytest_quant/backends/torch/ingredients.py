@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from pytest_quant.backends.torch.module import module_digest
 from pytest_quant.backends.torch.options import float_type, parse_options
-from pytest_quant.environment import isa_tier
+from pytest_quant.environment import onednn_tier
 from pytest_quant.spec import EngineSpec
 
 RECIPE_VERSION = "1"
@@ -21,7 +21,7 @@ def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
         **_common(spec),
         "precision": spec.precision,
         "scheme": str(spec.scheme),
-        "instruction set": isa_tier(),
+        "instruction set": onednn_tier(),
         "threads": str(options.threads),
         "compiled": str(options.compiled),
         "floating type": float_type(spec),

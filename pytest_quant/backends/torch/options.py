@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_quant.backends.option_rules import FLAG, checked, one_of, whole_number
-from pytest_quant.environment import has_vnni
+from pytest_quant.environment import has_vnni, onednn_tier
 from pytest_quant.spec import EngineSpec
 
 RULES = {
@@ -40,7 +40,7 @@ class TorchOptions:
     @property
     def seven_bits(self) -> bool:
         """Whether ranges are reduced: where kernels add in 16 bits, unless the user says."""
-        return not has_vnni() if self.reduce_range is None else self.reduce_range
+        return not has_vnni(onednn_tier()) if self.reduce_range is None else self.reduce_range
 
 
 def parse_options(options: Iterable[tuple[str, object]]) -> TorchOptions:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import pytest
 
-from pytest_quant.environment import fingerprint, isa_tier
+from pytest_quant.environment import ONEDNN_LIMIT, fingerprint, isa_tier
 from pytest_quant.environment.cpu import first_value
 from pytest_quant.environment.fingerprint import quota_cores
 
@@ -19,6 +19,14 @@ def test_identity_is_what_decides_speed() -> None:
     assert list(identity) == ["cpu", "isa", "cores", "os", "arch"]
     assert identity["isa"] == isa_tier()
     assert all(identity.values())
+
+
+def test_a_lowered_instruction_set_is_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Latency under a limit of oneDNN's is not compared with latency without it."""
+    monkeypatch.setenv(ONEDNN_LIMIT, "AVX2")
+    assert fingerprint.__wrapped__().identity["isa_limit"] == "AVX2"
+    monkeypatch.delenv(ONEDNN_LIMIT)
+    assert "isa_limit" not in fingerprint.__wrapped__().identity
 
 
 def test_context_has_versions_of_what_is_installed() -> None:

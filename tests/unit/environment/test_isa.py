@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.environment import has_vnni, isa, isa_tier
+from pytest_quant.environment import ONEDNN_LIMIT, has_vnni, isa, isa_tier, onednn_tier
 from pytest_quant.environment.isa import flags_in, tier_of
 
 _CASCADE_LAKE = "fpu sse2 avx2 avx512f avx512dq avx512bw avx512vl avx512_vnni"
@@ -52,6 +52,40 @@ def test_only_x86_without_vnni_saturates(monkeypatch: pytest.MonkeyPatch, tier: 
     """AVX2 and AVX512F add u8 x s8 products in 16 bits; an unknown CPU is taken for one that does."""
     monkeypatch.setattr(isa, "isa_tier", lambda: tier)
     assert has_vnni() is exact
+
+
+_SAPPHIRE_RAPIDS = f"flags : {_CASCADE_LAKE} avx_vnni avx512_bf16 amx_int8 amx_tile\n"
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "level", "tier"),
+    [
+        (_SAPPHIRE_RAPIDS, "AVX512_CORE_AMX", "amx_int8"),
+        (_SAPPHIRE_RAPIDS, "AVX512_CORE_AMX_FP16", "amx_int8"),
+        (_SAPPHIRE_RAPIDS, "AVX512_CORE_BF16", "avx512_vnni"),
+        (_SAPPHIRE_RAPIDS, "AVX512_CORE_VNNI", "avx512_vnni"),
+        (_SAPPHIRE_RAPIDS, "AVX512_CORE", "avx512"),
+        (_SAPPHIRE_RAPIDS, "AVX2_VNNI_2", "avx_vnni"),
+        (_SAPPHIRE_RAPIDS, "avx2_vnni", "avx_vnni"),
+        (_SAPPHIRE_RAPIDS, "AVX2", "avx2"),
+        (_SAPPHIRE_RAPIDS, "SSE41", "sse"),
+        (_SAPPHIRE_RAPIDS, "DEFAULT", "amx_int8"),
+        (f"flags : {_CASCADE_LAKE}\n", "AVX2_VNNI", "avx2"),
+        ("flags : sse2 avx2\n", "AVX512_CORE_VNNI", "avx2"),
+    ],
+)
+def test_a_limit_of_onednn(monkeypatch: pytest.MonkeyPatch, cpuinfo: str, level: str, tier: str) -> None:
+    """The best of what the CPU has and the variable leaves; a set that the CPU lacks is not given to it."""
+    monkeypatch.setattr(isa, "proc_cpuinfo", lambda: cpuinfo)
+    monkeypatch.setenv(ONEDNN_LIMIT, level)
+    assert onednn_tier() == tier
+    assert has_vnni(onednn_tier()) is (tier not in ("avx512", "avx2", "sse"))
+
+
+def test_without_a_limit_onednn_has_what_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable is not set on most machines."""
+    monkeypatch.delenv(ONEDNN_LIMIT, raising=False)
+    assert onednn_tier() == isa_tier()
 
 
 def test_flags_are_those_of_the_first_cpu() -> None:

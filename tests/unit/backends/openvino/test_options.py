@@ -9,7 +9,7 @@ import pytest
 from pytest_quant.backends.openvino import OpenVinoBackend
 from pytest_quant.backends.openvino.options import OpenVinoOptions, parse_options
 from pytest_quant.backends.openvino.recipe import notes_of, overflow_fix
-from pytest_quant.environment import has_vnni
+from pytest_quant.environment import has_vnni, onednn_tier
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
@@ -52,7 +52,7 @@ def test_a_calibration_that_nncf_does_not_have() -> None:
 
 def test_seven_bits_where_kernels_saturate() -> None:
     """By default as the CPU needs it, which is then said; the user's word wins and is not commented on."""
-    assert overflow_fix(OpenVinoOptions()) == ("disable" if has_vnni() else "enable")
-    assert bool(notes_of(spec_of())) is not has_vnni()
+    assert overflow_fix(OpenVinoOptions()) == ("disable" if has_vnni(onednn_tier()) else "enable")
+    assert bool(notes_of(spec_of())) is not has_vnni(onednn_tier())
     assert parse_options([("overflow_fix", "first_layer")]).overflow_fix == "first_layer"
     assert notes_of(spec_of(overflow_fix="enable")) == ()

@@ -13,7 +13,6 @@ from pytest_quant.spec import EngineSpec, Model
 
 def _recipe(monkeypatch: pytest.MonkeyPatch, tier: str, scheme: str = "static", **options: object) -> Recipe:
     monkeypatch.setattr(module, "isa_tier", lambda: tier)
-    monkeypatch.setattr(module, "has_vnni", lambda: tier not in ("avx512", "avx2", "sse", "unknown"))
     precision = "int4" if scheme == "weight-only" else "int8"
     return recipe_of(EngineSpec("ort", precision, scheme, Model("m", Path("m.onnx")), options=tuple(options.items())))
 
@@ -76,3 +75,13 @@ def test_extra_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     found = _recipe(monkeypatch, "avx2", extra={"CalibTensorRangeSymmetric": True, "QuantizeBias": False})
     assert found.calibrator_extra == {"symmetric": True}
     assert found.quantizer_extra == {"QuantizeBias": False}
+
+
+def test_a_provider_that_multiplies_by_onednn_follows_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenVINO inside ONNX Runtime, lowered to AVX2, saturates with 8 bits; kernels of the CPU provider do not."""
+    monkeypatch.setattr(module, "isa_tier", lambda: "avx512_vnni")
+    monkeypatch.setattr(module, "onednn_tier", lambda: "avx2")
+    model = Model("m", Path("m.onnx"))
+    found = {name: recipe_of(EngineSpec(name, "int8", "static", model)) for name in ("ort", "ort-openvino")}
+    assert {name: recipe.reduce_range for name, recipe in found.items()} == {"ort": False, "ort-openvino": True}
+    assert "(avx2) has no VNNI" in found["ort-openvino"].notes[0]
