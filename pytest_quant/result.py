@@ -225,6 +225,7 @@ class Coverage:
     provider : the one that ran the nodes, as the runtime spells it.
     opaque_nodes : fused nodes one cannot see into; never counted as quantized.
     float_nodes : names of eligible nodes that ran in float, at most ten.
+    notes : how it was read back, where that is not the plain way, one sentence each.
     """
 
     pct: float | None
@@ -233,6 +234,7 @@ class Coverage:
     provider: str
     opaque_nodes: int = 0
     float_nodes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,7 @@ def coverage(read: Reader | None) -> Coverage | None:
         provider=read.need_text("provider"),
         opaque_nodes=read.integer("opaque_nodes") or 0,
         float_nodes=read.texts("float_nodes"),
+        notes=read.texts("notes"),
     )
 
 

@@ -154,3 +154,4 @@ def _coverage(record: Record) -> Iterator[str]:
         return
     rows = ", ".join(f"{op.op_type} {op.quantized_nodes}/{op.nodes}" for op in found.by_op[:6])
     yield f"{points(found.pct)} % of {found.unit} in {record.precision} on {found.provider} (nodes: {rows or 'none'})"
+    yield from found.notes

@@ -1,11 +1,16 @@
-"""What was compiled, in which precision: counted from OpenVINO's runtime model."""
+"""What was compiled, in which precision: counted from OpenVINO's runtime model, weighted by the source model."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
+from pytest_quant.backends.openvino.layers import Layer, Shape, layers_of
+from pytest_quant.backends.openvino.source import Source, source_of
 from pytest_quant.backends.tally import Kind, Tallied, tally
+from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 
 PROVIDER = "CPU"
@@ -36,31 +41,93 @@ _FUSED = "Subgraph"
 _CONVERSIONS = frozenset({"FakeQuantize", "Reorder"})
 _ASKED = {"fp32": frozenset({"f32"}), "int8": frozenset({"u8", "i8"})}
 _FLOATS = frozenset({"f32", "f16", "bf16"})
-_SOURCE_COMPUTE = frozenset({"Convolution", "GroupConvolution", "MatMul"})
-"""Operators of the model file whose disappearance into a fused node would hide compute."""
+_INTEGERS = frozenset({"u4", "i4", "u8", "i8"})
+
+SEEN_APART: Mapping[str, object] = {"SNIPPETS_MODE": "DISABLE"}
+"""A setting of the CPU plugin: it fuses nothing into a `Subgraph` then. Which products are integers is decided
+before that, in the pass that turns FakeQuantize into integer layers."""
 
 
-def measure_coverage(runtime: Any, precision: str, source: Any) -> Coverage:
-    """Count the layers of a `runtime` model compiled for fixed shapes; `source` is the model it was made from."""
-    sources = {node.get_friendly_name() for node in source.get_ordered_ops() if node.get_type_name() in _SOURCE_COMPUTE}
-    layers = [one for node in runtime.get_ordered_ops() for one in _tallied(node, precision, sources)]
-    return tally(layers, PROVIDER)
+def measure_coverage(source: Any, precision: str, compiled: Callable[[Mapping[str, object]], Any]) -> Coverage:
+    """Count the layers of the runtime model of `source`, whose shapes are fixed.
+
+    A fused layer that swallowed integers tells nothing of its products. They are then looked up in the same model,
+    compiled once more without fusing, and the coverage says so.
+
+    Parameters
+    ----------
+    compiled : compiles `source` with additional settings and returns the compiled model.
+    """
+    facts = source_of(source)
+    layers = layers_of(compiled({}).get_runtime_model())
+    if not hidden_products(layers, facts, precision):
+        return count_layers(layers, facts, precision)
+    try:
+        apart = layers_of(compiled(SEEN_APART).get_runtime_model())
+    except BuildError:
+        apart = []
+    return count_layers(layers, facts, precision, apart)
 
 
-def _tallied(node: Any, precision: str, sources: set[str]) -> list[Tallied]:
-    """Return the layer, or one entry for each compute node that a fused subgraph swallowed."""
-    facts = node.get_rt_info()
-    layer, ran_in = (
-        _text(facts, "layerType"),
-        computed_in(_text(facts, "runtimePrecision"), _text(facts, "primitiveType")),
+def hidden_products(layers: Sequence[Layer], source: Source, precision: str) -> list[str]:
+    """Return the operators of `source` that ran inside a layer that cannot be seen into."""
+    return [one.name for one in _tallied(layers, source, precision) if one.kind is Kind.OPAQUE and one.name]
+
+
+def count_layers(layers: Sequence[Layer], source: Source, precision: str, apart: Sequence[Layer] = ()) -> Coverage:
+    """Return the coverage of the `layers` that run; `apart` are those of the same model when nothing is fused."""
+    found = _tallied(layers, source, precision)
+    clear = {one.name: one for one in _tallied(apart, source, precision) if one.kind in (Kind.ASKED, Kind.OTHER)}
+    seen = [clear.get(one.name, one) if one.kind is Kind.OPAQUE else one for one in found]
+    told = sum(before is not after for before, after in zip(found, seen, strict=True))
+    notes = (
+        (
+            f"{told} products run inside a fused kernel that cannot be seen into; their precision was read from the "
+            f"same model compiled without fusing ({', '.join(f'{key}={value}' for key, value in SEEN_APART.items())})",
+        )
+        if told
+        else ()
     )
-    compute = [name for name in _text(facts, "originalLayersNames").split(",") if name in sources]
-    kind = kind_of(layer, ran_in, precision, swallows_compute=bool(compute))
-    if layer == _FUSED and compute:
-        return [Tallied(name, layer, kind) for name in compute]
-    eligible = kind in (Kind.ASKED, Kind.OTHER)
-    name = compute[0] if compute else node.get_friendly_name()
-    return [Tallied(name, layer, kind, _macs(node, layer) if eligible else None)]
+    return replace(tally(seen, PROVIDER), notes=notes)
+
+
+def _tallied(layers: Sequence[Layer], source: Source, precision: str) -> list[Tallied]:
+    """Return every layer, or one entry for each product of the model that became part of it."""
+    products = {
+        place: _products_in(layer, source) for place, layer in enumerate(layers) if layer.kind in COMPUTE | {_FUSED}
+    }
+    answered = {name for place, names in products.items() if layers[place].kind in COMPUTE for name in names}
+    found: list[Tallied] = []
+    unnamed = 0
+    for place, layer in enumerate(layers):
+        names = products.get(place, [])
+        if layer.kind == _FUSED:
+            names = [name for name in names if name not in answered]
+            answered.update(names)
+        kind = kind_of(layer, precision, source.quantizers, swallows_compute=bool(names))
+        if names and kind in (Kind.ASKED, Kind.OTHER, Kind.OPAQUE):
+            found += [Tallied(name, layer.kind, kind, source.macs[name]) for name in names]
+            continue
+        eligible = kind in (Kind.ASKED, Kind.OTHER)
+        unnamed += eligible
+        hidden = kind is Kind.OPAQUE
+        found.append(Tallied("" if hidden else layer.name, layer.kind, kind, _own_macs(layer) if eligible else None))
+    lost = [name for name in source.macs if name not in answered] if layers else []
+    return found + [Tallied("", "Unknown", Kind.OPAQUE)] * max(0, len(lost) - unnamed)
+
+
+def _products_in(layer: Layer, source: Source) -> list[str]:
+    """Return the products of the model that a layer is made from.
+
+    The pass that makes integer layers renames: the product becomes ``name_original``, and what is left of the scale
+    behind it ``name/DequantizationMultiply``, under which a layer that multiplies has swallowed the product itself.
+    """
+    found = []
+    for origin in layer.origins:
+        before, mark, _ = origin.rpartition("/Dequantization")
+        scaled = before if mark and layer.kind in COMPUTE else ""
+        found += [name for name in (origin, origin.removesuffix("_original"), scaled) if name in source.macs]
+    return list(dict.fromkeys(found))
 
 
 def computed_in(precision: str, kernel: str) -> str:
@@ -72,24 +139,30 @@ def computed_in(precision: str, kernel: str) -> str:
     return word if word in _FLOATS | _ASKED["int8"] else precision
 
 
-def kind_of(layer: str, ran_in: str, precision: str, *, swallows_compute: bool = False) -> Kind:
+def kind_of(layer: Layer, precision: str, quantizers: frozenset[str], *, swallows_compute: bool = False) -> Kind:
     """Tell what a layer means for an engine of `precision`.
 
-    A fused subgraph that runs in float runs all it swallowed in float; of one that runs in integers it is not known.
+    A fused subgraph without integers ran all it swallowed in float. One that holds integers, as inputs, as its own type
+    or in a quantizer that it swallowed, is opaque: ``jit_avx512_f32`` names the type of its outside.
     """
-    if layer in _BODIES:
+    if layer.kind in _BODIES:
         return Kind.OPAQUE
-    if layer in COMPUTE or (layer == _FUSED and swallows_compute):
-        if layer == _FUSED and ran_in not in _FLOATS:
+    ran_in = computed_in(layer.precision, layer.kernel)
+    if layer.kind in COMPUTE or (layer.kind == _FUSED and swallows_compute):
+        if layer.kind == _FUSED and (ran_in not in _FLOATS or _holds_integers(layer, quantizers)):
             return Kind.OPAQUE
         if ran_in not in _FLOATS | _ASKED["int8"]:
             return Kind.BESIDE
         return Kind.ASKED if ran_in in _ASKED[precision] else Kind.OTHER
-    return Kind.CONVERSION if layer in _CONVERSIONS else Kind.BESIDE
+    return Kind.CONVERSION if layer.kind in _CONVERSIONS else Kind.BESIDE
 
 
-def macs(layer: str, inputs: list[tuple[int, ...]], output: tuple[int, ...]) -> int | None:
-    """Return the multiply-accumulates of a layer; ``None`` for types whose shapes do not tell.
+def _holds_integers(layer: Layer, quantizers: frozenset[str]) -> bool:
+    return not (_INTEGERS.isdisjoint(layer.input_types) and quantizers.isdisjoint(layer.origins))
+
+
+def macs(layer: str, inputs: Sequence[Shape], output: Shape) -> int | None:
+    """Return the multiply-accumulates of a layer whose operator is not known; ``None`` where shapes do not tell.
 
     A convolution takes one product for each weight of an output channel: weights are (out, in, ...), grouped ones
     (groups, out, in, ...), one axis more than the input. A product of matrices takes K for each output element.
@@ -107,13 +180,5 @@ def macs(layer: str, inputs: list[tuple[int, ...]], output: tuple[int, ...]) -> 
     return None
 
 
-def _macs(node: Any, layer: str) -> int | None:
-    shapes = [port.get_partial_shape() for port in (*node.inputs(), node.output(0))]
-    if any(shape.is_dynamic for shape in shapes):
-        return None
-    *inputs, output = (tuple(shape.to_shape()) for shape in shapes)
-    return macs(layer, inputs, output)
-
-
-def _text(facts: Any, name: str) -> str:
-    return str(facts[name].astype(str)) if name in facts else ""
+def _own_macs(layer: Layer) -> int | None:
+    return None if layer.shapes is None else macs(layer.kind, layer.shapes[:-1], layer.shapes[-1])

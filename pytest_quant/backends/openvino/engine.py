@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,8 @@ DEVICE = "CPU"
 _QUANTIZED_FIX = "leave the layer that it names in float, by its name in your model: exclude=[...]"
 
 
-def compile_model(model: Any, spec: EngineSpec) -> Any:
-    """Compile `model` with every setting that matters set.
+def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | None = None) -> Any:
+    """Compile `model` with every setting that matters set, and those `beside` them.
 
     Weights that a file holds as int8 are multiplied in float32: left alone, a CPU with VNNI would quantize the
     inputs of such a layer as it runs.
@@ -44,6 +44,7 @@ def compile_model(model: Any, spec: EngineSpec) -> Any:
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
         "NUM_STREAMS": 1,
         "ENABLE_CPU_PINNING": False,
+        **(beside or {}),
     }
     try:
         compiled = openvino.Core().compile_model(model, DEVICE, settings)
@@ -103,8 +104,7 @@ class OpenVinoEngine(CpuEngine):
         self.prepare(feeds)
         model = read_model(self._file)
         model.reshape({index: list(np.shape(feeds[name])) for index, name in enumerate(self._inputs)})
-        compiled = compile_model(model, self.spec)
-        return measure_coverage(compiled.get_runtime_model(), self.spec.precision, model)
+        return measure_coverage(model, self.spec.precision, partial(compile_model, model, self.spec))
 
     def close(self) -> None:
         """Drop the request and the model; a later run says that it is closed."""

@@ -62,7 +62,8 @@ def count_coverage(
     """Return the coverage of `kernels` inside OpenVINO and of `nodes` outside.
 
     A product of the model that no kernel answers for was swallowed by a fused kernel. One that runs in float runs it in
-    float; of one in integers nobody knows, nor without counters: it is opaque.
+    float, unless the product reads what comes from levels: the kernel's type is that of its outside. Of such a product
+    and of a kernel in integers nobody knows, nor without counters: it is opaque.
     """
     inside = [_tallied(kernel, products, precision) for kernel in kernels]
     outside = [
@@ -80,7 +81,7 @@ def _swallowed(kernels: Sequence[Kernel], products: Sequence[Product], missing: 
     if len(unanswered) != missing or len(fused) != 1 or not fused <= _FLOATS:
         return [Tallied("", _FUSED, Kind.OPAQUE)] * missing
     kind = Kind.ASKED if fused <= _ASKED[precision] else Kind.OTHER
-    return [Tallied(one.name, _FUSED, kind, one.macs) for one in unanswered]
+    return [Tallied(one.name, _FUSED, Kind.OPAQUE if one.reads_levels else kind, one.macs) for one in unanswered]
 
 
 def _tallied(kernel: Kernel, products: Sequence[Product], precision: str) -> Tallied:

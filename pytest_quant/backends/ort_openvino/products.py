@@ -27,11 +27,13 @@ class Product:
     ----------
     aliases : names of its outputs, and name and output of the bias that is added to it.
     macs : ``None`` where shapes do not tell.
+    reads_levels : one of its operands comes from a DequantizeLinear, so it may run in integers.
     """
 
     name: str
     aliases: tuple[str, ...]
     macs: int | None
+    reads_levels: bool = False
 
     def is_called(self, kernel: str) -> bool:
         """Tell whether a kernel of that name is this node: OpenVINO takes one of its names, or appends to it."""
@@ -43,8 +45,14 @@ def find_products(path: Path, feeds: Feeds) -> list[Product]:
     model = onnx.load(path, load_external_data=False)
     shapes = _shapes(model, feeds) if size_bytes(path) < _INFERRED_BYTES else {}
     biases = _biases(model.graph)
+    levels = {name for node in model.graph.node if node.op_type == "DequantizeLinear" for name in node.output}
     return [
-        Product(node.name, (*node.output, *biases.get(node.output[0], ())), _macs(node, shapes))
+        Product(
+            node.name,
+            (*node.output, *biases.get(node.output[0], ())),
+            _macs(node, shapes),
+            reads_levels=not levels.isdisjoint(node.input),
+        )
         for node in model.graph.node
         if node.op_type in FLOAT_OPS
     ]

@@ -75,10 +75,12 @@ def test_a_name_that_begins_another(tmp_path: Path, name: str, macs: int) -> Non
 
 
 def test_a_recurrence_that_is_called_by_a_number(tmp_path: Path) -> None:
-    """An excluded LSTM compiles, runs in float and is counted as such, one node of two."""
+    """An excluded LSTM compiles, runs in float and is counted as such: 5 steps x 4 samples x 4 gates of 8 x (4 + 8)."""
     with quantized(static(recurrent(tmp_path / "net.onnx"), "rnn"), sequences) as engine:
         found = engine.coverage(sequences(9))
-    assert (found.pct, found.unit) == (50.0, "nodes")
+    product, recurrence = 4 * 8 * 3, 5 * 4 * 4 * 8 * (4 + 8)
+    assert found.unit == "MACs"
+    assert found.pct == pytest.approx(100.0 * product / (product + recurrence))
     assert {row.op_type: row.quantized_nodes for row in found.by_op if row.op_type != "Reorder"} == {
         "FullyConnected": 1,
         "RNNSeq": 0,

@@ -9,9 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends.openvino.coverage import computed_in, kind_of, macs
+from pytest_quant.backends.openvino.layers import Layer
+from pytest_quant.backends.openvino.source import operator_macs
 from pytest_quant.backends.tally import Kind
 
 SIZE = st.integers(1, 9)
+
+
+def layer_of(kind: str, ran_in: str) -> Layer:
+    """A layer that tells no more than its type and precision."""
+    return Layer("layer", kind, "", ran_in, (), (), None)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +43,7 @@ SIZE = st.integers(1, 9)
 )
 def test_kinds(layer: str, ran_in: str, precision: str, kind: Kind) -> None:
     """Products count by the precision they ran in; shapes of integers, pooling and conversions are no compute."""
-    assert kind_of(layer, ran_in, precision) is kind
+    assert kind_of(layer_of(layer, ran_in), precision, frozenset()) is kind
 
 
 @pytest.mark.parametrize(
@@ -66,7 +73,19 @@ def test_the_kernel_has_the_last_word(reported: str, kernel: str, ran_in: str) -
 )
 def test_compute_that_was_fused_away(ran_in: str, precision: str, kind: Kind) -> None:
     """A float subgraph ran its products in float; what one of integers did with them is not known."""
-    assert kind_of("Subgraph", ran_in, precision, swallows_compute=True) is kind
+    assert kind_of(layer_of("Subgraph", ran_in), precision, frozenset(), swallows_compute=True) is kind
+
+
+@pytest.mark.parametrize("precision", ["int8", "fp32"])
+@pytest.mark.parametrize(
+    ("reads", "origins"), [(("f32", "i8"), ("first", "bias")), (("f32", "f32"), ("x/fq_output_0", "first"))]
+)
+def test_a_float_outside_does_not_prove_a_float_inside(
+    precision: str, reads: tuple[str, ...], origins: tuple[str, ...]
+) -> None:
+    """With integer weights among its inputs, or a quantizer that it swallowed, a layer is neither int8 nor float."""
+    layer = Layer("y", "Subgraph", "jit_avx512_f32", "f32", origins, reads, None)
+    assert kind_of(layer, precision, frozenset({"x/fq_output_0"}), swallows_compute=True) is Kind.OPAQUE
 
 
 @given(n=SIZE, channels=SIZE, wide=SIZE, side=SIZE, groups=st.integers(1, 4), kernel=st.integers(1, 3))
@@ -76,8 +95,10 @@ def test_macs_of_convolutions(n: int, channels: int, wide: int, side: int, group
     output = (n, wide * groups, side, side)
     expected = prod(output) * channels * kernel**2
     assert macs("Convolution", [image, (groups, wide, channels, kernel, kernel)], output) == expected
+    assert operator_macs("GroupConvolution", (image, (groups, wide, channels, kernel, kernel)), output) == expected
     if groups == 1:
         assert macs("Convolution", [image, (wide, channels, kernel, kernel)], output) == expected
+        assert operator_macs("Convolution", (image, (wide, channels, kernel, kernel)), output) == expected
 
 
 @given(lead=st.lists(SIZE, max_size=2), m=SIZE, k=SIZE, n=SIZE, transposed=st.booleans())
@@ -85,7 +106,36 @@ def test_macs_of_products(lead: list[int], m: int, k: int, n: int, transposed: b
     """M x N x K for each matrix of the batch; a transposed second operand changes nothing."""
     second = (*lead, n, k) if transposed else (*lead, k, n)
     assert macs("MatMul", [(*lead, m, k), second], (*lead, m, n)) == prod(lead) * m * n * k
+    for first in ((*lead, m, k), (*lead, k, m)):
+        assert operator_macs("MatMul", (first, second), (*lead, m, n)) == prod(lead) * m * n * k
     assert macs("FullyConnected", [(*lead, m, k), (n, k)], (*lead, m, n)) == prod(lead) * m * n * k
+
+
+@given(k=SIZE, n=SIZE)
+def test_macs_of_vectors(k: int, n: int) -> None:
+    """A vector times a matrix, a matrix times a vector, and two vectors."""
+    assert operator_macs("MatMul", ((k,), (k, n)), (n,)) == k * n
+    assert operator_macs("MatMul", ((n, k), (k,)), (n,)) == k * n
+    assert operator_macs("MatMul", ((k,), (k,)), ()) == k
+
+
+@given(batch=SIZE, steps=SIZE, inputs=SIZE, hidden=SIZE, gates=st.sampled_from([1, 3, 4]), ways=st.integers(1, 2))
+def test_macs_of_recurrent_cells(batch: int, steps: int, inputs: int, hidden: int, gates: int, ways: int) -> None:
+    """Each step of each sample meets the weights of the input and of the state, for each gate and direction."""
+    kind = {1: "RNNSequence", 3: "GRUSequence", 4: "LSTMSequence"}[gates]
+    weights = ((ways, gates * hidden, inputs), (ways, gates * hidden, hidden), (ways, gates * hidden))
+    states = ((batch, ways, hidden),) * (2 if gates == 4 else 1)
+    shapes = ((batch, steps, inputs), *states, (batch,), *weights)
+    expected = batch * steps * ways * gates * hidden * (inputs + hidden)
+    assert operator_macs(kind, shapes, (batch, ways, steps, hidden)) == expected
+
+
+@given(lead=SIZE, queries=SIZE, keys=SIZE, width=SIZE, values=SIZE)
+def test_macs_of_attention(lead: int, queries: int, keys: int, width: int, values: int) -> None:
+    """Scores of every query and key, and their product with the values."""
+    shapes = ((lead, queries, width), (lead, keys, width), (lead, keys, values))
+    expected = lead * queries * keys * width + lead * queries * keys * values
+    assert operator_macs("ScaledDotProductAttention", shapes, (lead, queries, values)) == expected
 
 
 def test_shapes_that_do_not_tell() -> None:

@@ -97,6 +97,14 @@ def test_a_float_kernel_swallows_in_float() -> None:
     assert (found.opaque_nodes, found.float_nodes) == (0, ("dense",))
 
 
+def test_a_float_kernel_may_hold_integers() -> None:
+    """A product that reads what comes from levels, inside a kernel that is float outside, is neither int8 nor float."""
+    kernels = [Kernel("conv", "GroupConvolution", "i8"), Kernel("fused", "Subgraph", "f32")]
+    products = [CONV, Product("dense", ("y",), 100, reads_levels=True)]
+    found = count_coverage(kernels, [], products, "int8")
+    assert (found.pct, found.opaque_nodes, found.float_nodes) == (100.0, 1, ())
+
+
 def test_names_that_do_not_fit_are_opaque() -> None:
     """With a kernel of an unknown name it is not clear which product was swallowed, so its share is not invented."""
     kernels = [Kernel("strange", "Convolution", "i8"), Kernel("fused", "Subgraph", "f32")]

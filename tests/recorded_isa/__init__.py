@@ -1,0 +1,37 @@
+"""What runtimes said on machines of several instruction sets, one folder for each, written by `tests.record_isa`.
+
+``*_apart.xml`` is the model of the file before it, compiled without fusing; ``*_unpinned_*.xml`` a float model that may
+run in bfloat16. ``*.as_run.json`` is a profile of ONNX Runtime with every optimization that a user's session has,
+``*.profile.json`` one of the session that is read back.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from pytest_quant.backends.openvino.layers import Layer
+
+RECORDED = Path(__file__).parent
+
+
+def layers_in(file: Path) -> list[Layer]:
+    """Return the layers of a runtime model that OpenVINO serialized."""
+    found = []
+    for layer in ElementTree.parse(file).getroot().iter("layer"):  # noqa: S314 - written by this project
+        data = layer.find("data")
+        assert data is not None
+        reads, gives = layer.findall("./input/port"), layer.findall("./output/port")
+        shapes = [tuple(int(dim.text or 0) for dim in port.findall("dim")) for port in (*reads, *gives[:1])]
+        found.append(
+            Layer(
+                name=layer.attrib["name"],
+                kind=layer.attrib["type"],
+                kernel=data.attrib["primitiveType"],
+                precision=data.attrib["runtimePrecision"],
+                origins=tuple(name for name in data.attrib["originalLayersNames"].split(",") if name),
+                input_types=tuple(port.attrib["precision"].replace("FP", "f").lower() for port in reads),
+                shapes=tuple(shapes),
+            )
+        )
+    return found
