@@ -134,8 +134,9 @@ OPTIONS = (
         "quant_simulate",
         "SMxx",
         _target,
-        "on a machine without a GPU, build trt and ort-trt checks for this compute capability and judge them by float "
-        "simulation; everywhere labelled simulated, and nothing that needs the device is measured",
+        "on a machine without a GPU, build trt, ort-trt and trt-rtx checks with TensorRT-RTX for this compute "
+        "capability and judge them by float simulation; everywhere labelled simulated, and nothing that needs the "
+        "device, or for trt and ort-trt their own plan, is measured",
     ),
     Option("quant_columns", "NAME[,NAME]", _names, "columns of the table at the end, in this order"),
 )

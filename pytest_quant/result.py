@@ -226,6 +226,7 @@ class Coverage:
     opaque_nodes : fused nodes one cannot see into; never counted as quantized.
     float_nodes : names of eligible nodes that ran in float, at most ten.
     notes : how it was read back, where that is not the plain way, one sentence each.
+    plan_of : the product whose plan was read in the place of the one that was asked for; empty when they are the same.
     """
 
     pct: float | None
@@ -235,6 +236,7 @@ class Coverage:
     opaque_nodes: int = 0
     float_nodes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    plan_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +248,8 @@ class Resources:
     run_memory_mb : resident memory of the process added by opening the candidate and running one batch.
     device_memory_mb : device memory that the runtime says the candidate holds.
     device_memory_nvml_mb : device memory in use after opening and running it, less that before, by NVML.
+    plan_of : the product that built in the place of the one that was asked for, so that size and time of the build are
+        not measured; empty when they are the same.
     """
 
     size_mb: float | None = None
@@ -257,6 +261,7 @@ class Resources:
     energy_mj: float | None = None
     device_memory_mb: float | None = None
     device_memory_nvml_mb: float | None = None
+    plan_of: str = ""
 
     @property
     def peak_memory_mb(self) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pytest_quant.backends import get_backend
 from pytest_quant.spec import Check, EngineSpec
 
-SIMULATED = ("ort-trt", "trt")
+SIMULATED = ("ort-trt", "trt", "trt-rtx")
 TARGET_OPTION = "compute_capability"
 
 

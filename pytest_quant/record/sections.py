@@ -106,6 +106,7 @@ def coverage(read: Reader | None) -> Coverage | None:
         opaque_nodes=read.integer("opaque_nodes") or 0,
         float_nodes=read.texts("float_nodes"),
         notes=read.texts("notes"),
+        plan_of=read.text("plan_of") or "",
     )
 
 
@@ -133,4 +134,5 @@ def resources(read: Reader | None) -> Resources | None:
         energy_mj=read.number("energy_mj"),
         device_memory_mb=read.number("device_memory_mb"),
         device_memory_nvml_mb=read.number("device_memory_nvml_mb"),
+        plan_of=read.text("plan_of") or "",
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from pytest_quant.backends import Engine
 from pytest_quant.environment.gpu import gpu_state
 from pytest_quant.memory import PeakMemory
 from pytest_quant.result import Resources
@@ -51,17 +52,27 @@ class AddedMemory:
 
 
 def find_resources(candidate: Side, reference: Side, memory: MemoryAdded, energy_mj: float | None) -> Resources:
-    """Return every figure that is known; memory of a simulation is not that of the engine it stands for."""
+    """Return every figure that is known.
+
+    Memory of a simulation is not that of the engine it stands for, and neither are the size of the plan and the cost of
+    the build where another product made it.
+    """
     built, engine = candidate.built, candidate.engine
-    real = not engine.simulated
+    real, other = not engine.simulated, _plan_of(engine)
     return Resources(
-        size_mb=engine.size_bytes / _BYTES_PER_MB,
-        reference_size_mb=reference.engine.size_bytes / _BYTES_PER_MB,
-        build_s=built.build_s,
+        size_mb=None if other else engine.size_bytes / _BYTES_PER_MB,
+        reference_size_mb=None if _plan_of(reference.engine) else reference.engine.size_bytes / _BYTES_PER_MB,
+        build_s=None if other else built.build_s,
         calibration_s=built.calibration_s,
-        build_memory_mb=built.build_memory_mb,
+        build_memory_mb=None if other else built.build_memory_mb,
         run_memory_mb=memory.process_mb if real else None,
         energy_mj=energy_mj,
         device_memory_mb=engine.device_bytes / _BYTES_PER_MB if real and engine.device_bytes is not None else None,
         device_memory_nvml_mb=memory.device_mb if real else None,
+        plan_of=other,
     )
+
+
+def _plan_of(engine: Engine) -> str:
+    """Name the product that built `engine` in the place of its own; not in the protocol, for few engines have one."""
+    return str(getattr(engine, "plan_of", ""))

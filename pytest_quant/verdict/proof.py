@@ -8,13 +8,19 @@ from pytest_quant.result import Coverage, Resources, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.rules import at_least, at_most, not_measured
 
+_OF_PLAN = ("max_size_mb", "max_build_s")
+"""Limits on the file of an engine and on how it was made."""
+
 
 def coverage_verdicts(limits: Limits, coverage: Coverage) -> Iterator[Verdict]:
     """Yield the verdict on `min_coverage`; a limit of 0 asks for anything above 0."""
     allowed = limits.min_coverage
     if allowed is None:
         return
-    if coverage.pct is None:
+    if coverage.plan_of and coverage.pct is not None:
+        there = f"; {coverage.pct:.6g} % of {coverage.unit} there"
+        yield not_measured("min_coverage", allowed, _other_product(coverage.plan_of) + there)
+    elif coverage.pct is None:
         yield not_measured("min_coverage", allowed, "the graph has no node that could be quantized")
     elif coverage.pct == 0.0:
         reason = f"no {coverage.unit} ran in the asked precision on {coverage.provider}"
@@ -35,6 +41,12 @@ def resource_verdicts(limits: Limits, resources: Resources) -> Iterator[Verdict]
         if allowed is None:
             continue
         if observed is None:
-            yield not_measured(limit, allowed, "this backend or machine does not tell")
+            of_plan = limit in _OF_PLAN and resources.plan_of
+            why = _other_product(resources.plan_of) if of_plan else "this backend or machine does not tell"
+            yield not_measured(limit, allowed, why)
         else:
             yield at_most(limit, allowed, observed, unit)
+
+
+def _other_product(name: str) -> str:
+    return f"plan of another product ({name})"

@@ -86,6 +86,7 @@ def test_tensorrt_without_a_gpu_is_simulated_only_when_asked(pytester: pytest.Py
     assert check["accuracy"]["simulated"]
     assert check["coverage"]["pct"] == 100.0
     assert "simulated" in check["coverage"]["provider"]
+    assert (check["resources"]["size_mb"], check["resources"]["build_s"]) == (None, None)
     assert check["status"] == "INCONCLUSIVE"
     assert {verdict["limit"]: verdict["status"] for verdict in check["verdicts"]}["max_latency_ms"] == "INCONCLUSIVE"
     result.stdout.fnmatch_lines(["*SIMULATED: 1 check*"])

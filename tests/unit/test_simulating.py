@@ -24,11 +24,11 @@ def check_of(backend: str, options: tuple[tuple[str, object], ...] = ()) -> Chec
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no TensorRT backend find a device, whatever this machine has."""
-    for name in ("trt", "ort-trt"):
+    for name in ("trt", "ort-trt", "trt-rtx"):
         monkeypatch.setattr(type(get_backend(name)), "availability", lambda *_: Availability(False, reason="no GPU"))
 
 
-@pytest.mark.parametrize("backend", ["trt", "ort-trt"])
+@pytest.mark.parametrize("backend", ["trt", "ort-trt", "trt-rtx"])
 def test_the_target_is_named_to_tensorrt_without_a_gpu(backend: str) -> None:
     """Both sides get the option, in its place among the others."""
     found = simulate_check(check_of(backend, (("workspace_mb", 64),)), "SM89")
@@ -48,9 +48,9 @@ def test_a_target_in_the_mark_wins() -> None:
     assert simulate_check(check, "SM89") == check
 
 
-@pytest.mark.parametrize("backend", ["ort", "trt-rtx", "openvino"])
+@pytest.mark.parametrize("backend", ["ort", "openvino"])
 def test_other_backends_are_left_alone(backend: str) -> None:
-    """The option is TensorRT's; trt-rtx names its target itself."""
+    """The option is TensorRT's."""
     check = check_of(backend)
     assert simulate_check(check, "SM89") == check
 

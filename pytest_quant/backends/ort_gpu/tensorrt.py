@@ -85,7 +85,9 @@ class OrtTrtBackend(TrtRtxBackend):
         from pytest_quant.backends.trt.build import GRAPH_FILE
 
         if target_of(spec):
-            return super().open(spec, folder)
+            from pytest_quant.backends.trt.simulated import SimulatedEngine
+
+            return SimulatedEngine(builder_spec(spec), folder, stands_for="ONNX Runtime's TensorRT provider")
         from pytest_quant.backends.onnx_files import read_signature
         from pytest_quant.backends.ort_gpu.engine import OrtGpuEngine
         from pytest_quant.backends.trt.profile import profile_of

@@ -18,8 +18,9 @@ MODULE = "tensorrt"
 class TrtBackend(TrtRtxBackend):
     """Native TensorRT where it and a GPU are here.
 
-    Elsewhere a named target (``compute_capability``, which ``--quant-simulate`` adds) is built for by TensorRT-RTX,
-    the same parser and builder, and simulated like `trt-rtx`. A GPU that is here is used whatever target is named.
+    Elsewhere a named target (``compute_capability``, which ``--quant-simulate`` adds) is built for by TensorRT-RTX, a
+    product of its own with the same parser, and simulated like `trt-rtx`; nothing is judged on its plan. A GPU that is
+    here is used whatever target is named.
     """
 
     name = "trt"
@@ -110,7 +111,7 @@ class TrtBackend(TrtRtxBackend):
             return GpuEngine(spec, folder)
         from pytest_quant.backends.trt.simulated import SimulatedEngine
 
-        return SimulatedEngine(spec, folder, provider="TensorRT-RTX in the place of TensorRT")
+        return SimulatedEngine(spec, folder, stands_for="TensorRT")
 
 
 def _target(spec: EngineSpec) -> str | None:

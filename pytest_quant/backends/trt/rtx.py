@@ -90,7 +90,7 @@ class TrtRtxBackend:
         """Open the simulation of what was built. Raises `BuildError`."""
         from pytest_quant.backends.trt.simulated import SimulatedEngine
 
-        return SimulatedEngine(spec, folder, provider="TensorRT-RTX")
+        return SimulatedEngine(spec, folder)
 
 
 def rtx_version() -> str:

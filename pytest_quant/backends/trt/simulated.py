@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_quant.backends.base import Feeds, Outputs
@@ -21,13 +22,22 @@ from pytest_quant.backends.trt_graph.simulation import Simulation
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
+PRODUCT = "TensorRT-RTX"
+
 
 class SimulatedEngine(CpuEngine):
-    """Runs the graph that was built in float, every Q/DQ pair rounding, and reads coverage from the build."""
+    """Runs the graph that was built in float, every Q/DQ pair rounding, and reads coverage from the build.
+
+    Parameters
+    ----------
+    stands_for : the product that TensorRT-RTX built in the place of; empty when it was asked for itself.
+    """
 
     simulated = True
 
-    def __init__(self, spec: EngineSpec, folder: Path, provider: str) -> None:
+    def __init__(self, spec: EngineSpec, folder: Path, stands_for: str = "") -> None:
+        provider = f"{PRODUCT} in the place of {stands_for}" if stands_for else PRODUCT
+        self.plan_of = PRODUCT if stands_for else ""
         target = parse_options(spec.backend, spec.options).compute_capability
         self.spec = spec
         self.provider = f"{provider} for {target}, simulated in float" if target else f"{provider}, simulated in float"
@@ -41,7 +51,9 @@ class SimulatedEngine(CpuEngine):
         )
         rows = json.loads((folder / LAYERS_FILE).read_text(encoding="utf-8"))
         self._layers = [layer_of(row) for row in rows]
-        self._ops = ops_of(read_graph(folder / GRAPH_FILE).graph)
+        graph = read_graph(folder / GRAPH_FILE).graph
+        self._ops = ops_of(graph)
+        self._has_pairs = any(node.op_type == "QuantizeLinear" for node in graph.node)
 
     def run(self, feeds: Feeds) -> Outputs:
         """Run one batch. Raises `DataError` when the inputs do not fit the model, or what it was built for."""
@@ -54,9 +66,13 @@ class SimulatedEngine(CpuEngine):
         return self._simulation.prepare(feeds)
 
     def coverage(self, feeds: Feeds) -> Coverage:
-        """Count the layers of the plan that read their activations in the asked precision."""
+        """Count the layers of the plan that read their activations in the asked precision.
+
+        Explicit INT8 needs Q/DQ pairs in every product, so that a graph without any is known to have none.
+        """
         self.prepare(feeds)
-        return count_layers(self._layers, self._ops, self.spec.precision, self.provider)
+        found = count_layers(self._layers, self._ops, self.spec.precision, self.provider)
+        return replace(found, plan_of=self.plan_of if self._has_pairs else "")
 
     def close(self) -> None:
         """Drop the simulation."""

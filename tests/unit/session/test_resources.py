@@ -23,6 +23,7 @@ class Sized:
     size_bytes: int
     device_bytes: int | None = None
     simulated: bool = False
+    plan_of: str = ""
 
 
 def side(engine: Sized) -> Side:
@@ -80,3 +81,10 @@ def test_added_memory_holds_what_was_allocated() -> None:
     assert memory.added.process_mb is None or memory.added.process_mb > 40.0
     assert memory.added.device_mb is None
     assert len(block) == 50_000_000
+
+
+def test_the_plan_of_another_product_is_not_measured() -> None:
+    """Its size and what building it took say nothing of the one that was asked for; the calibration is ours."""
+    other = found(Sized(1_500_000, simulated=True, plan_of="Another"))
+    assert (other.size_mb, other.build_s, other.build_memory_mb, other.plan_of) == (None, None, None, "Another")
+    assert (other.calibration_s, other.reference_size_mb) == (1.0, 4.0)

@@ -38,6 +38,22 @@ def test_coverage_must_reach_the_limit_and_never_be_zero(pct: float | None, allo
     assert verdict.status is status
 
 
+@pytest.mark.parametrize("pct", [100.0, 50.0, 0.0])
+def test_coverage_of_another_product_is_not_judged(pct: float) -> None:
+    """Neither way: its figure is told, and the limit stays open."""
+    (verdict,) = coverage_verdicts(Limits(min_coverage=50.0), replace(HALF, pct=pct, plan_of="Another"))
+    assert (verdict.status, verdict.observed) == (Status.INCONCLUSIVE, None)
+    assert verdict.reason == f"not measured: plan of another product (Another); {pct:g} % of MACs there"
+
+
+def test_a_limit_on_another_products_plan_says_so() -> None:
+    """Size and build time are the plan's; memory and energy are missing for a reason of their own."""
+    limits = Limits(max_size_mb=1.0, max_memory_mb=1.0, max_build_s=1.0, max_energy_mj=1.0)
+    reasons = {one.limit: one.reason for one in resource_verdicts(limits, Resources(plan_of="Another"))}
+    of_plan = {name for name, reason in reasons.items() if reason == "not measured: plan of another product (Another)"}
+    assert of_plan == {"max_size_mb", "max_build_s"}
+
+
 @pytest.mark.parametrize(
     ("limits", "resources"),
     [
