@@ -15,6 +15,7 @@ from pytest_quant.cache.durable import write_atomically
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store, set_aside, shown_place
 from pytest_quant.record import Record, Run, from_json, run_to_json, start_run
+from pytest_quant.record.samples import gather_samples
 from pytest_quant.required import unused
 from pytest_quant.settings import settings_of
 
@@ -53,7 +54,7 @@ def end_run(config: pytest.Config, collected: Sequence[object], *, check_require
     faults: list[str] = []
     compared: Compared | None = None
     if records or settings.json_file is not None:
-        run = start_run(config.rootpath)
+        run, records = gather_samples(start_run(config.rootpath), records)
         if settings.json_file is not None:
             faults += _write_document(settings.json_file, run, records)
         if records and settings.history is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -56,6 +57,11 @@ class Data:
     def fixed_batch_size(self) -> int | None:
         """The number of samples in one run where the model fixes it: 1 when no input has an axis for them."""
         return self.layout.fixed_batch_size if any(axis is not None for axis in self.layout.axes.values()) else 1
+
+    @property
+    def sample_hashes(self) -> array[int]:
+        """The 64-bit hash of each evaluated sample, inputs and label, in order."""
+        return self.evaluation_part.pick(self.evaluation_part.hashes)
 
     def batches(self, batch_size: int, pad: bool = False) -> Iterator[Batch]:
         """Start a pass over the evaluation set.

@@ -51,7 +51,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
     if isinstance(asked, (int, float)):
         taken = evenly_spaced(scan.n, calibration_count(asked, scan.n, what))
         calibration, evaluation = _split(evaluation, taken)
-        evaluated, calibrated = _at(scan.input_hashes, evaluation), _at(scan.input_hashes, calibration)
+        evaluated, calibrated = evaluation.pick(scan.input_hashes), calibration.pick(scan.input_hashes)
     elif asked is not None:
         own = open_source(dataset.kind, asked, None, wanted, f"{what}, calibration", labelled=False)
         of_calibration = scan_source(own, wanted, keep_input_hashes=False)
@@ -63,7 +63,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         name=what,
         n=scan.n - len(taken),
         n_calibration=len(calibrated),
-        digest=digest_of(_at(scan.hashes, evaluation)),
+        digest=digest_of(evaluation.pick(scan.hashes)),
         calibration_digest=digest_of(calibrated) if calibration else "",
         labels=scan.labels,
         label_type=scan.label_type,
@@ -96,8 +96,3 @@ def _split(whole: Part, taken: list[int]) -> tuple[Part, Part]:
     chosen = np.zeros(len(whole.hashes), bool)
     chosen[taken] = True
     return replace(whole, chosen=chosen), replace(whole, chosen=~chosen)
-
-
-def _at(hashes: array[int], part: Part) -> array[int]:
-    """Those of `hashes` that belong to the samples of `part`."""
-    return hashes if part.chosen is None else array("Q", np.asarray(hashes)[part.chosen].tobytes())

@@ -57,6 +57,10 @@ class Part:
             return self._slices(arrays, batch_size, pad=pad)
         return self._takes(arrays, np.flatnonzero(self.chosen), batch_size, pad=pad)
 
+    def pick(self, hashes: array[int]) -> array[int]:
+        """Those of `hashes`, one for each sample of the source, that belong to the chosen samples."""
+        return hashes if self.chosen is None else array("Q", np.asarray(hashes)[self.chosen].tobytes())
+
     def spaced(self, k: int) -> Part:
         """At most `k` of the chosen samples, evenly spaced."""
         chosen = np.ones(len(self.hashes), bool) if self.chosen is None else self.chosen

@@ -30,6 +30,7 @@ def build_record(
     resources: Resources,
     cache: Mapping[str, str],
     digests: Mapping[str, str],
+    samples: str | None = None,
     notes: Sequence[str] = (),
     calibration_samples: int | None = None,
     threads: int | None = None,
@@ -40,6 +41,7 @@ def build_record(
     ----------
     cache : ``engine`` and ``reference``, each ``built`` or ``hit``.
     digests : of the engines and the data, by name.
+    samples : digests of the evaluated samples, see `pytest_quant.record.samples`.
     calibration_samples : samples that the calibration saw; ``None`` when there was none.
     threads : processor threads that the candidate was given; ``None`` when its backend does not say.
 
@@ -59,6 +61,7 @@ def build_record(
             resources=resources,
             cache=cache,
             digests=digests,
+            samples=samples,
             notes=tuple(notes),
             calibration_samples=calibration_samples,
             threads=threads,
@@ -98,6 +101,7 @@ def _record(
     threads: int | None = None,
     digests: Mapping[str, str] | None = None,
     notes: tuple[str, ...] = (),
+    samples: str | None = None,
 ) -> Record:
     spec = check.candidate
     return Record(
@@ -126,6 +130,7 @@ def _record(
         latency_off=check.latency_off,
         digests=digests or {},
         notes=notes,
+        samples=samples,
     )
 
 

@@ -62,6 +62,7 @@ def from_json(data: object) -> Record:
         latency_off=read.text("latency_off") or "",
         digests=read.text_by_name("digests"),
         notes=read.texts("notes"),
+        samples=read.text("samples"),
     )
 
 

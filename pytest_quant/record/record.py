@@ -72,6 +72,7 @@ class Record:
     cache : ``engine`` and ``reference``, each ``built`` or ``hit``.
     digests : what a difference between two records can be traced to, by name.
     notes : what the reader should know beside the verdicts.
+    samples : digests of the evaluated samples on their way to the run, which keeps them; ``None`` in a history.
     """
 
     nodeid: str
@@ -99,6 +100,7 @@ class Record:
     latency_off: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    samples: str | None = None
 
     @property
     def engine_id(self) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,6 +34,7 @@ class Run:
     merge_base : best common ancestor of the commit and `target`.
     target : the branch that the work is to be merged into, without the remote's name.
     pull_request : its number, as CI tells it.
+    samples : digests of the evaluated samples by the digest of their data, see `pytest_quant.record.samples`.
     """
 
     id: str
@@ -46,6 +47,7 @@ class Run:
     merge_base: str | None = None
     target: str | None = None
     pull_request: str | None = None
+    samples: Mapping[str, str] = field(default_factory=dict)
 
 
 def start_run(root: Path) -> Run:
@@ -105,4 +107,5 @@ def run_of(data: object) -> Run:
         merge_base=read.text("merge_base"),
         target=read.text("target"),
         pull_request=read.text("pull_request"),
+        samples=read.text_by_name("samples"),
     )

@@ -72,6 +72,7 @@ class Session:
             resources=measurement.resources,
             cache=measurement.cache,
             digests=measurement.digests,
+            samples=measurement.samples,
             notes=measurement.notes,
             calibration_samples=measurement.calibration_samples,
             threads=measurement.threads,

@@ -23,6 +23,7 @@ class Measurement:
     digests : of the engines and the data, for the record.
     calibration_samples : that the calibration saw, ``None`` when the scheme has none.
     threads : processor threads of the candidate, ``None`` when its backend does not say.
+    samples : digests of the evaluated samples, packed for the record; ``None`` when there are too many.
     notes : what the reader should know beside the verdicts.
     """
 
@@ -37,6 +38,7 @@ class Measurement:
     digests: Mapping[str, str]
     calibration_samples: int | None = None
     threads: int | None = None
+    samples: str | None = None
     notes: tuple[str, ...] = ()
 
     def close(self) -> None:

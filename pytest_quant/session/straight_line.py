@@ -14,6 +14,7 @@ from pytest_quant.device_lock import exclusive
 from pytest_quant.energy import measure_energy
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.outputs import RecordedOutputs, record_outputs, run_over, side_by_side
+from pytest_quant.record.samples import pack_samples
 from pytest_quant.result import AccuracyResult, LatencyResult
 from pytest_quant.session.demands import choose_metric, choose_output
 from pytest_quant.session.exported import export_check
@@ -82,6 +83,7 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
         resources=resources,
         cache={"engine": bench.candidate.built.status, "reference": recorded.status},
         digests=_digests(bench),
+        samples=pack_samples(bench.data.sample_hashes),
         calibration_samples=_calibration_samples(bench),
         # Not in the protocol: backends of others need not know of it.
         threads=getattr(bench.candidate.engine, "threads", None),

@@ -23,7 +23,8 @@ from pytest_quant.history.compare.exact import compare_exact
 from pytest_quant.history.compare.exits import exit_code, unaccepted
 from pytest_quant.history.compare.family import Draft, judge
 from pytest_quant.history.compare.latency import compare_latency
-from pytest_quant.history.compare.pairing import Pair, pair
+from pytest_quant.history.compare.overlap import overlap
+from pytest_quant.history.compare.pairing import Pair, measured, pair
 from pytest_quant.history.compare.statuses import compare_statuses
 from pytest_quant.history.rows import StoredCheck
 
@@ -68,7 +69,7 @@ def compare(base: Sequence[StoredCheck], head: Sequence[StoredCheck], *, alpha: 
         removed=found.removed,
         renamed=found.renamed,
         reversioned=found.reversioned,
-        notes=tuple(_notes(base, head)),
+        notes=(*_notes(base, head), *_parts(found.pairs)),
         family=sum(row.p is not None for row in rows),
         alpha=alpha,
     )
@@ -79,6 +80,17 @@ def _drafts(one: Pair) -> Iterator[Draft]:
     yield from compare_accuracy(one)
     yield from (Draft(row) for row in compare_exact(one))
     yield from compare_latency(one)
+
+
+def _parts(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Tell which series were compared on a part of their samples; the row of one that did not change is not shown."""
+    for one in pairs:
+        base, head = (next((a for a in reversed(side) if measured(a.record)), None) for side in (one.base, one.head))
+        if base is None or head is None or base.record.digests.get("data") == head.record.digests.get("data"):
+            continue
+        both = overlap(base, head)
+        if both is not None:
+            yield f"{head.record.nodeid} {head.record.engine_id}: other evaluation data, {both}"
 
 
 def _order(row: Row) -> tuple[int, str, str, str]:

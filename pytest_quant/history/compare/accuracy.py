@@ -9,10 +9,11 @@ from itertools import product
 
 import numpy as np
 
-from pytest_quant.history.compare.bits import Bits, candidate_right
+from pytest_quant.history.compare.bits import Bits, candidate_right, reference_right
 from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row
 from pytest_quant.history.compare.family import Draft
 from pytest_quant.history.compare.machines import on_common_machines
+from pytest_quant.history.compare.overlap import Overlap, overlap
 from pytest_quant.history.compare.pairing import Pair, measured
 from pytest_quant.history.compare.start import row_of, worse_or_better
 from pytest_quant.history.rows import StoredCheck
@@ -25,9 +26,14 @@ from pytest_quant.stats.paired import mcnemar_p, tango_interval
 class _Sample:
     """One launch's answers; equal ones of several launches are told once."""
 
-    record: Record
+    check: StoredCheck
     found: AccuracyResult
     right: Bits | None
+
+    @property
+    def record(self) -> Record:
+        """The launch's record."""
+        return self.check.record
 
 
 def compare_accuracy(pair: Pair) -> Iterator[Draft]:
@@ -52,12 +58,12 @@ def compare_accuracy(pair: Pair) -> Iterator[Draft]:
 def _samples(launches: tuple[StoredCheck, ...]) -> list[_Sample]:
     """Return the different answers of one side, the last launch first."""
     found: dict[tuple[object, ...], _Sample] = {}
-    for record in (one.record for one in reversed(launches)):
-        result = record.accuracy
+    for check in reversed(launches):
+        result = check.record.accuracy
         if result is not None:
             told = (result.candidate_correct, result.candidate, result.drop, result.agreement_pct, result.sqnr_db)
             if told not in found:
-                found[told] = _Sample(record, result, candidate_right(record))
+                found[told] = _Sample(check, result, candidate_right(check.record))
     return list(found.values())
 
 
@@ -77,6 +83,10 @@ def _evidence(draft: Draft) -> tuple[bool, float, float]:
 
 
 def _between(pair: Pair, base: _Sample, head: _Sample) -> Draft:
+    if base.record.digests.get("data") != head.record.digests.get("data"):
+        both = overlap(base.check, head.check)
+        if both is not None:
+            return _on_overlap(pair, base, head, both)
     if base.right is not None and head.right is not None and len(base.right) == len(head.right):
         return _paired(pair, base, head, base.right, head.right)
     if base.found.drop is not None and head.found.drop is not None:
@@ -89,7 +99,7 @@ def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> D
     lost, won = int(np.count_nonzero(was & ~now)), int(np.count_nonzero(now & ~was))
     n, found = len(was), head.found
     higher = found.better != "lower"
-    rate = _rate(base, was, higher) or _rate(head, now, higher) or 1.0
+    rate = _rate(base, higher) or _rate(head, higher) or 1.0
     sign = 1.0 if higher else -1.0
     low, high = tango_interval(lost, won, n, confidence=CONFIDENCE)
     ends = sorted((-sign * rate * low, -sign * rate * high))
@@ -114,9 +124,50 @@ def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> D
     return Draft(as_it_is, rejected)
 
 
-def _rate(sample: _Sample, right: Bits, higher: bool) -> float | None:
+def _on_overlap(pair: Pair, base: _Sample, head: _Sample, both: Overlap) -> Draft:
+    """Compare on the samples that both sets have; scores of 0 and 1 are kept for each, any others are not."""
+    if base.right is None or head.right is None:
+        note = f"the evaluation data changed: {len(both.base)} samples are in both of {both.n_base} and {both.n_head}"
+        row = replace(
+            row_of(pair, head.record, "accuracy"),
+            unit=head.found.unit or "",
+            base=base.found.candidate,
+            head=head.found.candidate,
+            n=len(both.base),
+            outcome=Outcome.INCONCLUSIVE,
+            notes=(f"{note}, and scores of single samples are kept of metrics of right and wrong only",),
+        )
+        return Draft(row)
+    places, higher = (list(both.base), list(both.head)), head.found.better != "lower"
+    was, now = base.right[places[0]], head.right[places[1]]
+    rate = _rate(base, higher) or _rate(head, higher) or 1.0
+    scores = [rate * (float(np.mean(right)) if higher else 1.0 - float(np.mean(right))) for right in (was, now)]
+    notes = (str(both), *_drops_on(base, head, places, rate))
+    draft = _paired(pair, base, head, was, now)
+
+    def told(row: Row) -> Row:
+        return replace(row, base=scores[0], head=scores[1], notes=notes)
+
+    return Draft(told(draft.row), told(draft.if_rejected) if draft.if_rejected else None)
+
+
+def _drops_on(base: _Sample, head: _Sample, places: tuple[list[int], list[int]], rate: float) -> Iterator[str]:
+    """Tell both drops against the own reference on the samples that both sets have."""
+    references = [reference_right(one.record) for one in (base, head)]
+    drops = [
+        rate * (int(np.count_nonzero(reference[at])) - int(np.count_nonzero(one.right[at]))) / len(at)
+        for one, reference, at in zip((base, head), references, places, strict=True)
+        if reference is not None and one.right is not None
+    ]
+    if len(drops) == len(references):
+        yield f"drop on them: {drops[0]:.4g} -> {drops[1]:.4g} {_change_unit(head.found.unit)}".rstrip()
+
+
+def _rate(sample: _Sample, higher: bool) -> float | None:
     """Score of one sample in the metric's unit: 100 for percent."""
-    share = float(np.mean(right)) if higher else 1.0 - float(np.mean(right))
+    if sample.right is None:
+        return None
+    share = float(np.mean(sample.right)) if higher else 1.0 - float(np.mean(sample.right))
     return sample.found.candidate / share if sample.found.candidate is not None and share > 0.0 else None
 
 

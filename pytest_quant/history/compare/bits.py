@@ -23,15 +23,25 @@ def candidate_right(record: Record) -> Bits | None:
     HistoryError : what was kept is damaged, or of another number of samples.
     """
     found = record.accuracy
-    if found is None or found.candidate_correct is None:
+    return None if found is None else _bits(record, found.candidate_correct, found.n)
+
+
+def reference_right(record: Record) -> Bits | None:
+    """Return the same of the reference. Raises `HistoryError`."""
+    found = record.accuracy
+    return None if found is None else _bits(record, found.reference_correct, found.n)
+
+
+def _bits(record: Record, kept: str | None, n: int) -> Bits | None:
+    if kept is None:
         return None
     try:
-        packed = np.frombuffer(zlib.decompress(base64.b64decode(found.candidate_correct, validate=True)), np.uint8)
+        packed = np.frombuffer(zlib.decompress(base64.b64decode(kept, validate=True)), np.uint8)
     except (ValueError, zlib.error) as error:
         raise _damaged(record, str(error)) from error
-    if len(packed) != (found.n + 7) // 8:
-        raise _damaged(record, f"{len(packed)} bytes for {found.n} samples")
-    return np.unpackbits(packed, count=found.n).astype(bool)
+    if len(packed) != (n + 7) // 8:
+        raise _damaged(record, f"{len(packed)} bytes for {n} samples")
+    return np.unpackbits(packed, count=n).astype(bool)
 
 
 def _damaged(record: Record, value: str) -> HistoryError:

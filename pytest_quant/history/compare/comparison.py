@@ -126,7 +126,7 @@ class Renamed:
 
 @dataclass(frozen=True, slots=True)
 class Reversioned:
-    """A series whose evaluation data or metric is another one: the two scores are shown, and not compared."""
+    """A series with another metric, or other evaluation data with too few samples in common: shown, not compared."""
 
     series: str
     nodeid: str

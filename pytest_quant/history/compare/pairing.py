@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_quant.history.compare.comparison import Listed, Renamed, Reversioned
+from pytest_quant.history.compare.overlap import overlap
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.series import version_of
 from pytest_quant.record import Record
@@ -105,18 +106,39 @@ def _key(record: Record, complete: Mapping[tuple[str, ...], set[str]]) -> str:
 
 
 def _same_version(found: Pair) -> Pair | Reversioned:
-    """Leave out launches of a version that only one side has; two sides without a common one are not compared."""
+    """Leave out launches of a version that only one side has.
+
+    Two sides without a common version are compared where their last ones differ in evaluation data alone and share
+    enough samples, else not at all.
+    """
     base, head = _versions(found.base), _versions(found.head)
     if not base or not head:
         return found
     common = base & head
     if not common:
-        return _reversioned(found)
+        return _overlapping(found) or _reversioned(found)
     sides = (
         tuple(one for one in side if not measured(one.record) or version_of(one.record) in common)
         for side in (found.base, found.head)
     )
     return Pair(found.series, *sides)
+
+
+def _overlapping(found: Pair) -> Pair | None:
+    """Leave the launches of each side's last version, when their samples overlap."""
+    base, head = (next(one for one in reversed(side) if measured(one.record)) for side in (found.base, found.head))
+    if _counted_in(base.record) != _counted_in(head.record) or overlap(base, head) is None:
+        return None
+    sides = (
+        tuple(one for one in side if not measured(one.record) or version_of(one.record) == version_of(last.record))
+        for side, last in ((found.base, base), (found.head, head))
+    )
+    return Pair(found.series, *sides)
+
+
+def _counted_in(record: Record) -> tuple[str | None, ...]:
+    accuracy = record.accuracy
+    return () if accuracy is None else (accuracy.metric, accuracy.unit, accuracy.better)
 
 
 def _versions(launches: _Launches) -> set[str]:

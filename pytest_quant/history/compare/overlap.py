@@ -1,0 +1,59 @@
+"""The samples that two records of different evaluation data both have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.record.samples import unpack_samples
+
+LEAST_SHARE = 0.5
+"""Of the smaller set: where fewer are in both, what they tell speaks for neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Places of the same samples in two sets of `n_base` and `n_head`: sample ``base[i]`` is sample ``head[i]``."""
+
+    base: tuple[int, ...]
+    head: tuple[int, ...]
+    n_base: int
+    n_head: int
+
+    def __str__(self) -> str:
+        """How many there are, and how many there could have been."""
+        return f"compared on the {len(self.base)} samples that both have, of {self.n_base} and {self.n_head}"
+
+
+def overlap(base: StoredCheck, head: StoredCheck) -> Overlap | None:
+    """Return the samples that both records have by their digests, in the base's order.
+
+    A sample that a set holds several times is paired as often as both hold it. ``None`` where one of them kept no
+    digests, or where less than `LEAST_SHARE` of the smaller set is in both.
+
+    Raises
+    ------
+    HistoryError : what was kept is damaged.
+    """
+    was, now = (unpack_samples(one.run, one.record) for one in (base, head))
+    if was is None or now is None:
+        return None
+    places = {sample: index for index, sample in enumerate(_counted(now))}
+    both = [(index, places[sample]) for index, sample in enumerate(_counted(was)) if sample in places]
+    if not both or len(both) < LEAST_SHARE * min(len(was), len(now)):
+        return None
+    return Overlap(tuple(one for one, _ in both), tuple(one for _, one in both), len(was), len(now))
+
+
+def _counted(samples: NDArray[Any]) -> list[tuple[int, int]]:
+    """Each digest with how many equal ones come before it."""
+    seen: Counter[int] = Counter()
+    found = []
+    for sample in samples.tolist():
+        found.append((sample, seen[sample]))
+        seen[sample] += 1
+    return found
