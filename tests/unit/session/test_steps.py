@@ -84,7 +84,7 @@ def measured(tmp_path: Path, latency: LatencyPlan | None = None) -> tuple[Steps,
 
 
 def test_a_warm_cache_tells_all_that_may_take_long(tmp_path: Path) -> None:
-    """Reading, opening, a first batch and reading back are steps of their own; building only where it is done."""
+    """Reading, opening, first batches and reading back are steps of their own; building only where it is done."""
     cold, _ = measured(tmp_path)
     warm, samples = measured(tmp_path)
     assert [text for text in cold.all if text.startswith("building")] != []
@@ -94,10 +94,10 @@ def test_a_warm_cache_tells_all_that_may_take_long(tmp_path: Path) -> None:
         "reading quant_data, for the inputs",
         "reading what numpy-fp32",
         "opening numpy-fp32",
-        "running a first batch",
+        "running first batches",
         "reading what numpy-int8-weight-only",
         "opening numpy-int8-weight-only",
-        "running a first batch",
+        "running first batches",
         "evaluating the reference numpy-fp32",
         "evaluating numpy-int8-weight-only",
         "reading back what numpy-int8-weight-only",
