@@ -93,6 +93,7 @@ class AccuracyResult:
     sqnr_db, cosine : see `OutputError`; the lowest of all outputs that differ, ``None`` where one of them has none.
     max_abs_error, max_abs_error_sample : the largest of all outputs and the sample that shows it.
     worst_output : the one with the lowest SQNR, or with none; ``None`` when all are identical.
+    chance : what guessing scores on average, in `unit`; ``None`` where that is not known.
     kl : mean KL(softmax r || softmax c) in nats for classifiers, else ``None``.
     faults : outputs that could not be compared, or that are constant where the reference's are not; not empty is a
         failure.
@@ -121,6 +122,7 @@ class AccuracyResult:
     max_abs_error_sample: int | None = None
     by_output: tuple[OutputError, ...] = ()
     worst_output: str | None = None
+    chance: float | None = None
     kl: float | None = None
     worst_class: WorstClass | None = None
     faults: tuple[OutputFault, ...] = ()

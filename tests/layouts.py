@@ -149,3 +149,43 @@ def accumulator(path: Path) -> Path:
         {"y": (FLOAT, ["batch", 4]), "h_out": (FLOAT, ["batch", 4])},
         {"w": np.eye(8, 4, dtype=np.float32), "half": np.array(0.5, np.float32)},
     )
+
+
+def noisy(path: Path) -> Path:
+    """(n, 8) -> (n, 4) with noise as large as the scores, drawn anew in every run."""
+    return write(
+        path,
+        [
+            helper.make_node("MatMul", ["x", "w"], ["scores"], name="scores"),
+            helper.make_node("RandomNormalLike", ["scores"], ["noise"], name="noise", scale=1.0),
+            helper.make_node("Add", ["scores", "noise"], ["y"], name="add"),
+        ],
+        {"x": (FLOAT, ["batch", 8])},
+        {"y": (FLOAT, ["batch", 4])},
+        {"w": np.eye(8, 4, dtype=np.float32)},
+    )
+
+
+def constant(path: Path) -> Path:
+    """(n, 8) -> (n, 4) where every sample gets the same scores."""
+    return write(
+        path,
+        [
+            helper.make_node("MatMul", ["x", "zeros"], ["nothing"], name="scores"),
+            helper.make_node("Add", ["nothing", "bias"], ["y"], name="add"),
+        ],
+        {"x": (FLOAT, ["batch", 8])},
+        {"y": (FLOAT, ["batch", 4])},
+        {"zeros": np.zeros((8, 4), np.float32), "bias": np.array([3, 2, 1, 0], np.float32)},
+    )
+
+
+def classifier(path: Path) -> Path:
+    """(n, 8) -> (n, 4): the first four features are the scores."""
+    return write(
+        path,
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name="scores")],
+        {"x": (FLOAT, ["batch", 8])},
+        {"y": (FLOAT, ["batch", 4])},
+        {"w": np.eye(8, 4, dtype=np.float32)},
+    )

@@ -104,7 +104,7 @@ def macro_f1_pct(pairs: Array) -> float:
 BUILTIN = {
     metric.name: metric
     for metric in (
-        ResolvedMetric("top1", "higher", "%", _top1_right, _percent_mean, rate=_PERCENT, reads_classes=True),
+        ResolvedMetric("top1", "higher", "%", _top1_right, _percent_mean, rate=_PERCENT, reads_classes=True, answers=1),
         ResolvedMetric(
             "top5",
             "higher",
@@ -113,6 +113,7 @@ BUILTIN = {
             _percent_mean,
             rate=_PERCENT,
             reads_classes=True,
+            answers=_TOP,
             fewest_classes=_TOP + 1,
         ),
         ResolvedMetric("f1", "higher", "%", _class_pairs, macro_f1_pct, reads_classes=True),

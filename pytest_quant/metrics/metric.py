@@ -87,6 +87,8 @@ class ResolvedMetric:
         McNemar's test and score intervals hold; ``None`` for any other score.
     reads_classes : labels are indices of the output's classes.
     reads_objects : labels of any type, where otherwise they must be numbers of one shape.
+    answers : classes that may hold the right one, so that a guess is right in `answers` of all classes; ``None``
+        where a guess has no score of its own.
     fewest_classes : with fewer classes no answer could be wrong.
     costly : aggregating calls a third party over all samples, so that it is resampled less often.
     """
@@ -98,6 +100,7 @@ class ResolvedMetric:
     aggregate: Callable[[Array], float]
     rate: float | None = None
     reads_classes: bool = False
+    answers: int | None = None
     reads_objects: bool = False
     fewest_classes: int = 2
     costly: bool = False

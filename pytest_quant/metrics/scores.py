@@ -25,6 +25,7 @@ class Scores:
         self._metric = metric
         self._reference: list[Array] = []
         self._candidate: list[Array] = []
+        self._classes: int | None = None
 
     def add(self, reference: Array, candidate: Array, labels: Array, sound: Array, start: int) -> None:
         """Score one chunk of outputs (n, ...) from sample index `start`.
@@ -35,6 +36,7 @@ class Scores:
         ------
         UsageError : the metric gives NaN or Inf for a sample; the message names it.
         """
+        self._classes = reference.shape[1] if reference.ndim == 2 else None
         whole = bool(sound.all())
         if whole or not self._scores_wrong():
             rows = np.flatnonzero(sound)
@@ -68,6 +70,8 @@ class Scores:
         """Return `result` with scores, drop, interval and, for a `margin`, the samples that would resolve it."""
         metric = self._metric
         result = replace(result, metric=metric.name, unit=metric.unit, better=metric.better, confidence=confidence)
+        if metric.answers is not None and metric.rate is not None and self._classes:
+            result = replace(result, chance=metric.rate * metric.answers / self._classes)
         if not self._reference:
             return result
         reference, candidate = np.concatenate(self._reference), np.concatenate(self._candidate)

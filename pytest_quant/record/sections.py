@@ -32,6 +32,7 @@ def accuracy(read: Reader | None) -> AccuracyResult | None:
         max_abs_error_sample=read.integer("max_abs_error_sample"),
         by_output=tuple(_output(name, row) for name, row in read.children_by_name("by_output").items()),
         worst_output=read.text("worst_output"),
+        chance=read.number("chance"),
         kl=read.number("kl"),
         worst_class=None if worst is None else _worst_class(worst),
         faults=tuple(_fault(fault) for fault in read.children("faults")),

@@ -61,6 +61,7 @@ class Session:
             measurement.coverage,
             measurement.resources,
             self._baseline(measurement),
+            measurement.accuracy_again,
         )
         return build_record(
             check,

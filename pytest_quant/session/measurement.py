@@ -25,6 +25,7 @@ class Measurement:
     threads : processor threads of the candidate, ``None`` when its backend does not say.
     samples : digests of the evaluated samples, packed for the record; ``None`` when there are too many.
     notes : what the reader should know beside the verdicts.
+    accuracy_again : a second evaluation, where an engine differs from itself on the same batch; else ``None``.
     """
 
     check: Check
@@ -40,6 +41,7 @@ class Measurement:
     threads: int | None = None
     samples: str | None = None
     notes: tuple[str, ...] = ()
+    accuracy_again: AccuracyResult | None = field(default=None, repr=False)
 
     def close(self) -> None:
         """Release both engines."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -13,13 +13,14 @@ from pytest_quant.data import Data
 from pytest_quant.device_lock import exclusive
 from pytest_quant.energy import measure_energy
 from pytest_quant.metrics import ResolvedMetric
-from pytest_quant.outputs import RecordedOutputs, record_outputs, run_over, side_by_side
+from pytest_quant.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
 from pytest_quant.record.samples import pack_samples
 from pytest_quant.result import AccuracyResult, LatencyResult
 from pytest_quant.session.demands import choose_metric, choose_output
 from pytest_quant.session.exported import export_check
 from pytest_quant.session.measurement import Measurement
 from pytest_quant.session.names import match_names, renamed
+from pytest_quant.session.reference import prove_float
 from pytest_quant.session.resources import AddedMemory, MemoryAdded, find_resources
 from pytest_quant.session.shapes import shape_check
 from pytest_quant.session.sides import (
@@ -33,6 +34,7 @@ from pytest_quant.session.sides import (
 )
 from pytest_quant.session.timing import Subject, device_note, time_check
 from pytest_quant.spec import Check
+from pytest_quant.verdict import reference_doubts
 
 EVAL_BATCH_SIZE = 32
 
@@ -63,9 +65,11 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
             data = read_data(check.dataset, check.reference, tools)
             check = shape_check(check, data, EVAL_BATCH_SIZE)
             bench = _set_up(check, data, tools, opened)
-            recorded = _reference_outputs(bench, tools)
-            accuracy = _compare(check, bench, recorded, tools)
             latency_feeds = bench.data.first(_latency_batch_size(check, bench))
+            prove_float(bench.reference, bench.reference.feeds(latency_feeds), tools)
+            recorded = _reference_outputs(bench, tools)
+            accuracy = _compare(check, bench, recorded.chunks(), tools)
+            again = _compare_again(check, bench, tools)
             with tools.step(f"reading back what {check.candidate.id} of {check.candidate.model.name} runs"):
                 coverage = bench.candidate.engine.coverage(bench.candidate.feeds(latency_feeds))
         latency, why_not = _latency(check, bench, tools)
@@ -87,7 +91,8 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
         calibration_samples=_calibration_samples(bench),
         # Not in the protocol: backends of others need not know of it.
         threads=getattr(bench.candidate.engine, "threads", None),
-        notes=_notes(check, bench, recorded),
+        notes=(*_notes(check, bench, recorded), *_doubts(check, bench, accuracy)),
+        accuracy_again=again,
     )
 
 
@@ -138,14 +143,14 @@ def _reference_outputs(bench: _Bench, tools: Tools) -> RecordedOutputs:
         return record_outputs(side.batched, bench.data, tools.cache, side.backend.ingredients(side.spec))
 
 
-def _compare(check: Check, bench: _Bench, recorded: RecordedOutputs, tools: Tools) -> AccuracyResult:
+def _compare(check: Check, bench: _Bench, reference: Iterator[Chunk], tools: Tools) -> AccuracyResult:
     side = bench.candidate
     with tools.step(f"evaluating {side.spec.id} of {side.spec.model.name} on {bench.data.n} samples"):
         chunks = run_over(side.batched, bench.data)
         named = renamed(chunks, bench.reference.engine.signature, side.engine.signature)
         pairs = (
             OutputPair(theirs.outputs, ours.outputs, ours.labels, ours.start, ours.n)
-            for theirs, ours in side_by_side(recorded.chunks(), named)
+            for theirs, ours in side_by_side(reference, named)
         )
         result = evaluate(
             pairs,
@@ -195,6 +200,23 @@ def _energy(check: Check, bench: _Bench, why_no_latency: str, tools: Tools) -> f
     call = side.engine.prepare(side.feeds(bench.data.first(_latency_batch_size(check, bench))))
     with exclusive(device, tools.notify), tools.step(f"measuring the energy of {side.spec.id}"):
         return measure_energy(call, device)
+
+
+def _compare_again(check: Check, bench: _Bench, tools: Tools) -> AccuracyResult | None:
+    """Evaluate both engines once more where one differs from itself on the same batch, else return ``None``."""
+    if not (bench.reference.batched.self_difference or bench.candidate.batched.self_difference):
+        return None
+    return _compare(check, bench, run_over(bench.reference.batched, bench.data), tools)
+
+
+def _doubts(check: Check, bench: _Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
+    """Say what makes the figures less than they look."""
+    unlike = (
+        f"{side.spec.id} is nondeterministic: two runs of the same batch differ by {100 * difference:.2g} %"
+        for side in (bench.reference, bench.candidate)
+        if (difference := side.batched.self_difference)
+    )
+    return (*unlike, *reference_doubts(accuracy, check.output))
 
 
 def _digests(bench: _Bench) -> dict[str, str]:

@@ -17,10 +17,11 @@ from pytest_quant.result import (
 from pytest_quant.spec import Check
 from pytest_quant.verdict.accuracy import accuracy_verdicts
 from pytest_quant.verdict.baseline import baseline_verdicts
+from pytest_quant.verdict.doubt import carried, reference_doubts, repeated
 from pytest_quant.verdict.latency import latency_verdicts
 from pytest_quant.verdict.proof import coverage_verdicts, resource_verdicts
 
-__all__ = ["judge", "latency_verdicts", "worst"]
+__all__ = ["judge", "latency_verdicts", "reference_doubts", "worst"]
 
 
 def judge(
@@ -30,15 +31,22 @@ def judge(
     coverage: Coverage,
     resources: Resources,
     baseline: Baseline | NoBaseline | None = None,
+    again: AccuracyResult | None = None,
 ) -> tuple[Verdict, ...]:
-    """Return one verdict for each limit that `check` sets, in the order of the mark's table."""
+    """Return one verdict for each limit that `check` sets, in the order of the mark's table.
+
+    `again` is a second evaluation, where an engine differs from itself on the same batch.
+    """
     limits = check.limits
+    of_accuracy = accuracy_verdicts(limits, accuracy, check.confidence, check.output)
+    if again is not None:
+        of_accuracy = repeated(of_accuracy, accuracy_verdicts(limits, again, check.confidence, check.output))
     return (
-        *accuracy_verdicts(limits, accuracy, check.confidence, check.output),
+        *carried(of_accuracy, accuracy, check.output),
         *latency_verdicts(limits, latency, check.latency_off),
         *resource_verdicts(limits, resources),
         *coverage_verdicts(limits, coverage),
-        *baseline_verdicts(limits, accuracy, latency, baseline),
+        *carried(baseline_verdicts(limits, accuracy, latency, baseline), accuracy, check.output),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,49 +11,20 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from pytest_quant.cache import Cache
 from pytest_quant.errors import DataError, ModelError, UsageError
 from pytest_quant.metrics import Metric
-from pytest_quant.record import Record
-from pytest_quant.session import Session
-from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
+from pytest_quant.spec import Dataset, Limits, Model
 from tests import layouts
+from tests.integration.checks import checked, numbers
 from tests.integration.projects import run_project
 
 N = 40
-
-
-def checked(
-    folder: Path, model: Model, dataset: Dataset, *, scheme: str | None = "static", backend: str = "ort", **more: Any
-) -> Record:
-    """Measure and judge one check without timing."""
-    session = Session(
-        Cache(folder / "cache"), baseline=lambda _: None, notify=lambda _: None, step=lambda _: nullcontext()
-    )
-    check = Check(
-        nodeid="check",
-        series_nodeid="check",
-        candidate=EngineSpec(backend, "int8" if scheme else "fp32", scheme, model),
-        reference=EngineSpec(backend, "fp32", None, model),
-        dataset=dataset,
-        latency=None,
-        latency_off="not asked for",
-        **{"limits": Limits(max_drop=5.0), **more},
-    )
-    measurement = session.measure(check)
-    measurement.close()
-    return session.judge(measurement)
 
 
 def one_by_one(path: Path, samples: list[dict[str, np.ndarray]], output: str = "y") -> list[np.ndarray]:
     """Run onnxruntime alone on each sample, and return its output as the model gives it."""
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     return [session.run([output], feeds)[0] for feeds in samples]
-
-
-def numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    """Different normal numbers."""
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
 def last_step(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
