@@ -11,6 +11,9 @@ import onnx
 
 from pytest_quant.backends.onnx_files import all_graphs, captured_names, defined_names, fresh_name, rename_captured
 
+_BIASED = ("Conv", "ConvTranspose", "Gemm")
+"""Operators whose third input is a bias."""
+
 
 def set_captured_apart(graph: onnx.GraphProto) -> bool:
     """Let bodies read tensors of `graph` that no quantizer touches; tell whether there were any.
@@ -70,6 +73,29 @@ def set_turned_weights_apart(graph: onnx.GraphProto) -> bool:
                 node.input[1] = fresh_name(f"{weight.name}_own", taken)
                 _copy(inner, weight, node.input[1])
                 changed = True
+    return changed
+
+
+def set_shared_biases_apart(graph: onnx.GraphProto) -> bool:
+    """Give every Conv, ConvTranspose and Gemm a bias of its own; tell whether one was shared.
+
+    The static quantizer copies a shared bias itself and appends a number to its name, whether or not another tensor
+    is called that: the output of a node that is then reads as a bias.
+    """
+    graphs = list(all_graphs(graph))
+    taken = {name for inner in graphs for name in defined_names(inner)}
+    changed = False
+    for inner in graphs:
+        weights = {tensor.name: tensor for tensor in inner.initializer}
+        seen: set[str] = set()
+        for node in inner.node:
+            bias = weights.get(node.input[2]) if node.op_type in _BIASED and len(node.input) > 2 else None
+            if bias is not None and bias.name in seen:
+                node.input[2] = fresh_name(f"{bias.name}_own", taken)
+                _copy(inner, bias, node.input[2])
+                changed = True
+            elif bias is not None:
+                seen.add(bias.name)
     return changed
 
 

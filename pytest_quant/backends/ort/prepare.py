@@ -16,7 +16,7 @@ from pytest_quant.backends.onnx_files import (
     write_model,
     write_normalized,
 )
-from pytest_quant.backends.ort.apart import set_captured_apart, set_turned_weights_apart
+from pytest_quant.backends.ort.apart import set_captured_apart, set_shared_biases_apart, set_turned_weights_apart
 from pytest_quant.backends.ort.refusal import refused
 from pytest_quant.backends.ort.runtime import quiet
 from pytest_quant.backends.ort.torchless import tools_without_torch
@@ -94,6 +94,7 @@ def _tidy(path: Path) -> None:
     changed = [
         set_captured_apart(model.graph),
         set_turned_weights_apart(model.graph),
+        set_shared_biases_apart(model.graph),
         _flatten_gemm_biases(model.graph),
         _forget_shapes_of_weights(model.graph),
     ]
