@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pytest_quant.data.batch import Batch, Feeds
 from pytest_quant.data.labels import LabelKind
@@ -96,6 +96,12 @@ class Data:
         part = self.calibration_part if samples is None else self.calibration_part.spaced(samples)
         pad = self.fixed_batch_size is not None
         return (batch.feeds for batch in part.batches(self.fixed_batch_size or batch_size, pad=pad))
+
+    def some(self, samples: int) -> Data:
+        """The same data with at most so many evenly spaced samples to evaluate, which are kept in memory."""
+        if samples >= self.n:
+            return self
+        return replace(self, n=samples, evaluation_part=self.evaluation_part.spaced(samples).held())
 
     def first(self, batch_size: int) -> Feeds:
         """The first evaluation samples as one full batch; the last is repeated when there are fewer of its shape."""

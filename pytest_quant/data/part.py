@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pytest_quant.data.batch import Batch, Feeds, Sample, assemble
 from pytest_quant.data.hashing import hash_rows
 from pytest_quant.data.layout import Layout
-from pytest_quant.data.source import Source
+from pytest_quant.data.source import Block, Source
 from pytest_quant.data.split import evenly_spaced
 from pytest_quant.errors import DataError
 
@@ -70,6 +70,16 @@ class Part:
         fewer = np.zeros_like(chosen)
         fewer[indices[evenly_spaced(len(indices), k)]] = True
         return replace(self, chosen=fewer)
+
+    def held(self) -> Part:
+        """The same samples kept in memory, so that no later pass reads a stream again."""
+        if self.source.arrays is not None:
+            return self
+        blocks = [Block(one.feeds, one.labels, one.n) for one in self._batches(1, pad=False)]
+        what, hashes = self.source.what, array("Q")
+        for index, block in enumerate(blocks):
+            hashes.extend(hash_rows(block, what, index)[1])
+        return replace(self, source=Source(what, lambda: iter(blocks)), hashes=hashes, chosen=None)
 
     def _slices(self, arrays: Feeds, batch_size: int, *, pad: bool) -> Iterator[Batch]:
         """All samples, without a copy where memory is contiguous."""
