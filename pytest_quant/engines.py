@@ -74,6 +74,33 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, cache: C
     )
 
 
+def build_apart(
+    spec: EngineSpec, like: EngineSpec, backend: Backend, data: Data, cache: Cache, step: Step, work: Path
+) -> Path:
+    """Build `spec` in the empty folder `work`, outside of the cache, and return the engine's folder.
+
+    Where its ranges are those of `like`, an engine that was built through the cache, they are taken from there.
+
+    Raises
+    ------
+    DataError : the scheme needs calibration samples and there are none.
+    BuildError : the runtime refused.
+    """
+    ranges = backend.calibration_ingredients(spec)
+    calibration = None
+    if ranges is not None and ranges == backend.calibration_ingredients(like):
+        calibration = _calibrate(like, backend, _calibrating(like, data), cache, step).folder
+    elif ranges is not None:
+        asked, samples = spec.calibration, _calibrating(spec, data)
+        calibration = work / "ranges"
+        calibration.mkdir()
+        backend.calibrate(spec, lambda: samples.calibration(asked.batch_size, asked.samples), calibration)
+    folder = work / "engine"
+    folder.mkdir()
+    backend.build(spec, calibration, folder)
+    return folder
+
+
 def _slot(spec: EngineSpec) -> str:
     return f"{spec.id} of {spec.model.name}"
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
 from pytest_quant.backends.offer import check_calibration, check_offer
 from pytest_quant.backends.openvino.availability import find_runtime
 from pytest_quant.backends.openvino.options import parse_options
+from pytest_quant.backends.remedy import Remedy
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature
 
@@ -75,3 +76,15 @@ class OpenVinoBackend:
         from pytest_quant.backends.openvino.engine import OpenVinoEngine
 
         return OpenVinoEngine(spec, folder)
+
+    def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
+        """NNCF's other presets, model types and ranges."""
+        from pytest_quant.backends.openvino.advice import remedies
+
+        return tuple(remedies(spec))
+
+    def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
+        """The nodes that compute, by the names of the user's model."""
+        from pytest_quant.backends.openvino.advice import quantized_nodes
+
+        return quantized_nodes(spec)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
 from pytest_quant.backends.ort.availability import find_runtime
 from pytest_quant.backends.ort.check import check_spec
+from pytest_quant.backends.remedy import Remedy
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature
 
@@ -71,3 +72,15 @@ class OrtBackend:
         from pytest_quant.backends.ort.engine import open_engine
 
         return open_engine(spec, folder)
+
+    def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
+        """Other calibrations, schemes and options of the quantizers."""
+        from pytest_quant.backends.ort.advice import remedies
+
+        return tuple(remedies(spec, self.schemes.get(spec.precision, ())))
+
+    def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
+        """The named nodes that the scheme takes."""
+        from pytest_quant.backends.ort.advice import quantized_nodes
+
+        return quantized_nodes(spec)

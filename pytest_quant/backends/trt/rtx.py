@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
 from pytest_quant.backends.offer import check_calibration, check_offer
+from pytest_quant.backends.remedy import Remedy
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.environment.gpu import find_gpus
 from pytest_quant.errors import UsageError
@@ -91,6 +92,18 @@ class TrtRtxBackend:
         from pytest_quant.backends.trt.simulated import SimulatedEngine
 
         return SimulatedEngine(spec, folder)
+
+    def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
+        """Other ways to find the ranges of activations."""
+        from pytest_quant.backends.trt_graph import trt_remedies
+
+        return tuple(trt_remedies(spec))
+
+    def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
+        """The named products."""
+        from pytest_quant.backends.trt_graph import trt_quantized_nodes
+
+        return trt_quantized_nodes(spec)
 
 
 def rtx_version() -> str:

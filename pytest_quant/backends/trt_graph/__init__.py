@@ -5,7 +5,9 @@ from pytest_quant.backends.trt_graph.preflight import check_graph
 from pytest_quant.backends.trt_graph.quantize import (
     quantizer_spec,
     trt_quantize_ingredients,
+    trt_quantized_nodes,
     trt_range_ingredients,
+    trt_remedies,
     write_trt_qdq,
     write_trt_ranges,
 )
@@ -14,7 +16,9 @@ __all__ = [
     "check_graph",
     "quantizer_spec",
     "trt_quantize_ingredients",
+    "trt_quantized_nodes",
     "trt_range_ingredients",
+    "trt_remedies",
     "write_half",
     "write_trt_qdq",
     "write_trt_ranges",

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.remedy import Remedy
 from pytest_quant.spec import EngineSpec
 
 WEIGHTED = ["Conv", "ConvTranspose", "Gemm", "MatMul"]
@@ -64,3 +65,18 @@ def write_trt_qdq(spec: EngineSpec, calibration: Path, target: Path) -> None:
     from pytest_quant.backends.ort.build import write_engine
 
     write_engine(quantizer_spec(spec), calibration, target.parent)
+
+
+def trt_remedies(spec: EngineSpec) -> Iterator[Remedy]:
+    """Yield `spec` with other ways to find ranges; the quantizer has no option left that TensorRT would take."""
+    from pytest_quant.backends.ort.advice import other_ranges
+
+    if spec.scheme == "static":
+        yield from other_ranges(spec)
+
+
+def trt_quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
+    """Return the named products that `spec` quantizes."""
+    from pytest_quant.backends.ort.advice import quantized_nodes
+
+    return quantized_nodes(quantizer_spec(spec))

@@ -1,0 +1,84 @@
+"""What a backend may offer against a broken limit: other ways to quantize, each ready to paste into the mark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Protocol, runtime_checkable
+
+from pytest_quant.spec import Calibration, EngineSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Another way to quantize.
+
+    Attributes
+    ----------
+    paste : the key of the mark as a user writes it.
+    spec : the engine with it.
+    more_s : seconds that building it takes beyond other remedies, as far as the backend can tell.
+    """
+
+    paste: str
+    spec: EngineSpec
+    more_s: float = 0.0
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """What a backend may give beside `Backend`. One without it is judged alike, and gets no advice."""
+
+    def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
+        """Return what else this backend offers for `spec`, the likeliest help first; nothing that `spec` says already.
+
+        Each is built and measured before it is advised, so a remedy need not be sure to help.
+        """
+
+    def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
+        """Return the nodes that `spec` quantizes, in the graph's order, by names that ``exclude`` takes."""
+
+
+def calibrated(spec: EngineSpec, *methods: Calibration) -> Iterator[Remedy]:
+    """Yield `spec` with each way to find ranges that it does not use already; samples and batch size stay."""
+    own = spec.calibration
+    for method in methods:
+        asked = replace(own, method=method.method, percentile=method.percentile)
+        if asked.method != own.method or (asked.method == "percentile" and asked != own):
+            yield Remedy(f"calibration={_calibration_text(asked)}", replace(spec, calibration=asked))
+
+
+def with_all_samples(spec: EngineSpec) -> Remedy:
+    """Return `spec` calibrated on every calibration sample of the data."""
+    asked = replace(spec.calibration, samples=None)
+    return Remedy(f"calibration={_calibration_text(asked)}", replace(spec, calibration=asked))
+
+
+def with_option(spec: EngineSpec, name: str, value: object) -> Iterator[Remedy]:
+    """Yield `spec` with the option, beside the options it has; nothing when it has that value already."""
+    options = dict(spec.options)
+    if options.get(name) != value:
+        options[name] = value
+        yield Remedy(f"options={options!r}", replace(spec, options=tuple(sorted(options.items()))))
+
+
+def with_scheme(spec: EngineSpec, scheme: str) -> Remedy:
+    """Return `spec` with another scheme of the same precision."""
+    return Remedy(f"scheme={scheme!r}", replace(spec, scheme=scheme))
+
+
+def without(spec: EngineSpec, nodes: Sequence[str]) -> Remedy:
+    """Return `spec` with `nodes` in float, beside those it excludes already."""
+    names = (*spec.exclude, *nodes)
+    return Remedy(f"exclude={list(names)!r}", replace(spec, exclude=names))
+
+
+def _calibration_text(asked: Calibration) -> str:
+    """Return the value of the key ``calibration``: the method's name where nothing else is set."""
+    default = Calibration()
+    changed = {
+        field.name: getattr(asked, field.name)
+        for field in fields(asked)
+        if getattr(asked, field.name) != getattr(default, field.name)
+    }
+    return repr(asked.method) if changed.keys() <= {"method"} else repr(changed)
