@@ -44,6 +44,13 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _seconds_or_none(text: str) -> float:
+    seconds = _number(text, "30")
+    if not (seconds >= 0.0 and math.isfinite(seconds)):
+        raise argparse.ArgumentTypeError(f"{text} is not a time in seconds; write 30, or 0 for none")
+    return seconds
+
+
 def _number(text: str, example: str) -> float:
     try:
         return float(text)
@@ -129,6 +136,13 @@ OPTIONS = (
         _seconds,
         "measure the latency of one check for at most so long, warming up and confirming a broken limit included "
         "(default: 10)",
+    ),
+    Option(
+        "quant_diagnose_time",
+        "SECONDS",
+        _seconds_or_none,
+        "when a limit on accuracy or coverage is broken, try for at most about so long what mends it: other options, "
+        "and which nodes to exclude (default: 30; 0 tries nothing)",
     ),
     Option(
         "quant_simulate",

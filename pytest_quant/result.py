@@ -315,3 +315,23 @@ class Verdict:
     observed: float | None
     status: Status
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Advice that was measured on this check.
+
+    Attributes
+    ----------
+    text : what was measured, one sentence.
+    paste : what to write into the mark or on the command line; empty where there is nothing to write.
+    limit : the limit whose figure `before` and `after` are; empty when no other engine was tried.
+    before, after : that figure of the engine as it is and of the one with `paste`, on the same samples; ``None`` when
+        nothing was tried or it could not be measured.
+    """
+
+    text: str
+    paste: str = ""
+    limit: str = ""
+    before: float | None = None
+    after: float | None = None

@@ -14,7 +14,7 @@ from pytest_quant.history.baselines import Baselines
 from pytest_quant.progress import Progress
 from pytest_quant.record import series_key
 from pytest_quant.result import Baseline, NoBaseline
-from pytest_quant.session import Measurement, Session
+from pytest_quant.session import DIAGNOSE_S, Measurement, Session
 from pytest_quant.settings import Settings, settings_of
 
 SESSION = pytest.StashKey[Session]()
@@ -32,6 +32,7 @@ def session_of(config: pytest.Config) -> Session:
             notify=progress.notify,
             step=progress.step,
             times=not settings.latency_off,
+            diagnose_s=DIAGNOSE_S if settings.diagnose_s is None else settings.diagnose_s,
         )
     return config.stash[SESSION]
 

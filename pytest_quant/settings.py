@@ -35,6 +35,7 @@ class Settings:
     latency_off : why latency is not measured, in words; empty when it is.
     confidence : level of proof asked for; ``None`` judges accuracy on the measured value.
     max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
+    diagnose_s : longest search for what mends a broken limit, in seconds; ``None`` for the default.
     simulate : compute capability to simulate TensorRT checks for where there is no GPU; ``None`` for never.
     columns : of the table at the end; empty for the default.
     """
@@ -50,6 +51,7 @@ class Settings:
     latency_off: str
     confidence: float | None
     max_time_s: float | None
+    diagnose_s: float | None
     simulate: str | None
     columns: tuple[str, ...]
 
@@ -69,6 +71,7 @@ class Settings:
             latency_off=_latency_off(config),
             confidence=cast("float | None", option_value(config, "quant_confidence")),
             max_time_s=cast("float | None", option_value(config, "quant_max_time")),
+            diagnose_s=cast("float | None", option_value(config, "quant_diagnose_time")),
             simulate=cast("str | None", option_value(config, "quant_simulate")),
             columns=_names(config, "quant_columns"),
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_quant.environment import isa_tier
 from pytest_quant.record.codec import from_json, to_json
 from pytest_quant.record.record import LatencyFigures, PercentileBound, Record
-from pytest_quant.result import AccuracyResult, Blocks, Coverage, LatencyResult, Resources, Status, Verdict
+from pytest_quant.result import AccuracyResult, Blocks, Coverage, Hint, LatencyResult, Resources, Status, Verdict
 
 if TYPE_CHECKING:
     from pytest_quant.spec import Check
@@ -34,6 +34,7 @@ def build_record(
     notes: Sequence[str] = (),
     calibration_samples: int | None = None,
     threads: int | None = None,
+    hints: Sequence[Hint] = (),
 ) -> Record:
     """Return the record of a check that was measured and judged.
 
@@ -44,6 +45,7 @@ def build_record(
     samples : digests of the evaluated samples, see `pytest_quant.record.samples`.
     calibration_samples : samples that the calibration saw; ``None`` when there was none.
     threads : processor threads that the candidate was given; ``None`` when its backend does not say.
+    hints : what is worth trying about the broken limits, the best first.
 
     Raises
     ------
@@ -65,6 +67,7 @@ def build_record(
             notes=tuple(notes),
             calibration_samples=calibration_samples,
             threads=threads,
+            hints=tuple(hints),
         )
     )
 
@@ -102,6 +105,7 @@ def _record(
     digests: Mapping[str, str] | None = None,
     notes: tuple[str, ...] = (),
     samples: str | None = None,
+    hints: tuple[Hint, ...] = (),
 ) -> Record:
     spec = check.candidate
     return Record(
@@ -131,6 +135,7 @@ def _record(
         digests=digests or {},
         notes=notes,
         samples=samples,
+        hints=hints,
     )
 
 

@@ -9,7 +9,7 @@ from pytest_quant.record.plain import Json, plain
 from pytest_quant.record.reader import Reader
 from pytest_quant.record.record import Record
 from pytest_quant.record.sections import accuracy, coverage, latency, resources
-from pytest_quant.result import Status, Verdict
+from pytest_quant.result import Hint, Status, Verdict
 
 
 def to_json(record: Record) -> dict[str, Json]:
@@ -63,6 +63,7 @@ def from_json(data: object) -> Record:
         digests=read.text_by_name("digests"),
         notes=read.texts("notes"),
         samples=read.text("samples"),
+        hints=tuple(_hint(row) for row in read.children("hints")),
     )
 
 
@@ -78,6 +79,16 @@ def _verdicts(read: Reader) -> tuple[Verdict, ...] | None:
             reason=row.text("reason") or "",
         )
         for row in read.children("verdicts")
+    )
+
+
+def _hint(read: Reader) -> Hint:
+    return Hint(
+        text=read.need_text("text"),
+        paste=read.text("paste") or "",
+        limit=read.text("limit") or "",
+        before=read.number("before"),
+        after=read.number("after"),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pytest_quant.result import AccuracyResult, Coverage, Interval, Resources, Status, Verdict
+from pytest_quant.result import AccuracyResult, Coverage, Hint, Interval, Resources, Status, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,7 @@ class Record:
     digests : what a difference between two records can be traced to, by name.
     notes : what the reader should know beside the verdicts.
     samples : digests of the evaluated samples on their way to the run, which keeps them; ``None`` in a history.
+    hints : what is worth trying about the broken limits, the best first; each was measured.
     """
 
     nodeid: str
@@ -101,6 +102,7 @@ class Record:
     digests: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     samples: str | None = None
+    hints: tuple[Hint, ...] = ()
 
     @property
     def engine_id(self) -> str:

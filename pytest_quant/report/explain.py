@@ -8,15 +8,13 @@ from collections.abc import Iterator
 
 from pytest_quant.record import Record
 from pytest_quant.report.closing import name_of
-from pytest_quant.report.hints import hints
 from pytest_quant.report.meaning import meanings
 from pytest_quant.report.text import clean, count, figure, in_unit, interval, points
-from pytest_quant.result import AccuracyResult, OutputError, Status, Verdict
+from pytest_quant.result import AccuracyResult, Hint, OutputError, Status, Verdict
 
 _MAX_LINES = 25
 _WIDTH = 100
 _LABEL = 10
-_MAX_HINTS = 4
 _MAX_OUTPUTS = 4
 
 
@@ -34,7 +32,7 @@ def failure(record: Record) -> str:
         *(("latency", text) for text in _latency(record)),
         *(("coverage", text) for text in _coverage(record)),
         *(("means", text) for text in meanings(record)),
-        *(("try", f"- {text}") for text in list(hints(record))[:_MAX_HINTS]),
+        *(("try", f"- {_hint(hint)}") for hint in record.hints),
         *(("note", text) for text in record.notes),
     ]
     before = ""
@@ -155,3 +153,12 @@ def _coverage(record: Record) -> Iterator[str]:
     rows = ", ".join(f"{op.op_type} {op.quantized_nodes}/{op.nodes}" for op in found.by_op[:6])
     yield f"{points(found.pct)} % of {found.unit} in {record.precision} on {found.provider} (nodes: {rows or 'none'})"
     yield from found.notes
+    if any(verdict.limit == "min_coverage" and verdict.status is not Status.PASS for verdict in record.verdicts or ()):
+        if found.float_nodes:
+            yield f"in float ran {', '.join(found.float_nodes)}"
+        if found.opaque_nodes:
+            yield f"{count(found.opaque_nodes, 'fused node')} cannot be seen into, and counts as float"
+
+
+def _hint(hint: Hint) -> str:
+    return f"{hint.paste}: {hint.text}" if hint.paste else hint.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_quant.record import Record
-from pytest_quant.report.text import figure, points
+from pytest_quant.report.text import figure, in_unit, points
 from pytest_quant.result import AccuracyResult, Status, Verdict
 
 _RARE = 0.05
@@ -18,11 +18,20 @@ def meanings(record: Record) -> Iterator[str]:
         yield from _outputs(record.accuracy)
     if "max_drop" in broken and record.accuracy is not None and record.accuracy.drop is not None:
         yield from _drop(broken["max_drop"], record.accuracy)
+    if "min_accuracy" in broken and record.accuracy is not None and record.accuracy.reference is not None:
+        yield _reference(record.accuracy)
     if "min_speedup" in broken and record.latency is not None and record.latency.speedup:
         yield _speedup(record.latency.speedup)
     if "min_coverage" in broken and record.coverage is not None and record.coverage.pct is not None:
         missing = f"{points(100.0 - record.coverage.pct)} % of the eligible {record.coverage.unit}"
         yield f"{missing} ran in float: speed and size are not those of {record.precision}"
+    if "max_size_mb" in broken and record.resources is not None:
+        yield f"FP32 takes {figure(record.resources.reference_size_mb)} MB"
+
+
+def _reference(found: AccuracyResult) -> str:
+    score = f"{in_unit(found.reference, found.unit)} {found.unit or ''}".rstrip()
+    return f"FP32 itself scores {score}: look at labels, preprocessing and output= before the quantization"
 
 
 def _outputs(found: AccuracyResult) -> Iterator[str]:

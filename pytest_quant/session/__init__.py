@@ -10,8 +10,9 @@ from pytest_quant.cache import Cache
 from pytest_quant.engines import Step
 from pytest_quant.errors import BackendUnavailable
 from pytest_quant.record import Record, build_record, failed_record
-from pytest_quant.result import Baseline, NoBaseline, Status
+from pytest_quant.result import AccuracyResult, Baseline, Coverage, NoBaseline, Resources, Status, Verdict
 from pytest_quant.session.exported import export_spec
+from pytest_quant.session.hints import find_hints
 from pytest_quant.session.measurement import Measurement
 from pytest_quant.session.shapes import shape_spec
 from pytest_quant.session.sides import Tools, build_side, on_device, open_side, read_data, usable_backend
@@ -19,7 +20,10 @@ from pytest_quant.session.straight_line import EVAL_BATCH_SIZE, measure_check
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from pytest_quant.verdict import judge, worst
 
-__all__ = ["Measurement", "Session"]
+__all__ = ["DIAGNOSE_S", "Measurement", "Session"]
+
+DIAGNOSE_S = 30.0
+"""Seconds that looking for advice about one check may take, unless the user says."""
 
 
 class Session:
@@ -32,6 +36,7 @@ class Session:
         it takes a measurement.
     times : whether the run measures latency; one that does not waits for nobody's timing.
     notify, step : tell the user what goes on; see `pytest_quant.progress`.
+    diagnose_s : seconds that looking for advice about one check may take; 0 gives none.
     """
 
     def __init__(
@@ -42,27 +47,27 @@ class Session:
         notify: Callable[[str], None],
         step: Step,
         times: bool = True,
+        diagnose_s: float = DIAGNOSE_S,
     ) -> None:
         self._tools = Tools(cache, notify, step)
         self._baseline = baseline
         self._times = times
+        self._diagnose_s = diagnose_s
 
     def measure(self, check: Check) -> Measurement:
         """Build and measure; close the result when done. Raises a `QuantError` when that cannot be."""
         return measure_check(check, self._tools)
 
     def judge(self, measurement: Measurement) -> Record:
-        """Judge every limit and return the record of the check."""
-        check = measurement.check
-        verdicts = judge(
-            check,
-            measurement.accuracy,
-            measurement.latency,
-            measurement.coverage,
-            measurement.resources,
-            self._baseline(measurement),
-            measurement.accuracy_again,
-        )
+        """Judge every limit, try what mends a broken one, and return the record of the check."""
+        check, baseline = measurement.check, self._baseline(measurement)
+
+        def judged(
+            accuracy: AccuracyResult, coverage: Coverage, resources: Resources, again: AccuracyResult | None = None
+        ) -> tuple[Verdict, ...]:
+            return judge(check, accuracy, measurement.latency, coverage, resources, baseline, again)
+
+        verdicts = judged(measurement.accuracy, measurement.coverage, measurement.resources, measurement.accuracy_again)
         return build_record(
             check,
             status=worst(verdicts),
@@ -77,6 +82,7 @@ class Session:
             notes=measurement.notes,
             calibration_samples=measurement.calibration_samples,
             threads=measurement.threads,
+            hints=find_hints(measurement, verdicts, judged, self._diagnose_s, self._tools),
         )
 
     def failed(self, check: Check, error: Exception) -> Record:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pytest_quant.backends import Engine
 from pytest_quant.result import AccuracyResult, Coverage, LatencyResult, Resources
+from pytest_quant.session.trials import TrialInputs
 from pytest_quant.spec import Check
 
 
@@ -26,6 +27,7 @@ class Measurement:
     samples : digests of the evaluated samples, packed for the record; ``None`` when there are too many.
     notes : what the reader should know beside the verdicts.
     accuracy_again : a second evaluation, where an engine differs from itself on the same batch; else ``None``.
+    bench : what other engines are tried with when a limit is broken.
     """
 
     check: Check
@@ -42,6 +44,7 @@ class Measurement:
     samples: str | None = None
     notes: tuple[str, ...] = ()
     accuracy_again: AccuracyResult | None = field(default=None, repr=False)
+    bench: TrialInputs | None = field(default=None, repr=False)
 
     def close(self) -> None:
         """Release both engines."""

@@ -33,6 +33,7 @@ from pytest_quant.session.sides import (
     usable_backend,
 )
 from pytest_quant.session.timing import Subject, device_note, time_check
+from pytest_quant.session.trials import Compare, TrialInputs
 from pytest_quant.spec import Check
 from pytest_quant.verdict import reference_doubts
 
@@ -93,6 +94,9 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
         threads=getattr(bench.candidate.engine, "threads", None),
         notes=(*_notes(check, bench, recorded), *_doubts(check, bench, accuracy)),
         accuracy_again=again,
+        bench=TrialInputs(
+            bench.candidate, bench.reference.backend.device, bench.data, _comparer(check, bench, recorded, tools)
+        ),
     )
 
 
@@ -160,6 +164,20 @@ def _compare(check: Check, bench: _Bench, reference: Iterator[Chunk], tools: Too
             confidence=check.confidence or 0.95,
         )
     return replace(result, simulated=side.engine.simulated)
+
+
+def _comparer(check: Check, bench: _Bench, recorded: RecordedOutputs, tools: Tools) -> Compare:
+    """Return how another engine is compared with the reference, over the data of the check or a part of it."""
+
+    def compare(side: Side, data: Data) -> AccuracyResult:
+        ours = bench.candidate.batched
+        if side.engine is not ours.engine:
+            # Whether outputs depend on the batch is a matter of the scheme.
+            side = replace(side, batched=_batched(check, side.engine, data, ours.inputs, ours.output_axes, tools))
+        reference = recorded.chunks() if data is bench.data else run_over(bench.reference.batched, data)
+        return _compare(check, replace(bench, candidate=side, data=data), reference, tools)
+
+    return compare
 
 
 def _latency_batch_size(check: Check, bench: _Bench) -> int:

@@ -42,6 +42,7 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         latency_off="",
         confidence=None,
         max_time_s=None,
+        diagnose_s=None,
         simulate=None,
         columns=(),
     )
@@ -52,7 +53,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
     """Paths start where pytest was started."""
     args = ["--quant-backend=trt", "--quant-strict", "--quant-require=ort,trt", "--quant-json=run.json"]
     args += ["--quant-cache=c", "--quant-history=h.db", "--quant-no-latency", "--quant-confidence=0.9"]
-    args += ["--quant-max-time=3", "--quant-columns=model,drop", "--quant-simulate=SM89"]
+    args += ["--quant-max-time=3", "--quant-diagnose-time=0", "--quant-columns=model,drop", "--quant-simulate=SM89"]
     args += ["--quant-compare-base=v1.0"]
     assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
         backend="trt",
@@ -66,6 +67,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         latency_off="--quant-no-latency is set",
         confidence=0.9,
         max_time_s=3.0,
+        diagnose_s=0.0,
         simulate="SM89",
         columns=("model", "drop"),
     )
@@ -87,6 +89,7 @@ def test_every_option_is_read_from_the_ini_file(pytester: pytest.Pytester) -> No
         quant_no_latency = true
         quant_confidence = 0.9
         quant_max_time = 3
+        quant_diagnose_time = 60
         quant_columns = model, drop
         quant_simulate = SM90
         """
@@ -96,6 +99,7 @@ def test_every_option_is_read_from_the_ini_file(pytester: pytest.Pytester) -> No
     assert (found.json_file, found.cache) == (pytester.path / "out" / "run.json", pytester.path / "c")
     assert found.history == "sqlite:///elsewhere.db"
     assert (found.latency_off, found.confidence, found.max_time_s) == ("--quant-no-latency is set", 0.9, 3.0)
+    assert found.diagnose_s == 60.0
     assert (found.columns, found.simulate) == (("model", "drop"), "SM90")
 
 

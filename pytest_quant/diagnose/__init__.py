@@ -1,0 +1,8 @@
+"""Where the error of a broken limit comes from, and what mends it: advice is tried before it is given."""
+
+from pytest_quant.diagnose.advise import Trials, advise
+from pytest_quant.diagnose.budget import Budget
+from pytest_quant.diagnose.effect import broken
+from pytest_quant.diagnose.noise import timing_hints
+
+__all__ = ["Budget", "Trials", "advise", "broken", "timing_hints"]

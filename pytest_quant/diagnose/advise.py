@@ -1,0 +1,159 @@
+"""Try what may mend a broken limit, within a time; what helped is advice, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from pytest_quant.backends.remedy import Remedy, without
+from pytest_quant.diagnose.budget import Budget
+from pytest_quant.diagnose.effect import Effect, broken
+from pytest_quant.diagnose.sensitivity import Ranking, rank_nodes
+from pytest_quant.result import Hint, Verdict
+from pytest_quant.spec import EngineSpec
+
+_RANKING_SHARE = 0.4
+_LISTS_SHARE = 0.6
+"""Parts of the time after which nodes are no longer told apart, and lists of them no longer tried."""
+
+_LONGER = 4
+_LONGEST_LIST = 16
+_WORTH_MORE_NODES = 0.05
+"""A longer list is advised only where it closes so much more of the way to the limit."""
+
+_MOST_OPTIONS = 2
+
+
+class Trials(Protocol):
+    """Other engines for one check, built, run and judged.
+
+    Attributes
+    ----------
+    spec : the candidate's.
+    samples : what `before` and `judged` were measured on, ``64 of 1797 samples``.
+    before : the candidate's verdicts on them.
+    """
+
+    @property
+    def spec(self) -> EngineSpec: ...  # noqa: D102
+    @property
+    def samples(self) -> str: ...  # noqa: D102
+    @property
+    def before(self) -> Sequence[Verdict]: ...  # noqa: D102
+
+    def remedies(self) -> Sequence[Remedy]:
+        """Return what the backend offers instead, the likeliest help first."""
+
+    def nodes(self) -> tuple[str, ...]:
+        """Return the nodes that the candidate quantizes, in the graph's order."""
+
+    def noise(self, spec: EngineSpec) -> float | None:
+        """Return noise / signal in power of `spec` on a few samples; ``None`` when it cannot be built."""
+
+    def judged(self, spec: EngineSpec) -> Sequence[Verdict] | None:
+        """Return the verdicts of `spec` on `samples`; ``None`` when it cannot be built."""
+
+
+def advise(trials: Trials, budget: Budget) -> tuple[Hint, ...]:
+    """Return what helped, the best first, and what there was no time for."""
+    return _Advice(trials, budget).hints()
+
+
+class _Advice:
+    """One search: what was tried, and what came of it."""
+
+    def __init__(self, trials: Trials, budget: Budget) -> None:
+        self._trials = trials
+        self._budget = budget
+        self._built = 0
+        self._mixed = ""
+        self._late: list[str] = []
+        self._useless: list[str] = []
+
+    def hints(self) -> tuple[Hint, ...]:
+        """Try which nodes to leave in float, then other options."""
+        excluded = list(self._excluded())
+        options = sorted(self._options(), key=_rank)[:_MOST_OPTIONS]
+        found = [effect.hint(self._trials.samples) for effect in sorted([*excluded, *options], key=_rank)]
+        return (*found, *self._said())
+
+    def _excluded(self) -> Iterator[Effect]:
+        """Yield the best list of nodes to exclude, if one helps: the shortest that mends, else what gains most."""
+        nodes = () if self._only_coverage() else self._trials.nodes()
+        if len(nodes) < 2:
+            return
+        best: Effect | None = None
+        remedy: Remedy | None = None
+        for chosen in _lists(self._ranking(nodes), nodes):
+            remedy = without(self._trials.spec, chosen)
+            effect = self._tried(remedy, "list", _LISTS_SHARE)
+            if effect is not None and (best is None or effect.gain >= best.gain + _WORTH_MORE_NODES):
+                best = effect
+            if best is not None and best.mends:
+                break
+        if best is not None:
+            yield best
+        elif remedy is not None and remedy.paste not in self._late:
+            self._useless.append(remedy.paste)
+
+    def _ranking(self, nodes: tuple[str, ...]) -> Ranking:
+        spec = self._trials.spec
+
+        def noise(quantized: tuple[str, ...]) -> float | None:
+            others = [name for name in nodes if name not in quantized]
+            self._built += 1
+            with self._budget.trial("nodes"):
+                return self._trials.noise(without(spec, others).spec)
+
+        ranking = rank_nodes(nodes, noise, lambda: self._budget.allows("nodes", share=_RANKING_SHARE))
+        if ranking.mixed:
+            self._mixed = f"{ranking.mixed} of {len(nodes)} nodes were not told apart"
+        return ranking
+
+    def _options(self) -> Iterator[Effect]:
+        for remedy in self._trials.remedies():
+            # What ranges are chosen changes nothing about what runs.
+            if self._only_coverage() and remedy.spec.calibration != self._trials.spec.calibration:
+                continue
+            effect = self._tried(remedy, "option")
+            if effect is not None:
+                yield effect
+            elif remedy.paste not in self._late:
+                self._useless.append(remedy.paste)
+
+    def _only_coverage(self) -> bool:
+        return broken(self._trials.before) == ("min_coverage",)
+
+    def _tried(self, remedy: Remedy, kind: str, share: float = 1.0) -> Effect | None:
+        """Return the effect of `remedy` if it helps."""
+        if not self._budget.allows(kind, share=share, more_s=remedy.more_s):
+            self._late.append(remedy.paste)
+            return None
+        self._built += 1
+        with self._budget.trial(kind, more_s=remedy.more_s):
+            after = self._trials.judged(remedy.spec)
+        effect = None if after is None else Effect(remedy, self._trials.before, after)
+        return effect if effect is not None and effect.helps else None
+
+    def _said(self) -> Iterator[Hint]:
+        if self._late or self._mixed:
+            left = [*([self._mixed] if self._mixed else []), *(f"{paste} was not tried" for paste in self._late)]
+            told = f"{self._budget.seconds:g} s were over after {self._built} other engines: {'; '.join(left)}"
+            yield Hint(told, f"--quant-diagnose-time={_LONGER * self._budget.seconds:g}")
+        if self._useless:
+            yield Hint(f"tried on {self._trials.samples} without gain: {'; '.join(self._useless)}")
+
+
+def _rank(effect: Effect) -> tuple[bool, float, float]:
+    """Put what mends first, of that what leaves most of the model quantized, and then what gains most."""
+    return not effect.mends, effect.lost_coverage if effect.mends else 0.0, -effect.gain
+
+
+def _lists(ranking: Ranking, nodes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield lists of the worst nodes, each longer than the one before, in the graph's order; never all nodes."""
+    chosen: set[str] = set()
+    for group in ranking.groups:
+        chosen.update(group.nodes)
+        if len(chosen) > _LONGEST_LIST or len(chosen) == len(nodes):
+            return
+        yield tuple(name for name in nodes if name in chosen)

@@ -1,0 +1,129 @@
+"""What another engine changes about broken limits, and how that is said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_quant.backends.remedy import Remedy
+from pytest_quant.result import Hint, Status, Verdict
+
+FIGURES: Mapping[str, tuple[str, str]] = {
+    "outputs": ("outputs that cannot be compared", ""),
+    "max_drop": ("drop", ""),
+    "min_ratio": ("ratio of the scores", ""),
+    "min_agreement": ("agreement", " %"),
+    "min_sqnr_db": ("SQNR", " dB"),
+    "min_cosine": ("cosine", ""),
+    "max_abs_error": ("largest error", ""),
+    "max_drop_increase": ("drop beyond the baseline's", ""),
+    "min_coverage": ("coverage", " %"),
+}
+"""Limits whose figure depends on how a model is quantized: the figure's name and unit.
+
+A limit that names an output is written ``min_sqnr_db[scores]``.
+"""
+
+_ON_SPEED = ("max_latency_ms", "min_speedup", "max_slowdown")
+_LEAST_GAIN = 0.05
+"""A remedy is one when it closes at least this share of the way to a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A remedy that was tried, and the limits judged before and with it, on the same samples."""
+
+    remedy: Remedy
+    before: Sequence[Verdict]
+    after: Sequence[Verdict]
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """The broken limits that quantizing otherwise may mend."""
+        return broken(self.before)
+
+    @property
+    def mends(self) -> bool:
+        """Whether no such limit is broken any more, nor any other."""
+        return not any(verdict.status is Status.FAIL for verdict in self.after if _kind(verdict.limit) in FIGURES)
+
+    @property
+    def gain(self) -> float:
+        """The share of the way to the limit that is gone, of the limit that gains least; 1 mends, below 0 is worse."""
+        return min((self._gain(limit) for limit in self.limits), default=0.0)
+
+    @property
+    def lost_coverage(self) -> float:
+        """Percentage points of coverage that the remedy costs; 0 where no limit asks for any."""
+        before, after = (_observed(_named(side, "min_coverage")) or 0.0 for side in (self.before, self.after))
+        return before - after
+
+    @property
+    def helps(self) -> bool:
+        """Whether a broken limit comes closer, none goes further, and none that held is broken now."""
+        gains = [self._gain(limit) for limit in self.limits]
+        return max(gains, default=0.0) >= _LEAST_GAIN and min(gains) >= 0.0 and not self._breaks()
+
+    def _breaks(self) -> bool:
+        held = {verdict.limit for verdict in self.before if verdict.status is not Status.FAIL}
+        return any(verdict.status is Status.FAIL and verdict.limit in held for verdict in self.after)
+
+    def _gain(self, limit: str) -> float:
+        before, after = _named(self.before, limit), _named(self.after, limit)
+        if before is None or after is None or after.status is not Status.FAIL:
+            return 1.0
+        if before.observed is None or after.observed is None or before.allowed is None:
+            return 0.0
+        way = before.allowed - before.observed
+        gone = after.observed - before.observed
+        if math.isinf(gone) or math.isnan(gone) or way == 0.0:
+            return 0.0
+        return gone / way
+
+    def hint(self, samples: str) -> Hint:
+        """Say what changed, measured on `samples`, in words."""
+        limit = self.limits[0]
+        told = [_change(one, _named(self.before, one), _named(self.after, one)) for one in self.limits]
+        text = f"{', '.join(told)} on {samples}"
+        if self.mends:
+            text += ", which mends it"
+        covered = _named(self.before, "min_coverage"), _named(self.after, "min_coverage")
+        if "min_coverage" not in self.limits and None not in covered and _observed(covered[0]) != _observed(covered[1]):
+            text += f"; {_change('min_coverage', *covered)}"
+        if any(verdict.limit.startswith(_ON_SPEED) for verdict in self.before):
+            text += "; not timed"
+        before, after = _observed(_named(self.before, limit)), _observed(_named(self.after, limit))
+        return Hint(text, self.remedy.paste, limit, before, after)
+
+
+def broken(verdicts: Iterable[Verdict]) -> tuple[str, ...]:
+    """Return the broken limits whose figure depends on how a model is quantized."""
+    return tuple(one.limit for one in verdicts if one.status is Status.FAIL and _kind(one.limit) in FIGURES)
+
+
+def _kind(limit: str) -> str:
+    return limit.partition("[")[0]
+
+
+def _named(verdicts: Iterable[Verdict], limit: str) -> Verdict | None:
+    return next((verdict for verdict in verdicts if verdict.limit == limit), None)
+
+
+def _observed(verdict: Verdict | None) -> float | None:
+    return None if verdict is None else verdict.observed
+
+
+def _change(limit: str, before: Verdict | None, after: Verdict | None) -> str:
+    name, unit = FIGURES[_kind(limit)]
+    where = limit.removeprefix(_kind(limit))
+    return f"{name}{where} {_figure(limit, before)} -> {_figure(limit, after)}{unit}"
+
+
+def _figure(limit: str, verdict: Verdict | None) -> str:
+    if verdict is None:
+        return "0" if limit == "outputs" else "-"
+    value = verdict.observed
+    if value is None:
+        return "-"
+    return f"{value + 0.0:.2f}" if FIGURES[_kind(limit)][1] == " %" else f"{value + 0.0:.4g}"

@@ -1,0 +1,148 @@
+"""Advice is followed on real engines: what a hint says to paste brings the limit's figure to what the hint says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration import advised
+from tests.integration.projects import output, run_project
+
+CONFTEST = """
+import numpy as np
+import pytest
+from pytest_quant import Dataset
+
+
+def _data(shape, outlier=0.0):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(200, *shape)).astype(np.float32)
+    calibration = rng.normal(size=(200, *shape)).astype(np.float32)
+    if outlier:
+        calibration[7, 3] = outlier
+    return Dataset.from_arrays(x, None, calibration)
+
+
+@pytest.fixture
+def flat():
+    return _data((16,))
+
+
+@pytest.fixture
+def with_an_outlier():
+    return _data((16,), outlier=60.0)
+
+
+@pytest.fixture
+def maps():
+    return _data((8, 6, 6))
+
+
+@pytest.fixture
+def steps():
+    return _data((6, 8))
+"""
+
+ORT = {
+    "large_channel": "model='large.onnx', data='flat', min_agreement=97, min_coverage=30",
+    "one_scale": "model='dead.onnx', data='maps', min_sqnr_db=25, options={'per_channel': False}",
+    "outlier": "model='plain.onnx', data='with_an_outlier', min_sqnr_db=25",
+    "few_samples": "model='plain.onnx', data='flat', min_sqnr_db=30, calibration={'samples': 1}",
+    "recurrent": "model='lstm.onnx', data='steps', min_coverage=50",
+}
+"""By the cause of the loss, the keys of a mark whose check fails for it."""
+
+OPENVINO = {
+    "large_channel": f"backend='openvino', {ORT['large_channel']}",
+    "outlier": f"backend='openvino', {ORT['outlier']}",
+}
+
+
+def _run(pytester: pytest.Pytester, marks: dict[str, str], *args: str) -> dict[str, dict[str, Any]]:
+    """Run one test for each mark and return the checks by the name of the mark."""
+    tests = "".join(f"@pytest.mark.quant({mark})\ndef test_{name}():\n    pass\n\n\n" for name, mark in marks.items())
+    pytester.makepyfile(test_it=f"import pytest\n\n\n{tests}")
+    result, checks = run_project(pytester, *args)
+    assert len(checks) == len(marks), output(result)
+    return {check["nodeid"].partition("::test_")[2].partition("[")[0]: check for check in checks}
+
+
+def _models(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST)
+    advised.one_large_channel(Path("large.onnx"))
+    advised.two_layers(Path("plain.onnx"))
+    advised.dead_channel(Path("dead.onnx"))
+    advised.recurrent(Path("lstm.onnx"))
+
+
+def _observed(check: dict[str, Any], limit: str) -> float:
+    """Return the limit's figure; a check whose outputs can all be compared has no verdict on them."""
+    found: float = next((one["observed"] for one in check["verdicts"] if one["limit"] == limit), 0.0)
+    return found
+
+
+def _pasted(mark: str, paste: str) -> str:
+    """Return the mark with the key of `paste` in the place of the one it has."""
+    key = paste.partition("=")[0]
+    kept = mark.partition(f", {key}=")[0] if key in ("options", "calibration") else mark
+    return f"{kept}, {paste}"
+
+
+def _follow(pytester: pytest.Pytester, marks: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
+    """Run the marks, paste every hint into its mark, run again, and compare with what the hint promised."""
+    _models(pytester)
+    before = _run(pytester, marks, "--quant-diagnose-time=120")
+    hints = {name: [hint for hint in check["hints"] if hint["limit"]] for name, check in before.items()}
+    followed = {
+        f"{name}_{i}": _pasted(marks[name], hint["paste"])
+        for name, found in hints.items()
+        for i, hint in enumerate(found)
+    }
+    after = _run(pytester, followed, "--quant-diagnose-time=0")
+    for name, found in hints.items():
+        for i, hint in enumerate(found):
+            check, limit = after[f"{name}_{i}"], hint["limit"]
+            assert hint["paste"] not in marks[name]
+            assert "on all 200 samples" in hint["text"]
+            assert _observed(before[name], limit) == pytest.approx(hint["before"])
+            assert _observed(check, limit) == pytest.approx(hint["after"] or 0.0, rel=1e-4), hint
+            change = _observed(check, limit) - _observed(before[name], limit)
+            assert (change > 0) is limit.startswith("min_"), hint
+            assert change, hint
+    return hints
+
+
+def test_hints_of_ort_are_worth_following(pytester: pytest.Pytester) -> None:
+    """The best hint names the planted cause, and each gives the figure that it promises."""
+    found = _follow(pytester, ORT)
+    assert found["large_channel"][0]["paste"] == "exclude=['fc2', 'fc3']"
+    assert found["one_scale"][0]["paste"] == "options={'per_channel': True}"
+    assert any(hint["paste"].startswith("calibration=") for hint in found["outlier"])
+    assert "calibration='minmax'" in [hint["paste"] for hint in found["few_samples"]]
+    assert [hint["paste"] for hint in found["recurrent"]] == ["scheme='dynamic'"]
+
+
+def test_hints_of_openvino_are_worth_following(pytester: pytest.Pytester) -> None:
+    """The same causes, in NNCF's own words; entropy, which it does not have, is no hint."""
+    pytest.importorskip("nncf")
+    found = _follow(pytester, OPENVINO)
+    assert "fc3" in found["large_channel"][0]["paste"]
+    assert found["outlier"]
+    assert not any("entropy" in hint["paste"] for hints in found.values() for hint in hints)
+
+
+def test_nothing_is_tried_when_it_is_turned_off(pytester: pytest.Pytester) -> None:
+    """No hint, and a failure without a word about what to try."""
+    _models(pytester)
+    (check,) = _run(pytester, {"large_channel": ORT["large_channel"]}, "--quant-diagnose-time=0").values()
+    assert (check["status"], check["hints"]) == ("FAIL", [])
+
+
+def test_engines_that_were_tried_are_not_kept(pytester: pytest.Pytester) -> None:
+    """The cache holds the two engines of the check, the ranges and the reference's outputs."""
+    _models(pytester)
+    _run(pytester, {"large_channel": ORT["large_channel"]})
+    kept = sorted(path.parent.name for path in Path(".quant/cache").rglob("manifest.json"))
+    assert len(kept) == 4

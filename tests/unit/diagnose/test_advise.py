@@ -1,0 +1,130 @@
+"""Advice is what was tried and helped, the best first, within the time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pytest_quant.backends.remedy import Remedy, with_option, without
+from pytest_quant.diagnose import Budget, advise
+from pytest_quant.result import Hint, Status, Verdict
+from pytest_quant.spec import Calibration, EngineSpec, Model
+
+SPEC = EngineSpec("any", "int8", "static", Model("net"))
+NODES = tuple(f"conv{i}" for i in range(20))
+
+
+class Clock:
+    """A clock that goes on only when told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """Seconds."""
+        return self.now
+
+
+class AdditiveTrials:
+    """A network whose error is the sum of its quantized nodes' errors; a trial takes a second.
+
+    `options` gives by the paste what share of the error each of them leaves; ``None`` cannot be built.
+    """
+
+    def __init__(self, clock: Clock, noise: dict[str, float], options: dict[str, float | None] | None = None) -> None:
+        self.spec = SPEC
+        self.samples = "all 100 samples"
+        self.clock = clock
+        self.of_node = noise
+        self.options = options or {}
+        self.before = self._verdicts(SPEC)
+
+    def remedies(self) -> Sequence[Remedy]:
+        """One for each option."""
+        return [Remedy(name, replace(SPEC, options=((name, 1),))) for name in self.options]
+
+    def nodes(self) -> tuple[str, ...]:
+        """All of them."""
+        return NODES
+
+    def noise(self, spec: EngineSpec) -> float | None:
+        """The sum over what is not excluded."""
+        self.clock.now += 1.0
+        return self._error(spec)
+
+    def judged(self, spec: EngineSpec) -> Sequence[Verdict] | None:
+        """The largest error allowed is 1; coverage falls with each node that is excluded."""
+        self.clock.now += 1.0
+        if any(self.options[name] is None for name, _ in spec.options):
+            return None
+        return self._verdicts(spec)
+
+    def _error(self, spec: EngineSpec) -> float:
+        whole = sum(noise for name, noise in self.of_node.items() if name not in spec.exclude)
+        for name, _ in spec.options:
+            whole *= self.options[name] or 0.0
+        return whole
+
+    def _verdicts(self, spec: EngineSpec) -> list[Verdict]:
+        error, covered = self._error(spec), 100.0 * (1.0 - len(spec.exclude) / len(NODES))
+        return [
+            Verdict("max_abs_error", 1.0, error, Status.PASS if error <= 1.0 else Status.FAIL, ""),
+            Verdict("min_coverage", 50.0, covered, Status.PASS if covered >= 50.0 else Status.FAIL, ""),
+        ]
+
+
+def _advice(trials: AdditiveTrials, seconds: float = 100.0) -> tuple[Hint, ...]:
+    return advise(trials, Budget(seconds, 0.0, trials.clock))
+
+
+def test_the_shortest_list_that_mends_is_advised() -> None:
+    """Two nodes give nearly all of the error; the third one is within the limit."""
+    found = _advice(AdditiveTrials(Clock(), {"conv3": 5.0, "conv11": 8.0, "conv17": 0.5}))
+    assert found[0].paste == "exclude=['conv3', 'conv11']"
+    assert found[0].text == "largest error 13.5 -> 0.5 on all 100 samples, which mends it; coverage 100.00 -> 90.00 %"
+
+
+def test_options_that_help_are_ranked_and_others_are_only_named() -> None:
+    """What mends comes before what helps; what changes nothing or cannot be built is no advice."""
+    options = {"a=1": 0.5, "b=1": 0.01, "c=1": 1.0, "d=1": None}
+    found = _advice(AdditiveTrials(Clock(), dict.fromkeys(NODES, 1.0), options))
+    assert found[0].paste == "b=1"
+    assert "a=1" in [hint.paste for hint in found]
+    assert not {"c=1", "d=1"} & {hint.paste for hint in found}
+    assert found[-1].text == "tried on all 100 samples without gain: c=1; d=1"
+
+
+def test_no_advice_breaks_the_coverage_that_is_asked_for() -> None:
+    """Where every node is as bad, no list of them both mends and leaves half of the model quantized."""
+    found = _advice(AdditiveTrials(Clock(), dict.fromkeys(NODES, 1.0)))
+    assert all(hint.after is None or hint.after > 1.0 for hint in found)
+
+
+def test_the_time_is_kept_and_told() -> None:
+    """A trial takes a second: five seconds are over after five engines, and what was left out is named."""
+    clock = Clock()
+    found = _advice(AdditiveTrials(clock, {"conv3": 5.0}, {"a=1": 0.5, "b=1": 0.5, "c=1": 0.5}), seconds=5.0)
+    assert clock.now <= 5.0
+    late = next(hint for hint in found if "were over" in hint.text)
+    assert late.paste == "--quant-diagnose-time=20"
+    assert "5 s were over after 5 other engines" in late.text
+    # Two quarters of the nodes were tried: the bad one's five are known together, ten not at all.
+    assert "15 of 20 nodes were not told apart" in late.text
+    assert "c=1 was not tried" in late.text
+
+
+def test_nothing_is_begun_that_is_known_to_take_too_long() -> None:
+    """The candidate took a minute to build, and there are five seconds."""
+    clock = Clock()
+    trials = AdditiveTrials(clock, {"conv3": 5.0}, {"a=1": 0.5})
+    found = advise(trials, Budget(5.0, 60.0, clock))
+    assert clock.now == 0.0
+    assert [hint.paste for hint in found] == ["--quant-diagnose-time=20"]
+
+
+def test_a_remedy_says_the_whole_key_of_the_mark() -> None:
+    """What the mark says already stays: pasting replaces the key."""
+    spec = replace(SPEC, exclude=("conv1",), options=(("threads", 2),), calibration=Calibration(samples=50))
+    assert without(spec, ["conv2"]).paste == "exclude=['conv1', 'conv2']"
+    assert [one.paste for one in with_option(spec, "preset", "mixed")] == ["options={'threads': 2, 'preset': 'mixed'}"]
+    assert list(with_option(spec, "threads", 2)) == []

@@ -1,0 +1,94 @@
+"""A remedy helps when a broken limit comes closer, none goes further, and none that held is broken."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_quant.backends.remedy import Remedy
+from pytest_quant.diagnose.effect import Effect, broken
+from pytest_quant.result import Status, Verdict
+from pytest_quant.spec import EngineSpec, Model
+
+REMEDY = Remedy("exclude=['fc']", EngineSpec("ort", "int8", "static", Model("net"), exclude=("fc",)))
+
+
+def _verdict(limit: str, allowed: float, observed: float | None, status: Status = Status.FAIL) -> Verdict:
+    return Verdict(limit, allowed, observed, status, "")
+
+
+def _effect(before: list[Verdict], after: list[Verdict]) -> Effect:
+    return Effect(REMEDY, before, after)
+
+
+@pytest.mark.parametrize(
+    ("limit", "allowed", "before", "after", "gain"),
+    [
+        ("min_agreement", 99.0, 61.0, 80.0, 0.5),
+        ("min_agreement", 99.0, 61.0, 42.0, -0.5),
+        ("max_drop", 1.0, 5.0, 2.0, 0.75),
+        ("max_drop", 1.0, 5.0, 9.0, -1.0),
+        ("max_abs_error", 0.1, 0.5, 0.3, 0.5),
+        ("min_sqnr_db[scores]", 30.0, 10.0, 20.0, 0.5),
+    ],
+)
+def test_the_gain_is_the_share_of_the_way_to_the_limit(
+    limit: str, allowed: float, before: float, after: float, gain: float
+) -> None:
+    """(after - before) / (allowed - before), whichever way is better."""
+    found = _effect([_verdict(limit, allowed, before)], [_verdict(limit, allowed, after)])
+    assert found.gain == pytest.approx(gain)
+    assert found.helps is (gain > 0.0)
+    assert not found.mends
+
+
+def test_a_limit_that_holds_now_is_mended() -> None:
+    """All of the way is gone."""
+    after = [_verdict("max_drop", 1.0, 0.2, Status.PASS)]
+    found = _effect([_verdict("max_drop", 1.0, 5.0)], after)
+    assert (found.gain, found.helps, found.mends) == (1.0, True, True)
+
+
+def test_a_gain_too_small_to_matter_is_none() -> None:
+    """A hundredth of the way is no advice."""
+    assert not _effect([_verdict("min_sqnr_db", 30.0, 10.0)], [_verdict("min_sqnr_db", 30.0, 10.2)]).helps
+
+
+def test_what_mends_one_limit_and_worsens_another_does_not_help() -> None:
+    """Both are broken, and one goes further."""
+    before = [_verdict("max_drop", 1.0, 5.0), _verdict("min_cosine", 0.99, 0.9)]
+    after = [_verdict("max_drop", 1.0, 0.0, Status.PASS), _verdict("min_cosine", 0.99, 0.8)]
+    assert not _effect(before, after).helps
+
+
+def test_what_breaks_a_limit_that_held_does_not_help() -> None:
+    """Excluding most of the model costs the coverage that the mark asks for."""
+    before = [_verdict("max_drop", 1.0, 5.0), _verdict("min_coverage", 50.0, 100.0, Status.PASS)]
+    after = [_verdict("max_drop", 1.0, 0.0, Status.PASS), _verdict("min_coverage", 50.0, 10.0)]
+    assert not _effect(before, after).helps
+
+
+def test_outputs_that_can_be_compared_again_are_mended() -> None:
+    """The verdict on them is gone."""
+    found = _effect([_verdict("outputs", 0.0, 2.0)], [])
+    assert found.mends
+    assert found.hint("all 8 samples").text.startswith("outputs that cannot be compared 2 -> 0 on all 8 samples")
+
+
+def test_a_hint_says_both_figures_and_what_it_costs() -> None:
+    """Figure, samples, coverage, and that nothing was timed where a limit on speed is set."""
+    before = [
+        _verdict("min_agreement", 99.0, 61.2),
+        _verdict("min_speedup", 1.5, 1.8, Status.PASS),
+        _verdict("min_coverage", 50.0, 96.1, Status.PASS),
+    ]
+    after = [_verdict("min_agreement", 99.0, 98.4), before[1], _verdict("min_coverage", 50.0, 81.0, Status.PASS)]
+    hint = _effect(before, after).hint("64 of 5000 samples")
+    assert hint.paste == "exclude=['fc']"
+    assert hint.text == "agreement 61.20 -> 98.40 % on 64 of 5000 samples; coverage 96.10 -> 81.00 %; not timed"
+    assert (hint.limit, hint.before, hint.after) == ("min_agreement", 61.2, 98.4)
+
+
+def test_only_limits_that_quantizing_otherwise_can_mend_are_tried_for() -> None:
+    """The reference's own score and the speed are not among them."""
+    verdicts = [_verdict("min_accuracy", 90.0, 50.0), _verdict("min_speedup", 2.0, 1.0), _verdict("max_drop", 1.0, 2.0)]
+    assert broken(verdicts) == ("max_drop",)
