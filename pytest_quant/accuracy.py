@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from pytest_quant.backends import Outputs
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.metrics import ResolvedMetric
+from pytest_quant.metrics.channels import split
 from pytest_quant.metrics.classes import ClassError
 from pytest_quant.metrics.constant import ConstantOutput
 from pytest_quant.metrics.faults import check_reference, find_mismatch, find_unsound, sound_rows
 from pytest_quant.metrics.scores import Scores
 from pytest_quant.metrics.tensor import TensorError
-from pytest_quant.result import AccuracyResult, OutputFault
+from pytest_quant.result import AccuracyResult, OutputError, OutputFault
+from pytest_quant.spec import ChannelGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ def evaluate(
     metric: ResolvedMetric | None,
     *,
     output: str | None,
+    channels: Sequence[ChannelGroup] = (),
     margin: float | None = None,
     confidence: float = 0.95,
 ) -> AccuracyResult:
@@ -48,16 +51,18 @@ def evaluate(
     Parameters
     ----------
     metric : ``None`` compares tensors only.
-    output : the one that the metric, agreement, KL and worst class read; ``None`` is the first.
+    output : the one that the metric, agreement, KL and worst class read, or a group of `channels`; ``None`` is the
+        first.
+    channels : groups that are compared each by itself, in place of the outputs they are of.
     margin : a limit on the drop in the metric's unit; the samples that would resolve it are computed.
     confidence : of the drop's interval.
 
     Raises
     ------
     ModelError : the reference gives NaN.
-    UsageError : there is no such `output`, or the metric does not suit outputs and labels.
+    UsageError : there is no such `output`, `channels` do not fit, or the metric does not suit outputs and labels.
     """
-    found = _Comparison(metric, output)
+    found = _Comparison(metric, output, channels)
     for pair in pairs:
         found.add(pair)
     result = found.result()
@@ -67,12 +72,12 @@ def evaluate(
 class _Comparison:
     """What is accumulated over the pairs: a few numbers of each sample, never its outputs."""
 
-    def __init__(self, metric: ResolvedMetric | None, output: str | None) -> None:
+    def __init__(self, metric: ResolvedMetric | None, output: str | None, channels: Sequence[ChannelGroup]) -> None:
         self.output = output
+        self.groups = {one.output: [group for group in channels if group.output == one.output] for one in channels}
         self.n = 0
         self.faults: dict[tuple[str, str], OutputFault] = {}
-        self.tensors: dict[str, TensorError] = {}
-        self.constants: dict[str, ConstantOutput] = {}
+        self.compared: dict[str, _Compared] = {}
         self.classes: ClassError | None = None
         self.scores = None if metric is None else Scores(metric)
 
@@ -80,8 +85,9 @@ class _Comparison:
         """Compare every output of the reference with the candidate's."""
         if self.output is None:
             self.output = next(iter(pair.reference))
-        if self.output not in pair.reference:
-            raise UsageError(f"the model has no output '{self.output}'", allowed=nearest(self.output, pair.reference))
+        known = [*pair.reference, *(group.name for groups in self.groups.values() for group in groups)]
+        if self.output not in known:
+            raise UsageError(f"the model has no output '{self.output}'", allowed=nearest(self.output, known))
         self.n += pair.n
         for name, padded in pair.reference.items():
             given = pair.candidate.get(name)
@@ -94,10 +100,16 @@ class _Comparison:
             return
         sound = sound_rows(reference, candidate)
         self._note(find_unsound(name, candidate, sound, pair.start))
-        self.tensors.setdefault(name, TensorError()).add(reference, candidate, pair.start)
-        self.constants.setdefault(name, ConstantOutput()).add(reference, candidate)
         if name == self.output:
             self._score(reference, candidate, sound, pair)
+        groups = self.groups.get(name)
+        if groups is None:
+            self.compared.setdefault(name, _Compared(name)).add(reference, candidate, pair.start)
+            return
+        for (group, ours), (_, theirs) in zip(split(reference, groups), split(candidate, groups), strict=True):
+            self.compared.setdefault(group.name, _Compared(group.name, name)).add(ours, theirs, pair.start)
+            if group.name == self.output:
+                self._score(ours, theirs, sound_rows(ours, theirs), pair)
 
     def _note(self, fault: OutputFault | None) -> None:
         if fault is not None:
@@ -115,13 +127,9 @@ class _Comparison:
     def result(self) -> AccuracyResult:
         """Return everything but the scores."""
         classes = self.classes
-        compared = tuple(
-            found.of(name, reference_constant=self.constants[name].reference_constant)
-            for name, found in self.tensors.items()
-            if found.equal is not None
-        )
-        for name, found in self.constants.items():
-            self._note(found.fault(name))
+        compared = tuple(found.figures() for found in self.compared.values() if not found.is_empty)
+        for found in self.compared.values():
+            self._note(found.constant.fault(found.name))
         # Text has no figures, and what is identical is not the worst.
         apart = [one for one in compared if one.max_abs_error is not None and not one.identical] or compared
         worst = min(apart, key=lambda one: _or_least(one.sqnr_db), default=None)
@@ -139,6 +147,40 @@ class _Comparison:
             worst_class=None if classes is None else classes.worst_class,
             faults=tuple(self.faults.values()),
             identical=bool(compared) and all(one.identical for one in compared) and not self.faults,
+        )
+
+
+class _Compared:
+    """What is accumulated of one output, or of a group of channels of the output `group_of`."""
+
+    def __init__(self, name: str, group_of: str | None = None) -> None:
+        self.name = name
+        self.constant = ConstantOutput()
+        self._group_of = group_of
+        self._tensor = TensorError()
+
+    def add(self, reference: NDArray[Any], candidate: NDArray[Any], start: int) -> None:
+        """Add outputs (n, ...) of one shape; `start` is the index of the first sample."""
+        self._tensor.add(reference, candidate, start)
+        self.constant.add(reference, candidate)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no sample had a value."""
+        return self._tensor.equal is None
+
+    def figures(self) -> OutputError:
+        """Return what was found."""
+        found = self._tensor
+        return OutputError(
+            self.name,
+            sqnr_db=found.sqnr_db,
+            cosine=found.cosine,
+            max_abs_error=found.max_abs_error,
+            sample=found.sample,
+            identical=found.equal is True,
+            reference_constant=self.constant.reference_constant,
+            group_of=self._group_of,
         )
 
 

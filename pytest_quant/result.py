@@ -48,7 +48,8 @@ class OutputError:
 
     Attributes
     ----------
-    name : what limits and messages call it: the output's own name.
+    name : what limits and messages call it: the output's own name, or ``output0.scores`` for a group of channels.
+    group_of : the output that it is a group of channels of; ``None`` for a whole output.
     sqnr_db : 20 log10(||r|| / ||r - c||); ``None`` where the two are equal, or one of them is all zero or text.
     cosine : of the flattened values, -1..1; ``None`` where a side is all zero, or text.
     max_abs_error, sample : largest |r - c| and the index of the first sample that shows it; ``None`` for text.
@@ -63,6 +64,7 @@ class OutputError:
     sample: int | None = None
     identical: bool = False
     reference_constant: bool = False
+    group_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

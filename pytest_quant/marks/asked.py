@@ -8,11 +8,12 @@ from pathlib import Path
 
 from pytest_quant.errors import UsageError
 from pytest_quant.marks.calibration import read_calibration
+from pytest_quant.marks.channels import read_channels
 from pytest_quant.marks.limits import read_limits
 from pytest_quant.marks.metric import read_metric
 from pytest_quant.marks.values import Values, choice, choices, counts, text
 from pytest_quant.metrics import Metric
-from pytest_quant.spec import PRECISIONS, SCHEMES, Calibration, Dataset, Limits, Model
+from pytest_quant.spec import PRECISIONS, SCHEMES, Calibration, ChannelGroup, Dataset, Limits, Model
 
 ModelSource = str | Path | Model
 """A fixture's name or a path in words, a path, or a model itself."""
@@ -35,6 +36,7 @@ class Asked:
     data: str | Dataset | None
     reference: str | None
     output: str | None
+    channels: tuple[ChannelGroup, ...]
     calibration: Calibration
     exclude: tuple[str, ...]
     options: tuple[tuple[str, object], ...]
@@ -61,6 +63,7 @@ def read(values: Values, backends: tuple[str, ...], lists: tuple[str, ...] = ())
         data=_data(values),
         reference=None if reference is None else choice("reference", reference, backends),
         output=text(values, "output"),
+        channels=read_channels(values.get("channels")),
         calibration=read_calibration(values.get("calibration")),
         exclude=_exclude(values),
         options=_options(values),

@@ -62,6 +62,7 @@ def build_check(
         limits=_limits(asked.limits, variant),
         metric=asked.metric,
         output=asked.output,
+        channels=asked.channels,
         latency=_plan(variant, measuring),
         latency_off=measuring.latency_off,
         confidence=measuring.confidence,

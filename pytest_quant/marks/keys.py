@@ -16,6 +16,8 @@ KEYS: Mapping[str, str] = {
     "data": "name of a fixture that gives a Dataset (default: quant_data)",
     "reference": "backend of the reference (default: the candidate's)",
     "output": "name of the output that the metric reads (default: the first); tensor limits are then for it alone",
+    "channels": "groups of channels in an output, judged as outputs: "
+    "{'output0': {'axis': 1, 'boxes': (0, 4), 'scores': (4, 84)}} gives output0.boxes and output0.scores",
     "batch_size": "samples in one timed run, or a list (default: 1)",
     "calibration": "minmax, entropy, percentile, or a dict of method, percentile, samples, batch_size",
     "exclude": "names of nodes to leave in float",

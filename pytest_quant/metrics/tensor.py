@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from pytest_quant.metrics.metric import Array
-from pytest_quant.result import OutputError
 
 _NUMBERS = "biuf"
 
@@ -52,18 +51,6 @@ class TensorError:
         if self.max_abs_error is None or noise[worst] > self.max_abs_error:
             self.max_abs_error = float(noise[worst])
             self.sample = start + worst // (r.size // len(reference))
-
-    def of(self, name: str, *, reference_constant: bool = False) -> OutputError:
-        """Return what was found, under the output's `name`."""
-        return OutputError(
-            name,
-            self.sqnr_db,
-            self.cosine,
-            self.max_abs_error,
-            self.sample,
-            identical=self.equal is True,
-            reference_constant=reference_constant,
-        )
 
     @property
     def sqnr_db(self) -> float | None:

@@ -52,6 +52,7 @@ def _output(name: str, read: Reader) -> OutputError:
         sample=read.integer("sample"),
         identical=read.flag("identical"),
         reference_constant=read.flag("reference_constant"),
+        group_of=read.text("group_of"),
     )
 
 

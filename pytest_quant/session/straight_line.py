@@ -13,6 +13,7 @@ from pytest_quant.data import Data
 from pytest_quant.device_lock import exclusive
 from pytest_quant.energy import measure_energy
 from pytest_quant.metrics import ResolvedMetric
+from pytest_quant.metrics.channels import with_groups
 from pytest_quant.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
 from pytest_quant.record.samples import pack_samples
 from pytest_quant.result import AccuracyResult, LatencyResult
@@ -105,7 +106,8 @@ def _set_up(check: Check, data: Data, tools: Tools, opened: ExitStack) -> _Bench
     reference = open_side(check.reference, ref_backend, ref_built, tools, opened)
     own_names = {name: name for name in data.layout.axes}
     batched = _batched(check, reference, data, own_names, data.output_axes, tools)
-    first_outputs = batched.run(data.first(batched.batch_size), batched.batch_size)
+    whole = batched.run(data.first(batched.batch_size), batched.batch_size)
+    first_outputs = with_groups(whole, check.channels)
     output = choose_output(check, first_outputs)
     metric = choose_metric(check, data, first_outputs[output].shape)
     backend, built = build_side(check.candidate, data, tools)
@@ -160,6 +162,7 @@ def _compare(check: Check, bench: _Bench, reference: Iterator[Chunk], tools: Too
             pairs,
             bench.metric,
             output=bench.output,
+            channels=check.channels,
             margin=check.limits.max_drop,
             confidence=check.confidence or 0.95,
         )

@@ -1,5 +1,6 @@
 """What was asked: frozen values with no behaviour, standard library only."""
 
+from pytest_quant.spec.channels import ChannelGroup
 from pytest_quant.spec.check import Check
 from pytest_quant.spec.dataset import Dataset
 from pytest_quant.spec.engine import PRECISIONS, QUANTIZED_PRECISIONS, SCHEMES, Calibration, EngineSpec
@@ -14,6 +15,7 @@ __all__ = [
     "QUANTIZED_PRECISIONS",
     "SCHEMES",
     "Calibration",
+    "ChannelGroup",
     "Check",
     "Dataset",
     "EngineSpec",

@@ -56,8 +56,8 @@ def tensor_verdicts(limits: Limits, accuracy: AccuracyResult, output: str | None
 
 
 def _judge(limit: str, allowed: float, figure: _Figure, accuracy: AccuracyResult, output: str | None) -> Verdict:
-    """Judge the worst of the outputs called `output`, of all outputs for ``None``."""
-    chosen = [found for found in accuracy.by_output if output is None or output == found.name]
+    """Judge the worst of the outputs called `output`, or of its groups of channels; of all outputs for ``None``."""
+    chosen = [found for found in accuracy.by_output if output is None or output in (found.name, found.group_of)]
     if not chosen:
         missing = "no output" if output is None else f"no output '{output}'"
         return not_measured(limit, allowed, f"{missing} could be compared")

@@ -150,3 +150,47 @@ def test_a_limit_on_no_output_is_an_error(pytester: pytest.Pytester, dead: Path)
     result.assert_outcomes(errors=1)
     assert "did you mean 'scores'?" in output(result)
     assert check["status"] == "ERROR"
+
+
+GROUPS = "channels={'both': {'boxes': (0, 4), 'scores': (4, 7)}}"
+
+
+@pytest.mark.parametrize(
+    ("mark", "status"),
+    [
+        ("min_sqnr_db=20", {"min_coverage": "PASS", "min_sqnr_db": "PASS"}),
+        (f"min_sqnr_db=20, {GROUPS}", {"outputs": "FAIL", "min_coverage": "PASS", "min_sqnr_db": "FAIL"}),
+        (
+            f"min_sqnr_db={{'both.boxes': 20}}, {GROUPS}",
+            {"outputs": "FAIL", "min_coverage": "PASS", "min_sqnr_db[both.boxes]": "PASS"},
+        ),
+    ],
+    ids=["as one", "by group", "by name"],
+)
+def test_groups_of_channels_tell_a_dead_half(
+    pytester: pytest.Pytester, dead: Path, mark: str, status: dict[str, str]
+) -> None:
+    """In one tensor of boxes and scores only the user can say which is which."""
+    joined(pytester.path / "model.onnx", pytester.path / "joined.onnx")
+    joined(dead, pytester.path / "dead_joined.onnx")
+    write_project(
+        pytester,
+        data="return Dataset.from_arrays(x, calibration=40)",
+        model="joined.onnx",
+        mark=f"quantized='dead_joined.onnx', {mark}",
+    )
+    _, (check,) = run_project(pytester)
+    assert {one["limit"]: one["status"] for one in check["verdicts"]} == status
+
+
+def test_channels_beyond_the_output_are_an_error(pytester: pytest.Pytester, dead: Path) -> None:
+    """It has the output's shape, before anything is judged."""
+    assert dead.is_file()
+    write_project(
+        pytester,
+        data="return Dataset.from_arrays(x, calibration=40)",
+        mark="quantized='dead.onnx', channels={'scores': {'all': (0, 4)}}",
+    )
+    result, _ = run_project(pytester)
+    result.assert_outcomes(errors=1)
+    assert "(0, 4) on axis 1 of shape (n, 3)" in output(result)

@@ -6,7 +6,7 @@ import base64
 import functools
 import json
 import zlib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -19,7 +19,8 @@ from sklearn.metrics import f1_score
 from pytest_quant.accuracy import OutputPair, evaluate
 from pytest_quant.errors import UsageError
 from pytest_quant.metrics import Metric, resolve_metric
-from pytest_quant.result import WorstClass
+from pytest_quant.result import OutputError, WorstClass
+from pytest_quant.spec import ChannelGroup
 from tests.unit.evaluated import CLASSES, N, outputs, pairs, top1
 
 
@@ -161,3 +162,28 @@ def test_text_and_identical_outputs_leave_the_figures_of_the_others(beside: np.n
     alone = evaluate([OutputPair({"y": r}, {"y": c}, None, 0, N)], None, output="y")
     found = evaluate([OutputPair({"y": r, "z": beside}, {"y": c, "z": beside}, None, 0, N)], None, output="y")
     assert (found.worst_output, found.sqnr_db, found.cosine) == ("y", alone.sqnr_db, alone.cosine)
+
+
+def test_a_group_of_channels_is_as_good_as_an_output() -> None:
+    """Figures, agreement and score are those of an output that holds these channels only."""
+    r, c, labels = outputs(4)
+    boxes = 500 * outputs(5)[0]
+    joined = [OutputPair({"y": np.hstack([boxes, r])}, {"y": np.hstack([boxes, c])}, labels, 0, N)]
+    channels = [ChannelGroup("y", "boxes", 1, 0, CLASSES), ChannelGroup("y", "scores", -1, CLASSES, None)]
+    metric = resolve_metric(None, "int", r.shape)
+    found = evaluate(joined, metric, output="y.scores", channels=channels, margin=1.0)
+    alone = top1(r, c, labels)
+    boxes_alone = OutputError("y.boxes", None, 1.0, 0.0, 0, identical=True, group_of="y")
+    assert found.by_output == (boxes_alone, replace(alone.by_output[0], name="y.scores", group_of="y"))
+    assert replace(found, by_output=(), worst_output=None) == replace(alone, by_output=(), worst_output=None)
+
+
+def test_a_dead_group_of_channels_is_a_fault() -> None:
+    """Living boxes beside it in the same output do not hide it."""
+    r, _, _ = outputs(6)
+    dead = r.copy()
+    dead[:, 2:] = 0
+    channels = [ChannelGroup("y", "boxes", 1, 0, 2), ChannelGroup("y", "scores", 1, 2, None)]
+    assert evaluate([OutputPair({"y": r}, {"y": dead}, None, 0, N)], None, output="y").faults == ()
+    (fault,) = evaluate([OutputPair({"y": r}, {"y": dead}, None, 0, N)], None, output="y", channels=channels).faults
+    assert (fault.output, fault.kind) == ("y.scores", "constant")

@@ -102,3 +102,22 @@ def test_a_named_output_that_was_not_compared_is_open() -> None:
     verdict = only(Limits(min_sqnr_db=(("scores", 17.0),)), BOXES)
     assert verdict.status is Status.INCONCLUSIVE
     assert "'scores'" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("asked", "output", "expected"),
+    [
+        (20.0, None, [("min_sqnr_db", 17.7)]),
+        (20.0, "y", [("min_sqnr_db", 17.7)]),
+        (20.0, "y.boxes", [("min_sqnr_db", 56.0)]),
+        ((("y.boxes", 50.0),), None, [("min_sqnr_db[y.boxes]", 56.0)]),
+        ((("y", 50.0),), None, [("min_sqnr_db[y]", 17.7)]),
+    ],
+)
+def test_groups_of_channels_are_judged_as_outputs(
+    asked: OutputLimit, output: str | None, expected: list[tuple[str, float]]
+) -> None:
+    """The output that they are of stands for all of them: its worst group decides."""
+    groups = (replace(BOXES, name="y.boxes", group_of="y"), replace(SCORES, name="y.scores", group_of="y"))
+    found = judged(Limits(min_sqnr_db=asked), *groups, replace(BOXES, name="z", sqnr_db=60.0), output=output)
+    assert [(verdict.limit, verdict.observed) for verdict in found] == expected
