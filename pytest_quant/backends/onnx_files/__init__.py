@@ -6,6 +6,7 @@ from pytest_quant.backends.onnx_files.input_values import read_axis_names, read_
 from pytest_quant.backends.onnx_files.nested import (
     all_graphs,
     all_nodes,
+    bodies_of,
     captured_names,
     defined_names,
     fresh_name,
@@ -19,6 +20,7 @@ from pytest_quant.backends.onnx_files.write import needs_external_data, write_mo
 __all__ = [
     "all_graphs",
     "all_nodes",
+    "bodies_of",
     "captured_names",
     "defined_names",
     "external_files",

@@ -6,7 +6,7 @@ uint8 zero points with a warning only and then saturates every activation above 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
-from pytest_quant.backends.onnx_files import read_graph
+from pytest_quant.backends.onnx_files import bodies_of, read_graph
 from pytest_quant.errors import BuildError
 
 _NO_FP8 = frozenset({"SM75", "SM80", "SM86", "SM87"})
@@ -43,7 +43,7 @@ def check_graph(path: Path, *, calibrator: bool = False, target: str = "") -> No
     """
     read_graph(path)
     graph = onnx.load(path).graph
-    found = list(_faults(graph, calibrator, target))
+    found = list(_faults(graph, {}, calibrator, target))
     if not found:
         return
     node, cause, fix = found[0]
@@ -55,15 +55,14 @@ def check_graph(path: Path, *, calibrator: bool = False, target: str = "") -> No
     )
 
 
-def _faults(graph: onnx.GraphProto, calibrator: bool, target: str) -> Iterator[tuple[onnx.NodeProto, str, str]]:
-    constants = {tensor.name: tensor for tensor in graph.initializer} | {
-        node.output[0]: attribute.t
-        for node in graph.node
-        if node.op_type == "Constant"
-        for attribute in node.attribute
-        if attribute.name == "value"
-    }
+def _faults(
+    graph: onnx.GraphProto, around: Mapping[str, TensorProto], calibrator: bool, target: str
+) -> Iterator[tuple[onnx.NodeProto, str, str]]:
+    """Yield the faults of `graph` and of the graphs inside it, which read the constants `around` them by name."""
+    constants = {**around, **_constants(graph, around)}
     for node in graph.node:
+        for body in bodies_of(node):
+            yield from _faults(body, constants, calibrator, target)
         if node.op_type in _DYNAMIC:
             yield node, "it has no operators that find ranges while they run", _STATIC_FIX
         elif node.op_type.startswith("QLinear") or node.op_type in ("QGemm", "QAttention"):
@@ -75,8 +74,26 @@ def _faults(graph: onnx.GraphProto, calibrator: bool, target: str) -> Iterator[t
             yield from _pair_faults(node, constants, target)
 
 
+def _constants(graph: onnx.GraphProto, around: Mapping[str, TensorProto]) -> dict[str, TensorProto]:
+    """Return what `graph` itself holds constant; the parser folds a cast of a constant, as exports to float16 have."""
+    found = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        attributes = {attribute.name: attribute for attribute in node.attribute}
+        if node.op_type == "Constant" and "value" in attributes:
+            found[node.output[0]] = attributes["value"].t
+        elif node.op_type in ("Cast", "Identity"):
+            read = found.get(node.input[0], around.get(node.input[0]))
+            if read is not None:
+                found[node.output[0]] = _cast(read, attributes["to"].i) if node.op_type == "Cast" else read
+    return found
+
+
+def _cast(tensor: TensorProto, to: int) -> TensorProto:
+    return numpy_helper.from_array(numpy_helper.to_array(tensor).astype(onnx.helper.tensor_dtype_to_np_dtype(to)))
+
+
 def _pair_faults(
-    node: onnx.NodeProto, constants: dict[str, TensorProto], target: str
+    node: onnx.NodeProto, constants: Mapping[str, TensorProto], target: str
 ) -> Iterator[tuple[onnx.NodeProto, str, str]]:
     scale = constants.get(node.input[1])
     if scale is None:
@@ -109,7 +126,7 @@ def _pair_faults(
         yield node, "it has one scale for each channel of an activation, which is allowed for weights only", fix
 
 
-def _kind(node: onnx.NodeProto, zero_point: TensorProto | None, constants: dict[str, TensorProto]) -> int:
+def _kind(node: onnx.NodeProto, zero_point: TensorProto | None, constants: Mapping[str, TensorProto]) -> int:
     """Return the integer type of a pair: of its zero point, of the constant it reads, else the standard's uint8."""
     if zero_point is not None:
         return zero_point.data_type
@@ -122,7 +139,7 @@ def _kind(node: onnx.NodeProto, zero_point: TensorProto | None, constants: dict[
     return TensorProto.INT8 if read is None else read.data_type
 
 
-def _is_weight(node: onnx.NodeProto, constants: dict[str, TensorProto]) -> bool:
+def _is_weight(node: onnx.NodeProto, constants: Mapping[str, TensorProto]) -> bool:
     """Weights are constants, or the quantized form of one."""
     return node.input[0] in constants or node.input[0].endswith(("_quantized", "_QuantizeLinear_Output"))
 

@@ -21,6 +21,7 @@ from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
+from tests.unit.backends.trt.test_preflight import cast_scale
 
 RTX = get_backend("trt-rtx")
 TARGET = (("compute_capability", "SM89"),)
@@ -125,6 +126,14 @@ def test_uint8_around_zero_is_taken_by_the_parser_and_refused_here(tmp_path: Pat
     assert (
         "Defaulting to INT8" in (tmp_path / "build.log").read_text() or "UINT8" in (tmp_path / "build.log").read_text()
     )
+
+
+def test_a_scale_through_a_cast_is_taken(tmp_path: Path) -> None:
+    """By the real parser, which folds it, and so by pre-flight."""
+    path = cast_scale(tmp_path, 0.1)
+    check_graph(path)
+    parse(path, tmp_path)
+    assert (tmp_path / "model.engine").stat().st_size > 0
 
 
 def test_dynamic_quantization_is_refused(tmp_path: Path) -> None:

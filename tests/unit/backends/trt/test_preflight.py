@@ -156,3 +156,45 @@ def test_several_faults_are_counted(tmp_path: Path) -> None:
     """The first is named, the others are not forgotten."""
     with pytest.raises(BuildError, match=r"and 1 more"):
         check_graph(pair(tmp_path, np.array(0, np.uint8)))
+
+
+def cast_scale(folder: Path, scale: float) -> Path:
+    """Write a model whose float32 scale is a cast of a float16 constant, as exports to float16 make it."""
+    nodes = [
+        helper.make_node("Identity", ["s16"], ["handed"], name="handed"),
+        helper.make_node("Cast", ["handed"], ["s"], name="cast", to=TensorProto.FLOAT),
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="round"),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], name="back"),
+    ]
+    return graph(folder, nodes, {"s16": np.array(scale, np.float16), "z": np.array(0, np.int8)})
+
+
+def test_a_cast_of_a_constant_is_a_constant(tmp_path: Path) -> None:
+    """The parser folds it; its value is looked at like any other."""
+    check_graph(cast_scale(tmp_path, 0.1))
+    with pytest.raises(BuildError, match="not above 0"):
+        check_graph(cast_scale(tmp_path, 0.0))
+
+
+@pytest.mark.parametrize(("kind", "fault"), [(np.int8, ""), (np.uint8, "saturates")])
+def test_bodies_are_looked_at_too(tmp_path: Path, kind: type[np.generic], fault: str) -> None:
+    """A pair inside an If reads the scale around it by name, and has faults like any other."""
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="round"),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["r"], name="back"),
+        ],
+        "body",
+        [],
+        [value("r", TensorProto.FLOAT, ["n", 4])],
+    )
+    nodes = [helper.make_node("If", ["yes"], ["y"], name="choice", then_branch=body, else_branch=body)]
+    constants = {"yes": np.array(True), "s": np.array(0.1, np.float32), "z": np.zeros((), kind)}
+    path = graph(tmp_path, nodes, constants)
+    if not fault:
+        check_graph(path)
+        return
+    with pytest.raises(BuildError, match="node 'round'") as caught:
+        check_graph(path)
+    assert fault in str(caught.value)
