@@ -125,5 +125,8 @@ class Backend(Protocol):
 class ShapedBackend(Backend, Protocol):
     """A backend whose engines run only shapes that they were built for; it is told those of the data in a spec."""
 
-    def largest_batch(self, spec: EngineSpec) -> int | None:
-        """Return the largest batch that the options of `spec` let an engine run; ``None`` when they do not say."""
+    def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
+        """Return the largest batch that the options of `spec` let an engine run; ``None`` when they do not say.
+
+        `batch_axes` tells for each input of the engine which axis counts samples, ``None`` for no axis.
+        """

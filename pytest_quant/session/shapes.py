@@ -16,7 +16,7 @@ def shape_check(check: Check, data: Data, eval_batch_size: int) -> Check:
     Evaluation has batches of `eval_batch_size`, or smaller ones where the mark bounds what an engine is built for.
     """
     names = get_backend(check.reference.backend).signature(check.reference.model).inputs
-    bounds = [_largest_batch(spec) for spec in (check.candidate, check.reference)]
+    bounds = [_largest_batch(spec, names, data) for spec in (check.candidate, check.reference)]
     size = min([check.eval_batch_size or eval_batch_size, *(bound for bound in bounds if bound is not None)])
     timed = check.batch_size if check.latency is None else check.latency.batch_size
     return replace(
@@ -37,7 +37,7 @@ def shape_spec(
     backend = get_backend(spec.backend)
     if not isinstance(backend, ShapedBackend):
         return spec
-    inputs = backend.signature(spec.quantized or spec.model).inputs
+    inputs = _inputs(spec)
     own = match_names(names, inputs, "input")
     of_name = {tensor.name: tensor for tensor in inputs}
     found = []
@@ -59,6 +59,13 @@ def _in_batch(sample: tuple[int, ...], batch: int, axis: int | None) -> tuple[in
     return sample if axis is None else (*sample[:axis], batch, *sample[axis:])
 
 
-def _largest_batch(spec: EngineSpec) -> int | None:
+def _largest_batch(spec: EngineSpec, names: tuple[TensorInfo, ...], data: Data) -> int | None:
     backend = get_backend(spec.backend)
-    return backend.largest_batch(spec) if isinstance(backend, ShapedBackend) else None
+    if not isinstance(backend, ShapedBackend):
+        return None
+    own = match_names(names, _inputs(spec), "input")
+    return backend.largest_batch(spec, {own[name]: axis for name, axis in data.layout.axes.items()})
+
+
+def _inputs(spec: EngineSpec) -> tuple[TensorInfo, ...]:
+    return get_backend(spec.backend).signature(spec.quantized or spec.model).inputs

@@ -53,9 +53,9 @@ class OrtTrtBackend(TrtRtxBackend):
         check_offer(spec, self.schemes)
         super().check(builder_spec(spec))
 
-    def largest_batch(self, spec: EngineSpec) -> int | None:
+    def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
         """Return the largest batch that the options allow, ``None`` when they do not say. Raises `ModelError`."""
-        return super().largest_batch(builder_spec(spec))
+        return super().largest_batch(builder_spec(spec), batch_axes)
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Those of the graph and the builder, and ONNX Runtime with its provider."""

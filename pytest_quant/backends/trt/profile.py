@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,15 +32,17 @@ class Profile:
 
     def misfit(self, feeds: Feeds) -> DataError | None:
         """Return what an engine built for this profile says of `feeds`; ``None`` when it takes them."""
-        for name, (low, usual, high) in self.shapes.items():
-            shape = np.shape(feeds[name])
-            if not _within(shape, low, high):
-                return DataError(
-                    f"input '{name}' does not fit the engine",
-                    value=str(shape),
-                    allowed=f"{low} to {high}, which it was built for",
-                    fix=_write(name, _wider((low, usual, high), shape, usual, shape)),
-                )
+        shapes = {name: np.shape(feeds[name]) for name in self.shapes}
+        values = {name: tuple(int(value) for value in np.ravel(feeds[name])) for name in self.values}
+        for found, ranges, what in ((shapes, self.shapes, "does"), (values, self.values, "has values that do")):
+            for name, (low, usual, high) in ranges.items():
+                if not _within(found[name], low, high):
+                    return DataError(
+                        f"input '{name}' {what} not fit the engine",
+                        value=str(found[name]),
+                        allowed=f"{low} to {high}, which it was built for",
+                        fix=_write(name, _wider((low, usual, high), found[name], usual, found[name])),
+                    )
         return None
 
 
@@ -74,15 +77,15 @@ def profile_of(spec: EngineSpec, signature: Signature) -> Profile:
     return Profile(asked, values)
 
 
-def largest_batch(spec: EngineSpec, signature: Signature) -> int | None:
+def largest_batch(spec: EngineSpec, signature: Signature, batch_axes: Mapping[str, int | None]) -> int | None:
     """Return the largest batch that the options of `spec` allow; ``None`` when they do not say."""
     options = parse_options(spec.backend, spec.options)
-    named = [
-        options.shapes[tensor.name][2][0]
-        for tensor in signature.inputs
-        if 0 in _free(tensor) and options.shapes.get(tensor.name, ((), (), ()))[2]
-    ]
-    return min([*named, *([] if options.max_batch is None else [options.max_batch])], default=None)
+    bounds = [] if options.max_batch is None else [options.max_batch]
+    for tensor in signature.inputs:
+        axis, named = batch_axes.get(tensor.name), options.shapes.get(tensor.name)
+        if axis is not None and named is not None and axis in _free(tensor) and axis < len(named[2]):
+            bounds.append(named[2][axis])
+    return min(bounds, default=None)
 
 
 def _free(tensor: TensorInfo) -> tuple[int, ...]:

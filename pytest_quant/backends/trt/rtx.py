@@ -57,11 +57,11 @@ class TrtRtxBackend:
 
         return read_signature(model_file(model))
 
-    def largest_batch(self, spec: EngineSpec) -> int | None:
+    def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
         """Return the largest batch that the options allow, ``None`` when they do not say. Raises `ModelError`."""
         from pytest_quant.backends.trt.profile import largest_batch
 
-        return largest_batch(spec, self.signature(spec.quantized or spec.model))
+        return largest_batch(spec, self.signature(spec.quantized or spec.model), batch_axes)
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Model bytes, the quantizer's and the builder's options, library versions, the target, recipe."""

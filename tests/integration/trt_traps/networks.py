@@ -73,6 +73,17 @@ def tokens(folder: Path) -> Path:
     )
 
 
+def steps(folder: Path) -> Path:
+    """Time first, samples second, both free: a product at each step, then the mean over time."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "inner"], ["a"], name="inner"),
+        helper.make_node("ReduceMean", ["a"], ["b"], name="mean", axes=[0], keepdims=0),
+        helper.make_node("MatMul", ["b", "head"], ["y"], name="head"),
+    ]
+    weights = {"inner": (16, 32), "head": (32, 5)}
+    return _save(folder / "steps.onnx", nodes, {"x": ["t", "n", 16]}, {"y": ["n", 5]}, weights)
+
+
 def resizer(folder: Path) -> Path:
     """A map that is resized to a height and a width that are an input: an input whose values are a shape."""
     nodes = [

@@ -11,7 +11,16 @@ from pytest_quant.backends import get_backend
 from pytest_quant.backends.trt.request import PLAN_FILE
 from pytest_quant.errors import BuildError, DataError, UsageError
 from pytest_quant.spec import Dataset
-from tests.integration.trt_traps.networks import check_of, detector, images, recognizer, resizer, session_in, tokens
+from tests.integration.trt_traps.networks import (
+    check_of,
+    detector,
+    images,
+    recognizer,
+    resizer,
+    session_in,
+    steps,
+    tokens,
+)
 
 SIZES = ((64, 64),) * 5 + ((48, 96), (96, 320))
 """Height and width of images: five of one size, one smaller and one larger."""
@@ -56,6 +65,20 @@ def test_tokens_of_free_length(tmp_path: Path) -> None:
     assert (ids.smallest, ids.usual, ids.largest) == ((1, 3), (4, 7), (32, 90))
     assert (mask.smallest, mask.usual, mask.largest) == (ids.smallest, ids.usual, ids.largest)
     found.close()
+
+
+def test_samples_on_the_second_axis(tmp_path: Path) -> None:
+    """The range of the batch goes to the axis that counts samples, and the mark bounds it there."""
+    rng = np.random.default_rng(0)
+    samples = [rng.normal(size=(length, 16)).astype(np.float32) for length in (5, 5, 2, 9)]
+    asked = {"x": [(2, 1, 16), (5, 4, 16), (9, 6, 16)]}
+    with session_in(tmp_path) as session:
+        free = session.measure(check_of(steps(tmp_path), Dataset.from_iterable(samples), scheme=None))
+        bound = session.measure(check_of(steps(tmp_path), Dataset.from_iterable(samples), scheme=None, shapes=asked))
+    for found, largest in ((free, 32), (bound, 6)):
+        (x,) = found.check.candidate.shapes
+        assert (x.smallest, x.usual, x.largest) == ((2, 1, 16), (5, 4, 16), (9, largest, 16))
+        found.close()
 
 
 def test_what_was_built_is_refused_other_shapes(tmp_path: Path) -> None:
@@ -158,6 +181,19 @@ def test_an_input_that_is_a_shape_needs_values(tmp_path: Path) -> None:
     assert (full / PLAN_FILE).stat().st_size > 0
     with pytest.raises(UsageError, match="2 numbers in each"):
         backend.build(check_of(path, nothing, scheme=None, shapes={"size": [(8,), (8,), (8,)]}).candidate, None, full)
+
+
+def test_values_outside_of_those_it_was_built_for(tmp_path: Path) -> None:
+    """Like shapes: one value for all samples, which the engine on a GPU would refuse."""
+    inputs = {"x": np.stack(images(((16, 16),) * 3)), "size": np.array([20, 24], np.int64)}
+    dataset = Dataset.from_arrays(inputs, batch_axes={"size": None, "y": 0})
+    with session_in(tmp_path) as session:
+        asked = {"size": [(8, 8), (16, 16), (20, 24)]}
+        session.measure(check_of(resizer(tmp_path), dataset, scheme=None, shapes=asked)).close()
+        asked = {"size": [(8, 8), (16, 16), (20, 20)]}
+        with pytest.raises(DataError, match="has values that do not fit the engine") as caught:
+            session.measure(check_of(resizer(tmp_path), dataset, scheme=None, shapes=asked))
+    assert "options={'shapes': {'size': [(8, 8), (16, 16), (20, 24)]}}" in str(caught.value)
 
 
 def test_without_data_only_the_batch_may_be_free(tmp_path: Path) -> None:

@@ -69,10 +69,13 @@ def named(**ranges: object) -> EngineSpec:
 
 def test_the_largest_batch_that_the_mark_allows() -> None:
     """By either option; the smaller of the two."""
-    assert largest_batch(spec_of(), IMAGE) is None
-    assert largest_batch(spec_of(max_batch=8), IMAGE) == 8
+    leading: dict[str, int | None] = {"x": 0}
+    assert largest_batch(spec_of(), IMAGE, leading) is None
+    assert largest_batch(spec_of(max_batch=8), IMAGE, leading) == 8
     asked = named(x=[(1, 3, 40, 64), (4, 3, 64, 64), (16, 3, 96, 320)])
-    assert largest_batch(asked, IMAGE) == 16
+    assert largest_batch(asked, IMAGE, leading) == 16
+    assert largest_batch(asked, IMAGE, {"x": 2}) == 96
+    assert largest_batch(asked, IMAGE, {"x": None}) is None
 
 
 @pytest.mark.parametrize(
