@@ -9,6 +9,7 @@ import onnx
 from onnx import numpy_helper
 
 from pytest_quant.backends.onnx_files import (
+    all_graphs,
     model_file,
     needs_external_data,
     opset_of,
@@ -17,9 +18,11 @@ from pytest_quant.backends.onnx_files import (
     write_normalized,
 )
 from pytest_quant.backends.ort.apart import set_captured_apart, set_shared_biases_apart, set_turned_weights_apart
+from pytest_quant.backends.ort.recipe import DYNAMIC, WEIGHTED
 from pytest_quant.backends.ort.refusal import refused
 from pytest_quant.backends.ort.runtime import quiet
 from pytest_quant.backends.ort.torchless import tools_without_torch
+from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
 
 NORMALIZED_FILE = "normalized.onnx"
@@ -27,6 +30,7 @@ _PER_CHANNEL_OPSET = 13
 """The first opset whose DequantizeLinear has an axis; below it ORT writes a model that it then refuses to load."""
 
 _TARGET_OPSET = 17
+_CLASSICAL_DOMAIN = "ai.onnx.ml"
 
 
 def raised_opset(spec: EngineSpec, *, per_channel: bool) -> int | None:
@@ -44,15 +48,29 @@ def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
 
     Raises
     ------
-    BuildError : the opset cannot be raised, or ONNX Runtime cannot optimize the model.
+    BuildError : there is nothing to quantize, the opset cannot be raised, or ONNX Runtime cannot optimize the model.
     """
     path = model_file(spec.model)
+    _check_network(read_graph(path), path.name)
     normal = work / NORMALIZED_FILE
     write_normalized(path, normal, opset=raised_opset(spec, per_channel=per_channel))
     prepared = work / "prepared.onnx"
     _pre_process(normal, prepared, path.name)
     _tidy(prepared)
     return prepared
+
+
+def _check_network(model: onnx.ModelProto, name: str) -> None:
+    """Refuse trees and other classical models, which have no weights that a quantizer knows."""
+    nodes = [node for inner in all_graphs(model.graph) for node in inner.node]
+    classical = sorted({node.op_type for node in nodes if node.domain == _CLASSICAL_DOMAIN})
+    if classical and not any(node.op_type in (*WEIGHTED, *DYNAMIC, "GRU", "RNN") for node in nodes):
+        raise BuildError(
+            f"{name} has nothing to quantize: it is no neural network",
+            value=f"{', '.join(classical)} of {_CLASSICAL_DOMAIN}",
+            allowed="a model with convolutions, matrix products or recurrent cells",
+            fix="leave it as it is: an engine of lower precision cannot be made of it",
+        )
 
 
 def _pre_process(path: Path, target: Path, name: str) -> None:
