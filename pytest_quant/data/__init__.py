@@ -2,7 +2,7 @@
 
 from pytest_quant.data.batch import Batch, Feeds
 from pytest_quant.data.data import Data
-from pytest_quant.data.layout import Layout, fixed_batch_size
+from pytest_quant.data.layout import Layout, find_layout, fixed_batch_size
 from pytest_quant.data.opening import open_data
 
-__all__ = ["Batch", "Data", "Feeds", "Layout", "fixed_batch_size", "open_data"]
+__all__ = ["Batch", "Data", "Feeds", "Layout", "find_layout", "fixed_batch_size", "open_data"]

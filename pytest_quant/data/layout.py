@@ -49,12 +49,10 @@ class Layout:
             return feeds
         found: Feeds = {}
         for name, array in feeds.items():
-            axis, moved = self.axes[name], array
-            if axis is not None and name in self.stepped:
-                moved = np.moveaxis(array, 0, axis + 1)
-            elif axis:
-                moved = np.moveaxis(array, 0, axis)
-            found[name] = np.ascontiguousarray(moved)
+            axis = self.axes[name]
+            to = 0 if axis is None else axis + (name in self.stepped)
+            # Only what moves: a scalar, which has no axis to move, would be given one.
+            found[name] = np.ascontiguousarray(np.moveaxis(array, 0, to)) if to else array
         return found
 
     def samples(self, feeds: Feeds, rows: Sequence[int]) -> Feeds:
@@ -91,7 +89,7 @@ def find_layout(
     inputs = [tensor for tensor in signature.inputs if tensor.name in ranks]
     symbol = _batch_symbol(inputs)
     free = any(_free_axis(tensor, symbol) is not None for tensor in inputs)
-    fixed = next((tensor.shape[0] for tensor in inputs if tensor.shape), None)
+    fixed = _first_size(inputs, asked)
     axes: dict[str, int | None] = {}
     for tensor in inputs:
         if tensor.name in asked:
@@ -117,6 +115,15 @@ def fixed_batch_size(signature: Signature, axes: Mapping[str, int | None]) -> in
         if tensor.shape and (axis := axes.get(tensor.name)) is not None and axis < len(tensor.shape)
     )
     return next((size for size in sizes if size is not None), None)
+
+
+def _first_size(inputs: list[TensorInfo], asked: Mapping[str, int | None]) -> int | None:
+    """Return the size of the first axis that the user names, else of the first leading one."""
+    for tensor in sorted(inputs, key=lambda one: one.name not in asked):
+        axis = asked.get(tensor.name, 0)
+        if tensor.shape and axis is not None and axis < len(tensor.shape):
+            return tensor.shape[axis]
+    return None
 
 
 def _batch_symbol(inputs: list[TensorInfo]) -> str:
