@@ -155,7 +155,14 @@ def _free(single: Batched, data: Data, asked: Mapping[str, int | None], batch_si
 
 
 def _as_timed(found: Batched, data: Data, part: Feeds, together: Outputs, timed_size: int) -> Batched:
-    """An engine whose outputs for a sample depend on the others of its run is evaluated as it is timed."""
+    """An engine whose outputs for a sample depend on the others of its run is evaluated as it is timed.
+
+    A dynamic scheme always is: its ranges are those of a run, whether a few samples show it or not.
+    """
+    spec = found.engine.spec
+    if spec.scheme == "dynamic" and timed_size != found.batch_size:
+        note = f"{spec.id} finds its ranges in each run; it is evaluated in batches of {timed_size}, as it is timed"
+        return replace(found, batch_size=timed_size, notes=(*found.notes, note))
     fewer = len(next(iter(together.values())))
     try:
         alone = [found.run(data.layout.samples(part, [row]), 1) for row in range(fewer)]
