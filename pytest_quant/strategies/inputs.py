@@ -90,14 +90,17 @@ def _strategy(plan: _Plan) -> st.SearchStrategy[Feeds]:
     _check_names("input", plan.bounds, [port.name for port in ports.ports])
     axes = [axis for port in ports.ports for axis in port.axes or () if isinstance(axis, str)]
     _check_names("free axis", plan.sizes, axes)
-    samples = None if plan.data is None else read_samples(plan.data, ports.signature)
+    samples = None if plan.data is None else read_samples(plan.data, ports)
     spans = {port.name: find_span(port, _values(samples, port), plan.bounds, plan.scale) for port in ports.ports}
     ranges = {axis: _range(axis, ports, plan) for axis in dict.fromkeys(axes)}
     if samples is None:
         return _made(ports, spans, ranges)
-    fixed = ports.fixed_batch_size
-    rows = (fixed, fixed) if fixed else ranges.get(ports.batch_axis or "", plan.free)
-    return _real(ports, spans, samples, rows)
+    return _real(ports, spans, samples, _batch_sizes(samples.layout.fixed_batch_size, plan))
+
+
+def _batch_sizes(fixed: int | None, plan: _Plan) -> tuple[int, int]:
+    """Return how many samples a batch has at least and at most."""
+    return _checked("batch_size", fixed or plan.batch_size or plan.free)
 
 
 def _values(samples: Samples | None, port: Port) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]] | None:
@@ -113,13 +116,15 @@ def _check_names(what: str, given: Mapping[str, object], known: list[str]) -> No
 def _range(axis: str, ports: Ports, plan: _Plan) -> tuple[int, int]:
     """Return the smallest and the largest size of a free axis."""
     asked = plan.sizes.get(axis, plan.free)
-    if axis == ports.batch_axis and plan.batch_size is not None:
+    if axis in ports.batch_axes and plan.batch_size is not None:
         asked = plan.batch_size
+    return _checked(f"size of axis '{axis}'", asked)
+
+
+def _checked(what: str, asked: int | tuple[int, int]) -> tuple[int, int]:
     low, high = (asked, asked) if isinstance(asked, int) else asked
     if not 1 <= low <= high:
-        raise UsageError(
-            f"sizes of axis '{axis}' are no range", value=repr(asked), allowed="at least 1, the smaller first"
-        )
+        raise UsageError(f"{what} is no range", value=repr(asked), allowed="at least 1, the smaller first")
     return low, high
 
 
@@ -146,4 +151,4 @@ def _real(
     """Draw a list of samples of one shape: hypothesis knows how to leave out those that do not matter."""
     alike = draw(st.sampled_from(samples.alike))
     rows = draw(st.lists(drawn_row(samples, alike, ports.ports, spans), min_size=sizes[0], max_size=sizes[1]))
-    return {port.name: np.stack([row[port.name] for row in rows]) for port in ports.ports}
+    return samples.together(rows)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pytest_quant.backends import Engine, get_backend
-from pytest_quant.backends.onnx_files import read_axis_names, read_signature, read_table_rows
+from pytest_quant.backends.onnx_files import read_signature, read_table_rows
+from pytest_quant.data import Layout, find_layout
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Model, Signature, TensorInfo
 
@@ -37,22 +38,19 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """All inputs of one model, in its order."""
+    """All inputs of one model, in its order, and where samples lie in them."""
 
     signature: Signature
     ports: tuple[Port, ...]
+    layout: Layout
+    model: Model | None
 
     @property
-    def batch_axis(self) -> str | None:
-        """The name of the first input's leading free axis; ``None`` when the batch size is fixed."""
-        leading = [port.axes[0] for port in self.ports if port.axes]
-        return next((axis for axis in leading if isinstance(axis, str)), None)
-
-    @property
-    def fixed_batch_size(self) -> int | None:
-        """The leading size of the first input that has axes, where no leading axis is free."""
-        leading = [port.axes[0] for port in self.ports if port.axes and isinstance(port.axes[0], int)]
-        return leading[0] if leading and self.batch_axis is None else None
+    def batch_axes(self) -> frozenset[str]:
+        """Names of the free axes that count samples; empty when the batch size is fixed."""
+        found = ((port.axes, self.layout.axes[port.name]) for port in self.ports)
+        sizes = (axes[axis] for axes, axis in found if axes is not None and axis is not None)
+        return frozenset(size for size in sizes if isinstance(size, str))
 
 
 def read_ports(source: Source) -> Ports:
@@ -61,14 +59,15 @@ def read_ports(source: Source) -> Ports:
     Raises
     ------
     ModelError : the file is missing or broken.
+    DataError : the model's own ``batch_axes`` do not fit it.
     UsageError : `source` is nothing that has inputs.
     """
     if isinstance(source, Signature):
-        return _ports(source, {}, {})
+        return _ports(source, {}, None)
     model = _model(source)
     if model.path is not None:
-        return _ports(read_signature(model.path), read_axis_names(model.path), read_table_rows(model.path))
-    return _ports(get_backend("torch").signature(model), {}, {})
+        return _ports(read_signature(model.path), read_table_rows(model.path), model)
+    return _ports(get_backend("torch").signature(model), {}, model)
 
 
 def _model(source: object) -> Model:
@@ -85,20 +84,19 @@ def _model(source: object) -> Model:
     return model
 
 
-def _ports(signature: Signature, names: dict[str, tuple[str, ...]], rows: dict[str, int]) -> Ports:
-    ports = (
-        Port(tensor.name, tensor.dtype, _axes(tensor, names.get(tensor.name)), rows.get(tensor.name))
-        for tensor in signature.inputs
-    )
-    return Ports(signature, tuple(ports))
+def _ports(signature: Signature, rows: dict[str, int], model: Model | None) -> Ports:
+    ports = tuple(Port(tensor.name, tensor.dtype, _axes(tensor), rows.get(tensor.name)) for tensor in signature.inputs)
+    ranks = {port.name: 1 if port.axes is None else len(port.axes) for port in ports}
+    asked = {} if model is None else {name: axis for name, axis in model.batch_axes if name in ranks}
+    return Ports(signature, ports, find_layout(signature, asked, ranks, where="the model"), model)
 
 
-def _axes(tensor: TensorInfo, names: tuple[str, ...] | None) -> tuple[int | str, ...] | None:
+def _axes(tensor: TensorInfo) -> tuple[int | str, ...] | None:
     """Free axes without a name get one of their own, but for leading ones, which count samples together."""
     if tensor.shape is None:
         return None
-    known = names or ("",) * len(tensor.shape)
+    names = tensor.symbols or ("",) * len(tensor.shape)
     return tuple(
-        size if size is not None else known[axis] or (f"{tensor.name}[{axis}]" if axis else _BATCH)
+        size if size is not None else names[axis] or (f"{tensor.name}[{axis}]" if axis else _BATCH)
         for axis, size in enumerate(tensor.shape)
     )

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pytest_quant.backends import Feeds
-from pytest_quant.data import open_data
-from pytest_quant.spec import Dataset, Signature
+from pytest_quant.data import Layout, open_data
+from pytest_quant.errors import UsageError
+from pytest_quant.spec import Dataset
 from pytest_quant.strategies.arrays import clipped, noised, spiked
-from pytest_quant.strategies.ports import Port
+from pytest_quant.strategies.ports import Port, Ports
 from pytest_quant.strategies.spans import Span, is_float
 
 MAX_SAMPLES = 256
@@ -24,9 +25,19 @@ MAX_SAMPLES = 256
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Real samples without a batch axis."""
+    """Real samples without a batch axis, and where the model has it."""
 
     rows: tuple[Feeds, ...]
+    layout: Layout
+
+    def together(self, rows: list[Feeds]) -> Feeds:
+        """Return `rows` as one batch; what is one value for all samples is that of the first."""
+        return self.layout.arranged(
+            {
+                name: rows[0][name] if axis is None else np.stack([row[name] for row in rows])
+                for name, axis in self.layout.axes.items()
+            }
+        )
 
     @property
     def alike(self) -> list[list[int]]:
@@ -47,15 +58,31 @@ class Samples:
         return np.concatenate([array.ravel() for array in arrays])
 
 
-def read_samples(data: object, signature: Signature) -> Samples:
+def read_samples(data: object, ports: Ports) -> Samples:
     """Hold the first samples of `data`, anything that a ``quant_data`` fixture may return.
 
     Raises
     ------
     DataError : the data is broken or does not fit the model.
+    UsageError : the model is rolled out over sequences, and an engine runs one step.
     """
-    batches = open_data(Dataset.of(data), signature).batches(1)
-    return Samples(tuple({n: np.array(a[0]) for n, a in batch.feeds.items()} for batch in islice(batches, MAX_SAMPLES)))
+    if ports.model is not None and ports.model.state:
+        raise UsageError(
+            "samples of a model with state are sequences, and one run of an engine is one step",
+            value=f"state={dict(ports.model.state)}",
+            fix="draw steps without data: inputs(model, scale=...)",
+        )
+    opened = open_data(Dataset.of(data), ports.signature, ports.model)
+    rows = (_row(batch.feeds, opened.layout) for batch in islice(opened.batches(1), MAX_SAMPLES))
+    return Samples(tuple(rows), opened.layout)
+
+
+def _row(feeds: Feeds, layout: Layout) -> Feeds:
+    """Return the only sample of a batch, copied; inputs in ``layout.whole`` are all of it."""
+    return {
+        name: np.array(array if layout.axes[name] is None else np.take(array, 0, layout.axes[name]))
+        for name, array in feeds.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

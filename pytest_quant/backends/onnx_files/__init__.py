@@ -2,7 +2,6 @@
 
 from pytest_quant.backends.onnx_files.digest import file_digests, size_bytes
 from pytest_quant.backends.onnx_files.external import external_files
-from pytest_quant.backends.onnx_files.input_values import read_axis_names, read_table_rows
 from pytest_quant.backends.onnx_files.nested import (
     all_graphs,
     all_nodes,
@@ -15,6 +14,7 @@ from pytest_quant.backends.onnx_files.nested import (
 from pytest_quant.backends.onnx_files.normalize import normalized, opset_of, write_normalized
 from pytest_quant.backends.onnx_files.read import model_file, read_graph
 from pytest_quant.backends.onnx_files.signature import read_signature
+from pytest_quant.backends.onnx_files.tables import read_table_rows
 from pytest_quant.backends.onnx_files.write import needs_external_data, write_model
 
 __all__ = [

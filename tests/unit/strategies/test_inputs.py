@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant import Dataset, UsageError
+from pytest_quant import Dataset, Model, UsageError
 from pytest_quant.spec import Signature, TensorInfo
 from pytest_quant.strategies import inputs, settings
 from tests.models import mean_over_time, parsed
@@ -139,6 +139,64 @@ def test_ids_lie_within_the_data_where_no_table_is_known(feeds: Feeds) -> None:
     assert feeds["ids"].dtype == np.int64
     assert feeds["ids"].min() >= 3
     assert feeds["ids"].max() <= 9
+
+
+def test_samples_lie_on_the_axis_where_the_model_has_them(tmp_path: Path) -> None:
+    """The model takes (steps, n, features) and one rate for all; the data leads with its samples."""
+    path = parsed(tmp_path / "m.onnx", "(float[T, N, 2] x, float rate) => (float[T, N, 2] y) { y = Mul (x, rate) }")
+    steps = np.arange(24, dtype=np.float32).reshape(3, 4, 2)
+
+    @LIMITED
+    @given(feeds=inputs(path, {"x": steps, "rate": np.float32(16)}, batch_size=(1, 3)))
+    def check(feeds: Feeds) -> None:
+        assert feeds["x"].shape[0] == 4
+        assert feeds["x"].shape[1] <= 3
+        assert feeds["x"].shape[2] == 2
+        assert feeds["rate"].shape == ()
+
+    check()
+    first = smallest(inputs(path, {"x": steps, "rate": np.float32(16)}))
+    np.testing.assert_array_equal(first["x"], steps[:1].swapaxes(0, 1))
+    assert first["rate"] == 16
+
+
+def test_a_model_with_state_is_drawn_step_by_step_only(tmp_path: Path) -> None:
+    """Its samples are sequences, which no single run takes; without data a step is drawn."""
+    path = parsed(tmp_path / "m.onnx", "(float[N, 2] x, float[N, 2] h) => (float[N, 2] y) { y = Add (x, h) }")
+    model = Model.from_onnx(path, state={"y": "h"})
+    assert smallest(inputs(model))["h"].shape == (1, 2)
+    with pytest.raises(UsageError, match="samples of a model with state are sequences"):
+        smallest(inputs(model, np.zeros((3, 5, 2), np.float32)))
+
+
+EMBEDDING = """(int64[n, t] ids) => (float[n, t, 2] y) <float[3, 2] words = {0, 0, 0, 0, 0, 0}>
+    { y = Gather (words, ids) }"""
+
+
+@pytest.mark.parametrize("data", [None, np.zeros((2, 4), np.int64)], ids=["alone", "with data"])
+def test_ids_lie_within_the_embedding_table(data: Any, tmp_path: Path) -> None:
+    """The table has three rows, and counts more than data that holds the first id only."""
+    drawn: set[int] = set()
+
+    @LIMITED
+    @given(feeds=inputs(parsed(tmp_path / "embedding.onnx", EMBEDDING), data))
+    def check(feeds: Feeds) -> None:
+        drawn.update(feeds["ids"].ravel().tolist())
+
+    check()
+    assert drawn == {0, 1, 2}
+
+
+def test_text_of_samples_is_never_changed() -> None:
+    """Only texts of the data come up, in the order of their sample."""
+    texts = np.array([["a", "b"], ["c", "d"]], dtype=object)
+
+    @LIMITED
+    @given(feeds=inputs(signature(("text", "object", (None, 2))), texts))
+    def check(feeds: Feeds) -> None:
+        assert {tuple(row) for row in feeds["text"]} <= {("a", "b"), ("c", "d")}
+
+    check()
 
 
 def test_ids_of_which_nothing_is_known_are_asked_for() -> None:

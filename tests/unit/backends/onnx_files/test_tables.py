@@ -1,17 +1,11 @@
-"""The graph tells names of axes, and how many rows the tables have that inputs index."""
+"""The graph tells how many rows the tables have that inputs index."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_quant.backends.onnx_files import read_axis_names, read_table_rows
+from pytest_quant.backends.onnx_files import read_table_rows
 from tests.models import parsed
-
-
-def test_every_axis_has_its_name(tmp_path: Path) -> None:
-    """Fixed axes have an empty one."""
-    path = parsed(tmp_path / "m.onnx", "(float[n, 3, t] x, float s) => (float[n, 3, t] y) { y = Add(x, s) }")
-    assert read_axis_names(path) == {"x": ("n", "", "t"), "s": ()}
 
 
 def test_a_table_is_found_behind_casts_and_reshapes(tmp_path: Path) -> None:
