@@ -1,0 +1,222 @@
+"""Operators that a drawn graph is made of, by the kind of value that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from tests.generated_graphs.builder import SAMPLES, Builder, Value
+
+Operator: TypeAlias = Callable[[Builder, Value], Value]
+STEPS, SIDE = 7, 10
+"""Sizes of axes that can be free; no other axis has them."""
+
+
+def _same(op: str, **attributes: Any) -> Operator:
+    return lambda b, x: b.one(op, [x.name], x.shape, **attributes)
+
+
+def _clip(b: Builder, x: Value) -> Value:
+    low, high = (b.constant(np.array(value, np.float32)) for value in (-0.5, 0.8))
+    return b.one("Clip", [x.name, low, high], x.shape)
+
+
+def _add_constant(b: Builder, x: Value) -> Value:
+    return b.one("Add", [x.name, b.constant(np.array([0.3], np.float32))], x.shape)
+
+
+def _square(b: Builder, x: Value) -> Value:
+    return b.one("Mul", [x.name, x.name], x.shape)
+
+
+def _conv(b: Builder, x: Value) -> Value:
+    n, channels, height, width = x.shape
+    inputs = [x.name, b.weight(4, int(channels), 3, 3), b.constant(b.random.normal(size=4).astype(np.float32))]
+    return b.one("Conv", inputs, (n, 4, height, width), pads=[1, 1, 1, 1])
+
+
+def _conv_relu(b: Builder, x: Value) -> Value:
+    found = _conv(b, x)
+    return b.one("Relu", [found.name], found.shape)
+
+
+def _max_pool(b: Builder, x: Value) -> Value:
+    return b.one("MaxPool", [x.name], x.shape, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+
+
+def _batch_norm(b: Builder, x: Value) -> Value:
+    channels = int(x.shape[1])
+    ones = [b.constant(np.abs(b.random.normal(1, 0.1, channels)).astype(np.float32)) for _ in range(4)]
+    return b.one("BatchNormalization", [x.name, *ones], x.shape)
+
+
+def _residual(b: Builder, x: Value) -> Value:
+    branch = _conv_relu(b, x)
+    back = b.one("Conv", [branch.name, b.weight(int(x.shape[1]), 4, 1, 1)], x.shape)
+    return b.one("Add", [x.name, back.name], x.shape)
+
+
+def _channels_last(b: Builder, x: Value) -> Value:
+    """To NHWC, one operator there, and back."""
+    n, c, h, w = x.shape
+    last = b.one("Transpose", [x.name], (n, h, w, c), perm=[0, 2, 3, 1])
+    added = b.one("Add", [last.name, b.weight(int(c))], last.shape)
+    return b.one("Transpose", [added.name], x.shape, perm=[0, 3, 1, 2])
+
+
+def _split_concat(b: Builder, x: Value) -> Value:
+    """Cut the features in two and join them the other way round."""
+    axis = 1 if len(x.shape) == 4 else len(x.shape) - 1
+    size = int(x.shape[axis])
+    parts = [size // 2, size - size // 2]
+    shapes = [(*x.shape[:axis], part, *x.shape[axis + 1 :]) for part in parts]
+    if b.opset < 13:
+        first, second = b.node("Split", [x.name], *shapes, axis=axis, split=parts)
+    else:
+        first, second = b.node("Split", [x.name, b.integers(*parts)], *shapes, axis=axis)
+    return b.one("Concat", [second.name, first.name], x.shape, axis=axis)
+
+
+def _matmul(b: Builder, x: Value) -> Value:
+    return b.one("MatMul", [x.name, b.weight(int(x.shape[-1]), 6)], (*x.shape[:-1], 6))
+
+
+def _gemm(b: Builder, x: Value) -> Value:
+    inputs = [x.name, b.weight(int(x.shape[1]), 6), b.constant(b.random.normal(size=6).astype(np.float32))]
+    return b.one("Gemm", inputs, (x.shape[0], 6))
+
+
+def _reshape(b: Builder, x: Value) -> Value:
+    """To (n, features, 1) and back; 0 keeps the size of the sample axis."""
+    apart = b.one("Reshape", [x.name, b.integers(0, int(x.shape[1]), 1)], (*x.shape, 1))
+    doubled = b.one("Mul", [apart.name, b.constant(np.array([2.0], np.float32))], apart.shape)
+    return b.one("Reshape", [doubled.name, b.integers(0, int(x.shape[1]))], x.shape)
+
+
+def _cast(b: Builder, x: Value) -> Value:
+    half = b.one("Cast", [x.name], x.shape, to=int(TensorProto.FLOAT16))
+    return b.one("Cast", [half.name], x.shape, to=int(TensorProto.FLOAT))
+
+
+def _branches(b: Builder, x: Value) -> Value:
+    """Two branches that read a clamped product from outside by its name; a scalar input or a constant chooses."""
+    inner = b.one("Relu", [_matmul(b, x).name], (*x.shape[:-1], 6))
+    weight = b.weight(6, 6)
+    flag = b.input("flag", (), "bool").name if b.random.integers(2) else b.constant(np.array(True))
+    then, other = _branch("MatMul", [inner.name, weight]), _branch("Neg", [inner.name])
+    return b.one("If", [flag], inner.shape, then_branch=then, else_branch=other)
+
+
+def _branch(op: str, inputs: list[str]) -> onnx.GraphProto:
+    name = f"{op.lower()}_inside_{inputs[0]}"
+    result = helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+    return helper.make_graph([helper.make_node(op, inputs, [name], name=f"node_{name}")], f"branch_{op}", [], [result])
+
+
+def _loop(b: Builder, x: Value) -> Value:
+    """Twice v = tanh(v w) + x, where w and x come from outside."""
+    size = int(x.shape[-1])
+    weight, unique = b.weight(size, size), b.name("loop")
+    names = {key: f"{unique}_{key}" for key in ("i", "go", "v", "vw", "t", "next", "on")}
+    body = helper.make_graph(
+        [
+            helper.make_node("MatMul", [names["v"], weight], [names["vw"]], name=f"{unique}_matmul"),
+            helper.make_node("Tanh", [names["vw"]], [names["t"]], name=f"{unique}_tanh"),
+            helper.make_node("Add", [names["t"], x.name], [names["next"]], name=f"{unique}_add"),
+            helper.make_node("Identity", [names["go"]], [names["on"]], name=f"{unique}_on"),
+        ],
+        unique,
+        [
+            helper.make_tensor_value_info(names["i"], TensorProto.INT64, []),
+            helper.make_tensor_value_info(names["go"], TensorProto.BOOL, []),
+            helper.make_tensor_value_info(names["v"], TensorProto.FLOAT, None),
+        ],
+        [
+            helper.make_tensor_value_info(names["on"], TensorProto.BOOL, []),
+            helper.make_tensor_value_info(names["next"], TensorProto.FLOAT, None),
+        ],
+    )
+    times, go = b.constant(np.array(2, np.int64)), b.constant(np.array(True))
+    return b.one("Loop", [times, go, x.name], x.shape, body=body)
+
+
+def _rate(b: Builder, x: Value) -> Value:
+    """A scalar input, such as a sampling rate, that no axis of counts samples."""
+    return b.one("Mul", [x.name, b.input("rate", ()).name], x.shape)
+
+
+def _recurrent(op: str, gates: int) -> Operator:
+    def add(b: Builder, x: Value) -> Value:
+        """All steps; the operator itself takes steps first."""
+        hidden, first = 4, x
+        if x.axis == 0:
+            first = b.one("Transpose", [x.name], (x.shape[1], x.shape[0], x.shape[2]), perm=[1, 0, 2])
+        weights = [b.weight(1, gates * hidden, int(x.shape[2])), b.weight(1, gates * hidden, hidden)]
+        steps = first.shape[0]
+        y = b.one(op, [first.name, *weights], (steps, 1, SAMPLES, hidden), hidden_size=hidden)
+        found = b.axes("Squeeze", y, [1], (steps, SAMPLES, hidden))
+        if x.axis == 0:
+            found = b.one("Transpose", [found.name], (SAMPLES, steps, hidden), perm=[1, 0, 2])
+        return found
+
+    return add
+
+
+def _turn(b: Builder, x: Value) -> Value:
+    """From (n, steps, features) to (steps, n, features) or back."""
+    return b.one("Transpose", [x.name], (x.shape[1], x.shape[0], x.shape[2]), perm=[1, 0, 2])
+
+
+def _state(b: Builder, x: Value) -> Value:
+    """An input with one step in place of all of them, so that samples lie where they do in `x`."""
+    steps = 1 - int(x.axis or 0)
+    shape = tuple(1 if axis == steps else size for axis, size in enumerate(x.shape))
+    return b.one("Add", [x.name, b.input("state", shape).name], x.shape)
+
+
+def _weights_as_input(b: Builder, x: Value) -> Value:
+    """A matrix that is one for all samples."""
+    matrix = b.input("matrix", (int(x.shape[-1]), 6))
+    return b.one("MatMul", [x.name, matrix.name], (*x.shape[:-1], 6))
+
+
+ANY: dict[str, Operator] = {
+    "Relu": _same("Relu"),
+    "Sigmoid": _same("Sigmoid"),
+    "Clip": _clip,
+    "Add": _add_constant,
+    "Mul": _square,
+    "Split": _split_concat,
+    "Cast": _cast,
+    "rate": _rate,
+}
+LAST: dict[str, Operator] = {
+    "MatMul": _matmul,
+    "Softmax": _same("Softmax", axis=-1),
+    "If": _branches,
+    "Loop": _loop,
+    "matrix": _weights_as_input,
+}
+IMAGE: dict[str, Operator] = ANY | {
+    "Conv": _conv,
+    "Conv+Relu": _conv_relu,
+    "MaxPool": _max_pool,
+    "BatchNormalization": _batch_norm,
+    "residual": _residual,
+    "NHWC": _channels_last,
+}
+VECTOR: dict[str, Operator] = ANY | LAST | {"Gemm": _gemm, "Reshape": _reshape}
+SEQUENCE: dict[str, Operator] = (
+    ANY
+    | LAST
+    | {
+        "LSTM": _recurrent("LSTM", 4),
+        "GRU": _recurrent("GRU", 3),
+        "turn": _turn,
+        "state": _state,
+    }
+)
