@@ -284,13 +284,19 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """An earlier record of the same series, accepted or of the merge base, as far as a limit needs it."""
+    """An earlier record of the same series, accepted or of the merge base, as far as a limit needs it.
+
+    Where the evaluation data is another one, `drop` is that on the samples that both have, `own_drop` this check's drop
+    on them, and `counted` says how many they are.
+    """
 
     commit: str
     drop: float | None
     speedup: float | None
     candidate_p50_ms: float | None
     same_identity: bool
+    own_drop: float | None = None
+    counted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

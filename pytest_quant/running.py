@@ -10,7 +10,7 @@ from pytest_quant.cache import Cache
 from pytest_quant.console import open_console
 from pytest_quant.environment import fingerprint
 from pytest_quant.history import open_store
-from pytest_quant.history.baselines import Baselines
+from pytest_quant.history.baselines import Baselines, Evaluated
 from pytest_quant.progress import Progress
 from pytest_quant.record import series_key
 from pytest_quant.result import Baseline, NoBaseline
@@ -42,7 +42,8 @@ def _baseline(baselines: Baselines, measurement: Measurement) -> Baseline | NoBa
     check = measurement.check
     if check.limits.max_slowdown is None and check.limits.max_drop_increase is None:
         return None
-    return baselines.find(series_key(check, measurement.accuracy.metric), measurement.digests.get("data"))
+    now = Evaluated(check.nodeid, measurement.accuracy, measurement.samples)
+    return baselines.find(series_key(check, measurement.accuracy.metric), measurement.digests.get("data"), now)
 
 
 def _baselines(config: pytest.Config, settings: Settings) -> Baselines:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -14,7 +15,18 @@ from pytest_quant.history.baseline_entry import BaselineEntry
 from pytest_quant.history.baseline_file import NAME, read_baselines
 from pytest_quant.history.recorded import Recorded
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.result import Baseline, NoBaseline, Status
+from pytest_quant.record.samples import unpack_digests, unpack_samples
+from pytest_quant.result import AccuracyResult, Baseline, NoBaseline, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """Answers of the check that is judged, and the digests of their samples as a record packs them."""
+
+    nodeid: str
+    accuracy: AccuracyResult
+    samples: str | None
+
 
 _NOT_ACCEPTED = "no record of this series was accepted"
 
@@ -40,8 +52,10 @@ class Baselines:
         self._entries: dict[str, BaselineEntry] | None = None
         self._merge_base: tuple[Sequence[StoredCheck], str] | None = None
 
-    def find(self, series: str, data: str | None) -> Baseline | NoBaseline:
+    def find(self, series: str, data: str | None, now: Evaluated | None = None) -> Baseline | NoBaseline:
         """Return the baseline of a series key for the evaluation data with the digest `data`, or why there is none.
+
+        Records of the merge base for other data are compared with `now` on the samples that both have.
 
         Raises
         ------
@@ -55,7 +69,7 @@ class Baselines:
         if self._merge_base is None:
             self._merge_base = self._read_merge_base()
         checks, why = self._merge_base
-        return _of_launches([one for one in checks if one.record.series == series], data, self._identity, why)
+        return _of_launches([one for one in checks if one.record.series == series], data, self._identity, why, now)
 
     def _accepted(self, entry: BaselineEntry, data: str | None) -> Baseline | NoBaseline:
         of_commit = f"the accepted baseline of {entry.commit[:12]}"
@@ -95,7 +109,7 @@ class Baselines:
 
 
 def _of_launches(
-    checks: Sequence[StoredCheck], data: str | None, identity: Mapping[str, str], why: str
+    checks: Sequence[StoredCheck], data: str | None, identity: Mapping[str, str], why: str, now: Evaluated | None
 ) -> Baseline | NoBaseline:
     """Return the last drop and the median speedup over the launches on this machine."""
     # A regressed record never becomes a baseline, or each further loss would be measured from the one before.
@@ -103,8 +117,34 @@ def _of_launches(
     if not usable:
         return NoBaseline(why)
     comparable = [one for one in usable if data is None or one.record.digests.get("data") in (None, data)]
-    if not comparable:
-        return NoBaseline(f"{_NOT_ACCEPTED}, and the merge base's records are for other evaluation data")
+    if comparable:
+        last = comparable[-1].record.accuracy
+        return _baseline(comparable, identity, last.drop if last else None)
+    return _on_overlap(usable, identity, now) or NoBaseline(
+        f"{_NOT_ACCEPTED}, and the merge base's records are for other evaluation data"
+    )
+
+
+def _on_overlap(usable: Sequence[StoredCheck], identity: Mapping[str, str], now: Evaluated | None) -> Baseline | None:
+    """Return the last record's drop, and that of `now`, on the samples that both have; ``None`` where it is unknown."""
+    # Here, because few runs need it, and it loads all that compares.
+    from pytest_quant.history.compare.drops import drop_on
+    from pytest_quant.history.compare.overlap import overlap_of
+
+    last = usable[-1].record
+    if now is None or last.accuracy is None:
+        return None
+    both = overlap_of(unpack_samples(usable[-1].run, last), unpack_digests(now.samples, now.accuracy.n, now.nodeid))
+    if both is None:
+        return None
+    drop, own_drop = drop_on(last.accuracy, last.nodeid, both.base), drop_on(now.accuracy, now.nodeid, both.head)
+    if drop is None or own_drop is None:
+        return None
+    same = [one for one in usable if one.record.digests.get("data") == last.digests.get("data")]
+    return replace(_baseline(same, identity, drop), own_drop=own_drop, counted=str(both))
+
+
+def _baseline(comparable: Sequence[StoredCheck], identity: Mapping[str, str], drop: float | None) -> Baseline:
     here = [
         one.record.latency
         for one in comparable
@@ -112,11 +152,9 @@ def _of_launches(
     ]
     speedups = [figures.speedup for figures in here if figures.speedup is not None and not figures.reasons]
     medians_ms = [figures.candidate_p50_ms for figures in here if figures.candidate_p50_ms is not None]
-    last = comparable[-1]
-    accuracy = last.record.accuracy
     return Baseline(
-        commit=last.run.commit or "unknown",
-        drop=accuracy.drop if accuracy else None,
+        commit=comparable[-1].run.commit or "unknown",
+        drop=drop,
         speedup=statistics.median(speedups) if speedups else None,
         candidate_p50_ms=statistics.median(medians_ms) if medians_ms else None,
         same_identity=bool(speedups),

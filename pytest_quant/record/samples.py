@@ -43,14 +43,19 @@ def unpack_samples(run: Run, record: Record) -> NDArray[Any] | None:
     HistoryError : what was kept is damaged, or of another number of samples.
     """
     text = run.samples.get(record.digests.get("data", ""))
-    if text is None or record.accuracy is None:
+    return None if record.accuracy is None else unpack_digests(text, record.accuracy.n, record.nodeid)
+
+
+def unpack_digests(text: str | None, n: int, nodeid: str) -> NDArray[Any] | None:
+    """Return the digests (n,) in `text`. Raises `HistoryError`, in which `nodeid` names the test."""
+    if text is None:
         return None
     try:
         raw = base64.b64decode(text, validate=True)
     except ValueError as error:
-        raise _damaged(record, str(error)) from error
-    if len(raw) != _KEPT_BITS // 8 * record.accuracy.n:
-        raise _damaged(record, f"{len(raw)} bytes for {record.accuracy.n} samples")
+        raise _damaged(nodeid, str(error)) from error
+    if len(raw) != _KEPT_BITS // 8 * n:
+        raise _damaged(nodeid, f"{len(raw)} bytes for {n} samples")
     return np.frombuffer(raw, "<u4")
 
 
@@ -64,9 +69,9 @@ def gather_samples(run: Run, records: Sequence[Record]) -> tuple[Run, tuple[Reco
     return replace(run, samples={**run.samples, **found}), tuple(replace(one, samples=None) for one in records)
 
 
-def _damaged(record: Record, value: str) -> HistoryError:
+def _damaged(nodeid: str, value: str) -> HistoryError:
     return HistoryError(
-        f"the digests kept of the samples of {record.nodeid} are damaged",
+        f"the digests kept of the samples of {nodeid} are damaged",
         value=value,
         allowed="four bytes for each sample, in base64",
         fix="run the test again, or remove its run from the history",

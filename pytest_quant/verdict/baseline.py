@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, NoBaseline, Status, Verdict
 from pytest_quant.spec import Limits
@@ -59,4 +60,6 @@ def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline 
     if baseline.drop is None:
         why = f"the baseline of {baseline.commit[:12]} has no drop"
         return _no_baseline("max_drop_increase", allowed, NoBaseline(why))
-    return at_most("max_drop_increase", allowed, accuracy.drop - baseline.drop, " pp")
+    own_drop = accuracy.drop if baseline.own_drop is None else baseline.own_drop
+    verdict = at_most("max_drop_increase", allowed, own_drop - baseline.drop, " pp")
+    return replace(verdict, reason=f"{verdict.reason}, {baseline.counted}") if baseline.counted else verdict

@@ -9,8 +9,9 @@ from itertools import product
 
 import numpy as np
 
-from pytest_quant.history.compare.bits import Bits, candidate_right, reference_right
+from pytest_quant.history.compare.bits import Bits, candidate_right
 from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row
+from pytest_quant.history.compare.drops import drop_on, score_of_one
 from pytest_quant.history.compare.family import Draft
 from pytest_quant.history.compare.machines import on_common_machines
 from pytest_quant.history.compare.overlap import Overlap, overlap
@@ -99,7 +100,7 @@ def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> D
     lost, won = int(np.count_nonzero(was & ~now)), int(np.count_nonzero(now & ~was))
     n, found = len(was), head.found
     higher = found.better != "lower"
-    rate = _rate(base, higher) or _rate(head, higher) or 1.0
+    rate = _rate(base) or _rate(head) or 1.0
     sign = 1.0 if higher else -1.0
     low, high = tango_interval(lost, won, n, confidence=CONFIDENCE)
     ends = sorted((-sign * rate * low, -sign * rate * high))
@@ -138,11 +139,11 @@ def _on_overlap(pair: Pair, base: _Sample, head: _Sample, both: Overlap) -> Draf
             notes=(f"{note}, and scores of single samples are kept of metrics of right and wrong only",),
         )
         return Draft(row)
-    places, higher = (list(both.base), list(both.head)), head.found.better != "lower"
-    was, now = base.right[places[0]], head.right[places[1]]
-    rate = _rate(base, higher) or _rate(head, higher) or 1.0
+    higher = head.found.better != "lower"
+    was, now = base.right[list(both.base)], head.right[list(both.head)]
+    rate = _rate(base) or _rate(head) or 1.0
     scores = [rate * (float(np.mean(right)) if higher else 1.0 - float(np.mean(right))) for right in (was, now)]
-    notes = (str(both), *_drops_on(base, head, places, rate))
+    notes = (str(both), *_drops_on(base, head, both))
     draft = _paired(pair, base, head, was, now)
 
     def told(row: Row) -> Row:
@@ -151,24 +152,17 @@ def _on_overlap(pair: Pair, base: _Sample, head: _Sample, both: Overlap) -> Draf
     return Draft(told(draft.row), told(draft.if_rejected) if draft.if_rejected else None)
 
 
-def _drops_on(base: _Sample, head: _Sample, places: tuple[list[int], list[int]], rate: float) -> Iterator[str]:
+def _drops_on(base: _Sample, head: _Sample, both: Overlap) -> Iterator[str]:
     """Tell both drops against the own reference on the samples that both sets have."""
-    references = [reference_right(one.record) for one in (base, head)]
-    drops = [
-        rate * (int(np.count_nonzero(reference[at])) - int(np.count_nonzero(one.right[at]))) / len(at)
-        for one, reference, at in zip((base, head), references, places, strict=True)
-        if reference is not None and one.right is not None
-    ]
-    if len(drops) == len(references):
-        yield f"drop on them: {drops[0]:.4g} -> {drops[1]:.4g} {_change_unit(head.found.unit)}".rstrip()
+    was = drop_on(base.found, base.record.nodeid, both.base)
+    now = drop_on(head.found, head.record.nodeid, both.head)
+    if was is not None and now is not None:
+        yield f"drop on them: {was:.4g} -> {now:.4g} {_change_unit(head.found.unit)}".rstrip()
 
 
-def _rate(sample: _Sample, higher: bool) -> float | None:
+def _rate(sample: _Sample) -> float | None:
     """Score of one sample in the metric's unit: 100 for percent."""
-    if sample.right is None:
-        return None
-    share = float(np.mean(sample.right)) if higher else 1.0 - float(np.mean(sample.right))
-    return sample.found.candidate / share if sample.found.candidate is not None and share > 0.0 else None
+    return None if sample.right is None else score_of_one(sample.found, sample.right)
 
 
 def _unpaired(pair: Pair, base: AccuracyResult, head: AccuracyResult, record: Record) -> Draft:

@@ -39,7 +39,11 @@ def overlap(base: StoredCheck, head: StoredCheck) -> Overlap | None:
     ------
     HistoryError : what was kept is damaged.
     """
-    was, now = (unpack_samples(one.run, one.record) for one in (base, head))
+    return overlap_of(*(unpack_samples(one.run, one.record) for one in (base, head)))
+
+
+def overlap_of(was: NDArray[Any] | None, now: NDArray[Any] | None) -> Overlap | None:
+    """Return the same of two sets of digests (n,) and (m,)."""
     if was is None or now is None:
         return None
     places = {sample: index for index, sample in enumerate(_counted(now))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -11,11 +12,15 @@ import pytest
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import StoredCheck
 from pytest_quant.history.baseline_file import NAME, write_baselines
-from pytest_quant.history.baselines import Baselines
+from pytest_quant.history.baselines import Baselines, Evaluated
 from pytest_quant.history.recorded import Recorded
 from pytest_quant.record import Run
-from pytest_quant.result import Baseline, NoBaseline, Status
+from pytest_quant.record.samples import pack_samples
+from pytest_quant.result import AccuracyResult, Baseline, NoBaseline, Status
+from pytest_quant.spec import Limits
+from pytest_quant.verdict.baseline import baseline_verdicts
 from tests.repository import ScratchRepository, make_repository, without_ci
+from tests.unit.history.compare.launched import packed
 from tests.unit.history.in_memory import InMemory
 from tests.unit.history.test_baseline_file import ENTRY
 from tests.unit.record.examples import RUN, a_pass, a_record
@@ -23,6 +28,11 @@ from tests.unit.record.examples import RUN, a_pass, a_record
 _TODAY = date(2026, 6, 30)
 _HERE = dict(ENTRY.latency[0].identity)
 _SERIES = ENTRY.series.key
+
+
+def digests_of(samples: range) -> str | None:
+    """Digests of samples known by a number."""
+    return pack_samples(array("Q", [(1 + sample) << 40 for sample in samples]))
 
 
 @pytest.fixture
@@ -135,6 +145,33 @@ def test_a_merge_base_with_other_data_is_not_compared(scratch: ScratchRepository
     check = _check(_run(scratch, "a"))
     other = StoredCheck(check.run, replace(check.record, digests={"data": "other"}))
     assert "other evaluation data" in _why(_of_merge_base(scratch, other))
+
+
+def test_a_merge_base_with_other_data_is_compared_on_the_samples_that_both_have(scratch: ScratchRepository) -> None:
+    """80 of 90 and 100 samples are in both: the base's candidate missed 4 of them, this one misses 12."""
+
+    def found(samples: range, wrong: set[int]) -> AccuracyResult:
+        right = [sample not in wrong for sample in samples]
+        share = 100.0 * sum(right) / len(right)
+        answers = {"reference_correct": packed([True] * len(right)), "candidate_correct": packed(right)}
+        score = {"metric": "top1", "unit": "%", "better": "higher", "reference": 100.0, "candidate": share}
+        return AccuracyResult(n=len(right), drop=100.0 - share, **score, **answers)  # type: ignore[arg-type]
+
+    before, after = range(90), range(10, 110)
+    check = _check(replace(_run(scratch, "a"), samples={"other": digests_of(before) or ""}))
+    record = replace(check.record, digests={"data": "other"}, accuracy=found(before, {*range(6, 14)}))
+    recorded: Recorded = InMemory((StoredCheck(check.run, record),))
+    baselines = Baselines(scratch.path, lambda: recorded, RUN.environment.identity, _TODAY)
+    now = Evaluated("t", found(after, {*range(10, 22), *range(95, 110)}), digests_of(after))
+    baseline = baselines.find(_SERIES, "def456", now)
+    assert isinstance(baseline, Baseline)
+    assert (baseline.drop, baseline.own_drop) == pytest.approx((100 * 4 / 80, 100 * 12 / 80))
+    (verdict,) = baseline_verdicts(Limits(max_drop_increase=9.0), now.accuracy, None, baseline)
+    assert verdict.status is Status.FAIL
+    assert verdict.observed == pytest.approx(10.0)
+    assert verdict.reason.endswith("compared on the 80 samples that both have, of 90 and 100")
+    few = Evaluated("t", found(range(80, 180), set()), digests_of(range(80, 180)))
+    assert "other evaluation data" in _why(baselines.find(_SERIES, "def456", few))
 
 
 def test_nothing_to_compare_with_says_why(scratch: ScratchRepository, tmp_path: Path) -> None:
