@@ -72,7 +72,8 @@ def trt_remedies(spec: EngineSpec) -> Iterator[Remedy]:
     from pytest_quant.backends.ort.advice import other_ranges
 
     if spec.scheme == "static":
-        yield from other_ranges(spec)
+        for remedy in other_ranges(quantizer_spec(spec)):
+            yield replace(remedy, spec=replace(spec, calibration=remedy.spec.calibration))
 
 
 def trt_quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
