@@ -16,6 +16,7 @@ from tests.integration.projects import output, run_project, write_project
 
 BOXES = 4
 CLASSES = 3
+UNLABELLED = "return Dataset.from_arrays(x, calibration=40)"
 
 
 def two_heads(path: Path, score_gain: float = 1.0) -> Path:
@@ -88,9 +89,7 @@ def dead(pytester: pytest.Pytester) -> Path:
 
 def test_a_dead_head_beside_boxes_in_pixels_fails(pytester: pytest.Pytester, dead: Path) -> None:
     """Pooled by energy both heads have more than 40 dB; by itself the score head has 0."""
-    write_project(
-        pytester, data="return Dataset.from_arrays(x, calibration=40)", mark="quantized='dead.onnx', min_sqnr_db=20"
-    )
+    write_project(pytester, data=UNLABELLED, mark="quantized='dead.onnx', min_sqnr_db=20")
     result, (check,) = run_project(pytester)
     result.assert_outcomes(failed=1)
     verdict = {one["limit"]: one for one in check["verdicts"]}["min_sqnr_db"]
@@ -105,7 +104,7 @@ def test_a_dead_head_beside_boxes_in_pixels_fails(pytester: pytest.Pytester, dea
 
 def test_a_dead_head_fails_without_any_limit(pytester: pytest.Pytester, dead: Path) -> None:
     """It says nothing about the input; a limit on coverage only is what most marks begin with."""
-    write_project(pytester, data="return Dataset.from_arrays(x, calibration=40)", mark="quantized='dead.onnx'")
+    write_project(pytester, data=UNLABELLED, mark="quantized='dead.onnx'")
     result, (check,) = run_project(pytester)
     result.assert_outcomes(failed=1)
     broken = [one for one in check["verdicts"] if one["status"] == "FAIL"]
@@ -132,24 +131,10 @@ def test_a_dead_head_fails_without_any_limit(pytester: pytest.Pytester, dead: Pa
 def test_limits_by_output(pytester: pytest.Pytester, dead: Path, mark: str, status: dict[str, str]) -> None:
     """A dict has one verdict for each output that it names; ``output`` judges one of them, and finds faults of all."""
     assert dead.is_file()
-    write_project(pytester, data="return Dataset.from_arrays(x, calibration=40)", mark=f"quantized='dead.onnx', {mark}")
+    write_project(pytester, data=UNLABELLED, mark=f"quantized='dead.onnx', {mark}")
     _, (check,) = run_project(pytester)
     found = {one["limit"]: one["status"] for one in check["verdicts"]}
     assert found == {"outputs": "FAIL", "min_coverage": "PASS", **status}
-
-
-def test_a_limit_on_no_output_is_an_error(pytester: pytest.Pytester, dead: Path) -> None:
-    """It names the nearest before anything is judged."""
-    assert dead.is_file()
-    write_project(
-        pytester,
-        data="return Dataset.from_arrays(x, calibration=40)",
-        mark="quantized='dead.onnx', min_sqnr_db={'score': 20}",
-    )
-    result, (check,) = run_project(pytester)
-    result.assert_outcomes(errors=1)
-    assert "did you mean 'scores'?" in output(result)
-    assert check["status"] == "ERROR"
 
 
 GROUPS = "channels={'both': {'boxes': (0, 4), 'scores': (4, 7)}}"
@@ -175,7 +160,7 @@ def test_groups_of_channels_tell_a_dead_half(
     joined(dead, pytester.path / "dead_joined.onnx")
     write_project(
         pytester,
-        data="return Dataset.from_arrays(x, calibration=40)",
+        data=UNLABELLED,
         model="joined.onnx",
         mark=f"quantized='dead_joined.onnx', {mark}",
     )
@@ -183,14 +168,18 @@ def test_groups_of_channels_tell_a_dead_half(
     assert {one["limit"]: one["status"] for one in check["verdicts"]} == status
 
 
-def test_channels_beyond_the_output_are_an_error(pytester: pytest.Pytester, dead: Path) -> None:
-    """It has the output's shape, before anything is judged."""
+@pytest.mark.parametrize(
+    ("mark", "says"),
+    [
+        ("min_sqnr_db={'score': 20}", "did you mean 'scores'?"),
+        ("channels={'scores': {'all': (0, 4)}}", "(0, 4) on axis 1 of shape (n, 3)"),
+    ],
+)
+def test_what_the_model_does_not_have_is_an_error(pytester: pytest.Pytester, dead: Path, mark: str, says: str) -> None:
+    """It names the nearest output, or the shape, before anything is judged."""
     assert dead.is_file()
-    write_project(
-        pytester,
-        data="return Dataset.from_arrays(x, calibration=40)",
-        mark="quantized='dead.onnx', channels={'scores': {'all': (0, 4)}}",
-    )
-    result, _ = run_project(pytester)
+    write_project(pytester, data=UNLABELLED, mark=f"quantized='dead.onnx', {mark}")
+    result, (check,) = run_project(pytester)
     result.assert_outcomes(errors=1)
-    assert "(0, 4) on axis 1 of shape (n, 3)" in output(result)
+    assert says in output(result)
+    assert check["status"] == "ERROR"
