@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -48,7 +49,7 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, cache: C
         ranges = backend.calibration_ingredients(spec)
         ingredients = backend.ingredients(spec)
     if ranges is not None:
-        ingredients |= _calibration_ingredients(ranges, _calibrating(spec, data))
+        ingredients |= _calibration_ingredients(spec, ranges, _calibrating(spec, data))
 
     def build(folder: Path) -> dict[str, float | None]:
         started = time.perf_counter()
@@ -115,8 +116,10 @@ def _calibrating(spec: EngineSpec, data: Data | None) -> Data:
     return data
 
 
-def _calibration_ingredients(ranges: dict[str, str], data: Data) -> dict[str, str]:
+def _calibration_ingredients(spec: EngineSpec, ranges: dict[str, str], data: Data) -> dict[str, str]:
     named = {f"calibration {name}": value for name, value in ranges.items()}
+    if spec.model.state:
+        named["calibration state"] = json.dumps(spec.model.state)
     return named | {"calibration data": data.calibration_digest}
 
 
@@ -132,7 +135,7 @@ def _calibrate(spec: EngineSpec, backend: Backend, data: Data, cache: Cache, ste
         return {"calibration_s": time.perf_counter() - started}
 
     ranges = backend.calibration_ingredients(spec) or {}
-    return cache.obtain("calibration", _slot(spec), _calibration_ingredients(ranges, data), calibrate)
+    return cache.obtain("calibration", _slot(spec), _calibration_ingredients(spec, ranges, data), calibrate)
 
 
 def _spent_earlier(calibration: Entry | None) -> float:

@@ -141,13 +141,13 @@ def accumulator(path: Path) -> Path:
         path,
         [
             helper.make_node("MatMul", ["x", "w"], ["now"], name="scores"),
-            helper.make_node("Mul", ["h_in", "half"], ["kept"], name="decay"),
-            helper.make_node("Add", ["now", "kept"], ["h_out"], name="add"),
+            helper.make_node("Mul", ["h_in", "minus_half"], ["lost"], name="decay"),
+            helper.make_node("Sub", ["now", "lost"], ["h_out"], name="subtract"),
             helper.make_node("Identity", ["h_out"], ["y"], name="y"),
         ],
         {"x": (FLOAT, ["batch", 8]), "h_in": (FLOAT, ["batch", 4])},
         {"y": (FLOAT, ["batch", 4]), "h_out": (FLOAT, ["batch", 4])},
-        {"w": np.eye(8, 4, dtype=np.float32), "half": np.array(0.5, np.float32)},
+        {"w": np.eye(8, 4, dtype=np.float32), "minus_half": np.array(-0.5, np.float32)},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pytest_quant.data.batch import Batch, Feeds
@@ -34,6 +34,7 @@ class Data:
         there is no calibration set, or one of its own.
     layout : where the samples lie in the inputs of the model.
     output_axes : axes of outputs that count samples, where the user names them.
+    steps : takes batches of sequences apart into what the model takes in each step; ``None`` without a state.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Data:
     calibration_part: Part | None = field(repr=False)
     layout: Layout
     output_axes: Mapping[str, int | None] = field(default_factory=dict)
+    steps: Callable[[Iterator[Feeds]], Iterator[Feeds]] | None = field(default=None, repr=False)
 
     @property
     def fixed_batch_size(self) -> int | None:
@@ -95,7 +97,8 @@ class Data:
             )
         part = self.calibration_part if samples is None else self.calibration_part.spaced(samples)
         pad = self.fixed_batch_size is not None
-        return (batch.feeds for batch in part.batches(self.fixed_batch_size or batch_size, pad=pad))
+        batches = (batch.feeds for batch in part.batches(self.fixed_batch_size or batch_size, pad=pad))
+        return batches if self.steps is None else self.steps(batches)
 
     def some(self, samples: int) -> Data:
         """The same data with at most so many evenly spaced samples to evaluate, which are kept in memory."""

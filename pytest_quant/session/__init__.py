@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
+from pytest_quant.data import Data
 from pytest_quant.engines import Step
 from pytest_quant.errors import BackendUnavailable
 from pytest_quant.record import Record, build_record, failed_record
@@ -15,7 +17,7 @@ from pytest_quant.session.exported import export_spec
 from pytest_quant.session.hints import find_hints
 from pytest_quant.session.measurement import Measurement
 from pytest_quant.session.shapes import shape_spec
-from pytest_quant.session.sides import Tools, build_side, on_device, open_side, read_data, usable_backend
+from pytest_quant.session.sides import Tools, build_side, on_device, open_side, read_data, usable_backend, with_steps
 from pytest_quant.session.straight_line import EVAL_BATCH_SIZE, measure_check
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from pytest_quant.verdict import judge, worst
@@ -101,7 +103,15 @@ class Session:
         if data is not None:
             spec = shape_spec(spec, backend.signature(spec.model).inputs, data, 1, EVAL_BATCH_SIZE)
         with on_device(backend.device, self._tools, times=self._times), ExitStack() as opened:
+            if spec.model.state and data is not None:
+                data = self._with_steps(spec, data, opened)
             _, built = build_side(spec, data, self._tools)
             engine = open_side(spec, backend, built, self._tools, opened)
             opened.pop_all()
         return engine
+
+    def _with_steps(self, spec: EngineSpec, data: Data, opened: ExitStack) -> Data:
+        """Run the float model over the calibration sequences, for the states that they go through."""
+        plain = replace(spec, precision="fp32", scheme=None, quantized=None)
+        backend, built = build_side(plain, data, self._tools)
+        return with_steps(data, open_side(plain, backend, built, self._tools, opened))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_quant.backends import Backend, Engine, Feeds, get_backend
 from pytest_quant.batching import Batched
@@ -13,6 +13,7 @@ from pytest_quant.data import Data, open_data
 from pytest_quant.device_lock import shared, shared_if_free
 from pytest_quant.engines import BuiltEngine, Step, build_engine
 from pytest_quant.errors import BackendUnavailable, BuildError
+from pytest_quant.rollout import Rollout
 from pytest_quant.spec import Dataset, EngineSpec
 
 
@@ -79,6 +80,17 @@ def build_side(spec: EngineSpec, data: Data | None, tools: Tools) -> tuple[Backe
 def open_side(spec: EngineSpec, backend: Backend, built: BuiltEngine, tools: Tools, opened: ExitStack) -> Engine:
     """Open a built engine; closing `opened` closes it."""
     with tools.step(f"opening {spec.id} of {spec.model.name}"):
-        engine = backend.open(spec, built.folder)
+        engine = open_built(spec, backend, built)
     opened.callback(engine.close)
     return engine
+
+
+def open_built(spec: EngineSpec, backend: Backend, built: BuiltEngine) -> Engine:
+    """Open a built engine; one of a model that has a state takes whole sequences."""
+    engine = backend.open(spec, built.folder)
+    return Rollout(engine, spec.model.state) if spec.model.state else engine
+
+
+def with_steps(data: Data, reference: Engine) -> Data:
+    """Return `data` whose calibration samples are the single steps of a model that has a state."""
+    return replace(data, steps=reference.steps) if isinstance(reference, Rollout) else data

@@ -32,6 +32,7 @@ from pytest_quant.session.sides import (
     open_side,
     read_data,
     usable_backend,
+    with_steps,
 )
 from pytest_quant.session.timing import Subject, device_note, time_check
 from pytest_quant.session.trials import Compare, TrialInputs
@@ -104,6 +105,7 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
 def _set_up(check: Check, data: Data, tools: Tools, opened: ExitStack) -> _Bench:
     ref_backend, ref_built = build_side(check.reference, data, tools)
     reference = open_side(check.reference, ref_backend, ref_built, tools, opened)
+    data = with_steps(data, reference)
     own_names = {name: name for name in data.layout.axes}
     batched = _batched(check, reference, data, own_names, data.output_axes, tools)
     whole = batched.run(data.first(batched.batch_size), batched.batch_size)

@@ -14,7 +14,7 @@ from pytest_quant.environment.gpu import clock_notes, gpu_state
 from pytest_quant.latency import measure
 from pytest_quant.latency.budget import timed_within
 from pytest_quant.result import DeviceTimes, LatencyResult, Status
-from pytest_quant.session.sides import Tools
+from pytest_quant.session.sides import Tools, open_built
 from pytest_quant.spec import Check, EngineSpec, LatencyPlan
 from pytest_quant.verdict import latency_verdicts
 
@@ -30,7 +30,7 @@ class Subject:
 
     def open(self, stack: ExitStack) -> Callable[[], object]:
         """Open a session of its own, closed with `stack`, and return the call to time."""
-        engine: Engine = self.backend.open(self.spec, self.built.folder)
+        engine: Engine = open_built(self.spec, self.backend, self.built)
         stack.callback(engine.close)
         return engine.prepare(self.feeds)
 

@@ -15,7 +15,14 @@ from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
 
 
 def checked(
-    folder: Path, model: Model, dataset: Dataset, *, scheme: str | None = "static", backend: str = "ort", **more: Any
+    folder: Path,
+    model: Model,
+    dataset: Dataset,
+    *,
+    scheme: str | None = "static",
+    backend: str = "ort",
+    options: tuple[tuple[str, object], ...] = (),
+    **more: Any,
 ) -> Record:
     """Measure and judge one check without timing."""
     session = Session(
@@ -24,7 +31,7 @@ def checked(
     check = Check(
         nodeid="check",
         series_nodeid="check",
-        candidate=EngineSpec(backend, "int8" if scheme else "fp32", scheme, model),
+        candidate=EngineSpec(backend, "int8" if scheme else "fp32", scheme, model, options=options),
         reference=EngineSpec(backend, "fp32", None, model),
         dataset=dataset,
         latency=None,

@@ -1,0 +1,147 @@
+"""A model of one step, run over whole sequences: what it gives for its state goes into the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.backends import Engine, Feeds, Outputs
+from pytest_quant.errors import DataError, ModelError, nearest
+from pytest_quant.result import Coverage, DeviceTimes
+from pytest_quant.spec import EngineSpec, TensorInfo
+
+
+class Rollout:
+    """An engine that takes sequences: inputs (steps, ...) in front of the model's own axes, one run for each step.
+
+    Outputs get an axis of steps behind their first one, so that (samples, ...) becomes (samples, steps, ...). What is
+    timed and read back is the first step. An input that is given without steps is the same in all of them.
+
+    Parameters
+    ----------
+    state : pairs of an output and the input that takes it in the next step. That input starts from zeros, or from what
+        the feeds hold under its name.
+
+    Raises
+    ------
+    ModelError : the model has no such output or input.
+    """
+
+    def __init__(self, engine: Engine, state: tuple[tuple[str, str], ...]) -> None:
+        self._engine = engine
+        self._state = state
+        self._tensors = {tensor.name: tensor for tensor in engine.signature.inputs}
+        self.spec: EngineSpec = engine.spec
+        self.signature = engine.signature
+        self.provider, self.simulated = engine.provider, engine.simulated
+        self.size_bytes, self.device_bytes = engine.size_bytes, engine.device_bytes
+        self.threads: int | None = getattr(engine, "threads", None)
+        self.notes = (*engine.notes, "what is timed and read back is one step of a sequence")
+        outputs = {tensor.name for tensor in engine.signature.outputs}
+        for output, taken in state:
+            _check_name(output, outputs, "output")
+            _check_name(taken, self._tensors, "input")
+
+    def run(self, feeds: Feeds) -> Outputs:
+        """Run one batch of equally long sequences. Raises `DataError` when they do not fit the model."""
+        found = [outputs for _, outputs in self._run_steps(feeds)]
+        return {name: np.stack([one[name] for one in found], axis=min(1, found[0][name].ndim)) for name in found[0]}
+
+    def steps(self, batches: Iterator[Feeds]) -> Iterator[Feeds]:
+        """Yield the inputs of every step of every batch, states included: what a quantizer calibrates on."""
+        for feeds in batches:
+            yield from (inputs for inputs, _ in self._run_steps(feeds))
+
+    def prepare(self, feeds: Feeds) -> Callable[[], object]:
+        """Return the call that runs the first step."""
+        return self._engine.prepare(self._first(feeds))
+
+    def coverage(self, feeds: Feeds) -> Coverage:
+        """Read back what runs in the first step."""
+        return self._engine.coverage(self._first(feeds))
+
+    def device_times(self, feeds: Feeds) -> DeviceTimes | None:
+        """Time the first step by the device's own clock."""
+        return self._engine.device_times(self._first(feeds))
+
+    def close(self) -> None:
+        """Release the engine's memory."""
+        self._engine.close()
+
+    def _run_steps(self, feeds: Feeds) -> Iterator[tuple[Feeds, Outputs]]:
+        now = self._first(feeds)
+        for step in range(self._length(feeds)):
+            now |= {name: feeds[name][step] for name in self._stepped(feeds)}
+            outputs = self._engine.run(now)
+            yield dict(now), outputs
+            now |= {taken: outputs[output] for output, taken in self._state}
+
+    def _first(self, feeds: Feeds) -> Feeds:
+        """The inputs of the first step."""
+        self._length(feeds)
+        now = {name: array[0] if name in self._stepped(feeds) else array for name, array in feeds.items()}
+        return now | {taken: self._zeros(taken, now) for _, taken in self._state if taken not in now}
+
+    def _stepped(self, feeds: Feeds) -> list[str]:
+        """Inputs with one axis more than the model has."""
+        shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
+        return [
+            name for name, array in feeds.items() if (shape := shapes.get(name)) is not None and array.ndim > len(shape)
+        ]
+
+    def _length(self, feeds: Feeds) -> int:
+        lengths = {name: len(feeds[name]) for name in self._stepped(feeds)}
+        if len(set(lengths.values())) != 1 or 0 in lengths.values():
+            raise DataError(
+                f"the sequences of {self.spec.model.name} have no one length",
+                value=", ".join(f"'{name}': {n} steps" for name, n in lengths.items()) or "no input leads with steps",
+                allowed="samples (steps, ...), as many steps in each input, and at least one",
+                fix="put the steps in front of what the model takes in one step",
+            )
+        return next(iter(lengths.values()))
+
+    def _zeros(self, name: str, now: Feeds) -> NDArray[Any]:
+        """A state that nobody gives starts from zeros; its free sizes are those of other inputs."""
+        tensor = self._tensors[name]
+        sizes = self._symbol_sizes(now)
+        free = [axis for axis, size in enumerate(tensor.shape or ()) if size is None]
+        batch = next((array.shape[0] for key, array in now.items() if _leads_freely(self._tensors[key])), None)
+        shape = []
+        for axis, size in enumerate(tensor.shape or ()):
+            known = size if size is not None else sizes.get(_symbol(tensor, axis), batch if len(free) == 1 else None)
+            if known is None:
+                raise DataError(
+                    f"the start of state '{name}' has a size that nothing tells",
+                    value=f"axis {axis} of {tensor.shape}",
+                    fix=f"give the start as an input of that name, {{'{name}': np.zeros(...)}}",
+                )
+            shape.append(known)
+        return np.zeros(shape, tensor.dtype)
+
+    def _symbol_sizes(self, now: Feeds) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for name, array in now.items():
+            for axis, size in enumerate(array.shape):
+                symbol = _symbol(self._tensors[name], axis)
+                if symbol:
+                    found[symbol] = size
+        return found
+
+
+def _symbol(tensor: TensorInfo, axis: int) -> str:
+    return tensor.symbols[axis] if axis < len(tensor.symbols) else ""
+
+
+def _leads_freely(tensor: TensorInfo) -> bool:
+    return tensor.shape is not None and len(tensor.shape) > 0 and tensor.shape[0] is None
+
+
+def _check_name(name: str, known: Iterable[str], what: str) -> None:
+    names = tuple(known)
+    if name not in names:
+        raise ModelError(
+            f"state= names an {what} that the model does not have", value=repr(name), allowed=nearest(name, names)
+        )

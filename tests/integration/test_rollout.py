@@ -1,0 +1,151 @@
+"""Models of one step with a state: whole sequences are run, and the state goes from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_quant.errors import DataError, ModelError, UsageError
+from pytest_quant.metrics import Metric
+from pytest_quant.result import Status
+from pytest_quant.spec import Dataset, Limits, Model
+from tests import layouts
+from tests.integration.checks import checked, numbers
+
+N, STEPS = 40, 6
+STATE = {"h_out": "h_in"}
+
+
+def last_step(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Whether the largest score of the last step (n, steps, 4) is the label's."""
+    return np.asarray(outputs[:, -1].argmax(axis=1) == labels)
+
+
+def accumulated(steps: np.ndarray, start: np.ndarray | float = 0.0) -> np.ndarray:
+    """h[t] = h[t - 1] / 2 + x[t] w for (n, steps, 8), in float64: (n, steps, 4)."""
+    state = np.zeros((len(steps), 4)) + start
+    found = []
+    for step in range(steps.shape[1]):
+        state = state / 2 + steps[:, step, :4].astype(np.float64)
+        found.append(state)
+    return np.stack(found, axis=1)
+
+
+@pytest.mark.parametrize("start", [None, 3.0], ids=["from zeros", "from the data"])
+@pytest.mark.parametrize("scheme", ["static", "dynamic", None])
+@pytest.mark.parametrize("backend", ["ort", "openvino"])
+def test_states_go_from_step_to_step(backend: str, scheme: str | None, start: float | None, tmp_path: Path) -> None:
+    """Labels are the classes of the last state by the formula, which a model that forgets would miss."""
+    if backend == "openvino" and scheme == "dynamic":
+        pytest.skip("openvino has no scheme 'dynamic'")
+    path = layouts.accumulator(tmp_path / "model.onnx")
+    steps = numbers(N, STEPS, 8)
+    first = np.zeros((N, 4), np.float32) + (start or 0.0) * np.eye(4, dtype=np.float32)[np.arange(N) % 4]
+    labels = accumulated(steps, first)[:, -1].argmax(axis=1)
+    inputs = {"x": steps} if start is None else {"x": steps, "h_in": first}
+    record = checked(
+        tmp_path,
+        Model.from_onnx(path, state=STATE),
+        Dataset.from_arrays(inputs, labels, calibration=8),
+        scheme=scheme,
+        backend=backend,
+        metric=Metric(last_step),
+        limits=Limits(max_drop=10.0),
+    )
+    assert record.accuracy is not None
+    assert (record.accuracy.n, record.accuracy.reference) == (N - 8, 100.0)
+    assert record.status is Status.PASS
+
+
+def test_ranges_are_those_of_the_states_on_their_way(tmp_path: Path) -> None:
+    """A state grows to twice its input; calibrated on first steps alone, it would be cut off at one.
+
+    Inputs near 1 lead to h near 2 - 2 ** -steps, so a cut at 1 would be an error of almost 1.
+    """
+    path = layouts.accumulator(tmp_path / "model.onnx")
+    steps = np.ones((N, 12, 8), np.float32) - 1e-3 * np.arange(N, dtype=np.float32)[:, None, None]
+    record = checked(
+        tmp_path,
+        Model.from_onnx(path, state=STATE),
+        Dataset.from_arrays(steps, calibration=4),
+        limits=Limits(max_abs_error=0.1),
+        options=(("op_types", "all"),),
+    )
+    assert record.accuracy is not None
+    assert record.accuracy.max_abs_error is not None
+    assert record.accuracy.max_abs_error < 0.1
+
+
+def test_sequences_of_several_lengths(tmp_path: Path) -> None:
+    """Equal lengths share a run, and each output meets its own label."""
+    path = layouts.accumulator(tmp_path / "model.onnx")
+    lengths = np.random.default_rng(0).integers(1, 5, N)
+    samples = [numbers(int(length), 8, seed=index) for index, length in enumerate(lengths)]
+    labelled = [(sample, int(accumulated(sample[None])[0, -1].argmax())) for sample in samples]
+    record = checked(
+        tmp_path,
+        Model.from_onnx(path, state=STATE),
+        Dataset.from_iterable(labelled, calibration=8),
+        metric=Metric(last_step),
+    )
+    assert record.accuracy is not None
+    assert record.accuracy.reference == 100.0
+
+
+def test_names_that_are_not_there(tmp_path: Path) -> None:
+    """An unknown output or input is told with the nearest."""
+    path = layouts.accumulator(tmp_path / "model.onnx")
+    dataset = Dataset.from_arrays(numbers(N, STEPS, 8))
+    with pytest.raises(ModelError, match="state= names an output that the model does not have"):
+        checked(tmp_path, Model.from_onnx(path, state={"h_ouT": "h_in"}), dataset, scheme=None)
+
+
+def test_samples_without_steps(tmp_path: Path) -> None:
+    """A sample of one step has no axis of steps, and is told so."""
+    path = layouts.accumulator(tmp_path / "model.onnx")
+    with pytest.raises(DataError, match="have no one length"):
+        checked(tmp_path, Model.from_onnx(path, state=STATE), Dataset.from_arrays(numbers(N, 8)), scheme=None)
+
+
+@pytest.mark.parametrize("state", [["h"], {"a": 1}, {"a": "x", "b": "x"}])
+def test_a_state_that_is_no_mapping(state: object) -> None:
+    """Each input takes one output."""
+    make: Callable[..., Model] = Model.from_onnx
+    with pytest.raises(UsageError, match="state tells which input takes which output"):
+        make("m.onnx", state=state)
+
+
+def test_one_step_is_timed_and_said_to_be(pytester: pytest.Pytester) -> None:
+    """The whole plugin, with latency: the note tells that it is that of one step."""
+    layouts.accumulator(pytester.path / "model.onnx")
+    pytester.makeconftest(
+        """
+        import numpy as np, pytest
+        from pytest_quant import Dataset, Model
+
+        @pytest.fixture
+        def quant_model():
+            return Model.from_onnx("model.onnx", state={"h_out": "h_in"})
+
+        @pytest.fixture
+        def quant_data():
+            x = np.random.default_rng(0).normal(size=(40, 6, 8)).astype(np.float32)
+            return Dataset.from_arrays(x, calibration=8)
+        """
+    )
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.quant(min_sqnr_db=10)
+        def test_stream(quant):
+            assert quant.latency is not None
+        """
+    )
+    document = pytester.path / "run.json"
+    result = pytester.runpytest_subprocess("--quant-max-time=2", f"--quant-json={document}")
+    result.assert_outcomes(passed=1)
+    assert "what is timed and read back is one step of a sequence" in document.read_text("utf-8")
