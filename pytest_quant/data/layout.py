@@ -88,7 +88,7 @@ def find_layout(
     """
     inputs = [tensor for tensor in signature.inputs if tensor.name in ranks]
     symbol = _batch_symbol(inputs)
-    free = any(_free_axis(tensor, symbol) is not None for tensor in inputs)
+    free = any(_is_free(tensor, symbol, asked) for tensor in inputs)
     fixed = _first_size(inputs, asked)
     axes: dict[str, int | None] = {}
     for tensor in inputs:
@@ -143,6 +143,14 @@ def _free_axis(tensor: TensorInfo, symbol: str) -> int | None:
     if symbol and symbol in tensor.symbols:
         return tensor.symbols.index(symbol)
     return 0 if tensor.shape and tensor.shape[0] is None else None
+
+
+def _is_free(tensor: TensorInfo, symbol: str, asked: Mapping[str, int | None]) -> bool:
+    """Whether the graph leaves the number of samples of an input free, on the axis that the user names if any."""
+    if tensor.name not in asked:
+        return _free_axis(tensor, symbol) is not None
+    axis = asked[tensor.name]
+    return axis is not None and (tensor.shape is None or (axis < len(tensor.shape) and tensor.shape[axis] is None))
 
 
 def _named(tensor: TensorInfo, axis: int | None, where: str) -> int | None:

@@ -21,3 +21,14 @@ def test_an_axis_that_the_user_names_tells_the_size_that_others_lead_with() -> N
     layout = find_layout(Signature(inputs, ()), {"x": 1}, {"x": 3, "other": 3}, where="data")
     assert layout.axes == {"x": 1, "other": 0}
     assert layout.fixed_batch_size == 1
+
+
+def test_a_free_axis_of_steps_frees_no_batch_that_the_user_tells_to_be_fixed() -> None:
+    """Of (steps, 4, 8) with its samples on axis 1 and (4, steps, 8), both hold four samples."""
+    inputs = (
+        TensorInfo("x", "float32", (4, None, 8), ("", "steps", "")),
+        TensorInfo("other", "float32", (None, 4, 8), ("steps", "", "")),
+    )
+    layout = find_layout(Signature(inputs, ()), {"other": 1}, {"x": 3, "other": 3}, where="data")
+    assert layout.axes == {"x": 0, "other": 1}
+    assert layout.fixed_batch_size == 4
