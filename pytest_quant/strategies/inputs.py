@@ -14,7 +14,7 @@ from pytest_quant.backends import Feeds
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.strategies.arrays import made_array
 from pytest_quant.strategies.ports import Port, Ports, Source, read_ports
-from pytest_quant.strategies.samples import Samples, drawn_row, read_samples
+from pytest_quant.strategies.real_samples import Samples, drawn_row, read_samples
 from pytest_quant.strategies.spans import Bounds, Span, find_span
 
 Sizes = Mapping[str, int | tuple[int, int]]
