@@ -133,3 +133,17 @@ def test_wrong(build_engine):
     result = run_fake(pytester, monkeypatch, source, "--quant-json=run.json")
     result.assert_outcomes(passed=3)
     assert json.loads((pytester.path / "run.json").read_text())["checks"] == []
+
+
+def test_build_engine_reads_named_data_for_its_shapes(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the backend builds for shapes; a float engine is given no other data than what the call names."""
+    source = """
+def test_build(build_engine):
+    assert build_engine("trt-rtx", "fp32", data="quant_data").dataset is not None
+    assert build_engine("trt-rtx", "fp32").dataset is None
+    assert build_engine("ort", "fp32", data="quant_data").dataset is None
+"""
+    models.select_first(pytester.path / "model.onnx")
+    run_fake(pytester, monkeypatch, source).assert_outcomes(passed=1)
