@@ -208,13 +208,17 @@ class DeviceTimes:
 
 @dataclass(frozen=True, slots=True)
 class OpCoverage:
-    """One op type: nodes and multiply-accumulates, in the asked precision and in all."""
+    """One op type: nodes and multiply-accumulates, in the asked precision and in all.
+
+    `stands_for` is the operator of the user's model where `op_type` is one of the runtime's own; else it is empty.
+    """
 
     op_type: str
     nodes: int
     quantized_nodes: int
     macs: int | None = None
     quantized_macs: int | None = None
+    stands_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,19 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tallied:
-    """One node that ran; `macs` are its multiply-accumulates, ``None`` where shapes do not tell."""
+    """One node that ran.
+
+    Attributes
+    ----------
+    macs : its multiply-accumulates, ``None`` where shapes do not tell.
+    stands_for : the operator of the user's model, where `op_type` is the runtime's own; else empty.
+    """
 
     name: str
     op_type: str
     kind: Kind
     macs: int | None = None
+    stands_for: str = ""
 
 
 def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
@@ -67,6 +74,7 @@ def _rows(nodes: Sequence[Tallied]) -> list[OpCoverage]:
                 quantized_nodes=len(asked),
                 macs=sum(node.macs or 0 for node in members) if known else None,
                 quantized_macs=sum(node.macs or 0 for node in asked) if known else None,
+                stands_for=members[0].stands_for,
             )
         )
     return sorted(rows, key=lambda row: (-(row.macs or 0), -row.nodes, row.op_type))

@@ -119,6 +119,7 @@ def _op(name: str, read: Reader) -> OpCoverage:
         read.need_integer("quantized_nodes"),
         read.integer("macs"),
         read.integer("quantized_macs"),
+        read.text("stands_for") or "",
     )
 
 

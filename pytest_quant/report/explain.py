@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 from pytest_quant.record import Record
 from pytest_quant.report.closing import name_of
 from pytest_quant.report.meaning import meanings
 from pytest_quant.report.text import clean, count, figure, in_unit, interval, points
-from pytest_quant.result import AccuracyResult, Hint, OutputError, Status, Verdict
+from pytest_quant.result import AccuracyResult, Coverage, Hint, OutputError, Status, Verdict
 
 _MAX_LINES = 25
 _WIDTH = 100
@@ -150,7 +152,7 @@ def _coverage(record: Record) -> Iterator[str]:
     found = record.coverage
     if found is None:
         return
-    rows = ", ".join(f"{op.op_type} {op.quantized_nodes}/{op.nodes}" for op in found.by_op[:6])
+    rows = ", ".join(islice(_by_operator(found), 6))
     yield f"{points(found.pct)} % of {found.unit} in {record.precision} on {found.provider} (nodes: {rows or 'none'})"
     yield from found.notes
     if any(verdict.limit == "min_coverage" and verdict.status is not Status.PASS for verdict in record.verdicts or ()):
@@ -158,6 +160,17 @@ def _coverage(record: Record) -> Iterator[str]:
             yield f"in float ran {', '.join(found.float_nodes)}"
         if found.opaque_nodes:
             yield f"{count(found.opaque_nodes, 'fused node')} cannot be seen into, and counts as float"
+
+
+def _by_operator(found: Coverage) -> Iterator[str]:
+    """Yield quantized and all nodes by the operators of the user's model, which is what a mark can name."""
+    quantized: Counter[str] = Counter()
+    nodes: Counter[str] = Counter()
+    for op in found.by_op:
+        name = op.stands_for or op.op_type
+        quantized[name] += op.quantized_nodes
+        nodes[name] += op.nodes
+    return (f"{name} {quantized[name]}/{nodes[name]}" for name in nodes)
 
 
 def _hint(hint: Hint) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.ort.macs import macs_of
-from pytest_quant.backends.ort.op_table import kind_of
+from pytest_quant.backends.ort.op_table import ONNX_OPS, kind_of
 from pytest_quant.backends.ort.profile import RanNode, read_profile
 from pytest_quant.backends.ort.refusal import run_refused
 from pytest_quant.backends.ort.session import open_session
@@ -35,5 +35,8 @@ def measure_coverage(path: Path, spec: EngineSpec, threads: int, feeds: Feeds, s
 
 def count_coverage(nodes: list[RanNode], precision: str) -> Coverage:
     """Return the coverage of the nodes that ran."""
-    counted = [Tallied(node.name, node.op_type, kind_of(node, precision), macs_of(node)) for node in nodes]
+    counted = [
+        Tallied(node.name, node.op_type, kind_of(node, precision), macs_of(node), ONNX_OPS.get(node.op_type, ""))
+        for node in nodes
+    ]
     return tally(counted, ", ".join(sorted({node.provider for node in nodes})))

@@ -51,6 +51,31 @@ INT8_OPS = frozenset(
 NARROW_OPS = frozenset({"MatMulBnb4", "MatMulNBits", "QMoE"})
 """Products with packed weights of a few bits."""
 
+ONNX_OPS = {
+    "ConvInteger": "Conv",
+    "DynamicQuantizeLSTM": "LSTM",
+    "DynamicQuantizeMatMul": "MatMul",
+    "FusedConv": "Conv",
+    "FusedGemm": "Gemm",
+    "FusedMatMul": "MatMul",
+    "FusedMatMulActivation": "MatMul",
+    "GemmFastGelu": "MatMul",
+    "MatMulBnb4": "MatMul",
+    "MatMulInteger": "MatMul",
+    "MatMulInteger16": "MatMul",
+    "MatMulIntegerToFloat": "MatMul",
+    "MatMulNBits": "MatMul",
+    "NhwcFusedConv": "Conv",
+    "QAttention": "Attention",
+    "QGemm": "Gemm",
+    "QLinearConv": "Conv",
+    "QLinearConvTranspose": "ConvTranspose",
+    "QLinearMatMul": "MatMul",
+    "QMoE": "MoE",
+    "TransposeMatMul": "MatMul",
+}
+"""The operator of the user's model that a fused or integer one stands for, as ``op_types`` spells it."""
+
 CONVERSIONS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"})
 _OPAQUE_OPS = frozenset({"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"})
 """They run whole subgraphs inside one node."""

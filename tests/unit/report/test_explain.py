@@ -89,6 +89,17 @@ def test_nodes_that_ran_in_float_are_named_where_coverage_is_short() -> None:
     assert "in float ran" not in _flat(a_record(coverage=none))
 
 
+def test_fused_operators_are_listed_by_their_names_in_the_model() -> None:
+    """A mark can name Conv and Gemm; what the runtime made of them it cannot."""
+    rows = (
+        OpCoverage("QLinearConv", 3, 3, stands_for="Conv"),
+        OpCoverage("FusedConv", 2, 0, stands_for="Conv"),
+        OpCoverage("QGemm", 1, 1, stands_for="Gemm"),
+        OpCoverage("LSTM", 1, 0),
+    )
+    assert "(nodes: Conv 3/5, Gemm 1/1, LSTM 0/1)" in _flat(a_record(coverage=replace(COVERAGE, by_op=rows)))
+
+
 def test_hints_are_printed_from_the_record() -> None:
     """What to paste first, then what was measured with it; after JSON too."""
     hint = Hint("agreement 61.20 -> 98.40 % on 64 of 5000 samples", "exclude=['fc']", "min_agreement", 61.2, 98.4)
