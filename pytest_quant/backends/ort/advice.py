@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pytest_quant.backends.onnx_files import model_file, read_graph
+from pytest_quant.backends.onnx_files import all_nodes, model_file, read_graph
 from pytest_quant.backends.ort.calibrate import static_op_types
 from pytest_quant.backends.ort.recipe import PASSING, Recipe, recipe_of
 from pytest_quant.backends.remedy import Remedy, calibrated, with_option, with_scheme
@@ -38,7 +38,7 @@ def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Reme
     if spec.scheme == "static":
         if "dynamic" in schemes and _op_types(spec) & _DYNAMIC:
             yield with_scheme(spec, "dynamic")
-        yield from other_ranges(spec)
+        yield from other_ranges(spec, len(quantized_nodes(spec)))
     if spec.scheme == "dynamic" and "static" in schemes:
         yield with_scheme(spec, "static")
     if spec.scheme == "weight-only":
@@ -50,9 +50,9 @@ def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Reme
             yield from with_option(spec, "accuracy_level", 0)
 
 
-def other_ranges(spec: EngineSpec) -> Iterator[Remedy]:
-    """Yield the other ways to find ranges; entropy tries every threshold of every tensor, in Python."""
-    entropy_s = _ENTROPY_S * 2 * len(quantized_nodes(spec))
+def other_ranges(spec: EngineSpec, nodes: int) -> Iterator[Remedy]:
+    """Yield the other ways to find ranges of so many `nodes`; entropy tries every threshold of a tensor, in Python."""
+    entropy_s = _ENTROPY_S * 2 * nodes
     for remedy in calibrated(spec, *_CALIBRATIONS):
         is_slow = remedy.spec.calibration.method == "entropy"
         yield replace(remedy, more_s=entropy_s) if is_slow else remedy
@@ -72,12 +72,13 @@ def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
         taken = _NARROW
     else:
         return ()
-    nodes = read_graph(model_file(spec.model)).graph.node
-    return tuple(node.name for node in nodes if node.op_type in taken and node.name and node.name not in spec.exclude)
+    nodes = all_nodes(read_graph(model_file(spec.model)))
+    names = (node.name for node in nodes if node.op_type in taken and node.name and node.name not in spec.exclude)
+    return tuple(dict.fromkeys(names))
 
 
 def _op_types(spec: EngineSpec) -> frozenset[str]:
-    return frozenset(node.op_type for node in read_graph(model_file(spec.model)).graph.node)
+    return frozenset(node.op_type for node in all_nodes(read_graph(model_file(spec.model))))
 
 
 def _other_range(spec: EngineSpec, recipe: Recipe) -> Iterator[Remedy]:

@@ -72,8 +72,7 @@ def trt_remedies(spec: EngineSpec) -> Iterator[Remedy]:
     from pytest_quant.backends.ort.advice import other_ranges
 
     if spec.scheme == "static":
-        for remedy in other_ranges(quantizer_spec(spec)):
-            yield replace(remedy, spec=replace(spec, calibration=remedy.spec.calibration))
+        yield from other_ranges(spec, len(trt_quantized_nodes(spec)))
 
 
 def trt_quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:

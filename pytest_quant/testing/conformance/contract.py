@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends.base import Backend
+from pytest_quant.backends.remedy import Advising
 from pytest_quant.errors import QuantError
 from pytest_quant.spec import Calibration
 from pytest_quant.testing.conformance.examples import dense, passthrough, tokens, two_by_two
@@ -116,6 +117,22 @@ class ContractTests(Workbench):
             changed = _changed(before, backend.ingredients(replace(spec, model=heavier)))
             assert changed, spec.id
             assert all("model" in name for name in changed), spec.id
+
+    def test_remedies(self, backend: Backend, tmp_path: Path) -> None:
+        """A backend that offers remedies takes each of them, and none is what the mark says already."""
+        if not isinstance(backend, Advising):
+            pytest.skip("the backend offers no remedies")
+        example = dense()
+        for spec in specs(backend, model_for(backend, example, tmp_path)):
+            for remedy in backend.remedies(spec):
+                backend.check(remedy.spec)
+                assert remedy.spec != spec, remedy.paste
+                again = [one.paste for one in backend.remedies(remedy.spec)]
+                assert remedy.paste not in again, f"{remedy.paste} is offered to a mark that says it"
+            nodes = backend.quantized_nodes(spec)
+            assert not set(nodes) & set(backend.quantized_nodes(replace(spec, exclude=nodes[:1]))) & set(nodes[:1])
+            if nodes:
+                build(backend, replace(spec, exclude=nodes), example, _folder(tmp_path, f"excluded-{spec.id}"))
 
     def test_each_calibration_ingredient(self, backend: Backend, tmp_path: Path) -> None:
         """Ranges depend on the weights and the number of samples; on excluded nodes where rounding is the same step."""
