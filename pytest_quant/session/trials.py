@@ -20,6 +20,7 @@ from pytest_quant.session.sides import Side, Tools
 from pytest_quant.spec import EngineSpec
 
 _FEW = 64
+_FEW_CALIBRATION = 16
 _WHOLE_SHARE = 0.1
 """A trial is judged on the whole evaluation set where running it takes at most this share of the time."""
 
@@ -101,7 +102,14 @@ class EngineTrials:
         return names if names and self._offered(without(self.spec, names[:1]).spec) else ()
 
     def noise(self, spec: EngineSpec) -> float | None:
-        """Build `spec` and compare it on a few samples."""
+        """Build `spec` and compare it on a few samples.
+
+        Where excluded nodes make other ranges, a few calibration samples must do: this only tells nodes apart.
+        """
+        backend, asked = self._candidate.backend, spec.calibration
+        if backend.calibration_ingredients(spec) != backend.calibration_ingredients(self.spec):
+            few = min(asked.samples or _FEW_CALIBRATION, _FEW_CALIBRATION)
+            spec = replace(spec, calibration=replace(asked, samples=few))
         return self._tried(spec, self._noise)
 
     def judged(self, spec: EngineSpec) -> Sequence[Verdict] | None:

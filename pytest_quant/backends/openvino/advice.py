@@ -11,9 +11,10 @@ from pytest_quant.backends.remedy import Remedy, calibrated, with_option
 from pytest_quant.spec import Calibration, EngineSpec
 
 _CALIBRATIONS = (Calibration("percentile"), Calibration("percentile", 99.9), Calibration("minmax"))
-_MOVING = frozenset(
+_BESIDE = frozenset(
     {
         "Cast",
+        "Clip",
         "Constant",
         "ConstantOfShape",
         "Dropout",
@@ -21,8 +22,10 @@ _MOVING = frozenset(
         "Flatten",
         "Gather",
         "Identity",
+        "MaxPool",
         "Parameter",
         "Range",
+        "Relu",
         "Reshape",
         "Result",
         "Shape",
@@ -33,7 +36,7 @@ _MOVING = frozenset(
         "Unsqueeze",
     }
 )
-"""Operators that compute nothing, so that none of them is quantized for itself."""
+"""Operators that hand values on, so that none of them is quantized for itself."""
 
 
 def remedies(spec: EngineSpec) -> Iterator[Remedy]:
@@ -54,7 +57,7 @@ def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
     """Return the nodes that NNCF may quantize and `spec` does not exclude."""
     if spec.scheme != "static":
         return ()
-    return tuple(name for name, kind in _nodes(spec) if name and kind not in _MOVING and name not in spec.exclude)
+    return tuple(name for name, kind in _nodes(spec) if name and kind not in _BESIDE and name not in spec.exclude)
 
 
 def _has_attention(spec: EngineSpec) -> bool:
