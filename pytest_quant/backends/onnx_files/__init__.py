@@ -1,6 +1,7 @@
 """ONNX files as files: are they whole, what goes in and out, what are they made of. No runtime is needed."""
 
 from pytest_quant.backends.onnx_files.digest import file_digests, size_bytes
+from pytest_quant.backends.onnx_files.exclude import check_excluded, names_made_of
 from pytest_quant.backends.onnx_files.external import external_files
 from pytest_quant.backends.onnx_files.nested import (
     all_graphs,
@@ -22,11 +23,13 @@ __all__ = [
     "all_nodes",
     "bodies_of",
     "captured_names",
+    "check_excluded",
     "defined_names",
     "external_files",
     "file_digests",
     "fresh_name",
     "model_file",
+    "names_made_of",
     "needs_external_data",
     "normalized",
     "opset_of",

@@ -76,20 +76,17 @@ def rename_captured(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
                 value.name = inside.get(value.name, value.name)
 
 
-def end_shadowing(graph: onnx.GraphProto) -> None:
-    """Give a number to every name that a body in `graph` defines and a graph around it does too.
+def end_sharing(graph: onnx.GraphProto) -> None:
+    """Give a number to every name that a body in `graph` defines and another graph before it does too.
 
-    The standard rules it out, and runtimes take it as long as nothing looks at the whole.
+    The standard rules it out for graphs around a body, and runtimes take it as long as nothing looks at the whole.
+    Branches side by side may share names; OpenVINO then numbers them, by rules of its own.
     """
     taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
-    _end_shadowing(graph, defined_names(graph), taken)
-
-
-def _end_shadowing(graph: onnx.GraphProto, around: set[str], taken: set[str]) -> None:
-    for node in graph.node:
-        for body in bodies_of(node):
-            _rename_defined(body, {name: fresh_name(name, taken) for name in sorted(defined_names(body) & around)})
-            _end_shadowing(body, around | defined_names(body), taken)
+    met: set[str] = set()
+    for inner in all_graphs(graph):
+        _rename_defined(inner, {name: fresh_name(name, taken) for name in sorted(defined_names(inner) & met)})
+        met |= defined_names(inner)
 
 
 def _rename_defined(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:

@@ -3,7 +3,7 @@
 The steps, in this order, each on the graph and on the bodies of If, Loop and Scan in it:
 
 1. Functions that the file defines are inlined. The nodes of a call are called ``call/node``.
-2. A name that a body shares with a graph around it gets a number there.
+2. A name that a body shares with the graph around it or another body gets a number there.
 3. Initializers that are listed as inputs too, as files before IR version 4 must, leave the list of inputs.
 4. Sparse initializers become dense ones.
 5. Constant nodes become initializers. A sparse one stays, and one whose value leaves the graph as it is.
@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, inliner, numpy_helper, shape_inference, version_converter
 
-from pytest_quant.backends.onnx_files.nested import all_graphs, end_shadowing, rename_reads
+from pytest_quant.backends.onnx_files.nested import all_graphs, end_sharing, rename_reads
 from pytest_quant.backends.onnx_files.read import read_graph
 from pytest_quant.backends.onnx_files.write import write_model
 from pytest_quant.errors import BuildError
@@ -66,7 +66,7 @@ def normalized(model: onnx.ModelProto) -> onnx.ModelProto:
     if model.functions:
         _name_calls(model)
         model = inliner.inline_local_functions(model)
-    end_shadowing(model.graph)
+    end_sharing(model.graph)
     for graph in all_graphs(model.graph):
         _drop_inputs_with_values(graph)
         _fill_sparse(graph)

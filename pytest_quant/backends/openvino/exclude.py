@@ -3,35 +3,59 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.onnx_files import model_file, read_graph
+from pytest_quant.backends.onnx_files import (
+    all_graphs,
+    all_nodes,
+    check_excluded,
+    model_file,
+    names_made_of,
+    read_graph,
+)
 from pytest_quant.backends.openvino.files import is_own
-from pytest_quant.errors import UsageError, nearest
 from pytest_quant.spec import EngineSpec
 
-_LONGEST = 400
 _NOT_COMPUTED = ("Constant", "Parameter", "Result")
 
 
-def excluded_nodes(spec: EngineSpec, model: Any) -> list[str]:
-    """Return OpenVINO's names of what `model` computes for the nodes that `spec` excludes.
+def excluded_nodes(spec: EngineSpec, model: Any, normal: Path) -> list[str]:
+    """Return OpenVINO's names of what `model`, read from the file `normal`, computes for the nodes `spec` excludes.
+
+    NNCF quantizes the branches of an If too; what it leaves in float anyway has no names here.
 
     Raises
     ------
-    UsageError : the model has no node of that name, so that nothing would be left in float.
+    UsageError : the user's model has no node of that name, so that nothing would be left in float.
     """
     if not spec.exclude:
         return []
     if is_own(spec.model):
         known = {name: {name} for name in (one.get_friendly_name() for one in model.get_ordered_ops())}
-    else:
-        known = _operations(model, read_graph(model_file(spec.model)).graph)
-    for name in spec.exclude:
-        if name not in known:
-            message = f"exclude names a node that {spec.model.name} does not have"
-            raise UsageError(message, value=repr(name), allowed=_some(name, known))
-    return sorted(set().union(*(known[name] for name in spec.exclude)))
+        check_excluded(spec, known)
+        return sorted(set().union(*(known[name] for name in spec.exclude)))
+    theirs = read_graph(model_file(spec.model))
+    names = {node.name for node in all_nodes(theirs) if node.name}
+    check_excluded(spec, names)
+    parts: dict[str, set[str]] = defaultdict(set)
+    for graph in all_graphs(read_graph(normal).graph):
+        for one in _models(model):
+            for name, operations in _operations(one, graph).items():
+                parts[name] |= operations
+    made = parts.keys() - names
+    named = {one for name in spec.exclude for one in (name, *names_made_of(name, theirs, made))}
+    return sorted({operation for name in named for operation in parts[name]})
+
+
+def _models(model: Any) -> Iterator[Any]:
+    """Yield `model` and the branches of each If in it."""
+    yield model
+    for operation in model.get_ordered_ops():
+        if operation.get_type_name() == "If":
+            for branch in (0, 1):
+                yield from _models(operation.get_function(branch))
 
 
 def _operations(model: Any, graph: Any) -> dict[str, set[str]]:
@@ -69,11 +93,3 @@ def _parts(model: Any, made_by: dict[str, int]) -> dict[int, set[str]]:
         for place in places[name]:
             parts[place].add(name)
     return parts
-
-
-def _some(name: str, known: dict[str, set[str]]) -> str:
-    """A large model has thousands of nodes, and one message is not the place for them."""
-    if not known:
-        return "none: its nodes have no names; give them some before export"
-    near = nearest(name, known)
-    return near if len(near) < _LONGEST else f"{near[:_LONGEST]} ... ({len(known)} nodes)"

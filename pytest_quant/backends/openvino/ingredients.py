@@ -11,7 +11,7 @@ from pytest_quant.backends.openvino.recipe import overflow_fix
 from pytest_quant.environment import onednn_tier
 from pytest_quant.spec import EngineSpec
 
-RECIPE_VERSION = "2"
+RECIPE_VERSION = "3"
 """Raised when the same ingredients would be built into something else."""
 
 

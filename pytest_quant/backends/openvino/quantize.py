@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
@@ -12,14 +13,16 @@ from typing import Any
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.misfit import misfit
-from pytest_quant.backends.onnx_files import model_file
+from pytest_quant.backends.onnx_files import model_file, write_normalized
 from pytest_quant.backends.openvino.exclude import excluded_nodes
-from pytest_quant.backends.openvino.files import read_model, save_model, signature_of
+from pytest_quant.backends.openvino.files import is_own, read_model, save_model, signature_of
 from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.openvino.recipe import overflow_fix
 from pytest_quant.backends.openvino.refusal import refused
 from pytest_quant.errors import DataError
-from pytest_quant.spec import Calibration, EngineSpec
+from pytest_quant.spec import Calibration, EngineSpec, Model
+
+_EMPTY = "Calibration dataset must not be empty"
 
 
 def write_quantized(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
@@ -44,14 +47,32 @@ def write_quantized(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fo
             allowed="at least one calibration sample",
             fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
         )
-    model = read_model(model_file(spec.model))
-    ignored = excluded_nodes(spec, model)
-    try:
-        with _quiet():
-            quantized = _quantize(spec, model, _Again(batches), count, ignored)
-    except Exception as error:
-        raise refused(f"to quantize {spec.model.name}", error) from error
-    save_model(quantized, folder)
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
+        source = _source(spec.model, Path(work))
+        model = read_model(source)
+        ignored = excluded_nodes(spec, model, source)
+        try:
+            with _quiet():
+                quantized = _quantize(spec, model, _Again(batches), count, ignored)
+        except Exception as error:
+            raise refused(f"to quantize {spec.model.name}", error, _fix(error)) from error
+        save_model(quantized, folder)
+
+
+def _fix(error: Exception) -> str:
+    """NNCF quantizes each branch of an If over the samples that take it."""
+    if _EMPTY in str(error):
+        return "a branch of an If is taken by no calibration sample: add samples that take it"
+    return "leave the operator that it names in float with exclude=[...], or use another backend: backend='ort'"
+
+
+def _source(model: Model, work: Path) -> Path:
+    """Return the file to quantize: an ONNX graph in its normal form, in `work`, or a model of OpenVINO's own."""
+    if is_own(model):
+        return model_file(model)
+    normal = work / model_file(model).name
+    write_normalized(model_file(model), normal)
+    return normal
 
 
 def _quantize(spec: EngineSpec, model: Any, batches: _Again, count: int, ignored: list[str]) -> Any:

@@ -10,7 +10,7 @@ import onnx
 from onnx import shape_inference
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.onnx_files import size_bytes
+from pytest_quant.backends.onnx_files import normalized, size_bytes
 from pytest_quant.backends.ort.macs import macs_of
 from pytest_quant.backends.ort.op_table import FLOAT_OPS
 from pytest_quant.backends.ort.profile import Operand, RanNode
@@ -42,7 +42,7 @@ class Product:
 
 def find_products(path: Path, feeds: Feeds) -> list[Product]:
     """Return the products of the model in `path` when it runs over `feeds`."""
-    model = onnx.load(path, load_external_data=False)
+    model = normalized(onnx.load(path, load_external_data=False))
     shapes = _shapes(model, feeds) if size_bytes(path) < _INFERRED_BYTES else {}
     biases = _biases(model.graph)
     levels = {name for node in model.graph.node if node.op_type == "DequantizeLinear" for name in node.output}

@@ -11,7 +11,7 @@ from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt_graph import trt_quantize_ingredients
 from pytest_quant.spec import EngineSpec
 
-RECIPE_VERSION = "2"
+RECIPE_VERSION = "3"
 """Raised when the same ingredients would be built into something else."""
 
 

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import onnx
 
+from pytest_quant.backends.onnx_files import all_graphs, normalized, write_model
 from pytest_quant.backends.ort.refusal import refused
 from pytest_quant.backends.ort.runtime import quiet
 from pytest_quant.errors import BuildError
-
-_EMBED_BYTES = 1_500_000_000
-"""A protobuf file ends at 2 GB; larger models keep their weights beside it."""
 
 
 def write_half(source: Path, target: Path) -> None:
@@ -23,15 +21,15 @@ def write_half(source: Path, target: Path) -> None:
     """
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
-    model = onnx.load(source)
+    model = normalized(onnx.load(source))
     try:
         with quiet():
             half = convert_float_to_float16(model, keep_io_types=True)
     except Exception as error:
         raise refused(f"to convert {source.name} to float16", error) from error
-    if not any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in half.graph.initializer):
+    constants = [tensor for graph in all_graphs(half.graph) for tensor in graph.initializer]
+    if not any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in constants):
         raise BuildError(
             f"{source.name} has no float32 weights, so float16 changes nothing", fix="test it in fp32 only"
         )
-    external = half.ByteSize() > _EMBED_BYTES
-    onnx.save_model(half, target, save_as_external_data=external, location=f"{target.name}.data")
+    write_model(half, target)

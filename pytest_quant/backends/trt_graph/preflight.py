@@ -15,7 +15,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
-from pytest_quant.backends.onnx_files import bodies_of, read_graph
+from pytest_quant.backends.onnx_files import bodies_of, normalized, read_graph
 from pytest_quant.errors import BuildError
 
 _NO_FP8 = frozenset({"SM75", "SM80", "SM86", "SM87"})
@@ -42,7 +42,7 @@ def check_graph(path: Path, *, calibrator: bool = False, target: str = "") -> No
     ModelError : the file is not a model.
     """
     read_graph(path)
-    graph = onnx.load(path).graph
+    graph = normalized(onnx.load(path)).graph
     found = list(_faults(graph, {}, calibrator, target))
     if not found:
         return

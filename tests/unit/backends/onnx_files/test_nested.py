@@ -10,7 +10,7 @@ from pytest_quant.backends.onnx_files.nested import (
     all_nodes,
     captured_names,
     defined_names,
-    end_shadowing,
+    end_sharing,
     rename_captured,
 )
 
@@ -44,7 +44,7 @@ def test_renaming_stops_where_a_body_has_its_own() -> None:
 def test_no_name_means_two_things_afterwards() -> None:
     """The second ``h`` gets a number where it is made and read; a full check, which refused, takes the model."""
     model = parser.parse_model(_NESTED)
-    end_shadowing(model.graph)
+    end_sharing(model.graph)
     reads = {node.output[0]: list(node.input) for node in all_nodes(model)}
     assert reads["s"] == ["h_2"]
     assert reads["h_2"] == ["x"]

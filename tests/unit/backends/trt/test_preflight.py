@@ -198,3 +198,23 @@ def test_bodies_are_looked_at_too(tmp_path: Path, kind: type[np.generic], fault:
     with pytest.raises(BuildError, match="node 'round'") as caught:
         check_graph(path)
     assert fault in str(caught.value)
+
+
+@pytest.mark.parametrize("through", ["value", "value_float", "identity"])
+def test_a_scale_is_a_constant_wherever_it_stands(tmp_path: Path, through: str) -> None:
+    """In a Constant node of any kind, or behind an Identity; one that is computed is refused."""
+    constants: dict[str, NDArray[Any]] = {"z": np.array(0, np.int8)}
+    nodes = []
+    if through == "identity":
+        constants["stored"] = np.array(0.1, np.float32)
+        nodes.append(helper.make_node("Identity", ["stored"], ["s"]))
+    elif through == "value":
+        nodes.append(helper.make_node("Constant", [], ["s"], value=numpy_helper.from_array(np.array(0.1, np.float32))))
+    else:
+        nodes.append(helper.make_node("Constant", [], ["s"], value_float=0.1))
+    nodes.append(helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="round"))
+    nodes.append(helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], name="back"))
+    check_graph(graph(tmp_path, nodes, constants))
+    nodes[0] = helper.make_node("ReduceMax", ["x"], ["s"], keepdims=0)
+    with pytest.raises(BuildError, match="must be a constant"):
+        check_graph(graph(tmp_path, nodes, constants))
