@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_quant.backends import Backend
+from pytest_quant.backends.failure import failing_as
 from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Data
 from pytest_quant.errors import DataError
@@ -55,7 +56,8 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, cache: C
         started = time.perf_counter()
         with step(f"building {slot}"), PeakMemory() as memory:
             calibration = None if ranges is None else _calibrate(spec, backend, _calibrating(spec, data), cache, step)
-            backend.build(spec, None if calibration is None else calibration.folder, folder)
+            with failing_as(f"building {slot} failed"):
+                backend.build(spec, None if calibration is None else calibration.folder, folder)
         calibration_s = None if calibration is None else _number(calibration, "calibration_s")
         return {
             "build_s": time.perf_counter() - started + _spent_earlier(calibration),
@@ -128,9 +130,9 @@ def _calibrate(spec: EngineSpec, backend: Backend, data: Data, cache: Cache, ste
 
     def calibrate(folder: Path) -> dict[str, float]:
         started = time.perf_counter()
-        with step(
-            f"calibrating {_slot(spec)} on {min(asked.samples or data.n_calibration, data.n_calibration)} samples"
-        ):
+        n = min(asked.samples or data.n_calibration, data.n_calibration)
+        doing = f"calibrating {_slot(spec)} on {n} samples"
+        with step(doing), failing_as(f"{doing} failed"):
             backend.calibrate(spec, lambda: data.calibration(asked.batch_size, asked.samples), folder)
         return {"calibration_s": time.perf_counter() - started}
 

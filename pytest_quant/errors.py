@@ -29,6 +29,7 @@ class QuantError(Exception):
     value : the offending value as text; ``None`` when there is none to show.
     allowed : what would have been right.
     fix : the next step for the reader, a command where there is one.
+    log : the file that holds all that a library said, where the message holds a part of it.
     """
 
     def __init__(
@@ -38,16 +39,18 @@ class QuantError(Exception):
         value: str | None = None,
         allowed: str | None = None,
         fix: str | None = None,
+        log: str | None = None,
     ) -> None:
         super().__init__(what)
         self.what = what
         self.value = value
         self.allowed = allowed
         self.fix = fix
+        self.log = log
 
     def __str__(self) -> str:
         """One line for each part that is known."""
-        parts = (("got", self.value), ("allowed", self.allowed), ("next", self.fix))
+        parts = (("got", self.value), ("allowed", self.allowed), ("next", self.fix), ("full text", self.log))
         return "\n".join([self.what, *(f"  {label}: {text}" for label, text in parts if text is not None)])
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_quant.backends import get_backend
+from pytest_quant.backends.failure import failing_as
 from pytest_quant.cache import Cache
 from pytest_quant.engines import Step
 from pytest_quant.errors import BackendUnavailable
@@ -44,7 +45,8 @@ def _exported(model: Model, cache: Cache, step: Step) -> Model:
     from pytest_quant.backends.torch.export import ONNX_FILE, export_ingredients, export_onnx
 
     def build(folder: Path) -> dict[str, str]:
-        with step(f"exporting {model.name} to ONNX"):
+        doing = f"exporting {model.name} to ONNX"
+        with step(doing), failing_as(f"{doing} failed"):
             export_onnx(model, folder)
         return {}
 

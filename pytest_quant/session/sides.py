@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 
 from pytest_quant.backends import Backend, Engine, Feeds, get_backend
+from pytest_quant.backends.failure import failing_as
 from pytest_quant.batching import Batched
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data, open_data
@@ -79,7 +80,8 @@ def build_side(spec: EngineSpec, data: Data | None, tools: Tools) -> tuple[Backe
 
 def open_side(spec: EngineSpec, backend: Backend, built: BuiltEngine, tools: Tools, opened: ExitStack) -> Engine:
     """Open a built engine; closing `opened` closes it."""
-    with tools.step(f"opening {spec.id} of {spec.model.name}"):
+    doing = f"opening {spec.id} of {spec.model.name}"
+    with tools.step(doing), failing_as(f"{doing} failed"):
         engine = open_built(spec, backend, built)
     opened.callback(engine.close)
     return engine

@@ -25,10 +25,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, inliner, numpy_helper, shape_inference, version_converter
 
+from pytest_quant.backends.failure import failed, told
 from pytest_quant.backends.onnx_files.nested import all_graphs, end_sharing, rename_reads
 from pytest_quant.backends.onnx_files.read import read_graph
 from pytest_quant.backends.onnx_files.write import write_model
-from pytest_quant.errors import BuildError
 
 _STANDARD = ("", "ai.onnx")
 _INITIALIZERS_APART = 4
@@ -181,9 +181,10 @@ def _raised(model: onnx.ModelProto, opset: int, name: str) -> onnx.ModelProto:
     try:
         return version_converter.convert_version(model, opset)
     except Exception as error:
-        raise BuildError(
+        raise failed(
             f"{name} has opset {before}, and scales per channel need 13 or later",
-            value=f"onnx could not convert it: {error}",
+            error,
+            value=f"onnx could not convert it: {told(error)}",
             fix=f"export the model with opset_version={opset}, or write options={{'per_channel': False}}",
         ) from error
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.cpu_engine import CpuEngine
+from pytest_quant.backends.failure import failing_as
 from pytest_quant.backends.misfit import misfit
 from pytest_quant.backends.openvino.coverage import measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, read_model, signature_of
@@ -103,7 +104,8 @@ class OpenVinoEngine(CpuEngine):
         """Compile the model once more for the shapes of `feeds` and count what it would run in which precision."""
         self.prepare(feeds)
         model = read_model(self._file)
-        model.reshape({index: list(np.shape(feeds[name])) for index, name in enumerate(self._inputs)})
+        with failing_as(f"OpenVINO could not fix the shapes of {self.spec.id} to those of the data"):
+            model.reshape({index: list(np.shape(feeds[name])) for index, name in enumerate(self._inputs)})
         return measure_coverage(model, self.spec.precision, partial(compile_model, model, self.spec))
 
     def close(self) -> None:

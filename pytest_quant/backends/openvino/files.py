@@ -8,6 +8,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+from pytest_quant.backends.failure import failing_as
 from pytest_quant.backends.onnx_files import file_digests, model_file, read_graph, read_signature
 from pytest_quant.backends.openvino.refusal import refused
 from pytest_quant.errors import ModelError
@@ -78,7 +79,8 @@ def save_model(model: Any, folder: Path) -> None:
     """Write `model` into `folder` with weights of the type they have."""
     import openvino
 
-    openvino.save_model(model, folder / ENGINE_FILE, compress_to_fp16=False)
+    with failing_as("OpenVINO could not write the model"):
+        openvino.save_model(model, folder / ENGINE_FILE, compress_to_fp16=False)
 
 
 def _own_files(path: Path) -> tuple[Path, Path]:

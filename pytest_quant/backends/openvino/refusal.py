@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pytest_quant.errors import BuildError, QuantError
+from pytest_quant.backends.failure import failed
+from pytest_quant.errors import QuantError
 
 _NOISE = re.compile(r"^(Exception from|Check '.*' failed at|\[.*\] Exception from).*$", re.MULTILINE)
 _OPERATORS = re.compile(r"No conversion rule found for operations: (?P<names>[^\n]+)")
@@ -20,10 +21,12 @@ def refused(doing: str, error: Exception, fix: str = _FIX) -> QuantError:
     unknown = _OPERATORS.search(text)
     if unknown is not None:
         names = _OPSET.sub("", unknown["names"].strip())
-        return BuildError(
+        return failed(
             f"OpenVINO refused {doing}: it has no operator {names}",
+            error,
+            value=unknown[0].strip(),
             fix="export the model with standard operators, or use a runtime that knows this one",
         )
     lines = [line.strip() for line in _NOISE.sub("", text).splitlines() if line.strip()]
     cause = " ".join(lines) or text.strip() or type(error).__name__
-    return BuildError(f"OpenVINO refused {doing}", value=f"{type(error).__name__}: {cause}", fix=fix)
+    return failed(f"OpenVINO refused {doing}", error, value=f"{type(error).__name__}: {cause}", fix=fix)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.failure import failed
 from pytest_quant.backends.misfit import misfit
-from pytest_quant.errors import BuildError, QuantError
+from pytest_quant.errors import QuantError
 from pytest_quant.spec import Signature
 
 _NODE = (
@@ -17,7 +18,7 @@ _NODE = (
     re.compile(r"(?P<op>\w+) node\. Name:'(?P<node>[^']*)'"),
     re.compile(r"error: (?P<op>[\w.:]+)\(-?\d+\) is not a registered"),
 )
-_PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : (?P<kind>\w+) : ")
+_PREFIX = re.compile(r"\[ONNXRuntimeError\] : \d+ : (?P<kind>\w+) : ")
 
 _NEXT = {
     "NOT_IMPLEMENTED": "leave that node in float with exclude=[...], or export the model with operators the CPU has",
@@ -28,15 +29,16 @@ _NEXT = {
 _ELSE = "run the float model alone first: python -c \"import onnxruntime as o; o.InferenceSession('model.onnx')\""
 
 
-def refused(doing: str, error: Exception, fix: str | None = None) -> BuildError:
-    """Return the `BuildError` for `error`, raised by ONNX Runtime while `doing` something."""
+def refused(doing: str, error: Exception, fix: str | None = None) -> QuantError:
+    """Return the error for `error`, raised by ONNX Runtime while `doing` something."""
     text = str(error)
-    found = _PREFIX.match(text)
+    found = _PREFIX.search(text)
     kind = found["kind"] if found else type(error).__name__
-    cause = _PREFIX.sub("", text).strip() or type(error).__name__
+    cause = text[found.end() if found else 0 :].strip() or type(error).__name__
     node = _node(text)
-    return BuildError(
+    return failed(
         f"ONNX Runtime refused {doing}" + (f" at {node}" if node else ""),
+        error,
         value=f"{kind}: {cause}",
         fix=fix or _NEXT.get(kind, _ELSE),
     )

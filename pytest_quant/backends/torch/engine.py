@@ -10,6 +10,7 @@ import numpy as np
 
 from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.cpu_engine import CpuEngine
+from pytest_quant.backends.failure import failed, failing_as
 from pytest_quant.backends.misfit import misfit
 from pytest_quant.backends.torch.coverage import measure_coverage
 from pytest_quant.backends.torch.floats import cast
@@ -57,7 +58,8 @@ class TorchEngine(CpuEngine):
         self._check(feeds)
         filled, size = self._filled(feeds)
         call = self._call(filled)
-        outputs = named_outputs(call())
+        with failing_as(f"a run of {self.spec.id} failed"):
+            outputs = named_outputs(call())
         return {
             name: np.array((one.float() if one.is_floating_point() else one).cpu().numpy())[:size]
             for name, one in outputs.items()
@@ -67,7 +69,8 @@ class TorchEngine(CpuEngine):
         """Return the compiled program's own call over `feeds`. Raises `DataError` when they do not fit the model."""
         self._check(feeds)
         call = self._call(feeds)
-        call()
+        with failing_as(f"a run of {self.spec.id} failed"):
+            call()
         return call
 
     def coverage(self, feeds: Feeds) -> Coverage:
@@ -170,16 +173,16 @@ def load_program(file: Path) -> Any:
         # Programs name operators that only this import registers.
         import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401
 
-        return torch.export.load(file)
+        with failing_as(f"loading the program {file.name} failed", "pytest --quant-rebuild writes it again"):
+            return torch.export.load(file)
 
 
 def _refused(spec: EngineSpec, error: Exception) -> QuantError:
     if isinstance(error, QuantError):
         return error
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return BuildError(
+    return failed(
         f"Inductor cannot compile {spec.id} of {spec.model.name}",
-        value=f"{type(error).__name__}: {lines[0]}",
+        error,
         fix="options={'compiled': False} runs it without Inductor; an int8 model is then a simulation",
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_quant.backends.failure import failed, failing_as
 from pytest_quant.backends.ort.unoptimized import run_unoptimized
 from pytest_quant.backends.torch.module import free_axes, input_names, module_digest, module_of, named_outputs
 from pytest_quant.backends.torch.quiet import quiet
@@ -20,6 +21,11 @@ OPSET = 20
 """The newest opset that all the runtimes read here and that has every form of Q/DQ."""
 
 _RECIPE = "1"
+_RUN_FIX = "give Model.from_torch inputs that the module accepts"
+_CHECK_FIX = (
+    "ONNX Runtime and numpy compute in float32, and have little or no bfloat16: give it module.float(); "
+    "backend='torch' needs no export"
+)
 _FLOAT_TOLERANCE = 1e-3
 """Largest relative difference of a float export: each layer may round differently in the seventh digit."""
 
@@ -48,7 +54,8 @@ def export_onnx(model: Model, folder: Path) -> Path:
     shapes = tuple(dict.fromkeys(free, torch.export.Dim.DYNAMIC) for free in axes.values())
     path = folder / ONNX_FILE
     with torch.no_grad():
-        outputs = named_outputs(module(*examples))
+        with failing_as(f"running '{model.name}' on its example inputs failed", _RUN_FIX):
+            outputs = named_outputs(module(*examples))
         try:
             with quiet():
                 program = torch.onnx.export(
@@ -64,9 +71,9 @@ def export_onnx(model: Model, folder: Path) -> Path:
                 if program is not None:
                     program.save(str(path))
         except Exception as error:
-            raise BuildError(
+            raise failed(
                 f"torch cannot export '{model.name}' to ONNX",
-                value=f"{type(error).__name__}: {error}".splitlines()[0],
+                error,
                 allowed="a module that torch.export traces whole; see torch.onnx.export(..., dynamo=True, report=True)",
                 fix="use backend='torch', which needs no export, or export it yourself and name the file",
             ) from error
@@ -83,10 +90,13 @@ def _check(model: Model, module: Any, path: Path) -> None:
     if all(0 in free for free in free_axes(model).values()):
         batches.append(tuple(torch.cat([one, one[:1]]) for one in examples))
     for batch in batches:
-        with torch.no_grad():
+        with (
+            torch.no_grad(),
+            failing_as(f"comparing the ONNX export of '{model.name}' with the module failed", _CHECK_FIX),
+        ):
             wanted = {name: one.numpy() for name, one in named_outputs(module(*batch)).items()}
-        found = run_unoptimized(path, dict(zip(input_names(model), (one.numpy() for one in batch), strict=True)))
-        _compare(model, wanted, found, _QUANTIZED_TOLERANCE if _is_quantized(module) else _FLOAT_TOLERANCE)
+            found = run_unoptimized(path, dict(zip(input_names(model), (one.numpy() for one in batch), strict=True)))
+            _compare(model, wanted, found, _QUANTIZED_TOLERANCE if _is_quantized(module) else _FLOAT_TOLERANCE)
 
 
 def _compare(model: Model, wanted: dict[str, NDArray[Any]], found: dict[str, NDArray[Any]], tolerance: float) -> None:

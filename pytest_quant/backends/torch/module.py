@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pytest_quant.backends.failure import failed
 from pytest_quant.errors import ModelError, UsageError
 from pytest_quant.spec import Model, Signature, TensorInfo
 
@@ -148,9 +149,10 @@ def _outputs(model: Model, module: Any, inputs: Any, what: str) -> dict[str, Any
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(
+        raise failed(
             f"model '{model.name}' does not run on {what}",
-            value=f"{type(error).__name__}: {error}",
+            error,
+            kind=ModelError,
             fix="give Model.from_torch inputs that the module accepts, and dynamic=False where sizes are fixed",
         ) from error
 

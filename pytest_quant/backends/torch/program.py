@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.failure import failed, failing_as
 from pytest_quant.backends.misfit import misfit
 from pytest_quant.backends.torch.floats import cast, cast_module
 from pytest_quant.backends.torch.module import free_axes, input_names, module_of, named_outputs, signature_of
 from pytest_quant.backends.torch.options import parse_options
 from pytest_quant.backends.torch.quiet import quiet
 from pytest_quant.backends.torch.weight_only import hold_weights
-from pytest_quant.errors import BuildError, DataError, QuantError, UsageError, nearest
+from pytest_quant.errors import BuildError, DataError, UsageError, nearest
 from pytest_quant.spec import EngineSpec, Model
 
 PROGRAM_FILE = "program.pt2"
@@ -41,7 +42,7 @@ def write_observed(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fol
         wrong = misfit(feeds, signature)
         if wrong is not None:
             raise wrong
-        with torch.no_grad():
+        with torch.no_grad(), failing_as(f"observing '{spec.model.name}' on a calibration batch failed"):
             prepared(*(torch.from_numpy(feeds[name]) for name in names))
         count += 1
     if count == 0:
@@ -61,7 +62,7 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
         shutil.copyfile(calibration / PROGRAM_FILE, folder / PROGRAM_FILE)
     elif spec.scheme == "dynamic":
         prepared = _prepared(spec, is_dynamic=True)
-        with torch.no_grad():
+        with torch.no_grad(), failing_as(f"observing '{spec.model.name}' on its example inputs failed"):
             # The ranges of weights are observed too: converted without a run, they would all be one level wide.
             prepared(*cast(_examples(spec.model), spec))
         _save(spec, _converted(spec, prepared), folder)
@@ -70,7 +71,9 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
     else:
         module = cast_module(module_of(spec.model), spec)
         _check_excluded(spec, module)
-        _save(spec, hold_weights(spec, module) if spec.scheme == "weight-only" else module, folder)
+        _save(
+            spec, _guarded(spec, lambda: hold_weights(spec, module)) if spec.scheme == "weight-only" else module, folder
+        )
 
 
 def traced(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
@@ -88,9 +91,9 @@ def traced(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
         with quiet(), torch.no_grad():
             return torch.export.export(module, examples, dynamic_shapes=shapes)
     except Exception as error:
-        raise BuildError(
+        raise failed(
             f"torch.export cannot trace '{model.name}'",
-            value=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+            error,
             fix="see torch.export.export(module, example_inputs); Model.from_torch(..., dynamic=False) fixes all sizes",
         ) from error
 
@@ -144,10 +147,10 @@ def _save(spec: EngineSpec, module: Any, folder: Path) -> None:
         )
     model = spec.quantized or spec.model
     examples = cast(_examples(model), spec)
-    with torch.no_grad():
+    with torch.no_grad(), failing_as(f"running '{model.name}' as {spec.id} on its example inputs failed"):
         named_outputs(module(*examples))
     program = traced(model, module, examples)
-    with quiet():
+    with quiet(), failing_as(f"writing the program of '{model.name}' failed"):
         torch.export.save(program, folder / PROGRAM_FILE)
 
 
@@ -158,13 +161,6 @@ def _examples(model: Model) -> tuple[Any, ...]:
 
 def _guarded(spec: EngineSpec, step: Callable[[], Any]) -> Any:
     """Turn whatever torchao raises into a `BuildError` with its cause."""
-    try:
+    fix = "leave the layer in float with exclude=['its.name'], or export to another backend: backend='ort'"
+    with failing_as(f"torchao refused to quantize '{spec.model.name}' to {spec.id}", fix):
         return step()
-    except QuantError:
-        raise
-    except Exception as error:
-        raise BuildError(
-            f"torchao refused to quantize '{spec.model.name}' to {spec.id}",
-            value=f"{type(error).__name__}: {error}",
-            fix="leave the layer in float with exclude=['its.name'], or export to another backend: backend='ort'",
-        ) from error

@@ -8,9 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from pytest_quant.backends.failure import failed_with_text
 from pytest_quant.backends.trt.refusal import next_step
 from pytest_quant.backends.trt.request import LOG_FILE, BuildRequest, write_request
-from pytest_quant.errors import BuildError
 
 MODULE = "pytest_quant.backends.trt.builder"
 TIME_LIMIT_S = 3600.0
@@ -38,10 +38,11 @@ def run_builder(request: BuildRequest, name: str) -> None:
     if ended.returncode == 0:
         return
     told = "\n".join(_told(ended.stderr, request))
-    raise BuildError(
+    raise failed_with_text(
         f"{request.module} refused to build {name}"
         if ended.returncode > 0
         else _crash(request, name, ended.returncode),
+        f"{ended.stderr}\n{_log(request)}",
         value=told,
         fix=next_step(told, request.shapes),
     )
@@ -53,7 +54,11 @@ def _crash(request: BuildRequest, name: str, returncode: int) -> str:
 
 def _told(stderr: str, request: BuildRequest) -> list[str]:
     lines = [line for line in stderr.splitlines() if line.strip()]
-    log = Path(request.folder) / LOG_FILE
-    if not lines and log.is_file():
-        lines = log.read_text(encoding="utf-8").splitlines()[-_LINES_SHOWN:]
+    if not lines:
+        lines = _log(request).splitlines()[-_LINES_SHOWN:]
     return lines[:_LINES_SHOWN] or ["it said nothing"]
+
+
+def _log(request: BuildRequest) -> str:
+    file = Path(request.folder) / LOG_FILE
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
