@@ -67,7 +67,13 @@ def test_wrong_calibrations_of_a_classifier(pytester: pytest.Pytester) -> None:
         result
     )
     assert found.pop("test_right")["status"] == "PASS"
-    for name, check in found.items():
-        broken = [verdict["limit"] for verdict in check["verdicts"] if verdict["status"] == "FAIL"]
-        assert broken == ["max_drop"], (name, check["accuracy"])
+    broken = {
+        name: [verdict["limit"] for verdict in check["verdicts"] if verdict["status"] == "FAIL"]
+        for name, check in found.items()
+    }
+    # Ranges 255 times too wide round every value to the same one.
+    assert broken == {
+        "test_pictures_in_0_to_255": ["outputs", "max_drop"],
+        "test_a_tenth_of_all_values_cut_off": ["max_drop"],
+    }
     assert found["test_pictures_in_0_to_255"]["accuracy"]["drop"] > 20
