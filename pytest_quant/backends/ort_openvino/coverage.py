@@ -9,11 +9,11 @@ from pathlib import Path
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.openvino.coverage import COMPUTE
 from pytest_quant.backends.ort.op_table import kind_of
+from pytest_quant.backends.ort.products import Product, find_products
 from pytest_quant.backends.ort.profile import RanNode, read_profile
 from pytest_quant.backends.ort.refusal import run_refused
 from pytest_quant.backends.ort_openvino.kernels import Kernel, read_kernels
 from pytest_quant.backends.ort_openvino.plugin import PROVIDER
-from pytest_quant.backends.ort_openvino.products import Product, find_products
 from pytest_quant.backends.ort_openvino.session import open_session
 from pytest_quant.backends.tally import Kind, Tallied, tally
 from pytest_quant.result import Coverage
@@ -27,6 +27,11 @@ _PRODUCTS = COMPUTE | {
     "FullyConnectedQuantizedLegacy",
     "GroupConvolution",
     "GroupConvolutionBackpropData",
+    "GRUCell",
+    "GRUSequence",
+    "LSTMCell",
+    "LSTMSequence",
+    "RNNSequence",
 }
 """Counters carry OpenVINO's names of operators, where its runtime model carries those of layers."""
 

@@ -12,7 +12,7 @@ from pytest_quant.backends.cpu_engine import CpuEngine
 from pytest_quant.backends.misfit import misfit
 from pytest_quant.backends.onnx_files import read_graph
 from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt.coverage import count_layers, ops_of
+from pytest_quant.backends.trt.coverage import count_layers, macs_by_node, ops_of
 from pytest_quant.backends.trt.layers import layer_of
 from pytest_quant.backends.trt.notes import build_notes
 from pytest_quant.backends.trt.options import parse_options
@@ -41,7 +41,8 @@ class SimulatedEngine(CpuEngine):
         target = parse_options(spec.backend, spec.options).compute_capability
         self.spec = spec
         self.provider = f"{provider} for {target}, simulated in float" if target else f"{provider}, simulated in float"
-        self._simulation = Simulation(folder / GRAPH_FILE, spec.id)
+        self._graph = folder / GRAPH_FILE
+        self._simulation = Simulation(self._graph, spec.id)
         self.signature = self._simulation.signature
         self._profile = profile_of(spec, self.signature)
         self.size_bytes = (folder / PLAN_FILE).stat().st_size
@@ -51,7 +52,7 @@ class SimulatedEngine(CpuEngine):
         )
         rows = json.loads((folder / LAYERS_FILE).read_text(encoding="utf-8"))
         self._layers = [layer_of(row) for row in rows]
-        graph = read_graph(folder / GRAPH_FILE).graph
+        graph = read_graph(self._graph).graph
         self._ops = ops_of(graph)
         self._has_pairs = any(node.op_type == "QuantizeLinear" for node in graph.node)
 
@@ -71,7 +72,8 @@ class SimulatedEngine(CpuEngine):
         Explicit INT8 needs Q/DQ pairs in every product, so that a graph without any is known to have none.
         """
         self.prepare(feeds)
-        found = count_layers(self._layers, self._ops, self.spec.precision, self.provider)
+        macs = macs_by_node(self._graph, feeds)
+        found = count_layers(self._layers, self._ops, self.spec.precision, self.provider, macs)
         return replace(found, plan_of=self.plan_of if self._has_pairs else "")
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.misfit import misfit
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt.coverage import count_layers, ops_of
+from pytest_quant.backends.trt.coverage import count_layers, macs_by_node, ops_of
 from pytest_quant.backends.trt.gpu.device import DeviceMemory, open_device
 from pytest_quant.backends.trt.gpu.inspector import layers_in_inspection
 from pytest_quant.backends.trt.gpu.plan import Plan, held_bytes
@@ -83,7 +83,8 @@ class GpuEngine:
         inspector: tensorrt.EngineInspector = plan.engine.create_engine_inspector()
         text = inspector.get_engine_information(self._trt.LayerInformationFormat.JSON)
         ops = ops_of(read_graph(self._graph).graph)
-        return count_layers(layers_in_inspection(text), ops, self.spec.precision, self.provider)
+        macs = macs_by_node(self._graph, feeds)
+        return count_layers(layers_in_inspection(text), ops, self.spec.precision, self.provider, macs)
 
     def device_times(self, feeds: Feeds) -> DeviceTimes:
         """Time copies and compute apart, by events on the engine's stream."""

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_quant.backends.ort.products import Product
 from pytest_quant.backends.ort.profile import Operand, RanNode
 from pytest_quant.backends.ort_openvino.coverage import count_coverage, kernel_kind
 from pytest_quant.backends.ort_openvino.kernels import Kernel, read_kernels
 from pytest_quant.backends.ort_openvino.plugin import PROVIDER
-from pytest_quant.backends.ort_openvino.products import Product
 from pytest_quant.backends.tally import Kind
 
 CONV = Product("conv", ("c",), 900)

@@ -56,12 +56,28 @@ OPS = {"conv": "Conv", "dense": "Gemm", "relu": "Relu"}
 def test_coverage_of_a_plan(conv: str, dense: str, pct: float, opaque: int) -> None:
     """Products count by the type they read; one inside a pointwise kernel, or gone, is counted apart."""
     layers = [layer_of(row) for row in layers_in_log(f"{conv}\n{dense}")]
-    found = count_layers(layers, OPS, "int8", "TensorRT")
+    found = count_layers(layers, OPS, "int8", "TensorRT", {})
     assert (found.pct, found.opaque_nodes, found.unit) == (pct, opaque, "nodes")
 
 
 def test_a_product_split_over_layers_is_int8_only_if_all_are() -> None:
     """One half in float is not INT8."""
     both = f"{line('gemm', 'Int8', 'dense')}\n{line('gemm', 'Float', 'dense')}"
-    found = count_layers([layer_of(row) for row in layers_in_log(both)], {"dense": "Gemm"}, "int8", "TensorRT")
+    found = count_layers([layer_of(row) for row in layers_in_log(both)], {"dense": "Gemm"}, "int8", "TensorRT", {})
     assert found.pct == 0.0
+
+
+def test_products_weigh_what_they_multiply() -> None:
+    """900 of 1000 multiply-accumulates in int8 are 90 %, although it is one product of two."""
+    layers = [
+        layer_of(row) for row in layers_in_log(f"{line('gemm', 'Int8', 'conv')}\n{line('gemm', 'Float', 'dense')}")
+    ]
+    found = count_layers(layers, OPS, "int8", "TensorRT", {"conv": 900, "dense": 100})
+    assert (found.pct, found.unit) == (90.0, "MACs")
+
+
+def test_a_recurrence_is_compute_that_is_not_int8() -> None:
+    """An LSTM is part of what an int8 plan leaves in float, whatever its layers look like."""
+    layers = [layer_of(row) for row in layers_in_log(f"{line('gemm', 'Int8', 'dense')}\n{line('kgen', 'Int8', 'rnn')}")]
+    found = count_layers(layers, {"dense": "Gemm", "rnn": "LSTM"}, "int8", "TensorRT", {"dense": 100, "rnn": 300})
+    assert (found.pct, found.float_nodes) == (25.0, ("rnn",))

@@ -53,7 +53,7 @@ def test_types_are_those_of_the_builders_log(phrase: str, word: str, precision: 
     (layer,) = layers_in_inspection(inspection({"Name": "x", "Format/Datatype": phrase}))
     assert layer.input_types == (word,)
     for asked in ("fp32", "fp16", "bf16", "fp8", "int8"):
-        found = count_layers([layer], {"conv": "Conv"}, asked, "TensorRT")
+        found = count_layers([layer], {"conv": "Conv"}, asked, "TensorRT", {})
         assert found.pct == (100.0 if asked == precision else 0.0)
 
 
@@ -67,5 +67,5 @@ def test_names_alone_are_an_error() -> None:
 def test_a_node_that_only_a_fused_layer_holds_is_opaque(kind: str) -> None:
     """It counts neither as INT8 nor as float, whatever it reads."""
     (layer,) = layers_in_inspection(inspection({"Name": "x", "DataType": "Int8"}, LayerType=kind))
-    found = count_layers([layer], {"conv": "Conv"}, "int8", "TensorRT")
+    found = count_layers([layer], {"conv": "Conv"}, "int8", "TensorRT", {})
     assert (found.pct, found.opaque_nodes) == (None, 1)
