@@ -235,6 +235,9 @@ class Coverage:
     float_nodes : names of eligible nodes that ran in float, at most ten.
     notes : how it was read back, where that is not the plain way, one sentence each.
     plan_of : the product whose plan was read in the place of the one that was asked for; empty when they are the same.
+    scheme_pct : 0..100, of the compute that the engine's scheme can quantize on its backend; ``None`` when it can
+        quantize nothing of this model, or the backend does not tell.
+    not_quantizable : by op type what it cannot, in percent of the eligible compute.
     """
 
     pct: float | None
@@ -245,6 +248,8 @@ class Coverage:
     float_nodes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     plan_of: str = ""
+    scheme_pct: float | None = None
+    not_quantizable: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ class Tallied:
     ----------
     macs : its multiply-accumulates, ``None`` where shapes do not tell.
     stands_for : the operator of the user's model, where `op_type` is the runtime's own; else empty.
+    beyond : its operator, where the scheme cannot quantize it; empty where it can.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Tallied:
     kind: Kind
     macs: int | None = None
     stands_for: str = ""
+    beyond: str = ""
 
 
 def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
@@ -47,6 +49,11 @@ def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
     weights = {id(node): (node.macs or 0) if by_macs else 1 for node in eligible}
     total = sum(weights.values())
     done = sum(weights[id(node)] for node in eligible if node.kind is Kind.ASKED)
+    beyond: dict[str, int] = defaultdict(int)
+    for node in eligible:
+        if node.beyond and node.kind is Kind.OTHER:
+            beyond[node.beyond] += weights[id(node)]
+    within = total - sum(beyond.values())
     missed = dict.fromkeys(node.name for node in eligible if node.kind is Kind.OTHER)
     return Coverage(
         pct=100.0 * done / total if total else None,
@@ -55,6 +62,8 @@ def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
         provider=provider,
         opaque_nodes=sum(node.kind is Kind.OPAQUE for node in nodes),
         float_nodes=tuple(missed)[:_FLOAT_NAMES_SHOWN],
+        scheme_pct=100.0 * done / within if within else None,
+        not_quantizable={name: 100.0 * part / total for name, part in sorted(beyond.items())} if total else {},
     )
 
 

@@ -8,8 +8,9 @@ from pytest_quant.marks.asked import Asked
 from pytest_quant.marks.variants import Variant
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
 
-_MIN_COVERAGE_PCT = {"static": 50.0, "qat": 50.0, "dynamic": 0.0, "weight-only": 0.0}
-"""By scheme, in percent; 0 stands for anything above 0."""
+_MIN_COVERAGE_PCT = 50.0
+_PARTIAL = ("dynamic", "weight-only")
+"""Schemes that leave whole kinds of operators in float: the default is a share of what they can quantize."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,9 @@ def _limits(limits: Limits, variant: Variant) -> Limits:
         return replace(limits, min_coverage=None)
     if limits.min_coverage is not None or variant.scheme is None:
         return limits
-    return replace(limits, min_coverage=_MIN_COVERAGE_PCT[variant.scheme])
+    if variant.scheme in _PARTIAL:
+        return replace(limits, min_scheme_coverage=_MIN_COVERAGE_PCT)
+    return replace(limits, min_coverage=_MIN_COVERAGE_PCT)
 
 
 def _plan(variant: Variant, measuring: Measuring) -> LatencyPlan | None:

@@ -36,7 +36,8 @@ KEYS: Mapping[str, str] = {
     "max_memory_mb": "peak memory added while running, in 10^6 bytes",
     "max_build_s": "seconds to build the engine",
     "max_energy_mj": "millijoules of one run",
-    "min_coverage": "compute that ran in the asked precision, in percent (default: 50 for static and qat)",
+    "min_coverage": "compute that ran in the asked precision, in percent (default: 50, for dynamic and weight-only of "
+    "what the scheme can quantize)",
     "max_slowdown": "slowdown against the baseline in percent",
     "max_drop_increase": "drop above the baseline's, in percentage points",
 }

@@ -109,7 +109,13 @@ def coverage(read: Reader | None) -> Coverage | None:
         float_nodes=read.texts("float_nodes"),
         notes=read.texts("notes"),
         plan_of=read.text("plan_of") or "",
+        scheme_pct=read.number("scheme_pct"),
+        not_quantizable=_numbers(read.child("not_quantizable")),
     )
+
+
+def _numbers(read: Reader | None) -> dict[str, float]:
+    return {} if read is None else {name: read.need_number(name) for name in read.names()}
 
 
 def _op(name: str, read: Reader) -> OpCoverage:

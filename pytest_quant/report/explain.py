@@ -154,6 +154,10 @@ def _coverage(record: Record) -> Iterator[str]:
         return
     rows = ", ".join(islice(_by_operator(found), 6))
     yield f"{points(found.pct)} % of {found.unit} in {record.precision} on {found.provider} (nodes: {rows or 'none'})"
+    if found.not_quantizable:
+        left = ", ".join(f"{name} ({points(share)} %)" for name, share in found.not_quantizable.items())
+        share = "nothing here is" if found.scheme_pct is None else f"{points(found.scheme_pct)} % of"
+        yield f"{share} what {record.scheme} can quantize; it cannot quantize {left}"
     yield from found.notes
     if any(verdict.limit == "min_coverage" and verdict.status is not Status.PASS for verdict in record.verdicts or ()):
         if found.float_nodes:

@@ -45,14 +45,31 @@ _DTYPES = {"fp32": ("float",), "bf16": ("c10::BFloat16", "bfloat16"), "fp16": ("
 """The profiler's words for the type of a product's first operand."""
 
 
-def measure_coverage(call: Callable[[], object], precision: str, provider: str) -> Coverage:
-    """Profile one run of `call` and return the share of products that ran in `precision`, by count."""
+_LINEAR = frozenset({"aten::addmm", "aten::linear", "aten::mm", "mkl::_mkl_linear", "mkldnn::_linear_pointwise"})
+"""Products with weights of a linear layer, the only ones that dynamic quantization takes."""
+
+
+def measure_coverage(
+    call: Callable[[], object], precision: str, provider: str, *, takes_linear_only: bool = False
+) -> Coverage:
+    """Profile one run of `call` and return the share of products that ran in `precision`, by count.
+
+    Parameters
+    ----------
+    takes_linear_only : whether the scheme quantizes no products but those of linear layers.
+    """
     from torch.profiler import ProfilerActivity, profile
 
     with _native_stderr_closed(), quiet(), profile(activities=[ProfilerActivity.CPU], record_shapes=True) as found:
         call()
     events: list[Any] = list(found.events() or [])
-    return tally([_tallied(event, precision) for event in events if not _is_inside(event)], provider)
+    outermost = (event for event in events if not _is_inside(event))
+    return tally([_tallied(one, precision, takes_linear_only=takes_linear_only) for one in outermost], provider)
+
+
+def beyond_linear(name: str) -> str:
+    """Return the kernel's name if it is no product of a linear layer, else an empty text."""
+    return "" if name in _LINEAR or name in _INT8 or name.startswith(_INT8_PREFIXES) else name
 
 
 def kind_of(name: str, dtype: str, precision: str) -> Kind:
@@ -79,11 +96,12 @@ def _is_inside(event: Any) -> bool:
     return False
 
 
-def _tallied(event: Any, precision: str) -> Tallied:
+def _tallied(event: Any, precision: str, *, takes_linear_only: bool) -> Tallied:
     dtypes = list(event.input_dtypes or [])
     kind = kind_of(event.name, str(dtypes[0]) if dtypes else "", precision)
     shapes = [str(shape) for shape in (event.input_shapes or [])[:2]]
-    return Tallied(f"{event.name}({', '.join(shapes)})", event.name, kind)
+    beyond = beyond_linear(event.name) if takes_linear_only else ""
+    return Tallied(f"{event.name}({', '.join(shapes)})", event.name, kind, beyond=beyond)
 
 
 @contextmanager

@@ -78,7 +78,8 @@ class TorchEngine(CpuEngine):
         call = self.prepare(feeds)
         if self.spec.scheme == "weight-only":
             return measure_held(load_program(self._file), self.provider)
-        return measure_coverage(call, self.spec.precision, self.provider)
+        dynamic = self.spec.scheme == "dynamic"
+        return measure_coverage(call, self.spec.precision, self.provider, takes_linear_only=dynamic)
 
     def close(self) -> None:
         """Drop the compiled programs; a later run says that it is closed."""

@@ -10,7 +10,20 @@ from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
-_PRODUCTS = ("aten.linear", "aten.mm", "aten.addmm", "aten.bmm", "aten.matmul", "aten.conv")
+_PRODUCTS = (
+    "aten.linear",
+    "aten.mm",
+    "aten.addmm",
+    "aten.bmm",
+    "aten.matmul",
+    "aten.conv",
+    "aten.lstm",
+    "aten.gru",
+    "aten.rnn",
+)
+_LINEAR = ("aten.linear", "aten.mm", "aten.addmm")
+"""Those of linear layers, which are all that this scheme takes."""
+
 _INTEGERS = ("torch.int8", "torch.uint8", "torch.int4")
 
 
@@ -50,7 +63,8 @@ def measure_held(program: Any, provider: str) -> Coverage:
         if _is_product(node):
             held = any(_comes_from_integers(one, inputs) for one in node.all_input_nodes)
             name = str(node.target).removesuffix(".default")
-            found.append(Tallied(node.name, name, Kind.ASKED if held else Kind.OTHER))
+            beyond = "" if held or name in _LINEAR else name
+            found.append(Tallied(node.name, name, Kind.ASKED if held else Kind.OTHER, beyond=beyond))
     return tally(found, provider)
 
 

@@ -51,3 +51,30 @@ def test_rows_and_counts_add_up(ran: list[Tallied]) -> None:
 def test_an_opaque_node_is_neither_quantized_nor_float() -> None:
     """A graph that is one fused node has no coverage: nobody can see into it."""
     assert tally([Tallied("all", "Subgraph", Kind.OPAQUE)], "here").pct is None
+
+
+def test_what_a_scheme_cannot_quantize_is_told_apart() -> None:
+    """Of 1000 MACs 90 are int8 and 10 could have been: 9 % of all, 90 % of what the scheme can."""
+    ran = [
+        Tallied("dense", "MatMulInteger", Kind.ASKED, 90),
+        Tallied("left", "MatMul", Kind.OTHER, 10),
+        Tallied("conv", "FusedConv", Kind.OTHER, 700, beyond="Conv"),
+        Tallied("rnn", "GRU", Kind.OTHER, 200, beyond="GRU"),
+    ]
+    found = tally(ran, "here")
+    assert (found.pct, found.scheme_pct, found.unit) == (9.0, 90.0, "MACs")
+    assert found.not_quantizable == {"Conv": 70.0, "GRU": 20.0}
+
+
+def test_a_scheme_that_can_quantize_nothing_has_no_share() -> None:
+    """Not 0 of something and not all of nothing."""
+    found = tally([Tallied("conv", "Conv", Kind.OTHER, 700, beyond="Conv")], "here")
+    assert (found.pct, found.scheme_pct, found.not_quantizable) == (0.0, None, {"Conv": 100.0})
+
+
+@given(nodes(st.integers(1, 10**9)))
+def test_without_operators_beyond_it_both_shares_are_one(ran: list[Tallied]) -> None:
+    """A scheme that takes every product is judged on all of them."""
+    found = tally(ran, "here")
+    assert found.scheme_pct == found.pct
+    assert found.not_quantizable == {}

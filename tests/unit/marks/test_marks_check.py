@@ -32,23 +32,27 @@ def _check(keys: dict[str, object] | None = None, measuring: Measuring | None = 
 
 
 @pytest.mark.parametrize(
-    ("keys", "allowed"),
+    ("keys", "of_all", "of_what_the_scheme_can"),
     [
-        ({}, 50.0),
-        ({"quantized": "q.onnx"}, 50.0),
-        ({"scheme": "dynamic"}, 0.0),
-        ({"precision": "int4"}, 0.0),
-        ({"precision": "fp32"}, None),
-        ({"precision": "fp16"}, None),
-        ({"min_coverage": 80}, 80.0),
-        ({"scheme": "dynamic", "min_coverage": 80}, 80.0),
-        ({"precision": "fp16", "min_coverage": 80}, 80.0),
-        ({"precision": "fp32", "min_coverage": 80}, None),
+        ({}, 50.0, None),
+        ({"quantized": "q.onnx"}, 50.0, None),
+        ({"scheme": "dynamic"}, None, 50.0),
+        ({"precision": "int4"}, None, 50.0),
+        ({"precision": "fp32"}, None, None),
+        ({"precision": "fp16"}, None, None),
+        ({"min_coverage": 80}, 80.0, None),
+        ({"scheme": "dynamic", "min_coverage": 80}, 80.0, None),
+        ({"scheme": "dynamic", "min_coverage": 0}, 0.0, None),
+        ({"precision": "fp16", "min_coverage": 80}, 80.0, None),
+        ({"precision": "fp32", "min_coverage": 80}, None, None),
     ],
 )
-def test_quantized_engines_must_prove_their_coverage(keys: dict[str, object], allowed: float | None) -> None:
-    """50 for static and qat, anything above 0 for dynamic and weight-only, nothing for fp32."""
-    assert _check(keys).limits.min_coverage == allowed
+def test_quantized_engines_must_prove_their_coverage(
+    keys: dict[str, object], of_all: float | None, of_what_the_scheme_can: float | None
+) -> None:
+    """Half of all compute for static and qat, half of what they can for dynamic and weight-only, nothing for fp32."""
+    limits = _check(keys).limits
+    assert (limits.min_coverage, limits.min_scheme_coverage) == (of_all, of_what_the_scheme_can)
 
 
 def test_the_reference_is_the_same_backend_at_fp32_with_the_same_options() -> None:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from pytest_quant import UsageError
 from pytest_quant.marks import read
+from pytest_quant.marks.keys import KEYS
 from pytest_quant.spec import Calibration, Limits
 
 BACKENDS = ("numpy", "ort", "ort-trt", "trt")
-NUMBERS = [field.name for field in fields(Limits)]
+NUMBERS = [field.name for field in fields(Limits) if field.name in KEYS]
 
 
 def _limits(**keys: object) -> Limits:

@@ -35,7 +35,11 @@ accuracies = whole(AccuracyResult, confidence=st.floats(0.01, 0.99), worst_class
 _BOUNDS = st.lists(whole(PercentileBound, percentile=st.floats(0, 100)), max_size=3).map(tuple)
 once = whole(LatencyFigures, round_p50_ms=_ROUNDS, percentile_bounds=_BOUNDS, repeat=st.none())
 latencies = whole(LatencyFigures, round_p50_ms=_ROUNDS, percentile_bounds=_BOUNDS, repeat=st.none() | once)
-coverages = whole(Coverage, by_op=st.lists(whole(OpCoverage), max_size=3, unique_by=lambda op: op.op_type).map(tuple))
+coverages = whole(
+    Coverage,
+    not_quantizable=st.dictionaries(st.text(), st.floats(0, 100), max_size=3),
+    by_op=st.lists(whole(OpCoverage), max_size=3, unique_by=lambda op: op.op_type).map(tuple),
+)
 
 records = whole(
     Record,

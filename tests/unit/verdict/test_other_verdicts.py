@@ -54,6 +54,48 @@ def test_a_limit_on_another_products_plan_says_so() -> None:
     assert of_plan == {"max_size_mb", "max_build_s"}
 
 
+DIGITS = replace(HALF, pct=0.91, scheme_pct=100.0, not_quantizable={"Conv": 99.09})
+"""A network of convolutions with one dense layer, quantized by a scheme that takes no convolutions."""
+
+
+@pytest.mark.parametrize(
+    ("coverage", "status", "observed", "told"),
+    [
+        (
+            DIGITS,
+            Status.PASS,
+            100.0,
+            "of the MACs that the scheme can quantize; of all MACs it cannot quantize Conv (99.09",
+        ),
+        (replace(DIGITS, scheme_pct=50.0), Status.PASS, 50.0, "reaches 50 %"),
+        (replace(DIGITS, scheme_pct=0.24), Status.FAIL, 0.24, "0.24 % is below 50 % of the MACs that the scheme can"),
+        (
+            replace(DIGITS, pct=0.0, scheme_pct=None, not_quantizable={"Conv": 100.0}),
+            Status.FAIL,
+            0.0,
+            "the scheme can quantize nothing of this model; of all MACs it leaves Conv (100 %) in float",
+        ),
+        (replace(HALF, scheme_pct=None), Status.PASS, 50.0, "reaches 50"),
+        (replace(HALF, pct=49.0, scheme_pct=None), Status.FAIL, 49.0, "is below 50"),
+        (replace(HALF, pct=None), Status.INCONCLUSIVE, None, "no node that could be quantized"),
+        (replace(HALF, pct=None, opaque_nodes=2), Status.INCONCLUSIVE, None, "2 fused nodes that cannot be seen into"),
+    ],
+)
+def test_the_default_of_partial_schemes_is_half_of_what_they_can(
+    coverage: Coverage, status: Status, observed: float | None, told: str
+) -> None:
+    """What a scheme cannot quantize is named; one that can nothing fails; who does not tell is judged on all."""
+    (verdict,) = coverage_verdicts(Limits(min_scheme_coverage=50.0), coverage)
+    assert (verdict.limit, verdict.status, verdict.observed) == ("min_coverage", status, observed)
+    assert told in verdict.reason
+
+
+def test_what_the_mark_sets_is_of_all_compute() -> None:
+    """Nine tenths of everything is asked for, and a scheme that cannot reach it fails."""
+    (verdict,) = coverage_verdicts(Limits(min_coverage=90.0), DIGITS)
+    assert (verdict.status, verdict.observed) == (Status.FAIL, 0.91)
+
+
 @pytest.mark.parametrize(
     ("limits", "resources"),
     [
