@@ -101,9 +101,11 @@ def _check(model: Model, module: Any, path: Path) -> None:
 
 def _compare(model: Model, wanted: dict[str, NDArray[Any]], found: dict[str, NDArray[Any]], tolerance: float) -> None:
     for name, array in wanted.items():
-        scale = float(np.abs(array).max()) or 1.0
-        if found[name].shape != array.shape or not np.abs(found[name] - array).max() <= tolerance * scale:
-            off = float(np.abs(found[name] - array).max()) if found[name].shape == array.shape else float("inf")
+        # Truth values cannot be subtracted, and unsigned integers wrap around.
+        values, others = array.astype(np.float64), found[name].astype(np.float64)
+        scale = float(np.abs(values).max(initial=0.0)) or 1.0
+        off = float(np.abs(others - values).max(initial=0.0)) if others.shape == values.shape else float("inf")
+        if not off <= tolerance * scale:
             raise BuildError(
                 f"the ONNX export of '{model.name}' computes something else than the module",
                 value=f"output '{name}' is off by {off:.3g}, of values up to {scale:.3g}",

@@ -36,6 +36,20 @@ def test_the_file_has_the_modules_names_and_numbers(make: object, tmp_path: Path
             np.testing.assert_allclose(array, example.compute(feeds)[name], rtol=1e-4, atol=1e-5)
 
 
+def test_truth_values_and_empty_outputs_are_compared(tmp_path: Path) -> None:
+    """A mask and an output without elements are outputs like any other."""
+
+    class Masking(nn.Module):
+        """Gives a mask and nothing."""
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            """Return which values are above 0, and no column of them."""
+            return x > 0, x[:, :0]
+
+    path = export_onnx(Model.from_torch(Masking(), (torch.linspace(-1, 1, 8).reshape(2, 4),)), tmp_path)
+    assert [one.dtype for one in get_backend("ort").signature(Model.from_onnx(path)).outputs] == ["bool", "float32"]
+
+
 def test_a_module_that_is_not_the_same_twice_is_refused(tmp_path: Path) -> None:
     """Randomness is frozen in the file; the difference is told with its size."""
 
