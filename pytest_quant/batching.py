@@ -64,9 +64,8 @@ class Batched:
 
 def _by_sample(name: str, array: NDArray[Any], axis: int | None, n: int) -> NDArray[Any]:
     if axis is None:
-        if n != 1:
-            raise _no_axis(name, array.shape, n)
-        return np.asarray(array)[np.newaxis]
+        # Of one sample, or, where the user says so, the same for all that share the run.
+        return np.broadcast_to(array, (n, *np.shape(array)))
     if axis >= np.ndim(array) or array.shape[axis] != n:
         raise ModelError(
             f"output '{name}' does not hold one value for each sample",
@@ -82,7 +81,8 @@ def _no_axis(name: str, shape: tuple[int, ...], n: int) -> ModelError:
         f"no axis of output '{name}' counts samples",
         value=f"shape {shape} for a batch of {n}",
         allowed=f"an axis of {n}",
-        fix="export the model with a free batch axis, or with batches of 1",
+        fix="export the model with a free batch axis, or with batches of 1; "
+        f"where the output is the same for all samples of a run, say so: batch_axes={{'{name}': None}}",
     )
 
 
@@ -207,11 +207,12 @@ def _together(fixed: Batched, data: Data, asked: Mapping[str, int | None]) -> Ba
     first = fixed.engine.run(fixed.feeds(feeds))
     output_axes: dict[str, int | None] = {}
     for name, array in first.items():
-        fits = [axis for axis, size in enumerate(np.shape(array)) if size == n]
-        axis = asked[name] if name in asked else next(iter(fits), None)
-        if axis is None or axis not in fits:
+        fits: list[int | None] = [axis for axis, size in enumerate(np.shape(array)) if size == n]
+        if name in asked:
+            fits.append(None)
+        output_axes[name] = asked.get(name, next(iter(fits), None))
+        if output_axes[name] not in fits:
             raise _no_axis(name, np.shape(array), n)
-        output_axes[name] = axis
     found = replace(fixed, output_axes=output_axes)
     return replace(found, self_difference=_difference(found.run(feeds, n), found.run(feeds, n)))
 

@@ -189,3 +189,17 @@ def classifier(path: Path) -> Path:
         {"y": (FLOAT, ["batch", 4])},
         {"w": np.eye(8, 4, dtype=np.float32)},
     )
+
+
+def with_anchors(path: Path, batch: int = 4) -> Path:
+    """(4, 8) -> scores (4, 4), and anchors (3, 2) that are the same whatever goes in."""
+    return write(
+        path,
+        [
+            helper.make_node("MatMul", ["x", "w"], ["y"], name="scores"),
+            helper.make_node("Identity", ["table"], ["anchors"], name="anchors"),
+        ],
+        {"x": (FLOAT, [batch, 8])},
+        {"y": (FLOAT, [batch, 4]), "anchors": (FLOAT, [3, 2])},
+        {"w": np.eye(8, 4, dtype=np.float32), "table": np.arange(6, dtype=np.float32).reshape(3, 2)},
+    )

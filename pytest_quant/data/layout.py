@@ -40,13 +40,16 @@ class Layout:
         """Inputs that one run takes one value of, for all its samples."""
         return frozenset(name for name, axis in self.axes.items() if axis is None)
 
+    @property
+    def leads(self) -> bool:
+        """Whether all inputs lead with the samples, as the data does."""
+        return not self.stepped and all(axis == 0 for axis in self.axes.values())
+
     def arranged(self, feeds: Feeds) -> Feeds:
         """Return one batch as the model takes it: samples on its own axis, steps in front.
 
         `feeds` holds (samples, ...) or (samples, steps, ...) by name, and for inputs in `whole` one value.
         """
-        if not self.stepped and not any(self.axes.values()):
-            return feeds
         found: Feeds = {}
         for name, array in feeds.items():
             axis = self.axes[name]

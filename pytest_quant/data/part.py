@@ -43,9 +43,14 @@ class Part:
         ------
         DataError : a stream is not what it was in the first pass.
         """
-        layout = self.layout
-        for batch in self._batches(batch_size, pad=pad):
-            feeds = {name: rows[0, ...] if name in layout.whole else rows for name, rows in batch.feeds.items()}
+        batches = self._batches(batch_size, pad=pad)
+        return batches if self.layout.leads else self._arranged(batches)
+
+    def _arranged(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Put the samples where the model has them."""
+        layout, whole = self.layout, self.layout.whole
+        for batch in batches:
+            feeds = {name: rows[0, ...] if name in whole else rows for name, rows in batch.feeds.items()}
             yield replace(batch, feeds=layout.arranged(feeds))
 
     def _batches(self, batch_size: int, *, pad: bool) -> Iterator[Batch]:

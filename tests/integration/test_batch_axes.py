@@ -198,6 +198,20 @@ def test_ragged_samples_share_runs_and_keep_their_order(tmp_path: Path) -> None:
     assert record.accuracy.reference == 100.0
 
 
+def test_an_output_that_all_samples_of_a_fixed_batch_share(tmp_path: Path) -> None:
+    """Without a word it is an error, for its axes count no samples; with None every sample has all of it."""
+    path = layouts.with_anchors(tmp_path / "model.onnx")
+    samples = numbers(N, 8)
+    labels = samples[:, :4].argmax(axis=1)
+    with pytest.raises(ModelError, match="no axis of output 'anchors' counts samples") as raised:
+        checked(tmp_path, Model.from_onnx(path), Dataset.from_arrays(samples, labels), scheme=None)
+    assert "batch_axes={'anchors': None}" in str(raised.value.fix)
+    model = Model.from_onnx(path, batch_axes={"anchors": None})
+    record = checked(tmp_path, model, Dataset.from_arrays(samples, labels), scheme=None)
+    assert record.accuracy is not None
+    assert (record.accuracy.n, record.accuracy.reference, record.accuracy.identical) == (N, 100.0, True)
+
+
 class TestRefusals:
     """What does not fit is an error that says where, and nothing is judged."""
 
