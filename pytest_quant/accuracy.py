@@ -117,7 +117,7 @@ class _Comparison:
 
     def _score(self, reference: NDArray[Any], candidate: NDArray[Any], sound: NDArray[Any], pair: OutputPair) -> None:
         labels = None if pair.labels is None else pair.labels[: pair.n]
-        may_be_classes = labels is None or labels.dtype.kind in "iubO"
+        may_be_classes = labels is None or labels.dtype.kind == "O" or _indices(labels) is not None
         if reference.ndim == 2 and reference.shape[1] > 1 and reference.dtype.kind == "f" and may_be_classes:
             self.classes = self.classes or ClassError(reference.shape[1])
             self.classes.add(reference, candidate, _indices(labels), sound)
@@ -195,7 +195,7 @@ def _real(array: NDArray[Any], n: int) -> NDArray[Any]:
 
 
 def _indices(labels: NDArray[Any] | None) -> NDArray[Any] | None:
-    """Integer labels (n,) or (n, 1) as (n,); ``None`` where a sample has several, or objects."""
-    if labels is None or labels.dtype.kind == "O" or labels.size != len(labels):
+    """Integer labels (n,) or (n, 1) as (n,); ``None`` where a sample has several, a float, or an object."""
+    if labels is None or labels.dtype.kind not in "iub" or labels.size != len(labels):
         return None
     return labels.reshape(-1).astype(np.int64)

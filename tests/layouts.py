@@ -203,3 +203,23 @@ def with_anchors(path: Path, batch: int = 4) -> Path:
         {"y": (FLOAT, [batch, 4]), "anchors": (FLOAT, [3, 2])},
         {"w": np.eye(8, 4, dtype=np.float32), "table": np.arange(6, dtype=np.float32).reshape(3, 2)},
     )
+
+
+def layered_state(path: Path) -> Path:
+    """One step with the state (1, n, 4), layers first: h_out = h_in / 2 + x w, y = h_out without its first axis."""
+    return write(
+        path,
+        [
+            helper.make_node("MatMul", ["x", "w"], ["now"], name="scores"),
+            helper.make_node("Mul", ["h_in", "minus_half"], ["lost"], name="decay"),
+            helper.make_node("Sub", ["now", "lost"], ["h_out"], name="subtract"),
+            helper.make_node("Squeeze", ["h_out", "first"], ["y"], name="y"),
+        ],
+        {"x": (FLOAT, [1, 8]), "h_in": (FLOAT, [1, 1, 4])},
+        {"y": (FLOAT, [1, 4]), "h_out": (FLOAT, [1, 1, 4])},
+        {
+            "w": np.eye(8, 4, dtype=np.float32),
+            "minus_half": np.array(-0.5, np.float32),
+            "first": np.array([0], np.int64),
+        },
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 
@@ -91,6 +91,13 @@ def open_built(spec: EngineSpec, backend: Backend, built: BuiltEngine) -> Engine
     """Open a built engine; one of a model that has a state takes whole sequences."""
     engine = backend.open(spec, built.folder)
     return Rollout(engine, spec.model.state) if spec.model.state else engine
+
+
+def named_axes(engine: Engine, axes: Mapping[str, int | None]) -> dict[str, int | None]:
+    """Return the axes that the user names of outputs, where they are after a sequence was run."""
+    if not isinstance(engine, Rollout):
+        return dict(axes)
+    return {name: axis + 1 if axis else axis for name, axis in axes.items()}
 
 
 def with_steps(data: Data, reference: Engine) -> Data:

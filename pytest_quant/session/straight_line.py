@@ -28,6 +28,7 @@ from pytest_quant.session.sides import (
     Side,
     Tools,
     build_side,
+    named_axes,
     on_device,
     open_side,
     read_data,
@@ -107,7 +108,7 @@ def _set_up(check: Check, data: Data, tools: Tools, opened: ExitStack) -> _Bench
     reference = open_side(check.reference, ref_backend, ref_built, tools, opened)
     data = with_steps(data, reference)
     own_names = {name: name for name in data.layout.axes}
-    batched = _batched(check, reference, data, own_names, data.output_axes, tools)
+    batched = _batched(check, reference, data, own_names, named_axes(reference, data.output_axes), tools)
     whole = batched.run(data.first(batched.batch_size), batched.batch_size)
     first_outputs = with_groups(whole, check.channels)
     output = choose_output(check, first_outputs)
@@ -117,7 +118,7 @@ def _set_up(check: Check, data: Data, tools: Tools, opened: ExitStack) -> _Bench
         engine = open_side(check.candidate, backend, built, tools, opened)
         inputs = match_names(reference.signature.inputs, engine.signature.inputs, "input")
         outputs = match_names(reference.signature.outputs, engine.signature.outputs, "output")
-        asked = {outputs[name]: axis for name, axis in data.output_axes.items()}
+        asked = {outputs[name]: axis for name, axis in named_axes(engine, data.output_axes).items()}
         candidate = Side(check.candidate, backend, built, engine, _batched(check, engine, data, inputs, asked, tools))
     ref_side = Side(check.reference, ref_backend, ref_built, reference, batched)
     return _Bench(data, ref_side, candidate, output, metric, memory.added)

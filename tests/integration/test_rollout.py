@@ -79,6 +79,21 @@ def test_ranges_are_those_of_the_states_on_their_way(tmp_path: Path) -> None:
     assert record.accuracy.max_abs_error < 0.1
 
 
+@pytest.mark.parametrize("axes", [None, {"h_in": 1}, {"h_in": 1, "h_out": 1}])
+def test_axes_are_named_as_one_step_has_them(axes: dict[str, int | None] | None, tmp_path: Path) -> None:
+    """A state with its layers in front counts samples on axis 1, which is not where they are after all steps."""
+    path = layouts.layered_state(tmp_path / "model.onnx")
+    steps = numbers(N, STEPS, 8)
+    record = checked(
+        tmp_path,
+        Model.from_onnx(path, state=STATE, batch_axes=axes),
+        Dataset.from_arrays(steps, accumulated(steps)[:, -1].argmax(axis=1), calibration=8),
+        metric=Metric(last_step),
+    )
+    assert record.accuracy is not None
+    assert record.accuracy.reference == 100.0
+
+
 def test_sequences_of_several_lengths(tmp_path: Path) -> None:
     """Equal lengths share a run, and each output meets its own label."""
     path = layouts.accumulator(tmp_path / "model.onnx")

@@ -187,3 +187,14 @@ def test_a_dead_group_of_channels_is_a_fault() -> None:
     assert evaluate([OutputPair({"y": r}, {"y": dead}, None, 0, N)], None, output="y").faults == ()
     (fault,) = evaluate([OutputPair({"y": r}, {"y": dead}, None, 0, N)], None, output="y", channels=channels).faults
     assert (fault.output, fault.kind) == ("y.scores", "constant")
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [(None, True), (np.zeros(6, int), True), (np.zeros((6, 1), int), True), (np.zeros((6, 5), int), False)],
+)
+def test_agreement_is_of_classes_only(labels: np.ndarray | None, classes: bool) -> None:
+    """A label for each value says that the values of a sample are no scores of classes."""
+    values = np.random.default_rng(0).random((6, 5)).astype(np.float32)
+    found = evaluate([OutputPair({"y": values}, {"y": values}, labels, 0, 6)], None, output=None)
+    assert found.agreement_pct == (100.0 if classes else None)
