@@ -1,0 +1,108 @@
+"""What the zoo knows about one model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+Feeds: TypeAlias = dict[str, NDArray[Any]]
+"""One sample: arrays by input name, without a batch axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Samples that calibrate, others that are evaluated, and a label for each of these, or none."""
+
+    calibration: list[Feeds]
+    evaluation: list[Feeds]
+    labels: list[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A score of one output that counts right answers; `kind` names it in `scores.py` and in the independent script.
+
+    Attributes
+    ----------
+    output : the output it reads.
+    settings : what the kind needs, as JSON: an alphabet, a threshold.
+    """
+
+    kind: str
+    output: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model of a package, its data, and what is expected of it.
+
+    Attributes
+    ----------
+    name : an identifier, also of the fixtures.
+    package, version, file : where the model is; `file` is relative to the folder that packages lie in.
+    licence : as the package tells it.
+    roles : what it is in the zoo for.
+    samples : makes the data; the same each time.
+    score : ``None`` where no label is known by construction.
+    batch_axes : the axis of the samples in inputs where that is not the first; ``None`` for an input without one.
+    output_axes : the same of outputs, by the knowledge of the one who wrote this, for the independent script.
+    state : outputs that are fed back over the leading axis of a sample, by the name of the input.
+    derive : writes another model made from the package's; ``None`` takes that as it is.
+    skipped : combinations left out, ``"ort dynamic"``, and why.
+    small : part of the test command.
+    """
+
+    name: str
+    package: str
+    version: str
+    file: str
+    licence: str
+    roles: tuple[str, ...]
+    samples: Callable[[], Samples]
+    score: Score | None = None
+    batch_axes: Mapping[str, int | None] = field(default_factory=dict)
+    output_axes: Mapping[str, int | None] = field(default_factory=dict)
+    state: Mapping[str, str] = field(default_factory=dict)
+    derive: Callable[[Path, Path], None] | None = None
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    small: bool = True
+
+    @property
+    def requirement(self) -> str:
+        """The package as a line for pip."""
+        return f"{self.package}=={self.version}"
+
+    def missing(self) -> bool:
+        """Whether the package is not installed in this version."""
+        try:
+            return distribution(self.package).version != self.version
+        except PackageNotFoundError:
+            return True
+
+    def path(self) -> Path:
+        """Return the file of the package, which is never imported."""
+        return Path(str(distribution(self.package).locate_file(self.file)))
+
+    def score_settings(self) -> dict[str, Any]:
+        """Settings of the score; an alphabet in a file of the package is read: blank, its lines, a space."""
+        assert self.score is not None
+        settings = dict(self.score.settings)
+        if "alphabet_file" in settings:
+            path = distribution(self.package).locate_file(settings.pop("alphabet_file"))
+            letters = Path(str(path)).read_text("utf-8").rstrip("\n").split("\n")
+            settings["alphabet"] = ["", *letters, " "]
+        return settings
+
+    def write(self, folder: Path) -> Path:
+        """Return the model to test: the package's own file, or the one derived from it, written to `folder`."""
+        if self.derive is None:
+            return self.path()
+        target = folder / f"{self.name}.onnx"
+        self.derive(self.path(), target)
+        return target

@@ -1,0 +1,216 @@
+"""The figures of the zoo without pytest-quant: ONNX Runtime (OpenVINO, PyTorch for their engines) and numpy.
+
+Run in a process of its own. It reads a list of tasks from standard input and writes a list of results to standard
+output. A task names the float model, the engine file that a check built, the samples, and where these lie in inputs
+and outputs. Every sample is run by itself, step after step where the model has a state, and every figure is computed
+from its formula.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Feeds = dict[str, Array]
+Run = Callable[[Feeds], dict[str, Array]]
+Shapes = dict[str, list[Any]]
+
+
+def onnx_runtime(path: str, _: list[str], *, optimized: bool = True) -> tuple[Run, Shapes]:
+    """Open in ONNX Runtime; not optimized, Q/DQ pairs round and products run in float."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_outputs()]
+    shapes = {one.name: list(one.shape) for one in session.get_inputs()}
+    return lambda feeds: dict(zip(names, session.run(names, feeds), strict=True)), shapes
+
+
+def openvino(path: str, known: list[str]) -> tuple[Run, Shapes]:
+    """Open in OpenVINO, float32 where it is not quantized, one thread; of an output's names a `known` one counts."""
+    import openvino as runtime
+
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
+    model = runtime.Core().compile_model(path, "CPU", settings)
+    shapes = {
+        one.any_name: [dim.get_length() if dim.is_static else None for dim in one.partial_shape] for one in model.inputs
+    }
+
+    names = [next((name for name in one.get_names() if name in known), one.any_name) for one in model.outputs]
+
+    def run(feeds: Feeds) -> dict[str, Array]:
+        found = model(feeds)
+        return {names[index]: np.array(found[one]) for index, one in enumerate(model.outputs)}
+
+    return run, shapes
+
+
+def torch(path: str, _: list[str]) -> tuple[Run, Shapes]:
+    """Open in PyTorch, not compiled: Q/DQ pairs round and products run in float. Inputs and outputs by position."""
+    import torch as runtime
+    import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401 - it registers the operators of Q/DQ pairs
+
+    program = runtime.export.load(path).module(check_guards=False)
+
+    def run(feeds: Feeds) -> dict[str, Array]:
+        with runtime.no_grad():
+            found = program(*(runtime.from_numpy(array) for array in feeds.values()))
+        several = found if isinstance(found, (tuple, list)) else (found,)
+        return {f"output_{index}": one.numpy() for index, one in enumerate(several)}
+
+    return run, {}
+
+
+RUNTIMES: dict[str, Callable[[str, list[str]], tuple[Run, Shapes]]] = {
+    "ort": onnx_runtime,
+    "openvino": openvino,
+    "torch": torch,
+    "rounded": lambda path, known: onnx_runtime(path, known, optimized=False),
+}
+
+
+SCALES = {"top1": 100, "text": 100, "voice": 100, "key": 100, "pitch": 1}
+"""All but the last are counted in percent."""
+
+
+def placed(array: Array, axis: int | None, size: int) -> Array:
+    """Put the sample where the model has its samples, as often as the model takes."""
+    return array if axis is None else np.repeat(np.expand_dims(array, axis), size, axis)
+
+
+def taken(array: Array, axis: int | None) -> Array:
+    """Take the first sample out."""
+    return array if axis is None or array.ndim == 0 else np.take(array, 0, axis)
+
+
+def answer(run: Run, shapes: Shapes, sample: Feeds, task: dict[str, Any]) -> dict[str, Array]:
+    """Outputs of one sample; those of all steps behind each other where the model has a state."""
+    axes: dict[str, int | None] = task["axes"]
+
+    def size(name: str) -> int:
+        shape, axis = shapes.get(name), axes.get(name, 0)
+        found = shape[axis] if shape and axis is not None else 1
+        return found if isinstance(found, int) else 1
+
+    def outputs(feeds: Feeds) -> dict[str, Array]:
+        return {name: taken(array, task["output_axes"].get(name, 0)) for name, array in feeds.items()}
+
+    if not task["state"]:
+        return outputs(run({name: placed(array, axes.get(name, 0), size(name)) for name, array in sample.items()}))
+    state = {
+        name: np.zeros([one if isinstance(one, int) else 1 for one in shapes[name]], np.float32)
+        for name in task["state"].values()
+    }
+    steps = []
+    for index in range(len(next(iter(sample.values())))):
+        now = {name: placed(array[index], axes.get(name, 0), size(name)) for name, array in sample.items()}
+        found = run(now | state)
+        state = {into: found[out] for out, into in task["state"].items()}
+        steps.append(outputs(found))
+    return {name: np.stack([step[name] for step in steps]) for name in steps[0]}
+
+
+def text(output: Array, blank: int, alphabet: list[str]) -> str:
+    """Read the largest letters, without repeats and blanks."""
+    letters, before = [], None
+    for step in output:
+        largest = int(np.argmax(step))
+        if largest != before and largest != blank:
+            letters.append(alphabet[largest])
+        before = largest
+    return "".join(letters)
+
+
+def score(outputs: list[Array], labels: list[Any], kind: str, settings: dict[str, Any]) -> float:
+    """Return the score over all samples, in percent or in Hz."""
+    return SCALES[kind] * float(np.mean(rights(list(zip(outputs, labels, strict=True)), kind, settings)))
+
+
+def rights(pairs: list[tuple[Array, Any]], kind: str, settings: dict[str, Any]) -> list[float]:
+    """Return one number for each sample."""
+    if kind == "top1":
+        return [int(np.argmax(one)) == label for one, label in pairs]
+    if kind == "text":
+        return [text(one, settings["blank"], settings["alphabet"]) == label for one, label in pairs]
+    if kind == "voice":
+        loud = [[float(step.ravel()[0]) > settings["threshold"] for step in one] for one, _ in pairs]
+        return [
+            sum(a == bool(b) for a, b in zip(steps, label, strict=True)) / len(label)
+            for steps, (_, label) in zip(loud, pairs, strict=True)
+        ]
+    if kind == "key":
+        return [int(np.argmax(one.sum(axis=0))) == label for one, label in pairs]
+    if kind == "pitch":
+        return [abs(float(np.median(one)) - label) for one, label in pairs]
+    raise ValueError(kind)
+
+
+def distance(references: list[Array], candidates: list[Array]) -> dict[str, float | None]:
+    """Compute SQNR, cosine and the largest error over all values of all samples."""
+    r = np.concatenate([one.astype(np.float64).ravel() for one in references])
+    c = np.concatenate([one.astype(np.float64).ravel() for one in candidates])
+    noise, signal, other = np.square(r - c).sum(), np.square(r).sum(), np.square(c).sum()
+    return {
+        "sqnr_db": 10 * math.log10(signal / noise) if noise and signal else None,
+        "cosine": float((r * c).sum() / math.sqrt(signal * other)) if signal and other else None,
+        "max_abs_error": float(np.abs(r - c).max()) if r.size else None,
+    }
+
+
+def figures(task: dict[str, Any]) -> dict[str, Any]:
+    """Run both models over the samples, and compare."""
+    archive = np.load(task["samples"])
+    sides = []
+    for side in ("reference", "candidate"):
+        run, shapes = RUNTIMES[task[f"{side}_runtime"]](task[side], task["outputs"])
+        found = []
+        for index in range(task["n"]):
+            sample = {name: archive[f"{index}|{name}"] for name in task["inputs"]}
+            found.append(answer(run, shapes, sample, task))
+        sides.append(found)
+    reference, candidate = sides
+    names = list(reference[0])
+    where = dict(zip(names, candidate[0], strict=True))
+    pairs = {
+        name: ([one[name] for one in reference], [one[where[name]] for one in candidate])
+        for name in names
+        if reference[0][name].dtype.kind in "fiub"
+    }
+    result: dict[str, Any] = {"n": task["n"], "outputs": {name: distance(*pair) for name, pair in pairs.items()}}
+    first = task["output"] or names[0]
+    ones = pairs.get(first) if task["score"] is None or task["score"]["kind"] == "top1" else None
+    if ones is not None and all(one.ndim == 1 and one.size > 1 for one in ones[0]) and ones[0][0].dtype.kind == "f":
+        same = [int(np.argmax(a)) == int(np.argmax(b)) for a, b in zip(*ones, strict=True)]
+        result["agreement_pct"] = 100 * sum(same) / len(same)
+    if task["score"] is not None:
+        kind, settings = task["score"]["kind"], task["score"]["settings"]
+        for side, outputs in zip(("reference", "candidate"), pairs[task["score"]["output"]], strict=True):
+            result[side] = score(outputs, task["labels"], kind, settings)
+    return result
+
+
+def main() -> None:
+    """Answer all tasks; a task that cannot be answered says why."""
+    results = []
+    for task in json.load(sys.stdin):
+        try:
+            results.append(figures(task))
+        except Exception as fault:
+            results.append({"fault": f"{type(fault).__name__}: {fault}"[:400]})
+    sys.stdout.write("\n" + json.dumps(results) + "\n")
+
+
+if __name__ == "__main__":
+    main()
