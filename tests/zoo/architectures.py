@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ def {name}_data():
 
 def write_modules_project(folder: Path, combinations: Iterable[Combination]) -> None:
     """Write conftest.py and one test for each combination; labels are what the module itself answers."""
-    from tests.zoo.modules import inputs
+    from tests.zoo.modules import ARCHITECTURES, inputs
 
     combinations = list(combinations)
     names = sorted({one.model for one in combinations})
@@ -59,4 +60,5 @@ def write_modules_project(folder: Path, combinations: Iterable[Combination]) -> 
     (folder / "pytest.ini").write_text("[pytest]\n")
     for name in names:
         samples = inputs(name, 48, 1).numpy()
-        np.savez(folder / f"{name}.evaluation.npz", **{f"{index}|input": one for index, one in enumerate(samples)})
+        taken = list(signature(ARCHITECTURES[name].forward).parameters)[1]
+        np.savez(folder / f"{name}.evaluation.npz", **{f"{index}|{taken}": one for index, one in enumerate(samples)})

@@ -63,7 +63,7 @@ SMALL = (
         ("speech network with state", "model with an If"),
         data_signals.streams,
         Score("voice", "probability", {"threshold": 0.5}),
-        batch_axes={"h": 1},
+        batch_axes={"h": 1, "h_out": 1},
         output_axes={"h_out": 1},
         state={"h_out": "h"},
     ),

@@ -57,8 +57,8 @@ def openvino(path: str, known: list[str]) -> tuple[Run, Shapes]:
     return run, shapes
 
 
-def torch(path: str, _: list[str]) -> tuple[Run, Shapes]:
-    """Open in PyTorch, not compiled: Q/DQ pairs round and products run in float. Inputs and outputs by position."""
+def torch(path: str, known: list[str]) -> tuple[Run, Shapes]:
+    """Open in PyTorch, not compiled: Q/DQ pairs round and products run in float. Inputs by position, and outputs."""
     import torch as runtime
     import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401 - it registers the operators of Q/DQ pairs
 
@@ -68,7 +68,7 @@ def torch(path: str, _: list[str]) -> tuple[Run, Shapes]:
         with runtime.no_grad():
             found = program(*(runtime.from_numpy(array) for array in feeds.values()))
         several = found if isinstance(found, (tuple, list)) else (found,)
-        return {f"output_{index}": one.numpy() for index, one in enumerate(several)}
+        return {name: one.numpy() for name, one in zip(known, several, strict=True)}
 
     return run, {}
 
