@@ -142,6 +142,8 @@ def figures(check: Mapping[str, Any], result: Mapping[str, Any]) -> list[Figure]
         return [Figure(result["fault"], None, math.nan)]
     accuracy = check["accuracy"]
     pairs = [Figure("n", accuracy["n"], result["n"])]
+    if check["backend"] in ("ort", "openvino"):
+        pairs.append(Figure("size_mb", check["resources"]["size_mb"], result["size_mb"]))
     pairs += [Figure(key, accuracy[key], result[key]) for key in SCORES if result.get(key) is not None]
     for name, independent in result["outputs"].items():
         ours = accuracy["by_output"].get(name, {})

@@ -12,6 +12,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -169,6 +170,12 @@ def distance(references: list[Array], candidates: list[Array]) -> dict[str, floa
     }
 
 
+def size_mb(path: Path) -> float:
+    """Return the size of an engine's file in 10^6 bytes, with the weights that OpenVINO keeps beside it."""
+    weights = path.with_suffix(".bin")
+    return (path.stat().st_size + (weights.stat().st_size if weights.is_file() else 0)) / 1e6
+
+
 def figures(task: dict[str, Any]) -> dict[str, Any]:
     """Run both models over the samples, and compare."""
     archive = np.load(task["samples"])
@@ -188,7 +195,11 @@ def figures(task: dict[str, Any]) -> dict[str, Any]:
         for name in names
         if reference[0][name].dtype.kind in "fiub"
     }
-    result: dict[str, Any] = {"n": task["n"], "outputs": {name: distance(*pair) for name, pair in pairs.items()}}
+    result: dict[str, Any] = {
+        "n": task["n"],
+        "size_mb": size_mb(Path(task["candidate"])),
+        "outputs": {name: distance(*pair) for name, pair in pairs.items()},
+    }
     first = task["output"] or names[0]
     ones = pairs.get(first) if task["score"] is None or task["score"]["kind"] == "top1" else None
     if ones is not None and all(one.ndim == 1 and one.size > 1 for one in ones[0]) and ones[0][0].dtype.kind == "f":
