@@ -1,5 +1,6 @@
-"""Run the whole zoo and print its tables: ``python -m tests.zoo [NAME ...] [--small] [--backend=NAME] [--write]``.
+"""Run the whole zoo and print its tables: ``python -m tests.zoo [NAME ...] [--small] [--write]``.
 
+``--backend=ort`` and ``--scheme=static`` leave out the checks of other runtimes and schemes.
 Nothing is installed: a model whose package is not here is left out, and the line that installs it is printed.
 ``--write`` puts the rows of the models that were visited into README.md beside this file.
 """
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -21,7 +23,7 @@ from tests.zoo.compare import Subject, compare
 from tests.zoo.entry import Entry
 from tests.zoo.modules import ARCHITECTURES
 from tests.zoo.plan import all_checks, module_checks
-from tests.zoo.project import run_project, write_project
+from tests.zoo.project import Combination, run_project, write_project
 from tests.zoo.table import HEAD, differing, inhabitants, markdown, read_rows, rows
 
 README = Path(__file__).with_name("README.md")
@@ -31,18 +33,39 @@ Found: TypeAlias = tuple[list[tuple[str, ...]], list[str]]
 BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->\n"
 
 
-def visit(entry: Entry, backends: Sequence[str], folder: Path) -> Found:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The checks asked for; no names are all of them."""
+
+    backends: tuple[str, ...]
+    schemes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, arguments: Sequence[str]) -> Wanted:
+        """Read ``--backend=`` and ``--scheme=``, each as often as it is there."""
+        pairs = [one.partition("=")[::2] for one in arguments]
+        return cls(
+            tuple(value for option, value in pairs if option == "--backend"),
+            tuple(value for option, value in pairs if option == "--scheme"),
+        )
+
+    def takes(self, one: Combination) -> bool:
+        """Whether the check is asked for."""
+        return (not self.backends or one.backend in self.backends) and (not self.schemes or one.scheme in self.schemes)
+
+
+def visit(entry: Entry, wanted: Wanted, folder: Path) -> Found:
     """Run all checks of one model in a project of its own; return its rows and what differs."""
-    combinations = [one for one in all_checks([entry]) if not backends or one.backend in backends]
+    combinations = [one for one in all_checks([entry]) if wanted.takes(one)]
     write_project(folder, [entry], combinations)
     run = run_project(folder)
     found = compare([Subject.of(entry, folder)], combinations, run)
     return rows(combinations, run, found), differing(found)
 
 
-def visit_modules(backends: Sequence[str], folder: Path) -> Found:
+def visit_modules(wanted: Wanted, folder: Path) -> Found:
     """Run all checks of the architectures."""
-    combinations = [one for one in module_checks(list(ARCHITECTURES)) if not backends or one.backend in backends]
+    combinations = [one for one in module_checks(list(ARCHITECTURES)) if wanted.takes(one)]
     write_modules_project(folder, combinations)
     run = run_project(folder)
     found = compare([Subject(name) for name in ARCHITECTURES], combinations, run)
@@ -69,7 +92,7 @@ def say(text: str) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Visit the models named, or all; return 1 when a figure differs."""
     names = [one for one in arguments if not one.startswith("-")]
-    backends = [one.partition("=")[2] for one in arguments if one.startswith("--backend=")]
+    wanted = Wanted.of(arguments)
     entries = [
         entry for entry in (SMALL if "--small" in arguments else SMALL + LARGE) if not names or entry.name in names
     ]
@@ -80,10 +103,10 @@ def main(arguments: Sequence[str]) -> int:
     wrong: list[str] = []
     with tempfile.TemporaryDirectory(prefix="zoo-") as parent:
         visits: list[tuple[str, Callable[[Path], Found]]] = [
-            (entry.name, partial(visit, entry, backends)) for entry in entries if not entry.missing()
+            (entry.name, partial(visit, entry, wanted)) for entry in entries if not entry.missing()
         ]
         if not names or "modules" in names:
-            visits.append(("modules", partial(visit_modules, backends)))
+            visits.append(("modules", partial(visit_modules, wanted)))
         for name, go in visits:
             folder = Path(parent) / name
             folder.mkdir()
