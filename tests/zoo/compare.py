@@ -22,6 +22,7 @@ SCRIPT = Path(__file__).with_name("independent.py")
 FILES = {"ort": "model.onnx", "openvino": "model.xml", "torch": "program.pt2", "trt-rtx": "model.onnx"}
 RUNTIMES = {"ort": "ort", "openvino": "openvino", "torch": "torch", "trt-rtx": "rounded"}
 SCORES = ("reference", "candidate", "agreement_pct")
+ERROR = "max_abs_error"
 TIME_LIMIT_S = 3600
 
 
@@ -55,19 +56,29 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure from both sides."""
+    """One figure from both sides.
+
+    Attributes
+    ----------
+    scale : the largest value that the figure was computed from, where it is a difference of two.
+    """
 
     name: str
     ours: float | None
     independent: float | None
+    scale: float | None = None
 
     @property
     def difference(self) -> float:
-        """Absolute for scores, else relative to the larger of 1 and the independent one; infinite where one lacks."""
+        """Absolute for scores, else relative to the largest of 1, the scale and the independent one.
+
+        Infinite where one lacks. An error is the difference of two float32, each rounded by its own size: outputs of
+        several hundred that differ by 10 tell that 10 no better than to some 1e-5.
+        """
         if self.ours is None or self.independent is None:
             return 0.0 if self.ours is self.independent else math.inf
         distance = abs(self.ours - self.independent)
-        return distance if self.name in SCORES else distance / max(1.0, abs(self.independent))
+        return distance if self.name in SCORES else distance / max(1.0, abs(self.independent), self.scale or 0.0)
 
 
 def _engine_file(folder: Path, key: str, backend: str) -> Path:
@@ -147,5 +158,7 @@ def figures(check: Mapping[str, Any], result: Mapping[str, Any]) -> list[Figure]
     pairs += [Figure(key, accuracy[key], result[key]) for key in SCORES if result.get(key) is not None]
     for name, independent in result["outputs"].items():
         ours = accuracy["by_output"].get(name, {})
-        pairs += [Figure(f"{key} of {name}", ours.get(key), value) for key, value in independent.items()]
+        largest = independent["largest_value"]
+        pairs += [Figure(f"{key} of {name}", ours.get(key), independent[key]) for key in ("sqnr_db", "cosine")]
+        pairs.append(Figure(f"{ERROR} of {name}", ours.get(ERROR), independent[ERROR], largest))
     return pairs

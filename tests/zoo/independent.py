@@ -159,7 +159,12 @@ def rights(pairs: list[tuple[Array, Any]], kind: str, settings: dict[str, Any]) 
 
 
 def distance(references: list[Array], candidates: list[Array]) -> dict[str, float | None]:
-    """Compute SQNR, cosine and the largest error over all values of all samples."""
+    """Compute SQNR, cosine and the largest error over all values of all samples, and the largest of these values.
+
+    Where a candidate's output has another shape there is nothing to compare.
+    """
+    if any(one.shape != other.shape for one, other in zip(references, candidates, strict=True)):
+        return dict.fromkeys(("sqnr_db", "cosine", "max_abs_error", "largest_value"))
     r = np.concatenate([one.astype(np.float64).ravel() for one in references])
     c = np.concatenate([one.astype(np.float64).ravel() for one in candidates])
     noise, signal, other = np.square(r - c).sum(), np.square(r).sum(), np.square(c).sum()
@@ -167,6 +172,7 @@ def distance(references: list[Array], candidates: list[Array]) -> dict[str, floa
         "sqnr_db": 10 * math.log10(signal / noise) if noise and signal else None,
         "cosine": float((r * c).sum() / math.sqrt(signal * other)) if signal and other else None,
         "max_abs_error": float(np.abs(r - c).max()) if r.size else None,
+        "largest_value": float(np.abs(r).max()) if r.size else None,
     }
 
 
