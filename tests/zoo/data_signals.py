@@ -91,11 +91,11 @@ def noisy_calls() -> Samples:
     """Nine seconds of speech with noise of several strengths."""
     rng = np.random.default_rng(15)
     feeds = []
-    for index in range(3 + 6):
+    for index in range(2 + 4):
         signal = sounds.speech(rng, 9.01)[0]
         noisy = signal + rng.normal(0, 0.001 * 2 ** (index % 6), len(signal))
         feeds.append({"input_1": noisy[:144160].astype(np.float32)})
-    return Samples(feeds[:3], feeds[3:])
+    return Samples(feeds[:2], feeds[2:])
 
 
 def notes() -> Samples:
@@ -169,7 +169,7 @@ def components() -> Samples:
 
 
 def brain_maps() -> Samples:
-    """Pictures of a head channels last, and a minute of a signal."""
+    """Pictures of a head channels last, and a minute of a signal, weak or strong."""
     rng = np.random.default_rng(21)
     y, x = np.mgrid[-1:1:120j, -1:1:120j]
     feeds = []
@@ -177,7 +177,7 @@ def brain_maps() -> Samples:
         across, down = rng.uniform(-0.7, 0.7, 2)
         field = np.exp(-((x - across) ** 2 + (y - down) ** 2) / 0.2)
         time = np.arange(15000) / 250
-        signal = np.sin(2 * np.pi * rng.uniform(1, 12) * time) + rng.normal(0, 0.5, 15000)
+        signal = rng.uniform(1, 10) * (np.sin(2 * np.pi * rng.uniform(1, 12) * time) + rng.normal(0, 0.5, 15000))
         feeds.append(
             {
                 "spatial_input": (np.stack([field, 1 - field, field**2], axis=-1) * 255).astype(np.float32),
