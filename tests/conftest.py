@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,14 @@ from tests.example import ExampleRun, copy_example, run_example
 from tests.toolchains import run_toolchains
 
 pytest_plugins = ["pytester", "tests.postgres"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let what PyTorch compiles in this run be of this run: what other code left in its cache is not under test."""
+    if not hasattr(config, "workerinput") and "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="pytest-quant-inductor-", ignore_cleanup_errors=True)
+        config.add_cleanup(folder.cleanup)
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder.name
 
 
 @pytest.fixture

@@ -142,8 +142,10 @@ class TorchEngine(CpuEngine):
         import torch
         import torch._dynamo.config
         import torch._inductor.config
+        import torch.compiler.config
 
         module = self._load()
+        keys: Any = torch.compiler.config
         try:
             # Without freezing, Q/DQ pairs stay and every product runs in float; with it, weights that are kept in int8
             # would be widened once and kept in float.
@@ -152,6 +154,9 @@ class TorchEngine(CpuEngine):
                 torch.no_grad(),
                 torch._inductor.config.patch(freezing=self._freezes),  # noqa: SLF001 - its only home
                 torch._dynamo.config.patch(fail_on_recompile_limit_hit=True),  # noqa: SLF001 - its only home
+                # Frozen weights are packed for the instruction set, which PyTorch's own cache of graphs does not ask
+                # for: graphs that runs at several levels had left there corrupted the heap.
+                keys.patch(cache_key_tag=f"pytest-quant {onednn_tier()}"),
             ):
                 # Not the module itself: the hooks of an exported one would run outside what is compiled, some 0.1 ms a
                 # call that no user's module has. Nor a function around it, whose code all engines would share: after
