@@ -52,9 +52,7 @@ def write_modules_project(folder: Path, combinations: Iterable[Combination]) -> 
     (folder / "conftest.py").write_text(CONFTEST + FIXTURES + fixtures)
     tests = [TESTS]
     for one in combinations:
-        mark = f"model={one.model!r}, data='{one.model}_data', backend={one.backend!r}, scheme={one.scheme!r}"
-        if one.options:
-            mark += f", options={dict(one.options)!r}"
+        mark = f"model={one.model!r}, data='{one.model}_data', {one.mark}"
         tests.append(TEST.format(mark=mark, identity=one.identity))
     (folder / "test_models.py").write_text("".join(tests))
     (folder / "pytest.ini").write_text("[pytest]\n")

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -70,18 +70,27 @@ def test_{identity}():
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One check of one model."""
+    """One check of one model; `keys` are further keys of its mark, and count where they name one of the others."""
 
     model: str
     backend: str
     precision: str = "int8"
     scheme: str = "static"
     options: Mapping[str, Any] | None = None
+    keys: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def identity(self) -> str:
         """Name of the test, without its prefix."""
         return "__".join((self.model, self.backend, self.precision, self.scheme)).replace("-", "_")
+
+    @property
+    def mark(self) -> str:
+        """What the mark says beside the model and its data."""
+        said: dict[str, Any] = {"backend": self.backend, "precision": self.precision, "scheme": self.scheme}
+        if self.options:
+            said["options"] = dict(self.options)
+        return ", ".join(f"{key}={value!r}" for key, value in (said | dict(self.keys)).items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +147,7 @@ def write_project(folder: Path, entries: Iterable[Entry], combinations: Iterable
                 else f"metric_of({entry.score.kind!r}, {entry.score_settings()!r})"
             )
             marks[entry.name] += f", output={entry.score.output!r}, metric={metric}"
-    for one in combinations:
-        mark = f"{marks[one.model]}, backend={one.backend!r}, precision={one.precision!r}, scheme={one.scheme!r}"
-        if one.options:
-            mark += f", options={dict(one.options)!r}"
-        tests.append(TEST.format(mark=mark, identity=one.identity))
+    tests += [TEST.format(mark=f"{marks[one.model]}, {one.mark}", identity=one.identity) for one in combinations]
     (folder / "conftest.py").write_text("".join(conftest))
     (folder / "test_models.py").write_text("".join(tests))
     (folder / "pytest.ini").write_text("[pytest]\n")

@@ -87,9 +87,9 @@ def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *lines)) + "\n"
 
 
-def read_rows(text: str) -> list[tuple[str, ...]]:
-    """Return the cells of the table of checks in `text`, without its head."""
-    table = text.partition("| " + " | ".join(HEAD) + " |\n")[2]
+def read_rows(text: str, head: Sequence[str] = HEAD) -> list[tuple[str, ...]]:
+    """Return the cells of the table below `head` in `text`; without another, the table of checks."""
+    table = text.partition("| " + " | ".join(head) + " |\n")[2]
     lines = [line for line in table.splitlines()[1:] if line.startswith("| ")]
     return [tuple(re.split(r"(?<!\\) ?\| ?", line.strip())[1:-1]) for line in lines]
 
