@@ -88,7 +88,8 @@ def _profile(
     for index in range(network.num_inputs):
         entry = network.get_input(index)
         if entry.is_shape_tensor and entry.name in values:
-            profile.set_shape_input(entry.name, *values[entry.name])
+            least, common, most = (list(numbers) for numbers in values[entry.name])
+            profile.set_shape_input(entry.name, least, common, most)
         elif -1 in sizes_of(entry.shape) and entry.name in shapes:
             smallest, usual, largest = (trt.Dims(sizes) for sizes in shapes[entry.name])
             profile.set_shape(entry.name, smallest, usual, largest)
