@@ -53,7 +53,10 @@ def measure(
     until = started + int(plan.max_s * _NS_PER_S)
     left_s = max(until - clock(), 0) / _NS_PER_S
     runs = [runs_of_block(one.run_ns, plan, left_s, of) for one, of in zip(warm, ((), (), asked), strict=True)]
-    if sum((n + 1) * one.run_ns for n, one in zip(runs, warm, strict=True)) <= until - clock():
+    if _round_ns(runs, warm) * plan.min_rounds > left_s * _NS_PER_S:
+        # One engine is too slow for its share, so the others give up theirs: rounds tell more than runs.
+        runs = [1] * len(runs)
+    if _round_ns(runs, warm) <= until - clock():
         result = _timed(calls, runs, plan, clock, until)
     else:
         of_reference, of_null, of_candidate = ([Block(one.first_ns, (one.first_ns,))] for one in warm)
@@ -61,6 +64,11 @@ def measure(
     spent_s = (clock() - started) / _NS_PER_S
     notes = (*_unsettled(warm, plan), *result.notes, *machine_notes(before, machine()))
     return replace(result, spent_s=spent_s, notes=notes)
+
+
+def _round_ns(runs: Sequence[int], warm: Sequence[Warm]) -> float:
+    """Return how long one round lasts, the first run of each block included."""
+    return sum((n + 1) * one.run_ns for n, one in zip(runs, warm, strict=True))
 
 
 def _timed(calls: Sequence[Call], runs: Sequence[int], plan: LatencyPlan, clock: Clock, until: int) -> LatencyResult:
