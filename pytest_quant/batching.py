@@ -48,17 +48,20 @@ class Batched:
         return {self.inputs[name]: array for name, array in feeds.items()}
 
     def run(self, feeds: Feeds, n: int) -> Outputs:
-        """Run one batch of the data.
+        """Run one batch of the data, of `n` samples, and return its outputs as `by_sample` does."""
+        return self.by_sample(self.engine.run(self.feeds(feeds)), n)
+
+    def by_sample(self, found: Outputs, n: int) -> Outputs:
+        """Put the sample axis of the engine's outputs first.
 
         Returns
         -------
-        Outputs : arrays (samples, ...) by the engine's names, padding included.
+        Outputs : arrays (n, ...) by the engine's names, padding included.
 
         Raises
         ------
         ModelError : an output does not hold `n` samples, the size of the batch, on its axis.
         """
-        found = self.engine.run(self.feeds(feeds))
         return {name: _by_sample(name, array, self.output_axes.get(name, 0), n) for name, array in found.items()}
 
 

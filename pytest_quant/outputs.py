@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pytest_quant.backends import Outputs
 from pytest_quant.batching import Batched
 from pytest_quant.cache import Cache
-from pytest_quant.data import Data
+from pytest_quant.data import Batch, Data
 
 _CHUNK_SAMPLES = 4096
 """With ten classes the comparison of shorter chunks costs several times more, and that of longer ones no less."""
@@ -66,11 +66,33 @@ def run_over(engine: Batched, data: Data) -> Iterator[Chunk]:
 
 def _runs(engine: Batched, data: Data) -> Iterator[tuple[Chunk, tuple[int, ...] | None]]:
     """Yield the outputs of each run, and the places of its samples in the set where they do not follow each other."""
-    for batch in data.batches(engine.batch_size, pad=engine.pads):
-        outputs = engine.run(batch.feeds, engine.batch_size if engine.pads else batch.n)
-        if engine.pads and batch.n < engine.batch_size:
-            outputs = {name: array[: batch.n] for name, array in outputs.items()}
-        yield Chunk(outputs, batch.labels, batch.start, batch.n), batch.positions
+    for batches in _prepared(data.batches(engine.batch_size, pad=engine.pads)):
+        feeds = [engine.feeds(batch.feeds) for batch in batches]
+        found = [engine.engine.run(one) for one in feeds]
+        for batch, given in zip(batches, found, strict=True):
+            outputs = engine.by_sample(given, engine.batch_size if engine.pads else batch.n)
+            if engine.pads and batch.n < engine.batch_size:
+                outputs = {name: array[: batch.n] for name, array in outputs.items()}
+            yield Chunk(outputs, batch.labels, batch.start, batch.n), batch.positions
+
+
+def _prepared(batches: Iterator[Batch]) -> Iterator[list[Batch]]:
+    """Yield as many batches at a time as fit into a chunk.
+
+    A run of the engine evicts Python's code and objects from the CPU's caches, so that what is done between two runs
+    takes ten times as long as what is done before or after many.
+    """
+    waiting: list[Batch] = []
+    samples = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        samples += batch.n
+        size += sum(array.nbytes for array in batch.feeds.values())
+        if samples >= _CHUNK_SAMPLES or size >= _CHUNK_BYTES:
+            yield waiting
+            waiting, samples, size = [], 0, 0
+    if waiting:
+        yield waiting
 
 
 def _in_order(runs: Iterator[tuple[Chunk, tuple[int, ...] | None]]) -> Iterator[Chunk]:

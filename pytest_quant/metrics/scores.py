@@ -155,4 +155,4 @@ def _resampled(
 
 
 def _packed(right: Array) -> str:
-    return base64.b64encode(zlib.compress(np.packbits(right).tobytes(), level=9)).decode("ascii")
+    return base64.b64encode(zlib.compress(np.packbits(right).tobytes())).decode("ascii")
