@@ -2,7 +2,7 @@
 
 from pytest_quant.diagnose.advise import Trials, advise
 from pytest_quant.diagnose.budget import Budget
-from pytest_quant.diagnose.effect import broken
+from pytest_quant.diagnose.effect import Judged, broken
 from pytest_quant.diagnose.noise import timing_hints
 
-__all__ = ["Budget", "Trials", "advise", "broken", "timing_hints"]
+__all__ = ["Budget", "Judged", "Trials", "advise", "broken", "timing_hints"]

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from pytest_quant.backends.remedy import Remedy, without
 from pytest_quant.diagnose.budget import Budget
-from pytest_quant.diagnose.effect import Effect, broken
+from pytest_quant.diagnose.effect import Effect, Judged, broken
 from pytest_quant.diagnose.sensitivity import Ranking, rank_nodes
-from pytest_quant.result import Hint, Verdict
+from pytest_quant.result import Hint
 from pytest_quant.spec import EngineSpec
 
 _RANKING_SHARE = 0.4
@@ -31,7 +31,7 @@ class Trials(Protocol):
     ----------
     spec : the candidate's.
     samples : what `before` and `judged` were measured on, ``64 of 1797 samples``.
-    before : the candidate's verdicts on them.
+    before : the candidate, judged on them.
     """
 
     @property
@@ -39,7 +39,7 @@ class Trials(Protocol):
     @property
     def samples(self) -> str: ...  # noqa: D102
     @property
-    def before(self) -> Sequence[Verdict]: ...  # noqa: D102
+    def before(self) -> Judged: ...  # noqa: D102
 
     def remedies(self) -> Sequence[Remedy]:
         """Return what the backend offers instead, the likeliest help first."""
@@ -50,8 +50,8 @@ class Trials(Protocol):
     def noise(self, spec: EngineSpec) -> float | None:
         """Return noise / signal in power of `spec` on a few samples; ``None`` when it cannot be built."""
 
-    def judged(self, spec: EngineSpec) -> Sequence[Verdict] | None:
-        """Return the verdicts of `spec` on `samples`; ``None`` when it cannot be built."""
+    def judged(self, spec: EngineSpec) -> Judged | None:
+        """Judge `spec` on `samples`; ``None`` when it cannot be built."""
 
 
 def advise(trials: Trials, budget: Budget) -> tuple[Hint, ...]:
@@ -122,7 +122,7 @@ class _Advice:
                 self._useless.append(remedy.paste)
 
     def _only_coverage(self) -> bool:
-        return broken(self._trials.before) == ("min_coverage",)
+        return broken(self._trials.before.verdicts) == ("min_coverage",)
 
     def _tried(self, remedy: Remedy, kind: str, share: float = 1.0) -> Effect | None:
         """Return the effect of `remedy` if it helps."""

@@ -31,22 +31,30 @@ _LEAST_GAIN = 0.05
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """An engine's verdicts, and its coverage in percent of all eligible compute, whatever its limit is of."""
+
+    verdicts: Sequence[Verdict]
+    coverage_pct: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Effect:
-    """A remedy that was tried, and the limits judged before and with it, on the same samples."""
+    """A remedy that was tried, and what was judged before and with it, on the same samples."""
 
     remedy: Remedy
-    before: Sequence[Verdict]
-    after: Sequence[Verdict]
+    before: Judged
+    after: Judged
 
     @property
     def limits(self) -> tuple[str, ...]:
         """The broken limits that quantizing otherwise may mend."""
-        return broken(self.before)
+        return broken(self.before.verdicts)
 
     @property
     def mends(self) -> bool:
         """Whether no such limit is broken any more, nor any other."""
-        return not any(verdict.status is Status.FAIL for verdict in self.after if _kind(verdict.limit) in FIGURES)
+        return not broken(self.after.verdicts)
 
     @property
     def gain(self) -> float:
@@ -55,9 +63,8 @@ class Effect:
 
     @property
     def lost_coverage(self) -> float:
-        """Percentage points of coverage that the remedy costs; 0 where no limit asks for any."""
-        before, after = (_observed(_named(side, "min_coverage")) or 0.0 for side in (self.before, self.after))
-        return before - after
+        """Percentage points of coverage that the remedy costs."""
+        return (self.before.coverage_pct or 0.0) - (self.after.coverage_pct or 0.0)
 
     @property
     def helps(self) -> bool:
@@ -66,11 +73,11 @@ class Effect:
         return max(gains, default=0.0) >= _LEAST_GAIN and min(gains) >= 0.0 and not self._breaks()
 
     def _breaks(self) -> bool:
-        held = {verdict.limit for verdict in self.before if verdict.status is not Status.FAIL}
-        return any(verdict.status is Status.FAIL and verdict.limit in held for verdict in self.after)
+        held = {verdict.limit for verdict in self.before.verdicts if verdict.status is not Status.FAIL}
+        return any(verdict.status is Status.FAIL and verdict.limit in held for verdict in self.after.verdicts)
 
     def _gain(self, limit: str) -> float:
-        before, after = _named(self.before, limit), _named(self.after, limit)
+        before, after = self._both(limit)
         if before is None or after is None or after.status is not Status.FAIL:
             return 1.0
         if before.observed is None or after.observed is None or before.allowed is None:
@@ -84,17 +91,26 @@ class Effect:
     def hint(self, samples: str) -> Hint:
         """Say what changed, measured on `samples`, in words."""
         limit = self.limits[0]
-        told = [_change(one, _named(self.before, one), _named(self.after, one)) for one in self.limits]
+        told = [_change(one, *self._both(one)) for one in self.limits]
         text = f"{', '.join(told)} on {samples}"
         if self.mends:
             text += ", which mends it"
-        covered = _named(self.before, "min_coverage"), _named(self.after, "min_coverage")
-        if "min_coverage" not in self.limits and None not in covered and _observed(covered[0]) != _observed(covered[1]):
-            text += f"; {_change('min_coverage', *covered)}"
-        if any(verdict.limit.startswith(_ON_SPEED) for verdict in self.before):
+        text += self._cost()
+        if any(verdict.limit.startswith(_ON_SPEED) for verdict in self.before.verdicts):
             text += "; not timed"
-        before, after = _observed(_named(self.before, limit)), _observed(_named(self.after, limit))
+        before, after = (None if verdict is None else verdict.observed for verdict in self._both(limit))
         return Hint(text, self.remedy.paste, limit, before, after)
+
+    def _cost(self) -> str:
+        """Say how coverage changed, unless that is told already as the figure of its limit."""
+        figures = self.before.coverage_pct, self.after.coverage_pct
+        told = tuple(None if verdict is None else verdict.observed for verdict in self._both("min_coverage"))
+        if None in figures or figures[0] == figures[1] or ("min_coverage" in self.limits and told == figures):
+            return ""
+        return f"; coverage {figures[0]:.2f} -> {figures[1]:.2f} % of all compute"
+
+    def _both(self, limit: str) -> tuple[Verdict | None, Verdict | None]:
+        return _named(self.before.verdicts, limit), _named(self.after.verdicts, limit)
 
 
 def broken(verdicts: Iterable[Verdict]) -> tuple[str, ...]:
@@ -108,10 +124,6 @@ def _kind(limit: str) -> str:
 
 def _named(verdicts: Iterable[Verdict], limit: str) -> Verdict | None:
     return next((verdict for verdict in verdicts if verdict.limit == limit), None)
-
-
-def _observed(verdict: Verdict | None) -> float | None:
-    return None if verdict is None else verdict.observed
 
 
 def _change(limit: str, before: Verdict | None, after: Verdict | None) -> str:

@@ -9,8 +9,6 @@ from pytest_quant.marks.variants import Variant
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
 
 _MIN_COVERAGE_PCT = 50.0
-_PARTIAL = ("dynamic", "weight-only")
-"""Schemes that leave whole kinds of operators in float: the default is a share of what they can quantize."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +75,7 @@ def _limits(limits: Limits, variant: Variant) -> Limits:
         return replace(limits, min_coverage=None)
     if limits.min_coverage is not None or variant.scheme is None:
         return limits
-    if variant.scheme in _PARTIAL:
-        return replace(limits, min_scheme_coverage=_MIN_COVERAGE_PCT)
-    return replace(limits, min_coverage=_MIN_COVERAGE_PCT)
+    return replace(limits, default_min_coverage=_MIN_COVERAGE_PCT)
 
 
 def _plan(variant: Variant, measuring: Measuring) -> LatencyPlan | None:

@@ -65,11 +65,22 @@ class Session:
         check, baseline = measurement.check, self._baseline(measurement)
 
         def judged(
-            accuracy: AccuracyResult, coverage: Coverage, resources: Resources, again: AccuracyResult | None = None
+            candidate: EngineSpec,
+            accuracy: AccuracyResult,
+            coverage: Coverage,
+            resources: Resources,
+            again: AccuracyResult | None = None,
         ) -> tuple[Verdict, ...]:
-            return judge(check, accuracy, measurement.latency, coverage, resources, baseline, again)
+            ours = replace(check, candidate=candidate)
+            return judge(ours, accuracy, measurement.latency, coverage, resources, baseline, again)
 
-        verdicts = judged(measurement.accuracy, measurement.coverage, measurement.resources, measurement.accuracy_again)
+        verdicts = judged(
+            check.candidate,
+            measurement.accuracy,
+            measurement.coverage,
+            measurement.resources,
+            measurement.accuracy_again,
+        )
         return build_record(
             check,
             status=worst(verdicts),

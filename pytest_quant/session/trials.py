@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from pytest_quant.backends.remedy import Advising, Remedy, with_all_samples, without
 from pytest_quant.data import Data
-from pytest_quant.diagnose import broken
+from pytest_quant.diagnose import Judged, broken
 from pytest_quant.engines import build_apart
-from pytest_quant.errors import QuantError, UsageError
+from pytest_quant.errors import UsageError
 from pytest_quant.result import AccuracyResult, Coverage, Resources, Verdict
 from pytest_quant.session.sides import Side, Tools
 from pytest_quant.spec import EngineSpec
@@ -31,8 +31,8 @@ Found = TypeVar("Found")
 Compare = Callable[[Side, Data], AccuracyResult]
 """Compares an engine with the reference over data."""
 
-Judge = Callable[[AccuracyResult, Coverage, Resources], Sequence[Verdict]]
-"""Judges the limits of a check on these figures; those of latency are taken as measured."""
+Judge = Callable[[EngineSpec, AccuracyResult, Coverage, Resources], Sequence[Verdict]]
+"""Judges the limits of a check on these figures of an engine; those of latency are taken as measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,15 @@ class EngineTrials:
         on_few = bench.compare(bench.candidate, self._few)
         predicted_s = (time.perf_counter() - started) * whole.n / self._few.n
         self._data = whole if predicted_s <= _WHOLE_SHARE * seconds else self._few
-        self.before = judge(accuracy if self._data is whole else on_few, coverage, resources)
+        verdicts = judge(self.spec, accuracy if self._data is whole else on_few, coverage, resources)
+        self.before = Judged(verdicts, coverage.pct)
         self.samples = f"all {whole.n} samples" if self._data is whole else f"{self._data.n} of {whole.n} samples"
 
     def remedies(self) -> Sequence[Remedy]:
         """Every calibration sample, the backend's own remedies, and for coverage an ``exclude`` that is dropped."""
         backend, spec, data = self._candidate.backend, self.spec, self._data
         found: list[Remedy] = []
-        if spec.exclude and "min_coverage" in broken(self.before):
+        if spec.exclude and "min_coverage" in broken(self.before.verdicts):
             found.append(Remedy("exclude=[]", replace(spec, exclude=())))
         asked = spec.calibration.samples
         if asked is not None and asked < data.n_calibration and backend.calibration_ingredients(spec) is not None:
@@ -112,9 +113,9 @@ class EngineTrials:
             spec = replace(spec, calibration=replace(asked, samples=few))
         return self._tried(spec, self._noise)
 
-    def judged(self, spec: EngineSpec) -> Sequence[Verdict] | None:
+    def judged(self, spec: EngineSpec) -> Judged | None:
         """Build `spec`, compare it on `samples`, read back what ran, and judge."""
-        return self._tried(spec, self._verdicts)
+        return self._tried(spec, self._judged)
 
     def _noise(self, side: Side) -> float:
         found = self._compare(side, self._few)
@@ -122,12 +123,13 @@ class EngineTrials:
             return 0.0
         return float("inf") if found.faults or found.sqnr_db is None else 10.0 ** (-found.sqnr_db / 10.0)
 
-    def _verdicts(self, side: Side) -> Sequence[Verdict]:
+    def _judged(self, side: Side) -> Judged:
         accuracy = self._compare(side, self._data)
         first = self._data.first(side.batched.batch_size if side.batched.pads else 1)
         coverage = side.engine.coverage(side.feeds(first))
         size_mb = side.engine.size_bytes / _BYTES_PER_MB
-        return self._judge(accuracy, coverage, replace(self._resources, size_mb=size_mb))
+        verdicts = self._judge(side.spec, accuracy, coverage, replace(self._resources, size_mb=size_mb))
+        return Judged(verdicts, coverage.pct)
 
     def _offered(self, spec: EngineSpec) -> bool:
         """Whether the backend takes `spec`, and there are samples where it calibrates."""
@@ -139,7 +141,10 @@ class EngineTrials:
         return self._few.n_calibration > 0 or backend.calibration_ingredients(spec) is None
 
     def _tried(self, spec: EngineSpec, find: Callable[[Side], Found]) -> Found | None:
-        """Build and open `spec` and return what `find` finds; ``None`` where the runtime refuses it."""
+        """Build and open `spec` and return what `find` finds; ``None`` where that fails, whatever the error.
+
+        The verdict stands already: what breaks in a trial for advice must not hide it.
+        """
         ours, tools = self._candidate, self._tools
         try:
             with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work, ExitStack() as opened:
@@ -147,5 +152,5 @@ class EngineTrials:
                 engine = ours.backend.open(spec, folder)
                 opened.callback(engine.close)
                 return find(replace(ours, spec=spec, engine=engine, batched=replace(ours.batched, engine=engine)))
-        except QuantError:
+        except Exception:
             return None

@@ -14,8 +14,9 @@ class Limits:
 
     Percentages and drops are in points of a hundred, latency in milliseconds per run of one batch, sizes in
     megabytes of 10^6 bytes, SQNR in dB, energy in millijoules per run, `min_ratio` and `min_speedup` as ratios.
-    `min_coverage` is of all eligible compute; `min_scheme_coverage`, a default of some schemes and no key of the mark,
-    of what the scheme can quantize. `max_latency_ms` holds ``(percentile, milliseconds)`` pairs; 50 is the median.
+    `min_coverage` is of all eligible compute; `default_min_coverage`, no key of the mark, holds where the mark sets
+    none, and is of what the engine's scheme can quantize. `max_latency_ms` holds ``(percentile, milliseconds)`` pairs;
+    50 is the median.
     `min_sqnr_db`, `min_cosine` and `max_abs_error` hold for each output by itself.
     """
 
@@ -33,7 +34,7 @@ class Limits:
     max_build_s: float | None = None
     max_energy_mj: float | None = None
     min_coverage: float | None = None
-    min_scheme_coverage: float | None = None
+    default_min_coverage: float | None = None
     max_slowdown: float | None = None
     max_drop_increase: float | None = None
 

@@ -45,7 +45,7 @@ def judge(
         *carried(of_accuracy, accuracy, check.output),
         *latency_verdicts(limits, latency, check.latency_off),
         *resource_verdicts(limits, resources),
-        *coverage_verdicts(limits, coverage),
+        *coverage_verdicts(limits, coverage, check.candidate.scheme),
         *carried(baseline_verdicts(limits, accuracy, latency, baseline), accuracy, check.output),
     )
 

@@ -14,17 +14,21 @@ _OF_PLAN = ("max_size_mb", "max_build_s")
 
 _LIMIT = "min_coverage"
 
+_PARTIAL = ("dynamic", "weight-only")
+"""Schemes that leave whole kinds of operators in float."""
 
-def coverage_verdicts(limits: Limits, coverage: Coverage) -> Iterator[Verdict]:
+
+def coverage_verdicts(limits: Limits, coverage: Coverage, scheme: str | None) -> Iterator[Verdict]:
     """Yield the verdict on coverage; a limit of 0 asks for anything above 0.
 
-    What the mark sets is judged on all eligible compute, the default of a scheme that leaves whole kinds of operators
-    in float on what it can quantize. A scheme that can quantize nothing of the model is a FAIL.
+    What the mark sets is judged on all eligible compute, the default of a `scheme` that leaves whole kinds of
+    operators in float on what it can quantize. A scheme that can quantize nothing of the model is a FAIL.
     """
+    default = limits.default_min_coverage
     if limits.min_coverage is not None:
         yield _on_all(limits.min_coverage, coverage)
-    elif limits.min_scheme_coverage is not None:
-        yield _on_scheme(limits.min_scheme_coverage, coverage)
+    elif default is not None:
+        yield _on_scheme(default, coverage) if scheme in _PARTIAL else _on_all(default, coverage)
 
 
 def _on_all(allowed: float, coverage: Coverage) -> Verdict:

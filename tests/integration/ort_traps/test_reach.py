@@ -18,7 +18,7 @@ from pytest_quant.verdict.proof import coverage_verdicts
 from tests.integration.ort_traps.bench import engine_of, spec_of
 from tests.integration.projects import output, run_project, write_project
 
-DEFAULT = Limits(min_scheme_coverage=50.0)
+DEFAULT = Limits(default_min_coverage=50.0)
 
 
 def normal(*shape: int, seed: int = 0) -> NDArray[np.float32]:
@@ -63,7 +63,7 @@ def test_what_dynamic_cannot_take_is_told_apart(tmp_path: Path) -> None:
     assert found.pct == pytest.approx(100 * 2880 / (2880 + 2592))
     assert found.scheme_pct == 100.0
     assert found.not_quantizable == {"Conv": pytest.approx(100 * 2592 / (2880 + 2592))}
-    (verdict,) = coverage_verdicts(DEFAULT, found)
+    (verdict,) = coverage_verdicts(DEFAULT, found, "dynamic")
     assert verdict.status is Status.PASS
     assert "cannot quantize Conv (47.37 %)" in verdict.reason
 
@@ -73,7 +73,7 @@ def test_what_dynamic_could_take_and_did_not_counts(tmp_path: Path) -> None:
     with engine_of(spec_of(conv().write(tmp_path), "dynamic", exclude=("dense",)), lambda: iter(())) as engine:
         found = engine.coverage(conv().feeds(1, 0))
     assert (found.pct, found.scheme_pct) == (0.0, 0.0)
-    assert next(coverage_verdicts(DEFAULT, found)).status is Status.FAIL
+    assert next(coverage_verdicts(DEFAULT, found, "dynamic")).status is Status.FAIL
 
 
 @pytest.mark.parametrize("scheme", ["dynamic", "weight-only"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_quant.backends.remedy import Remedy, with_option, without
-from pytest_quant.diagnose import Budget, advise
+from pytest_quant.diagnose import Budget, Judged, advise
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
@@ -37,7 +37,7 @@ class AdditiveTrials:
         self.clock = clock
         self.of_node = noise
         self.options = options or {}
-        self.before = self._verdicts(SPEC)
+        self.before = self._found(SPEC)
 
     def remedies(self) -> Sequence[Remedy]:
         """One for each option."""
@@ -52,12 +52,12 @@ class AdditiveTrials:
         self.clock.now += 1.0
         return self._error(spec)
 
-    def judged(self, spec: EngineSpec) -> Sequence[Verdict] | None:
+    def judged(self, spec: EngineSpec) -> Judged | None:
         """The largest error allowed is 1; coverage falls with each node that is excluded."""
         self.clock.now += 1.0
         if any(self.options[name] is None for name, _ in spec.options):
             return None
-        return self._verdicts(spec)
+        return self._found(spec)
 
     def _error(self, spec: EngineSpec) -> float:
         whole = sum(noise for name, noise in self.of_node.items() if name not in spec.exclude)
@@ -65,12 +65,13 @@ class AdditiveTrials:
             whole *= self.options[name] or 0.0
         return whole
 
-    def _verdicts(self, spec: EngineSpec) -> list[Verdict]:
+    def _found(self, spec: EngineSpec) -> Judged:
         error, covered = self._error(spec), 100.0 * (1.0 - len(spec.exclude) / len(NODES))
-        return [
+        verdicts = (
             Verdict("max_abs_error", 1.0, error, Status.PASS if error <= 1.0 else Status.FAIL, ""),
             Verdict("min_coverage", 50.0, covered, Status.PASS if covered >= 50.0 else Status.FAIL, ""),
-        ]
+        )
+        return Judged(verdicts, covered)
 
 
 def _advice(trials: AdditiveTrials, seconds: float = 100.0) -> tuple[Hint, ...]:
@@ -81,7 +82,8 @@ def test_the_shortest_list_that_mends_is_advised() -> None:
     """Two nodes give nearly all of the error; the third one is within the limit."""
     found = _advice(AdditiveTrials(Clock(), {"conv3": 5.0, "conv11": 8.0, "conv17": 0.5}))
     assert found[0].paste == "exclude=['conv3', 'conv11']"
-    assert found[0].text == "largest error 13.5 -> 0.5 on all 100 samples, which mends it; coverage 100.00 -> 90.00 %"
+    cost = "coverage 100.00 -> 90.00 % of all compute"
+    assert found[0].text == f"largest error 13.5 -> 0.5 on all 100 samples, which mends it; {cost}"
 
 
 def test_options_that_help_are_ranked_and_others_are_only_named() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_quant.backends.remedy import Remedy
-from pytest_quant.diagnose.effect import Effect, broken
+from pytest_quant.diagnose.effect import Effect, Judged, broken
 from pytest_quant.result import Status, Verdict
 from pytest_quant.spec import EngineSpec, Model
 
@@ -17,7 +17,8 @@ def _verdict(limit: str, allowed: float, observed: float | None, status: Status 
 
 
 def _effect(before: list[Verdict], after: list[Verdict]) -> Effect:
-    return Effect(REMEDY, before, after)
+    """Coverage falls from 96.1 % to 81 %."""
+    return Effect(REMEDY, Judged(before, 96.1), Judged(after, 81.0))
 
 
 @pytest.mark.parametrize(
@@ -84,8 +85,26 @@ def test_a_hint_says_both_figures_and_what_it_costs() -> None:
     after = [_verdict("min_agreement", 99.0, 98.4), before[1], _verdict("min_coverage", 50.0, 81.0, Status.PASS)]
     hint = _effect(before, after).hint("64 of 5000 samples")
     assert hint.paste == "exclude=['fc']"
-    assert hint.text == "agreement 61.20 -> 98.40 % on 64 of 5000 samples; coverage 96.10 -> 81.00 %; not timed"
+    cost = "coverage 96.10 -> 81.00 % of all compute; not timed"
+    assert hint.text == f"agreement 61.20 -> 98.40 % on 64 of 5000 samples; {cost}"
     assert (hint.limit, hint.before, hint.after) == ("min_agreement", 61.2, 98.4)
+
+
+def test_the_coverage_of_another_scheme_is_told_of_all_compute() -> None:
+    """The limit on coverage holds by what the scheme can quantize, and little of the model is quantized."""
+    before = [_verdict("max_drop", 1.0, 5.0), _verdict("min_coverage", 50.0, 100.0, Status.PASS)]
+    after = [_verdict("max_drop", 1.0, 0.0, Status.PASS), before[1]]
+    found = Effect(REMEDY, Judged(before, 100.0), Judged(after, 0.91))
+    assert found.lost_coverage == pytest.approx(99.09)
+    assert found.hint("all 8 samples").text.endswith("; coverage 100.00 -> 0.91 % of all compute")
+
+
+@pytest.mark.parametrize(("figure", "told"), [(81.0, ""), (12.0, "; coverage 10.00 -> 12.00 % of all compute")])
+def test_a_figure_is_told_once(figure: float, told: str) -> None:
+    """Coverage that is the figure of its broken limit is not said again."""
+    after = [_verdict("min_coverage", 50.0, 81.0, Status.PASS)]
+    found = Effect(REMEDY, Judged([_verdict("min_coverage", 50.0, 10.0)], 10.0), Judged(after, figure))
+    assert found.hint("all 8 samples").text == f"coverage 10.00 -> 81.00 % on all 8 samples, which mends it{told}"
 
 
 def test_only_limits_that_quantizing_otherwise_can_mend_are_tried_for() -> None:

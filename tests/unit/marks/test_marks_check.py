@@ -32,10 +32,10 @@ def _check(keys: dict[str, object] | None = None, measuring: Measuring | None = 
 
 
 @pytest.mark.parametrize(
-    ("keys", "of_all", "of_what_the_scheme_can"),
+    ("keys", "asked", "default"),
     [
-        ({}, 50.0, None),
-        ({"quantized": "q.onnx"}, 50.0, None),
+        ({}, None, 50.0),
+        ({"quantized": "q.onnx"}, None, 50.0),
         ({"scheme": "dynamic"}, None, 50.0),
         ({"precision": "int4"}, None, 50.0),
         ({"precision": "fp32"}, None, None),
@@ -48,11 +48,11 @@ def _check(keys: dict[str, object] | None = None, measuring: Measuring | None = 
     ],
 )
 def test_quantized_engines_must_prove_their_coverage(
-    keys: dict[str, object], of_all: float | None, of_what_the_scheme_can: float | None
+    keys: dict[str, object], asked: float | None, default: float | None
 ) -> None:
-    """Half of all compute for static and qat, half of what they can for dynamic and weight-only, nothing for fp32."""
+    """Half of the compute by default where there is a scheme, nothing for fp32."""
     limits = _check(keys).limits
-    assert (limits.min_coverage, limits.min_scheme_coverage) == (of_all, of_what_the_scheme_can)
+    assert (limits.min_coverage, limits.default_min_coverage) == (asked, default)
 
 
 def test_the_reference_is_the_same_backend_at_fp32_with_the_same_options() -> None:

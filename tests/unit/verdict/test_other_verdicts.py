@@ -34,14 +34,14 @@ ACCEPTED = Baseline(commit="c" * 40, drop=0.4, speedup=1.5, candidate_p50_ms=2.0
 )
 def test_coverage_must_reach_the_limit_and_never_be_zero(pct: float | None, allowed: float, status: Status) -> None:
     """A limit of 0 still asks that something ran quantized."""
-    (verdict,) = coverage_verdicts(Limits(min_coverage=allowed), replace(HALF, pct=pct))
+    (verdict,) = coverage_verdicts(Limits(min_coverage=allowed), replace(HALF, pct=pct), "static")
     assert verdict.status is status
 
 
 @pytest.mark.parametrize("pct", [100.0, 50.0, 0.0])
 def test_coverage_of_another_product_is_not_judged(pct: float) -> None:
     """Neither way: its figure is told, and the limit stays open."""
-    (verdict,) = coverage_verdicts(Limits(min_coverage=50.0), replace(HALF, pct=pct, plan_of="Another"))
+    (verdict,) = coverage_verdicts(Limits(min_coverage=50.0), replace(HALF, pct=pct, plan_of="Another"), "static")
     assert (verdict.status, verdict.observed) == (Status.INCONCLUSIVE, None)
     assert verdict.reason == f"not measured: plan of another product (Another); {pct:g} % of MACs there"
 
@@ -85,14 +85,20 @@ def test_the_default_of_partial_schemes_is_half_of_what_they_can(
     coverage: Coverage, status: Status, observed: float | None, told: str
 ) -> None:
     """What a scheme cannot quantize is named; one that can nothing fails; who does not tell is judged on all."""
-    (verdict,) = coverage_verdicts(Limits(min_scheme_coverage=50.0), coverage)
+    (verdict,) = coverage_verdicts(Limits(default_min_coverage=50.0), coverage, "dynamic")
     assert (verdict.limit, verdict.status, verdict.observed) == ("min_coverage", status, observed)
     assert told in verdict.reason
 
 
+def test_the_default_of_whole_schemes_is_half_of_all_compute() -> None:
+    """An engine of a static scheme that left convolutions in float is not excused by what another scheme cannot."""
+    (verdict,) = coverage_verdicts(Limits(default_min_coverage=50.0), DIGITS, "static")
+    assert (verdict.status, verdict.observed) == (Status.FAIL, 0.91)
+
+
 def test_what_the_mark_sets_is_of_all_compute() -> None:
     """Nine tenths of everything is asked for, and a scheme that cannot reach it fails."""
-    (verdict,) = coverage_verdicts(Limits(min_coverage=90.0), DIGITS)
+    (verdict,) = coverage_verdicts(Limits(min_coverage=90.0), DIGITS, "dynamic")
     assert (verdict.status, verdict.observed) == (Status.FAIL, 0.91)
 
 
