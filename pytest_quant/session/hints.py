@@ -32,16 +32,20 @@ def find_hints(
         stack.enter_context(tools.step(told))
         for device in sorted({backend.device, bench.reference_device}):
             stack.enter_context(on_device(device, tools, times=measurement.check.latency is not None))
-        trials = EngineTrials(
-            bench,
-            judge,
-            tools,
-            accuracy=measurement.accuracy,
-            coverage=measurement.coverage,
-            resources=measurement.resources,
-            seconds=seconds,
-        )
-        return (*advise(trials, budget), *found)
+        try:
+            trials = EngineTrials(
+                bench,
+                judge,
+                tools,
+                accuracy=measurement.accuracy,
+                coverage=measurement.coverage,
+                resources=measurement.resources,
+                seconds=seconds,
+            )
+            return (*advise(trials, budget), *found)
+        except Exception as error:
+            # The verdict stands already: what breaks in a trial is told beside it, and must not take its place.
+            return (Hint(f"looking for what mends it broke off with {type(error).__name__}: {error}"), *found)
 
 
 def _untimed(verdicts: Sequence[Verdict]) -> bool:

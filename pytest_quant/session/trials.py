@@ -14,7 +14,7 @@ from pytest_quant.backends.remedy import Advising, Remedy, with_all_samples, wit
 from pytest_quant.data import Data
 from pytest_quant.diagnose import Judged, broken
 from pytest_quant.engines import build_apart
-from pytest_quant.errors import UsageError
+from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.result import AccuracyResult, Coverage, Resources, Verdict
 from pytest_quant.session.sides import Side, Tools
 from pytest_quant.spec import EngineSpec
@@ -141,10 +141,7 @@ class EngineTrials:
         return self._few.n_calibration > 0 or backend.calibration_ingredients(spec) is None
 
     def _tried(self, spec: EngineSpec, find: Callable[[Side], Found]) -> Found | None:
-        """Build and open `spec` and return what `find` finds; ``None`` where that fails, whatever the error.
-
-        The verdict stands already: what breaks in a trial for advice must not hide it.
-        """
+        """Build and open `spec` and return what `find` finds; ``None`` where the runtime refuses it."""
         ours, tools = self._candidate, self._tools
         try:
             with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work, ExitStack() as opened:
@@ -152,5 +149,5 @@ class EngineTrials:
                 engine = ours.backend.open(spec, folder)
                 opened.callback(engine.close)
                 return find(replace(ours, spec=spec, engine=engine, batched=replace(ours.batched, engine=engine)))
-        except Exception:
+        except QuantError:
             return None
