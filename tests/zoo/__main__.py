@@ -1,12 +1,11 @@
-"""Run the whole zoo and print its tables: ``python -m tests.zoo [NAME ...] [--small] [--write]``.
+"""Run the whole zoo and print its tables: ``python -m tests.zoo [NAME ...] [options]``.
 
-``--backend=ort`` and ``--scheme=static`` leave out the checks of other runtimes and schemes.
 Nothing is installed: a model whose package is not here is left out, and the line that installs it is printed.
-``--write`` puts the rows of the models that were visited into README.md beside this file.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 import time
@@ -35,28 +34,23 @@ BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->\n"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The checks asked for; no names are all of them."""
+    """The checks asked for; no backends or schemes are all of them. Those of `known` lines are left out."""
 
-    backends: tuple[str, ...]
-    schemes: tuple[str, ...]
-
-    @classmethod
-    def of(cls, arguments: Sequence[str]) -> Wanted:
-        """Read ``--backend=`` and ``--scheme=``, each as often as it is there."""
-        pairs = [one.partition("=")[::2] for one in arguments]
-        return cls(
-            tuple(value for option, value in pairs if option == "--backend"),
-            tuple(value for option, value in pairs if option == "--scheme"),
-        )
+    backends: Sequence[str]
+    schemes: Sequence[str]
+    known: frozenset[tuple[str, ...]]
 
     def takes(self, one: Combination) -> bool:
         """Whether the check is asked for."""
-        return (not self.backends or one.backend in self.backends) and (not self.schemes or one.scheme in self.schemes)
+        asked = (not self.backends or one.backend in self.backends) and (not self.schemes or one.scheme in self.schemes)
+        return asked and (one.model, one.what) not in self.known
 
 
 def visit(entry: Entry, wanted: Wanted, folder: Path) -> Found:
     """Run all checks of one model in a project of its own; return its rows and what differs."""
     combinations = [one for one in all_checks([entry]) if wanted.takes(one)]
+    if not combinations:
+        return [], []
     write_project(folder, [entry], combinations)
     run = run_project(folder)
     found = compare([Subject.of(entry, folder)], combinations, run)
@@ -66,6 +60,8 @@ def visit(entry: Entry, wanted: Wanted, folder: Path) -> Found:
 def visit_modules(wanted: Wanted, folder: Path) -> Found:
     """Run all checks of the architectures."""
     combinations = [one for one in module_checks(list(ARCHITECTURES)) if wanted.takes(one)]
+    if not combinations:
+        return [], []
     write_modules_project(folder, combinations)
     run = run_project(folder)
     found = compare([Subject(name) for name in ARCHITECTURES], combinations, run)
@@ -89,13 +85,30 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def known_lines() -> frozenset[tuple[str, ...]]:
+    """Return model and check of the lines that the table has."""
+    _, _, rest = README.read_text("utf-8").partition(BEGIN)
+    return frozenset(cells[:2] for cells in read_rows(rest.partition(END)[0]))
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command takes."""
+    own = argparse.ArgumentParser(prog="python -m tests.zoo", description="Run the zoo of models and print its tables.")
+    own.add_argument("names", nargs="*", metavar="NAME", help="models to visit, 'modules' for those of PyTorch; or all")
+    own.add_argument("--backend", action="append", default=[], help="only checks of this runtime; may be repeated")
+    own.add_argument("--scheme", action="append", default=[], help="only checks of this scheme; may be repeated")
+    own.add_argument("--small", action="store_true", help="only the models of the test command")
+    own.add_argument("--missing", action="store_true", help="only checks that README.md has no line of")
+    own.add_argument("--write", action="store_true", help="put the lines into README.md beside this file")
+    return own
+
+
 def main(arguments: Sequence[str]) -> int:
     """Visit the models named, or all; return 1 when a figure differs."""
-    names = [one for one in arguments if not one.startswith("-")]
-    wanted = Wanted.of(arguments)
-    entries = [
-        entry for entry in (SMALL if "--small" in arguments else SMALL + LARGE) if not names or entry.name in names
-    ]
+    asked = parser().parse_args(arguments)
+    names = asked.names
+    wanted = Wanted(asked.backend, asked.scheme, known_lines() if asked.missing else frozenset())
+    entries = [entry for entry in (SMALL if asked.small else SMALL + LARGE) if not names or entry.name in names]
     missing = sorted({entry.requirement for entry in entries if entry.missing()})
     if missing:
         say("not here: pip install --no-deps " + " ".join(missing))
@@ -114,7 +127,7 @@ def main(arguments: Sequence[str]) -> int:
             found, differences = go(folder)
             lines += found
             wrong += differences
-            if "--write" in arguments:
+            if asked.write:
                 renew(found)
             say(f"{name}: {len(found)} checks, {len(differences)} figures differ, {time.monotonic() - started:.0f} s")
     tables = f"{inhabitants(entries)}\n{markdown(HEAD, lines)}"

@@ -80,6 +80,11 @@ class Combination:
     keys: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def what(self) -> str:
+        """What the table calls the check of a model."""
+        return f"{self.backend} {self.precision} {self.scheme}"
+
+    @property
     def identity(self) -> str:
         """Name of the test, without its prefix."""
         return "__".join((self.model, self.backend, self.precision, self.scheme)).replace("-", "_")

@@ -31,9 +31,8 @@ def rows(combinations: Sequence[Combination], run: Run, found: Mapping[str, Sequ
 
 def _row(one: Combination, run: Run, figures: Sequence[Figure]) -> tuple[str, ...]:
     check = run.checks.get(one.identity)
-    what = f"{one.backend} {one.precision} {one.scheme}"
     if check is None:
-        return (one.model, what, "no check", *[""] * 5, "")
+        return (one.model, one.what, "no check", *[""] * 5, "")
     by_name = {figure.name: figure for figure in figures}
     scores = [by_name.get(side) for side in ("reference", "candidate")]
     sqnr = min(
@@ -43,7 +42,7 @@ def _row(one: Combination, run: Run, figures: Sequence[Figure]) -> tuple[str, ..
     )
     return (
         one.model,
-        what,
+        one.what,
         str(check["status"]),
         " → ".join(_number(score.ours) for score in scores if score),
         " → ".join(_number(score.independent) for score in scores if score),
