@@ -14,9 +14,8 @@ from pytest_quant.history.base import select_base
 from pytest_quant.history.baseline_file import NAME, accepted_removals, read_baselines
 from pytest_quant.history.compare import Comparison, Listed, Outcome, compare, exit_code, unaccepted
 from pytest_quant.record import Record, Run
+from pytest_quant.selection import takes_all
 from pytest_quant.settings import Settings
-
-_LEAVES_OUT = ("keyword", "markexpr", "lf", "stepwise", "deselect", "ignore", "ignore_glob")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ def compare_run(
         found = compare(checks, [StoredCheck(run, record) for record in records])
     except QuantError as error:
         return Compared("", None, f"--quant-compare: {error}")
-    full_suite = whole and _asks_for_all(config)
+    full_suite = whole and takes_all(config)
     code = exit_code(found, strict=settings.strict, full_suite=full_suite, accepted=accepted)
     removed = unaccepted(found, accepted) if full_suite else ()
     unsure = "; not every test ran, so that none counts as removed" if found.removed and not full_suite else ""
@@ -69,9 +68,3 @@ def _fault(found: Comparison, removed: Sequence[Listed]) -> str:
             f"{len(removed)} tests of the base are gone; pytest-quant accept --removed tells that they should be"
         )
     return f"--quant-compare: {'; '.join(told) or 'not everything could be compared, and --quant-strict is set'}"
-
-
-def _asks_for_all(config: pytest.Config) -> bool:
-    """Whether nothing on the command line leaves tests out; then one that is missing was removed."""
-    named = config.args_source is pytest.Config.ArgsSource.ARGS
-    return not named and not any(config.getoption(name, None) for name in _LEAVES_OUT)

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_quant.marked import RECORD_ATTRIBUTE
 from pytest_quant.options import option_value
+from pytest_quant.selection import note_worker
 
 if TYPE_CHECKING:
     from pytest_quant.run_end import Ended
@@ -32,6 +33,11 @@ class Controller:
             found = vars(report).get("item_index", len(self._records))
             place = self._records.get(report.nodeid, (found, None))[0]
             self._records[report.nodeid] = (place, record)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        """Hear from a worker of xdist whether it collected tests that were taken out again."""
+        note_worker(self._config, node)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

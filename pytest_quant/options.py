@@ -102,8 +102,8 @@ OPTIONS = (
         "quant_require",
         "NAME[,NAME]",
         _names,
-        "backends that must be here: a check on one of them fails where it would be skipped, and a name that is "
-        "unknown or that no test used is an error",
+        "backends that must be here: a check on one of them fails where it would be skipped, an unknown name is an "
+        "error, and so is one that no test used in a run of the whole suite",
     ),
     Option("quant_json", "FILE", _file, "write the records of this run as JSON; without a check, an empty list"),
     Option("quant_cache", "DIR", _location, "keep built engines and reference outputs here (default: .quant/cache)"),

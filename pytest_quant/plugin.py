@@ -10,6 +10,7 @@ from pytest_quant.benchmark_bridge import BenchmarkBridge
 from pytest_quant.controller import Controller
 from pytest_quant.marked import NAME, is_marked, own_marks
 from pytest_quant.options import add_options, check_options, on_command_line
+from pytest_quant.selection import note_left_out
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,6 +72,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         from pytest_quant.collection import parametrize
 
         parametrize(metafunc)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
+    """Note whether anything that was collected is taken out again, by an option or by a plugin that shards."""
+    collected = list(items)
+    yield
+    note_left_out(config, collected, items)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -26,12 +26,18 @@ def refuse_unknown_names(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
 
 
-def unused(required: Collection[str], used: Collection[str]) -> list[str]:
-    """Return a line for every required backend that no check was made on."""
+def unmet(required: Collection[str], used: Collection[str], *, all_ran: bool) -> list[str]:
+    """Return a line for every required name that is no backend's, and for every backend that no check was made on.
+
+    Parameters
+    ----------
+    used : backends that checks were made on.
+    all_ran : every test of the suite ran; where some were left out, a backend may be theirs and is no fault.
+    """
     known = backend_names()
+    unknown = [name for name in required if name not in known]
+    unused = [name for name in required if name in known and name not in used] if all_ran else []
     return [
-        f"--quant-require: no test used '{name}'"
-        + ("" if name in known else f", and no backend has that name; {nearest(name, known)}")
-        for name in required
-        if name not in used
+        *(f"--quant-require: unknown backend '{name}'; {nearest(name, known)}" for name in unknown),
+        *(f"--quant-require: no test used '{name}'" for name in unused),
     ]

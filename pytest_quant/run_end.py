@@ -16,7 +16,8 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store, set_aside, shown_place
 from pytest_quant.record import Record, Run, from_json, run_to_json, start_run
 from pytest_quant.record.samples import gather_samples
-from pytest_quant.required import unused
+from pytest_quant.required import unmet
+from pytest_quant.selection import takes_all
 from pytest_quant.settings import settings_of
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def end_run(config: pytest.Config, collected: Sequence[object], *, check_require
 
     Parameters
     ----------
-    check_required : complain about required backends that no test used.
+    check_required : complain about required backends that are unknown and, of a whole run of every test, about those
+        that no test used.
     whole : pytest came to the end of what it collected.
     """
     settings = settings_of(config)
@@ -64,7 +66,8 @@ def end_run(config: pytest.Config, collected: Sequence[object], *, check_require
             faults += [compared.fault] if compared.fault else []
     if check_required:
         references = {record.reference.removesuffix("-fp32") for record in records}
-        faults += unused(settings.require, references | {record.backend for record in records})
+        used = references | {record.backend for record in records}
+        faults += unmet(settings.require, used, all_ran=whole and takes_all(config))
     return Ended(records, tuple(warnings), tuple(faults), compared)
 
 

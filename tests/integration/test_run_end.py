@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.history import open_store, read_aside
-from tests.integration.fake_session import run_fake
+from tests.integration.fake_session import CONFTEST, run_fake
 
 TWO = """
 @mark.quant(output="PASS")
@@ -87,20 +87,43 @@ def test_a_document_that_cannot_be_written_makes_the_run_fail(
 def test_a_required_backend_that_no_test_used_makes_the_run_fail(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A suite that lost its checks is not green."""
+    """A suite that lost its checks is not green; a part of it may have none, and an unknown name is never right."""
     for args, ret in (
         (("--quant-require=ort",), 1),
         (("-o", "quant_require=ort"), 1),
+        (("--quant-require=ort", "-n", "2"), 1),
         (("--quant-require=ort", "--collect-only"), 0),
+        (("--quant-require=ort", "-k", "plain"), 0),
+        (("--quant-require=ort", "test_it.py"), 0),
+        (("--quant-require=ort", "test_it.py::test_plain"), 0),
+        (("--quant-require=ort", "-m", "not slow"), 0),
     ):
         result = run_fake(pytester, monkeypatch, PLAIN, *args)
         assert result.ret == ret
         assert ("--quant-require: no test used 'ort'" in result.stdout.str()) is bool(ret)
     used = run_fake(pytester, monkeypatch, TWO.split('@mark.quant(output="FAIL")')[0], "--quant-require=ort")
     assert used.ret == 0
-    misspelt = run_fake(pytester, monkeypatch, PLAIN, "-o", "quant_require=otr")
-    assert misspelt.ret == 1
-    misspelt.stdout.fnmatch_lines(["*no test used 'otr', and no backend has that name; did you mean 'ort'?*"])
+    for part in ("", "plain"):
+        misspelt = run_fake(pytester, monkeypatch, PLAIN, "-o", "quant_require=otr", "-k", part)
+        assert misspelt.ret == 1
+        misspelt.stdout.fnmatch_lines(["--quant-require: unknown backend 'otr'; did you mean 'ort'?*"])
+
+
+SHARD = """
+def pytest_collection_modifyitems(items):
+    del items[1:]
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_shard_without_checks_is_no_suite_without_checks(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
+) -> None:
+    """A plugin that takes tests out may say so to nobody; what it leaves need not use a required backend."""
+    source = PLAIN + TWO
+    result = run_fake(pytester, monkeypatch, source, "--quant-require=ort", "-n", workers, conftest=CONFTEST + SHARD)
+    result.assert_outcomes(passed=1)
+    assert result.ret == 0
 
 
 def test_ctrl_c_keeps_what_was_measured(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
