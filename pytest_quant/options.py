@@ -167,7 +167,8 @@ def add_options(parser: pytest.Parser) -> None:
     )
     for option in OPTIONS:
         if option.parse is None:
-            group.addoption(option.flag, action="store_true", default=None, help=option.help)
+            # Both ways, so that a run can undo what the ini file turns on.
+            group.addoption(option.flag, action=argparse.BooleanOptionalAction, default=None, help=option.help)
             parser.addini(option.name, f"{option.help}; as {option.flag}", type="bool", default=False)
         else:
             group.addoption(option.flag, metavar=option.metavar, type=option.parse, default=None, help=option.help)
@@ -176,6 +177,8 @@ def add_options(parser: pytest.Parser) -> None:
 
 def option_value(config: pytest.Config, name: str) -> object | None:
     """Return the parsed value from the command line, else from the ini file, else ``None`` (a flag: ``False``).
+
+    ``--no-quant-strict`` is a value of the command line too.
 
     Raises
     ------

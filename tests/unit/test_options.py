@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.options import OPTIONS
+from pytest_quant.options import OPTIONS, Option, option_value
 from pytest_quant.settings import Settings, settings_of
 
 
@@ -108,6 +108,16 @@ def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> N
     pytester.makeini("[pytest]\nquant_backend = trt\nquant_cache = c\n")
     found = Settings.from_config(pytester.parseconfig("--quant-backend=ort", f"--quant-cache={Path('/x')}"))
     assert (found.backend, found.cache) == ("ort", Path("/x"))
+
+
+@pytest.mark.parametrize("option", [option for option in OPTIONS if option.parse is None], ids=lambda one: one.name)
+def test_a_flag_of_the_ini_file_is_undone_by_its_no(pytester: pytest.Pytester, option: Option) -> None:
+    """For one run; of both on one line the last counts, and the ini file alone turns it on."""
+    pytester.makeini(f"[pytest]\n{option.name} = true\n")
+    undone = option.flag.replace("--", "--no-")
+    given = {(): True, (undone,): False, (option.flag, undone): False, (undone, option.flag): True}
+    for args, expected in given.items():
+        assert option_value(pytester.parseconfig(*args), option.name) is expected
 
 
 def test_the_environment_names_a_history(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
