@@ -17,12 +17,24 @@ from pytest_quant.cli.prune import prune
 from pytest_quant.cli.pull import pull
 from pytest_quant.cli.push import push
 from pytest_quant.cli.verify import verify
-from pytest_quant.errors import QuantError
+from pytest_quant.errors import QuantError, UsageError, nearest
 
 __all__ = ["commands", "main"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """A group that names the nearest command when one is unknown."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first word names. Raises `UsageError`."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise UsageError(f"there is no command '{args[0]}'", allowed=nearest(args[0], self.commands))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pytest-quant")
 def commands() -> None:
     """Look after what pytest-quant keeps: its history of records and its cache of engines.
@@ -34,6 +46,7 @@ def commands() -> None:
       pytest-quant doctor                which backends can run here, and how to fix the others
       pytest-quant history               the last runs
       pytest-quant history RUN           every check of one run, with its figures
+      pytest-quant history resnet int8   the series with these words in their names; every check where it is one
       pytest-quant history --json        the same as the documents of --quant-json
       pytest-quant compare               what changed since the merge base with the target branch
       pytest-quant accept --reason WHY   make the last records of this commit the baseline
@@ -65,7 +78,25 @@ commands.add_command(verify)
 def main() -> None:
     """Run the command line; exit 0 when all went well, 2 with a message on stderr when not."""
     try:
-        commands()
+        # Without a word click's newer versions take the help for an error.
+        sys.exit(commands(sys.argv[1:] or ["--help"], standalone_mode=False))
+    except click.exceptions.Abort:
+        click.echo("aborted", err=True)
+        sys.exit(1)
+    except click.ClickException as error:
+        _tell(_as_ours(error))
     except QuantError as error:
-        click.secho(f"error: {error}", fg="red", err=True)
-        sys.exit(2)
+        _tell(error)
+    sys.exit(2)
+
+
+def _tell(error: QuantError) -> None:
+    click.secho(f"error: {error}", fg="red", err=True)
+
+
+def _as_ours(error: click.ClickException) -> QuantError:
+    """Say what click found wrong with the words of a command as all other errors are said."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    command = "pytest-quant" if context is None else context.command_path
+    text = error.format_message().rstrip(".")
+    return UsageError(text[:1].lower() + text[1:], fix=f"see: {command} --help")

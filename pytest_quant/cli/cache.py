@@ -66,6 +66,8 @@ def _show(root: Path) -> None:
 
     entries = Cache(root).entries()
     now = time.time()
+    if entries:
+        click.echo(f"{'kind':<12} {'size':>12}  {'built':>10}  {'used':>10}  of")
     for entry in entries:
         click.echo(_line(entry, now))
     total = sum(entry.size_bytes for entry in entries) / _BYTES_PER_MB
@@ -76,7 +78,7 @@ def _line(entry: StoredEntry, now: float) -> str:
     from pytest_quant.report import clean
 
     size = f"{entry.size_bytes / _BYTES_PER_MB:.3f} MB"
-    ages = f"built {_age(now - entry.created):>6} ago, used {_age(now - entry.last_used):>6} ago"
+    ages = "  ".join(f"{_age(now - at):>6} ago" for at in (entry.created, entry.last_used))
     what = clean(entry.slot) if entry.readable else "damaged; it is built again when it is needed"
     return f"{entry.kind:<12} {size:>12}  {ages}  {what}"
 

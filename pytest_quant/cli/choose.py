@@ -13,28 +13,20 @@ if TYPE_CHECKING:
 
     from pytest_quant.history import SeriesSummary, Store, StoredRun
 
-_MOST_SHOWN = 8
 
-
-def choose(store: Store, asked: str) -> StoredRun | SeriesSummary:
-    """Return the series that `asked` is the key or a unique part of, else the run whose id begins with it.
+def choose(store: Store, asked: str) -> StoredRun | list[SeriesSummary]:
+    """Return the series that `asked` is the key or a part of, else the run whose id begins with it.
 
     Every word of `asked` must occur in the series' node id, model, engine or metric.
 
     Raises
     ------
-    UsageError : nothing or more than one thing is meant; the message names the nearest.
+    UsageError : nothing is meant, or several runs; the message names the nearest.
     """
     known = store.series()
-    found = matching(known, asked)
-    if len(found) == 1:
-        return found[0]
+    found = _matching(known, asked)
     if found:
-        raise UsageError(
-            f"{len(found)} series have '{clean(asked)}' in their name",
-            allowed=_shown(found),
-            fix="write more of the name, several words if need be",
-        )
+        return found
     try:
         return store.run(asked)
     except UsageError as error:
@@ -46,8 +38,23 @@ def choose(store: Store, asked: str) -> StoredRun | SeriesSummary:
         ) from error
 
 
-def matching(known: Sequence[SeriesSummary], asked: str) -> list[SeriesSummary]:
-    """Return the series that `asked` may mean; one whose key or node id it is alone."""
+def all_matching(store: Store, asked: str | None) -> list[SeriesSummary]:
+    """Return the series that `asked` is the key or a part of, all of them for ``None``.
+
+    Raises
+    ------
+    UsageError : there is none; the message names the nearest.
+    """
+    if asked is None:
+        return list(store.series())
+    found = choose(store, asked)
+    if isinstance(found, list):
+        return found
+    raise UsageError(f"'{clean(asked)}' is a run, no series", fix="see: pytest-quant history --series")
+
+
+def _matching(known: Sequence[SeriesSummary], asked: str) -> list[SeriesSummary]:
+    """Return the series that `asked` may mean; one whose key it is alone."""
     exact = [summary for summary in known if asked == summary.key]
     words = asked.lower().split()
     return exact or [summary for summary in known if all(word in _text(summary).lower() for word in words)]
@@ -56,11 +63,6 @@ def matching(known: Sequence[SeriesSummary], asked: str) -> list[SeriesSummary]:
 def _text(summary: SeriesSummary) -> str:
     parts = (summary.nodeid, summary.model, summary.engine_id, summary.metric)
     return " ".join(part for part in parts if part)
-
-
-def _shown(found: Sequence[SeriesSummary]) -> str:
-    more = f", and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
-    return "; ".join(clean(_text(summary)) for summary in found[:_MOST_SHOWN]) + more
 
 
 def _nearest(known: Sequence[SeriesSummary], asked: str) -> str:

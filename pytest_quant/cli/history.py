@@ -20,7 +20,7 @@ _POINTS = 50
 
 
 @click.command(short_help="List runs or series, the checks of one run, one series, or what changed.")
-@click.argument("what", required=False, metavar="[RUN|SERIES]")
+@click.argument("words", nargs=-1, metavar="[RUN|SERIES...]")
 @click.option("--series", "list_series", is_flag=True, help="List the series instead of the runs.")
 @click.option("--changes", is_flag=True, help="At which commits of the branch figures changed; of SERIES, or of all.")
 @click.option("--confidence", type=click.FloatRange(0.5, 0.995), default=0.95, show_default=True, help="For --changes.")
@@ -33,7 +33,7 @@ _POINTS = 50
 @click.option("--csv", "as_csv", is_flag=True, help="The points of SERIES with every column.")
 @history_option
 def history(
-    what: str | None,
+    words: tuple[str, ...],
     list_series: bool,
     changes: bool,
     confidence: float,
@@ -46,15 +46,15 @@ def history(
 ) -> None:
     """List the last runs, newest first.
 
-    With RUN, an id or its beginning, every check of that run. With SERIES, its key or words that only its node id,
-    model, engine and metric have, every check of it, oldest first.
+    With RUN, an id or its beginning, every check of that run. With SERIES, its key or words that its node id, model,
+    engine and metric have, every check of it, oldest first; where several series have them, a list of those.
 
     \b
     Examples:
       pytest-quant history --last 5
       pytest-quant history 20260102T030405Z
       pytest-quant history --series
-      pytest-quant history "test_digits ort-int8" --branch main --since 2026-01-01
+      pytest-quant history test_digits ort-int8 --branch main --since 2026-01-01
       pytest-quant history --changes
       pytest-quant history --json > records.jsonl     pytest-quant import reads it
     """  # noqa: D301 - click reads a backspace
@@ -63,26 +63,24 @@ def history(
         click.echo(f"There is no history yet: {where} is written by the first run with a quant mark.", err=True)
         return
     # Here, because it loads the database.
-    from pytest_quant.cli.choose import choose, matching
+    from pytest_quant.cli.choose import all_matching, choose
     from pytest_quant.cli.series import print_changes, print_series, print_series_list
     from pytest_quant.history import StoredRun, open_store
 
     store = open_store(where)
+    what = " ".join(words) or None
     first_day = None if since is None else f"{since:%Y-%m-%dT%H:%M:%S}"
     if changes:
         from pytest_quant.cli.main_branch import main_branch
 
-        known = store.series()
-        chosen = known if what is None else matching(known, what)
-        if what is not None and not chosen:
-            choose(store, what)
         _refuse_csv(as_csv)
+        chosen = all_matching(store, what)
         on = branch or main_branch(Path.cwd())
         points = ((one, store.points(one.key, branch=on, since=first_day, limit=last)) for one in chosen)
         print_changes(points, on, confidence, as_json)
     elif list_series:
         _refuse_csv(as_csv)
-        print_series_list(store, as_json)
+        print_series_list(all_matching(store, what), as_json)
     elif what is None:
         _refuse_csv(as_csv)
         _print_runs(store, store.runs(last or _RUNS, branch=branch, since=first_day), as_json)
@@ -91,10 +89,14 @@ def history(
         if isinstance(found, StoredRun):
             _refuse_csv(as_csv)
             _print_one_run(store, found, as_json)
+        elif len(found) > 1:
+            _refuse_csv(as_csv)
+            print_series_list(found, as_json)
         else:
+            (series,) = found
             most = last or (None if as_json or as_csv else _POINTS)
-            of_series = store.points(found.key, branch=branch, since=first_day, limit=most)
-            print_series(found, of_series, as_json=as_json, as_csv=as_csv)
+            of_series = store.points(series.key, branch=branch, since=first_day, limit=most)
+            print_series(series, of_series, as_json=as_json, as_csv=as_csv)
 
 
 def _refuse_csv(as_csv: bool) -> None:
@@ -103,11 +105,11 @@ def _refuse_csv(as_csv: bool) -> None:
 
 
 def _print_runs(store: Store, chosen: list[StoredRun], as_json: bool) -> None:
-    for stored in chosen:
-        if as_json:
+    if as_json:
+        for stored in chosen:
             _print_document(store, stored)
-        else:
-            _print_run(stored)
+    elif chosen:
+        _print_heads_of(chosen)
 
 
 def _print_one_run(store: Store, stored: StoredRun, as_json: bool) -> None:
@@ -116,7 +118,7 @@ def _print_one_run(store: Store, stored: StoredRun, as_json: bool) -> None:
         return
     from pytest_quant.report import table
 
-    _print_run(stored)
+    _print_heads_of([stored])
     # Always styled: click takes the styles away where the output is no terminal.
     click.echo(table(store.records(stored.run.id), width(), color=True))
 
@@ -127,10 +129,16 @@ def _print_document(store: Store, stored: StoredRun) -> None:
     click.echo(json.dumps(run_to_json(stored.run, store.records(stored.run.id)), allow_nan=False))
 
 
-def _print_run(stored: StoredRun) -> None:
+def _print_heads_of(chosen: list[StoredRun]) -> None:
+    from pytest_quant.report.series import aligned
+
+    click.echo("\n".join(aligned([["run", "started", "commit", "branch", "checks"], *map(_cells, chosen)])))
+
+
+def _cells(stored: StoredRun) -> list[str]:
     from pytest_quant.report import clean
 
     run = stored.run
     commit = (run.commit or "no commit")[:12] + (" dirty" if run.dirty else "")
     counts = ", ".join(f"{number} {status}" for status, number in sorted(stored.counts.items())) or "no checks"
-    click.echo(clean(f"{run.id}  {run.started_at}  {commit:<18}  {run.branch or '-':<20}  {counts}"))
+    return [clean(cell) for cell in (run.id, run.started_at, commit, run.branch or "-", counts)]

@@ -15,17 +15,17 @@ from pytest_quant.cli.terminal import speaks_unicode, width
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytest_quant.history import Point, SeriesSummary, Store
+    from pytest_quant.history import Point, SeriesSummary
 
 
-def print_series_list(store: Store, as_json: bool) -> None:
-    """List every series, or its document in each line."""
+def print_series_list(summaries: Sequence[SeriesSummary], as_json: bool) -> None:
+    """List these series, or the document of each in a line."""
     from pytest_quant.report.series import series_list
 
     if as_json:
-        for summary in store.series():
+        for summary in summaries:
             click.echo(json.dumps(asdict(summary), allow_nan=False))
-    elif listed := series_list(store.series()):
+    elif listed := series_list(summaries):
         click.echo(listed)
 
 

@@ -45,9 +45,9 @@ def series_name(summary: SeriesSummary) -> str:
 
 
 def series_list(summaries: Iterable[SeriesSummary]) -> str:
-    """Return one line for each series: its newest run, how many points it has, its name."""
+    """Return a head and one line for each series: its newest run, how many points it has, its name; empty for none."""
     rows = [[clean(s.last_started_at), count(s.n_points, "point"), series_name(s)] for s in summaries]
-    return "\n".join(aligned(rows))
+    return "\n".join(aligned([["newest", "points", "series"], *rows])) if rows else ""
 
 
 def series_text(summary: SeriesSummary, found: Sequence[Point], width: int, *, unicode: bool = True) -> str:

@@ -34,8 +34,10 @@ def _run(*arguments: str, answer: str | None = None) -> Result:
 
 
 def test_entries_are_shown_with_size_age_and_slot(root: Path) -> None:
-    """And their total; escapes in a name show."""
-    *lines, total = _run("cache").stdout.splitlines()
+    """Under a head, and their total; escapes in a name show."""
+    head, *lines, total = _run("cache").stdout.splitlines()
+    assert head.split() == ["kind", "size", "built", "used", "of"]
+    assert {line.index("ort-int8") for line in lines} == {head.index("of")}
     assert sorted(line.split()[0] for line in lines) == ["calibration", "engine"]
     assert all("0.50" in line and " ago" in line for line in lines)
     assert "\\x1b[2J" in "".join(lines)

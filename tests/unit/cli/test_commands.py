@@ -40,23 +40,51 @@ def test_the_version_is_the_package_s() -> None:
     assert version("pytest-quant") in CliRunner().invoke(commands, ["--version"]).stdout
 
 
-def test_an_unknown_command_is_a_usage_error() -> None:
-    """Exit 2, as click and pytest have it apart from success."""
-    assert CliRunner().invoke(commands, ["histroy"]).exit_code == 2
+WRONG = [
+    (["histroy"], "there is no command 'histroy'", "allowed: did you mean 'history'?"),
+    (["history", "--lsat", "1"], "no such option", "next: see: pytest-quant history --help"),
+    (["history", "--last", "0"], "invalid value for '--last'", "next: see: pytest-quant history --help"),
+    (["accept"], "missing option '--reason'", "next: see: pytest-quant accept --help"),
+    (["cache", "clera"], "no such command 'clera'", "next: see: pytest-quant cache --help"),
+    (["import", "missing"], "missing", "next: "),
+    (["compare"], "there is no history yet", "next: run tests with a quant mark first"),
+]
 
 
+@pytest.mark.parametrize(("words", "what", "line"), WRONG, ids=lambda one: one[0] if isinstance(one, list) else None)
 def test_what_goes_wrong_is_told_on_stderr(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    words: list[str],
+    what: str,
+    line: str,
 ) -> None:
-    """A message without a traceback, exit 2, nothing on stdout."""
-    monkeypatch.setattr(sys, "argv", ["pytest-quant", "import", str(tmp_path / "missing")])
+    """In one style, whoever found it: without a traceback or a usage line, exit 2, nothing on stdout."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["pytest-quant", *words])
     with pytest.raises(SystemExit) as caught:
         main()
     told = capfd.readouterr()
     assert caught.value.code == 2
     assert told.out == ""
-    assert told.err.startswith("error: ")
-    assert "Traceback" not in told.err
+    first, *rest = told.err.splitlines()
+    assert first.startswith("error: ")
+    assert what in first
+    assert any(one.startswith(f"  {line}") for one in rest), told.err
+    assert not {"Traceback", "Usage"} & set(told.err.replace(":", " ").split())
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["--version"], ["history", "--help"]])
+def test_help_is_no_error(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], words: list[str]) -> None:
+    """Exit 0 and all of it on stdout; no words at all ask for help."""
+    monkeypatch.setattr(sys, "argv", ["pytest-quant", *words])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    told = capfd.readouterr()
+    assert not caught.value.code
+    assert told.out
+    assert told.err == ""
 
 
 def test_the_command_is_installed(tmp_path: Path) -> None:

@@ -37,8 +37,12 @@ def _run(*arguments: str) -> Result:
 
 
 def test_runs_are_listed_newest_first(project: Path) -> None:
-    """Id, time, commit, branch and counts; the folder is found from inside the project."""
-    first, second = _run("history").stdout.splitlines()
+    """Id, time, commit, branch and counts under a head; the folder is found from inside the project."""
+    head, first, second = _run("history").stdout.splitlines()
+    assert head.split() == ["run", "started", "commit", "branch", "checks"]
+    assert [first.index(part) for part in (_LATER.started_at, "c0ffee", "1 PASS")] == [
+        head.index(name) for name in ("started", "commit", "checks")
+    ]
     assert first.startswith(_LATER.id)
     assert "1 PASS, 1 UNAVAILABLE" in first
     assert "c0ffeec0ffee dirty" in first
@@ -52,7 +56,7 @@ def test_escapes_in_a_branch_show(project: Path) -> None:
 
 def test_last_limits_the_list(project: Path) -> None:
     """To the newest."""
-    assert len(_run("history", "--last", "1").stdout.splitlines()) == 1
+    assert len(_run("history", "--last", "1").stdout.splitlines()) == 1 + 1
     assert _run("history", "--last", "0").exit_code == 2
 
 

@@ -47,7 +47,8 @@ def _run(*arguments: str) -> Result:
 
 def test_series_are_listed(store: Store) -> None:
     """With their points and their newest run."""
-    lines = _run("--series").stdout.splitlines()
+    head, *lines = _run("--series").stdout.splitlines()
+    assert head.split() == ["newest", "points", "series"]
     assert len(lines) == 2
     assert any("8 points" in line and "ort-int8-static" in line and "2026-01-10" in line for line in lines)
     assert any("7 points" in line and "ort-int8-dynamic" in line for line in lines)
@@ -78,8 +79,8 @@ def test_last_branch_and_since_choose_points(store: Store) -> None:
 
 def test_runs_are_chosen_too(store: Store) -> None:
     """By branch and day."""
-    assert len(_run("--branch", "main").stdout.splitlines()) == 7
-    assert len(_run("--since", "2026-01-07").stdout.splitlines()) == 2
+    assert len(_run("--branch", "main").stdout.splitlines()) == 1 + 7
+    assert len(_run("--since", "2026-01-07").stdout.splitlines()) == 1 + 2
 
 
 def test_escapes_in_a_branch_show(store: Store) -> None:
@@ -109,14 +110,32 @@ def test_a_key_is_a_name_too(store: Store) -> None:
     """And so is the beginning of a run's id, for the run."""
     key = store.series()[0].key
     assert _run(key).stdout.splitlines()[0].startswith("tests/test_digits.py")
-    assert _run("run-main-3").stdout.startswith("run-main-3")
+    assert _run("run-main-3").stdout.splitlines()[1].startswith("run-main-3")
 
 
-def test_a_name_that_several_have_is_an_error(store: Store) -> None:
-    """The message lists them."""
-    with pytest.raises(UsageError, match="2 series have 'digits'") as caught:
-        _run("digits")
-    assert "ort-int8-dynamic" in str(caught.value)
+def test_a_name_that_several_have_lists_them(store: Store) -> None:
+    """As the list of all does, and so does the list of some; the points of one are printed of one only."""
+    assert _run("digits").stdout == _run("--series").stdout == _run("--series", "digits").stdout
+    assert _run("digits", "--json").stdout == _run("--series", "--json").stdout
+    assert len(_run("--series", "dynamic").stdout.splitlines()) == 1 + 1
+    with pytest.raises(UsageError, match="--csv prints one series"):
+        _run("digits", "--csv")
+
+
+def test_words_need_no_quotes(store: Store) -> None:
+    """In any order, with options between them."""
+    assert _run("digits", "static").stdout == _run("digits static").stdout == _run("static", "digits").stdout
+    assert _run("static", "--last", "2", "digits").stdout == _run("digits static", "--last", "2").stdout
+    assert _run("int8", "dynamic", "--changes").stdout == _run("dynamic", "--changes").stdout
+
+
+@pytest.mark.parametrize("option", ["--series", "--changes"])
+def test_a_run_is_no_series(store: Store, option: str) -> None:
+    """And an empty answer would look like one."""
+    with pytest.raises(UsageError, match="'run-main-3' is a run, no series"):
+        _run("run-main-3", option)
+    with pytest.raises(UsageError, match="there is no run 'dynmic'"):
+        _run("dynmic", option)
 
 
 def test_an_unknown_name_tells_the_nearest(store: Store) -> None:
