@@ -174,9 +174,10 @@ FIRST = {
     "test_speed.py": TEST_SPEED,
     "turbo.py": TURBO,
     "turbo-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: turbo\nVersion: 1.0\n",
-    "turbo-1.0.dist-info/entry_points.txt": "[pytest_quant.backends]\nturbo = turbo:TurboBackend\n",
+    "turbo-1.0.dist-info/entry_points.txt": "[pytest_quant.backends]\nturbo = turbo:TurboBackend\n"
+    "numpy = pytest_quant.testing:NumpyBackend\n",
 }
-"""The files of the first commit. The backend is found as an installed one is: by its entry point."""
+"""The files of the first commit. The backends are found as installed ones are: by their entry points."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_quant.backends import get_backend
 from pytest_quant.engines import BuiltEngine
 from pytest_quant.result import Resources
 from pytest_quant.session.resources import AddedMemory, MemoryAdded, find_resources
 from pytest_quant.session.sides import Side
 from pytest_quant.spec import EngineSpec, Model
+from pytest_quant.testing import NumpyBackend
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def side(engine: Sized) -> Side:
     """An engine that took three seconds to build, one of them to calibrate."""
     spec = EngineSpec("numpy", "fp32", None, Model("net"))
     built = BuiltEngine(Path(), "key", "built", "", build_s=3.0, calibration_s=1.0, build_memory_mb=50.0)
-    return Side(spec, get_backend("numpy"), built, cast("Any", engine), cast("Any", None))
+    return Side(spec, NumpyBackend(), built, cast("Any", engine), cast("Any", None))
 
 
 def found(engine: Sized) -> Resources:
