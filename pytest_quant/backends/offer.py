@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.spec import Calibration, EngineSpec
+from pytest_quant.spec import Calibration, EngineSpec, check_percentile
 
 Schemes = Mapping[str, tuple[str | None, ...]]
 
@@ -33,13 +33,7 @@ def check_calibration(spec: EngineSpec, methods: Sequence[str]) -> None:
     if asked.method not in methods:
         message = f"backend '{spec.backend}' has no calibration '{asked.method}'"
         raise UsageError(message, allowed=nearest(asked.method, methods))
-    if not 50.0 < asked.percentile <= 100.0:
-        raise UsageError(
-            "the calibration percentile is the share of values kept",
-            value=str(asked.percentile),
-            allowed="above 50 and up to 100, in percent",
-            fix="write Calibration(method='percentile', percentile=99.999)",
-        )
+    check_percentile(asked.percentile)
     for name, count in (("batch_size", asked.batch_size), ("samples", asked.samples)):
         if count is not None and count < 1:
             raise UsageError(f"calibration {name} must be at least 1", value=str(count))

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.marks.values import choice, count, plain_number
-from pytest_quant.spec import Calibration
+from pytest_quant.spec import Calibration, check_percentile
 
 METHODS = ("entropy", "minmax", "percentile")
 _NAMES = ("batch_size", "method", "percentile", "samples")
@@ -34,19 +34,9 @@ def read_calibration(value: object | None) -> Calibration:
     samples = value.get("samples")
     return Calibration(
         method=choice("calibration method", value.get("method", default.method), METHODS),
-        percentile=_percentile(value.get("percentile", default.percentile)),
+        percentile=check_percentile(
+            plain_number("calibration percentile", value.get("percentile", default.percentile))
+        ),
         samples=None if samples is None else count("calibration samples", samples),
         batch_size=count("calibration batch_size", value.get("batch_size", default.batch_size)),
     )
-
-
-def _percentile(value: object) -> float:
-    found = plain_number("calibration percentile", value)
-    if not 1.0 < found <= 100.0:
-        raise UsageError(
-            "calibration percentile is in percent",
-            value=repr(value),
-            allowed="above 1, at most 100",
-            fix="write 'percentile': 99.99",
-        )
-    return found

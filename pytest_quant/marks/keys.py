@@ -19,7 +19,7 @@ KEYS: Mapping[str, str] = {
     "channels": "groups of channels in an output, judged as outputs: "
     "{'output0': {'axis': 1, 'boxes': (0, 4), 'scores': (4, 84)}} gives output0.boxes and output0.scores",
     "batch_size": "samples in one timed run, or a list (default: 1)",
-    "calibration": "minmax, entropy, percentile, or a dict of method, percentile, samples, batch_size",
+    "calibration": "minmax, entropy, percentile, or a dict of method, percentile (above 50), samples, batch_size",
     "exclude": "names of nodes to leave in float",
     "options": "dict that only the backend understands",
     "metric": "top1, top5, mae, rmse, f1, cosine, or a Metric (default: top1 for class labels)",

@@ -3,7 +3,14 @@
 from pytest_quant.spec.channels import ChannelGroup
 from pytest_quant.spec.check import Check
 from pytest_quant.spec.dataset import Dataset
-from pytest_quant.spec.engine import PRECISIONS, QUANTIZED_PRECISIONS, SCHEMES, Calibration, EngineSpec
+from pytest_quant.spec.engine import (
+    PRECISIONS,
+    QUANTIZED_PRECISIONS,
+    SCHEMES,
+    Calibration,
+    EngineSpec,
+    check_percentile,
+)
 from pytest_quant.spec.latency import LatencyPlan
 from pytest_quant.spec.limits import Limits, OutputLimit
 from pytest_quant.spec.model import Model
@@ -27,4 +34,5 @@ __all__ = [
     "Shape",
     "Signature",
     "TensorInfo",
+    "check_percentile",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pytest_quant.errors import UsageError
 from pytest_quant.spec.model import Model
 from pytest_quant.spec.shapes import InputShapes
 
@@ -19,7 +20,7 @@ class Calibration:
     Attributes
     ----------
     method : ``minmax``, ``entropy`` or ``percentile``.
-    percentile : share of the histogram kept by ``percentile``, in percent.
+    percentile : share of the histogram kept by ``percentile``, in percent; see `check_percentile`.
     samples : use at most so many calibration samples; ``None`` uses all of them.
     batch_size : samples in one calibration batch.
     """
@@ -28,6 +29,25 @@ class Calibration:
     percentile: float = 99.999
     samples: int | None = None
     batch_size: int = 1
+
+
+def check_percentile(percentile: float) -> float:
+    """Return `percentile` if a calibration can use it.
+
+    Half of the values or fewer is no range of them, but a share that was written as 0.99 and meant 99.
+
+    Raises
+    ------
+    UsageError : it is not above 50 and at most 100.
+    """
+    if not 50.0 < percentile <= 100.0:
+        raise UsageError(
+            "the calibration percentile is the share of values kept, in percent",
+            value=repr(percentile),
+            allowed="above 50, at most 100",
+            fix="write calibration={'method': 'percentile', 'percentile': 99.99}",
+        )
+    return percentile
 
 
 @dataclass(frozen=True, slots=True)

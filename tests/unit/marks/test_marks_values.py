@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import fields
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant import UsageError
+from pytest_quant.backends.offer import check_calibration
 from pytest_quant.marks import read
 from pytest_quant.marks.keys import KEYS
-from pytest_quant.spec import Calibration, Limits
+from pytest_quant.spec import Calibration, EngineSpec, Limits, Model
 
 BACKENDS = ("numpy", "ort", "ort-trt", "trt")
 NUMBERS = [field.name for field in fields(Limits) if field.name in KEYS]
@@ -200,6 +202,30 @@ def test_a_wrong_calibration_is_refused(value: object) -> None:
     """Unknown methods and keys, and numbers out of range, are usage errors."""
     with pytest.raises(UsageError, match="calibration"):
         read({"calibration": value}, BACKENDS)
+
+
+@pytest.mark.parametrize(
+    ("percentile", "refused"), [(50.0, True), (1.5, True), (50.1, False), (100.0, False), (100, False)]
+)
+def test_mark_and_backend_draw_one_line_for_percentiles(percentile: float, refused: bool) -> None:
+    """What the mark takes a backend takes, and both refuse the rest in the same words."""
+    said = []
+    for ask in (
+        lambda: read({"calibration": {"method": "percentile", "percentile": percentile}}, BACKENDS),
+        lambda: check_calibration(_calibrated_at(percentile), ("percentile",)),
+    ):
+        try:
+            ask()
+        except UsageError as error:
+            said.append(str(error))
+    assert len(said) == (2 if refused else 0)
+    assert len(set(said)) <= 1
+    assert all("above 50, at most 100" in words for words in said)
+
+
+def _calibrated_at(percentile: float) -> EngineSpec:
+    calibration = Calibration(method="percentile", percentile=percentile)
+    return EngineSpec("ort", "int8", "static", Model("m", Path("m.onnx")), calibration=calibration)
 
 
 @pytest.mark.parametrize(
