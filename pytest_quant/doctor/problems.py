@@ -74,7 +74,8 @@ def find_cuda_header(nvcc: Path | None, environ: Mapping[str, str]) -> Path | No
 def find_problems(facts: Facts) -> Iterator[Problem]:
     """Yield every problem that `facts` show, the gravest first."""
     if len(facts.ort_wheels) > 1:
-        keep = "onnxruntime-gpu" if "onnxruntime-gpu" in facts.ort_wheels else facts.ort_wheels[0]
+        # Our extra brings CUDA and cuDNN too, without which the wheel for GPUs loads no provider.
+        keep = '"pytest-quant[gpu]"' if "onnxruntime-gpu" in facts.ort_wheels else facts.ort_wheels[0]
         yield Problem(
             f"{' and '.join(facts.ort_wheels)} are both installed and overwrite each other's files",
             f"pip uninstall -y {' '.join(facts.ort_wheels)} && pip install {keep}",

@@ -25,6 +25,7 @@ from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
 Shapes = tuple[tuple[int, ...], ...]
+_REBUILD = "pytest-quant cache clear --kind engine, and the next run writes it again"
 _SIMULATION = "not compiled: Q/DQ pairs around float operations, so no INT8 kernel runs and nothing can be timed"
 
 
@@ -179,7 +180,7 @@ def load_program(file: Path) -> Any:
         # Programs name operators that only this import registers.
         import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401
 
-        with failing_as(f"loading the program {file.name} failed", "pytest --quant-rebuild writes it again"):
+        with failing_as(f"loading the program {file.name} failed", _REBUILD):
             return torch.export.load(file)
 
 

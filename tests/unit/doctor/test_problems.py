@@ -33,7 +33,7 @@ def test_two_wheels_of_onnxruntime() -> None:
     """They overwrite each other; the fix removes both and installs the one for the GPU."""
     ((what, fix),) = told(replace(HEALTHY, ort_wheels=("onnxruntime", "onnxruntime-gpu")))
     assert "onnxruntime and onnxruntime-gpu are both installed" in what
-    assert fix == "pip uninstall -y onnxruntime onnxruntime-gpu && pip install onnxruntime-gpu"
+    assert fix == 'pip uninstall -y onnxruntime onnxruntime-gpu && pip install "pytest-quant[gpu]"'
 
 
 def test_no_vnni() -> None:

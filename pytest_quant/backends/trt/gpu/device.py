@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pytest_quant.errors import BackendUnavailable
 
-_FIX = 'pip install cuda-python (or pycuda, which needs nvcc and a compiler): pip install "pytest-quant[trt]"'
+_FIX = 'pip install "pytest-quant[trt]", which brings cuda-python; pycuda serves too, and needs nvcc and a compiler'
 
 
 class DeviceMemory(Protocol):

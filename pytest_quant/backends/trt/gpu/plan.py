@@ -37,7 +37,7 @@ class Plan:
             raise BuildError(
                 f"TensorRT {trt.__version__} does not take the plan it was given",
                 value=complaints(self.lines),
-                fix="a plan belongs to one GPU and one version; pytest --quant-rebuild builds it again",
+                fix="pytest-quant cache clear --kind engine, and the next run builds it for this GPU and version",
             )
 
     def new_context(self) -> tensorrt.IExecutionContext:
