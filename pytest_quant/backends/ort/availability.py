@@ -6,6 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from pytest_quant.backends.base import Availability
+from pytest_quant.backends.ort.lowest import WHEELS, find_outdated
 
 _INSTALL = 'pip install "pytest-quant[ort]"'
 _REPAIR = "pip install --force-reinstall onnxruntime onnx"
@@ -14,10 +15,13 @@ _BROKEN_IMPORT = (ImportError, OSError, RuntimeError, AttributeError, ValueError
 
 
 def find_runtime() -> Availability:
-    """Tell whether onnxruntime and onnx are installed, load, and hold what they should."""
+    """Tell whether onnxruntime and onnx are installed, new enough, load, and hold what they should."""
     missing = [name for name in ("onnxruntime", "onnx") if not _is_installed(name)]
     if missing:
         return Availability(False, reason=f"{' and '.join(missing)} not installed", fix=_INSTALL)
+    outdated = find_outdated(*WHEELS)
+    if outdated is not None:
+        return outdated
     try:
         runtime = import_module("onnxruntime")
         import_module("onnx")

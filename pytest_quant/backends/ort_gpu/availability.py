@@ -9,16 +9,16 @@ from __future__ import annotations
 import ctypes
 import re
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability
+from pytest_quant.backends.ort.lowest import WHEELS, find_outdated
+from pytest_quant.backends.ort.lowest import installed_version as installed
 
 CUDA = "CUDAExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
 _LIBRARIES = {CUDA: "libonnxruntime_providers_cuda.so", TENSORRT: "libonnxruntime_providers_tensorrt.so"}
-_WHEELS = ("onnxruntime", "onnxruntime-gpu")
 _INSTALL = 'pip uninstall -y onnxruntime && pip install "onnxruntime-gpu[cuda,cudnn]"'
 _DRIVER = "libcuda.so.1"
 _MISSING = re.compile(r"(?P<library>lib[\w.+-]+?\.so[.\d]*): cannot open shared object file")
@@ -30,10 +30,13 @@ def find_provider(provider: str) -> Availability:
     """Tell whether `provider` is compiled in, the driver is here, and every library that it needs loads."""
     if find_spec("onnxruntime") is None:
         return Availability(False, reason="onnxruntime-gpu is not installed", fix='pip install "pytest-quant[gpu]"')
-    both = [f"{name} {found}" for name in _WHEELS if (found := installed(name))]
+    both = [f"{name} {found}" for name in WHEELS if (found := installed(name))]
     if len(both) > 1:
         reason = f"{' and '.join(both)} are both installed and overwrite each other's files"
-        return Availability(False, reason=reason, fix=f"pip uninstall -y {' '.join(_WHEELS)}; {_INSTALL}", broken=True)
+        return Availability(False, reason=reason, fix=f"pip uninstall -y {' '.join(WHEELS)}; {_INSTALL}", broken=True)
+    outdated = find_outdated("onnxruntime-gpu")
+    if outdated is not None:
+        return outdated
     try:
         runtime = import_module("onnxruntime")
         compiled = runtime.get_available_providers()
@@ -76,11 +79,3 @@ def _unloadable(provider: str, trouble: str) -> Availability:
     found = f"TensorRT {here} is installed" if here else "no TensorRT is installed"
     reason = f"{provider} wants {missing}, and {found}"
     return Availability(False, reason=reason, fix=f'pip install "tensorrt<{major + 1}"', broken=bool(here))
-
-
-def installed(name: str) -> str:
-    """Return the version of a distribution, empty where it is not installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
 from pytest_quant.backends.offer import check_calibration, check_offer
+from pytest_quant.backends.ort.lowest import WHEELS, find_outdated
 from pytest_quant.backends.remedy import Remedy
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.environment.gpu import find_gpus
@@ -31,11 +32,17 @@ class TrtRtxBackend:
     schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "fp16": (None,), "int8": ("static", "qat")}
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:
-        """Tell whether tensorrt_rtx is installed, and for a `spec` whether a GPU to build for is named or here."""
+        """Tell whether tensorrt_rtx is installed, and for a `spec` whether a GPU to build for is named or here.
+
+        ONNX Runtime quantizes for it, so one that is too old counts too.
+        """
         if find_spec("tensorrt_rtx") is None:
             return Availability(
                 False, reason="tensorrt-rtx is not installed", fix='pip install "pytest-quant[trt-rtx]"'
             )
+        outdated = find_outdated(*WHEELS)
+        if outdated is not None:
+            return outdated
         if spec is not None and parse_options(self.name, spec.options).compute_capability is None and not find_gpus():
             return Availability(False, reason="there is no GPU here, and none is named", fix=_TARGET_FIX)
         return Availability(True, version=rtx_version(), device="builds for a named GPU, runs nothing")

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from pytest_quant.backends.ort import OrtBackend, availability
+from pytest_quant.backends.base import Availability
+from pytest_quant.backends.ort import OrtBackend, availability, lowest
 from pytest_quant.backends.ort.availability import find_runtime
+from pytest_quant.backends.ort.lowest import WHEELS, find_outdated, wanted_versions
+from pytest_quant.backends.ort_gpu import availability as ort_gpu_availability
+from pytest_quant.backends.ort_gpu.availability import find_provider
+from pytest_quant.backends.trt import TrtRtxBackend, rtx
 
 
 def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +43,41 @@ def test_installed_and_does_not_load(monkeypatch: pytest.MonkeyPatch, error: Exc
     assert (found.available, found.broken) == (False, True)
     assert str(error) in found.reason
     assert "--force-reinstall" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("wheel", "ask"),
+    [
+        ("onnxruntime", find_runtime),
+        ("onnxruntime-gpu", find_runtime),
+        ("onnxruntime-gpu", lambda: find_provider("CUDAExecutionProvider")),
+        ("onnxruntime", TrtRtxBackend().availability),
+    ],
+    ids=["ort", "ort on the GPU wheel", "ort-cuda", "trt-rtx"],
+)
+def test_too_old_by_a_simulated_version_number(
+    wheel: str, ask: Callable[[], Availability], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version below what the metadata ask for cannot run, which is no error, and the line brings a newer one."""
+    (wanted,) = wanted_versions(wheel)
+    old = f"{wanted.version}.dev1"
+    for module in (lowest, ort_gpu_availability):
+        name = "installed_version" if module is lowest else "installed"
+        monkeypatch.setattr(module, name, lambda asked: old if asked == wheel else "")
+    monkeypatch.setattr(rtx, "find_spec", lambda _: object())
+    found = ask()
+    assert (found.available, found.broken) == (False, False)
+    assert found.reason == f"{wheel} {old} is too old: {wheel}>={wanted.version} runs"
+    extra = "gpu" if wheel == "onnxruntime-gpu" else "ort"
+    assert found.fix == f'pip install "pytest-quant[{extra}]"'
+
+
+def test_the_lowest_version_itself_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound of each wheel is declared, and what it names is not too old."""
+    for wheel in WHEELS:
+        (wanted,) = wanted_versions(wheel)
+        monkeypatch.setattr(lowest, "installed_version", lambda _, version=wanted.version: version)
+        assert find_outdated(wheel) is None
 
 
 def test_empty_namespace(tmp_path: Path) -> None:
