@@ -2,11 +2,14 @@
 
 pytest-benchmark has no public way to take two benchmarks from one test: its session's list is extended with
 `Metadata` of its own. That list is the only private thing of it that is touched, hence the pin below version 6.
+Its tables show our checks only where one of its options asks for what it makes of them: the table of this package
+tells the same, with verdicts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -21,9 +24,36 @@ _NS_PER_S = 1e9
 _OPTIONS = {"timer": "perf_counter_ns", "disable_gc": True, "warmup": True}
 
 
+_ASKING = ("benchmark_save", "benchmark_autosave", "benchmark_json", "benchmark_compare", "benchmark_histogram")
+"""The options of pytest-benchmark that make something of benchmarks."""
+
+_FILE = "file://"
+
+
 def is_active(config: pytest.Config) -> bool:
-    """Tell whether pytest-benchmark is loaded in this process."""
-    return hasattr(config, "_benchmarksession")
+    """Tell whether pytest-benchmark is loaded in this process and asked to save, compare or draw."""
+    return hasattr(config, "_benchmarksession") and any(config.getoption(name, None) for name in _ASKING)
+
+
+def sweep_storage(config: pytest.Config) -> None:
+    """Let the folder that pytest-benchmark makes before it has anything to store go again, if it stays empty.
+
+    To be called before pytest-benchmark is configured: a folder that was there already is left alone.
+    """
+    storage = config.getoption("benchmark_storage", None)
+    if storage is None or ("://" in storage and not storage.startswith(_FILE)):
+        return
+    folder = Path(storage.removeprefix(_FILE)).absolute()
+    if not folder.exists():
+        config.add_cleanup(lambda: _remove_empty(folder))
+
+
+def _remove_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        # It holds what was asked for, or was never made.
+        return
 
 
 def samples_of(latency: LatencyResult) -> dict[str, list[int]]:

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from pytest_quant.benchmark_bridge import BenchmarkBridge
+from pytest_quant.benchmark_bridge import BenchmarkBridge, sweep_storage
 from pytest_quant.controller import Controller
 from pytest_quant.marked import NAME, is_marked, own_marks
 from pytest_quant.options import add_options, check_options, on_command_line
@@ -28,8 +28,10 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
     return show_examination(config)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse bad options, describe the mark, and collect records where the run is controlled."""
+    sweep_storage(config)
     check_options(config)
     _refuse_unknown_names(config)
     text = f"{NAME}(**keys): quantize a model and judge it against its FP32 reference; all keys: pytest --markers"

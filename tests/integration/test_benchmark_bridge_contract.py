@@ -108,6 +108,36 @@ def test_the_histogram_shows_both(pytester: pytest.Pytester) -> None:
     assert all("candidate" in chart and "reference" in chart for chart in drawn)
 
 
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "two workers"])
+def test_unasked_it_shows_and_leaves_nothing(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    """Its tables say what ours says, and its folder would stay empty."""
+    result = run(pytester, *workers)
+    assert "Name (time in" not in result.stdout.str()
+    assert "candidate" not in result.stdout.str()
+    assert not (pytester.path / ".benchmarks").exists()
+
+
+def test_its_own_benchmarks_are_shown_as_ever(pytester: pytest.Pytester) -> None:
+    """A test with the fixture ``benchmark`` has its row; our checks are not beside it."""
+    pytester.makepyfile(test_own="def test_own(benchmark):\n    benchmark(len, ())\n")
+    result = run(pytester)
+    result.stdout.fnmatch_lines(["Name (time in *", "test_own *"])
+    assert "candidate" not in result.stdout.str()
+
+
+def test_a_folder_that_was_there_stays(pytester: pytest.Pytester) -> None:
+    """Only what pytest-benchmark made in this run is taken away."""
+    (pytester.path / ".benchmarks").mkdir()
+    run(pytester)
+    assert (pytester.path / ".benchmarks").is_dir()
+
+
+def test_what_was_saved_stays(pytester: pytest.Pytester) -> None:
+    """A storage of one's own too."""
+    run(pytester, "--benchmark-autosave", "--benchmark-storage=kept/here")
+    assert list((pytester.path / "kept" / "here").rglob("0001_*.json"))
+
+
 def test_without_pytest_benchmark_nothing_is_missed(pytester: pytest.Pytester) -> None:
     """A run with it turned off passes, and its package is not imported for us."""
     pytester.makeconftest(
