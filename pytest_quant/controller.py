@@ -23,6 +23,7 @@ class Controller:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._records: dict[str, tuple[int, object]] = {}
+        self._expected: set[str] = set()
         self._ended: Ended | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -33,6 +34,9 @@ class Controller:
             found = vars(report).get("item_index", len(self._records))
             place = self._records.get(report.nodeid, (found, None))[0]
             self._records[report.nodeid] = (place, record)
+            self._expected.discard(report.nodeid)
+            if report.skipped and hasattr(report, "wasxfail"):
+                self._expected.add(report.nodeid)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
@@ -60,4 +64,4 @@ class Controller:
         if self._ended is not None:
             from pytest_quant.summary_section import show
 
-            show(self._config, self._ended, terminalreporter)
+            show(self._config, self._ended, terminalreporter, self._expected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
 from pytest_quant.report import clean, summary, table
@@ -9,15 +11,22 @@ from pytest_quant.run_end import Ended
 from pytest_quant.settings import settings_of
 
 
-def show(config: pytest.Config, ended: Ended, reporter: pytest.TerminalReporter) -> None:
-    """Print the table of all checks, what deserves a line of its own, and in red what went wrong."""
+def show(
+    config: pytest.Config, ended: Ended, reporter: pytest.TerminalReporter, expected: Collection[str] = ()
+) -> None:
+    """Print the table of all checks, what deserves a line of its own, and in red what went wrong.
+
+    `expected` are the node ids of tests that failed as they were expected to.
+    """
     if ended.records or ended.warnings or ended.faults:
         reporter.write_sep("=", "quant")
     if ended.records:
         terminal = config.get_terminal_writer()
         columns = settings_of(config).columns
-        reporter.write_line(table(ended.records, terminal.fullwidth, columns or None, terminal.hasmarkup))
-        told = summary(ended.records)
+        width, color = terminal.fullwidth, terminal.hasmarkup
+        picks = "--quant-columns"
+        reporter.write_line(table(ended.records, width, columns or None, color, expected=expected, picks=picks))
+        told = summary(ended.records, expected)
         if told:
             reporter.write_line(told)
     if ended.compared is not None and ended.compared.comparison is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pytest_quant.record import Record
 from pytest_quant.report.closing import summary
@@ -14,8 +14,16 @@ from pytest_quant.report.text import clean
 __all__ = ["clean", "failure", "junit_properties", "pick_columns", "summary", "table"]
 
 
-def table(records: Sequence[Record], width: int, columns: Sequence[str] | None = None, color: bool = False) -> str:
+def table(
+    records: Sequence[Record],
+    width: int,
+    columns: Sequence[str] | None = None,
+    color: bool = False,
+    *,
+    expected: Collection[str] = (),
+    picks: str = "",
+) -> str:
     """Return the table of a run, see `pytest_quant.report.layout.table`; loads rich."""
     from pytest_quant.report.layout import table as render
 
-    return render(records, width, columns, color)
+    return render(records, width, columns, color, expected=expected, picks=picks)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from pytest_quant.record import Record
+from pytest_quant.report.columns import EXPECTED, word
 from pytest_quant.report.text import clean, count, in_unit
 from pytest_quant.result import Status
 
 _MAX_LISTED = 10
 
 
-def summary(records: Sequence[Record]) -> str:
+def summary(records: Sequence[Record], expected: Collection[str] = ()) -> str:
     """Return counts per status, what did not run, what could not be told, what got better, and the cache's part.
 
-    Empty without records.
+    Empty without records. `expected` are the node ids of tests that failed as they were expected to.
     """
     if not records:
         return ""
-    counts = Counter(record.status for record in records)
-    told = ", ".join(f"{counts[status]} {status.value}" for status in reversed(Status) if counts[status])
+    counts = Counter(word(record, expected) for record in records)
+    words = (*(status.value for status in reversed(Status)), EXPECTED)
+    told = ", ".join(f"{counts[one]} {one}" for one in words if counts[one])
     lines = [
         f"{count(len(records), 'check')}: {told}",
         *_unavailable(records),

@@ -2,29 +2,313 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.record import LatencyFigures, Record
-from pytest_quant.report.text import NOT_MEASURED, clean, figure, in_unit, interval, points, shorten
-from pytest_quant.result import AccuracyResult, Resources
+from pytest_quant.report.text import NOT_MEASURED, clean, decimals, fixed, shorten
+from pytest_quant.result import AccuracyResult, Interval, Resources, Status
 
 _MAX_NAME = 32
+EXPECTED = "XFAIL"
+"""The word for a check that failed as its test said it would."""
+
+Figures = tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One check as the table names it: its record, the short id of its test, and its status or ``XFAIL``."""
+
+    record: Record
+    test: str
+    status: str
+
+
+def rows_of(records: Sequence[Record], expected: Collection[str] = ()) -> list[Row]:
+    """Return one row for each record; `expected` are the node ids of tests that failed as they were expected to."""
+    names = _short_ids([record.nodeid for record in records])
+    return [Row(record, clean(names[record.nodeid]), word(record, expected)) for record in records]
+
+
+def word(record: Record, expected: Collection[str]) -> str:
+    """Return the status of `record`; ``XFAIL`` for a failure or error that its test expects."""
+    failed = record.status in (Status.FAIL, Status.ERROR)
+    return EXPECTED if failed and record.nodeid in expected else record.status.value
+
+
+def _short_ids(nodeids: Sequence[str]) -> dict[str, str]:
+    """Return the end of each id, from a folder, file or class on, that no other id ends with."""
+    ends = {nodeid: _ends(nodeid) for nodeid in nodeids}
+    number = Counter(end for found in ends.values() for end in found)
+    return {nodeid: next((end for end in found if number[end] == 1), nodeid) for nodeid, found in ends.items()}
+
+
+def _ends(nodeid: str) -> list[str]:
+    """Return what an id may be called, the shortest first; parameters are never taken apart."""
+    path = nodeid.partition("[")[0]
+    starts = [0, *(found.end() for found in re.finditer("::|/", path))]
+    return [nodeid[start:] for start in reversed(starts)]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column; `number` aligns it to the right, `shortens` lets a narrow terminal leave its middle out."""
+    """One column of text, the same for every table."""
 
     name: str
-    header: str
-    cell: Callable[[Record], str]
+    head: str
+    cell: Callable[[Row], str]
     number: bool = False
-    shortens: bool = False
+
+    def cells(self, rows: Sequence[Row]) -> tuple[str, list[str]]:
+        """Return the head and one cell for each row."""
+        found = [self.cell(row) for row in rows]
+        size = max(map(len, found), default=0) if self.number else 0
+        return self.head, [text.rjust(size) for text in found]
 
 
-def pick_columns(names: Sequence[str]) -> tuple[Column, ...]:
+@dataclass(frozen=True, slots=True)
+class FigureColumn:
+    """One column of figures, all with the same number of decimals; the unit is in the head.
+
+    Where the rows have several units the digits are those of each unit, and the cells have the units.
+
+    Attributes
+    ----------
+    read : the figures of a cell; empty where nothing was measured.
+    form : how they stand in it, one ``{}`` for each.
+    unit : of the figures of a record.
+    like : the figures that decide the decimals, where they are not those of the cell.
+    remark : what stands after the figures; a cell of that alone has no figures.
+    full : the whole of a share, see `decimals`; percentages have theirs by their unit.
+    """
+
+    name: str
+    head: str
+    read: Callable[[Record], Figures]
+    unit: Callable[[Record], str]
+    form: str = "{}"
+    like: Callable[[Record], Figures] | None = None
+    remark: Callable[[Record], str] = lambda _: ""
+    full: float | None = None
+
+    def cells(self, rows: Sequence[Row]) -> tuple[str, list[str]]:
+        """Return the head and one cell for each row."""
+        records = [row.record for row in rows]
+        measured = [record for record in records if any(value is not None for value in self.read(record))]
+        units = list(dict.fromkeys(self.unit(record) for record in measured))
+        digits = {unit: self._digits(unit, measured) for unit in units}
+        parts = [self._parts(record, digits) for record in records]
+        sizes = [max((len(found[i]) for found in parts if i < len(found)), default=0) for i in range(2)]
+        remarks = [self.remark(record) for record in records]
+        remarked = max((len(remark) for remark, found in zip(remarks, parts, strict=True) if found), default=0)
+        shown = []
+        for record, found, remark in zip(records, parts, remarks, strict=True):
+            padded = [text.rjust(size) for text, size in zip(found, sizes, strict=False)]
+            text = self._joined(padded)
+            if len(units) > 1 and found:
+                text = f"{text} {self.unit(record)}".rstrip()
+            shown.append(f"{text}{remark:<{remarked}}" if text else remark or NOT_MEASURED)
+        size = max(map(len, shown), default=0)
+        head = f"{self.head} {units[0]}" if len(units) == 1 else self.head
+        return head.strip(), [text.rjust(size) for text in shown]
+
+    def _digits(self, unit: str, measured: Sequence[Record]) -> int | None:
+        read = self.like or self.read
+        return decimals(
+            [value for record in measured if self.unit(record) == unit for value in read(record) if value is not None],
+            full=100.0 if unit in ("%", "pp") else self.full,
+        )
+
+    def _parts(self, record: Record, digits: dict[str, int | None]) -> list[str]:
+        values = self.read(record)
+        if all(value is None for value in values):
+            return []
+        return [fixed(value, digits[self.unit(record)]) for value in values]
+
+    def _joined(self, parts: Sequence[str]) -> str:
+        if not parts:
+            return ""
+        return self.form.format(*parts) if len(parts) == self.form.count("{}") else " ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreColumn:
+    """The scores of both engines, or the SQNR where there is no metric, which tells as much as can be told."""
+
+    name: str
+    head: str
+
+    def cells(self, rows: Sequence[Row]) -> tuple[str, list[str]]:
+        """Return the head and one cell for each row; one metric in all rows is in the head, else it is in the cells."""
+        names = [_score_name(row.record) for row in rows]
+        kinds = list(dict.fromkeys(kind for kind in names if kind is not None))
+        if len(kinds) == 1:
+            metric, unit = kinds[0]
+            column = _scores(self.name, metric, lambda _: unit)
+            return f"{metric} {unit}".rstrip(), column.cells(rows)[1]
+        cells = [NOT_MEASURED] * len(rows)
+        for metric, unit in kinds:
+            chosen = [i for i, kind in enumerate(names) if kind == (metric, unit)]
+            _, found = _scores(self.name, "", lambda _, unit=unit: unit).cells([rows[i] for i in chosen])  # type: ignore[misc]
+            for i, text in zip(chosen, found, strict=True):
+                cells[i] = f"{metric} {text} {unit}".rstrip()
+        size = max(map(len, cells), default=0)
+        return self.head, [text.ljust(size) for text in cells]
+
+
+def _scores(name: str, head: str, unit: Callable[[Record], str]) -> FigureColumn:
+    return FigureColumn(name, head, _score, unit, "{} -> {}", remark=_score_remark)
+
+
+def _score_name(record: Record) -> tuple[str, str] | None:
+    found = record.accuracy
+    if found is None or not (_score_remark(record) or any(value is not None for value in _score(record))):
+        return None
+    return ("SQNR", "dB") if found.metric is None else (_name(found.metric), clean(found.unit or ""))
+
+
+def _score(record: Record) -> Figures:
+    found = record.accuracy
+    if found is None:
+        return ()
+    return (found.sqnr_db,) if found.metric is None else (found.reference, found.candidate)
+
+
+def _score_remark(record: Record) -> str:
+    found = record.accuracy
+    if found is None:
+        return ""
+    told = ["identical"] if found.metric is None and found.identical else []
+    told += ["simulated"] if found.simulated else []
+    lead = " " if any(value is not None for value in _score(record)) else ""
+    return lead + " ".join(told) if told else ""
+
+
+def _name(text: str | None) -> str:
+    return shorten(clean(text), _MAX_NAME) if text else NOT_MEASURED
+
+
+def _drop(record: Record) -> Figures:
+    return (record.accuracy.drop,) if record.accuracy else ()
+
+
+def _drop_unit(record: Record) -> str:
+    unit = record.accuracy.unit if record.accuracy else None
+    return "pp" if unit == "%" else clean(unit or "")
+
+
+def _drop_interval(record: Record) -> Figures:
+    return _ends_of(record.accuracy.drop_ci if record.accuracy else None)
+
+
+def _ends_of(span: Interval | None) -> Figures:
+    return () if span is None else (span.low, span.high)
+
+
+def _sqnr_remark(record: Record) -> str:
+    found = record.accuracy
+    return "identical" if found is not None and found.identical and found.sqnr_db is None else ""
+
+
+def _speedup(record: Record) -> Figures:
+    return (record.latency.speedup,) if record.latency else ()
+
+
+def _doubt(record: Record) -> str:
+    return " ?" if record.latency is not None and record.latency.reasons else ""
+
+
+def _cache(row: Row) -> str:
+    found = row.record.cache
+    return (
+        NOT_MEASURED if found is None else "/".join(found.get(what, NOT_MEASURED) for what in ("engine", "reference"))
+    )
+
+
+def _accuracy(
+    name: str,
+    head: str,
+    read: Callable[[AccuracyResult], float | None],
+    unit: str = "",
+    *,
+    remark: Callable[[Record], str] = lambda _: "",
+    full: float | None = None,
+) -> FigureColumn:
+    def figures(record: Record) -> Figures:
+        return (read(record.accuracy),) if record.accuracy else ()
+
+    return FigureColumn(name, head, figures, lambda _: unit, remark=remark, full=full)
+
+
+def _latency(
+    name: str, head: str, read: Callable[[LatencyFigures], Figures], unit: str, form: str = "{}"
+) -> FigureColumn:
+    return FigureColumn(name, head, lambda r: read(r.latency) if r.latency else (), lambda _: unit, form)
+
+
+def _resources(name: str, head: str, read: Callable[[Resources], float | None], unit: str) -> FigureColumn:
+    return FigureColumn(name, head, lambda r: (read(r.resources),) if r.resources else (), lambda _: unit)
+
+
+AnyColumn = Column | FigureColumn | ScoreColumn
+
+COLUMNS: tuple[AnyColumn, ...] = (
+    Column("test", "test", lambda row: row.test),
+    Column("model", "model", lambda row: _name(row.record.model)),
+    Column("backend", "backend", lambda row: _name(row.record.backend)),
+    Column("precision", "precision", lambda row: _name(row.record.precision)),
+    Column("scheme", "scheme", lambda row: _name(row.record.scheme)),
+    Column("batch", "batch", lambda row: str(row.record.batch_size), number=True),
+    ScoreColumn("metric", "metric"),
+    Column("n", "n", lambda row: str(row.record.accuracy.n) if row.record.accuracy else NOT_MEASURED, number=True),
+    FigureColumn("drop", "drop", _drop, _drop_unit),
+    FigureColumn("drop_ci", "interval", _drop_interval, _drop_unit, "[{}, {}]", like=_drop),
+    _accuracy("agreement", "agree", lambda found: found.agreement_pct, "%"),
+    _accuracy("sqnr", "SQNR", lambda found: found.sqnr_db, "dB", remark=_sqnr_remark),
+    _accuracy("cosine", "cosine", lambda found: found.cosine, full=1.0),
+    _accuracy("max_abs_error", "max error", lambda found: found.max_abs_error),
+    _accuracy("kl", "KL", lambda found: found.kl, "nats"),
+    _latency("p50", "p50", lambda found: (found.reference_p50_ms, found.candidate_p50_ms), "ms", "{} -> {}"),
+    _latency("p90", "p90", lambda found: (found.candidate_p90_ms,), "ms"),
+    _latency("p99", "p99", lambda found: (found.candidate_p99_ms,), "ms"),
+    FigureColumn("speedup", "speedup", _speedup, lambda _: "x", remark=_doubt),
+    FigureColumn(
+        "speedup_ci",
+        "interval",
+        lambda record: _ends_of(record.latency.speedup_ci if record.latency else None),
+        lambda _: "x",
+        "[{}, {}]",
+        like=_speedup,
+    ),
+    FigureColumn("coverage", "coverage", lambda r: (r.coverage.pct,) if r.coverage else (), lambda _: "%"),
+    _resources("size", "size", lambda found: found.size_mb, "MB"),
+    _resources("memory", "memory", lambda found: found.peak_memory_mb, "MB"),
+    _resources("build", "build", lambda found: found.build_s, "s"),
+    Column("cache", "engine/reference", _cache),
+    Column("status", "status", lambda row: row.status),
+)
+
+WHICH = ("test", "model", "backend", "precision", "scheme", "batch")
+"""The columns that say which check a row is."""
+
+_FIGURES = ("metric", "drop", "drop_ci", "agreement", "p50", "speedup", "speedup_ci", "coverage", "size")
+
+DEFAULT = ("test", *_FIGURES, "status")
+"""The columns that are shown unless others are asked for, beside those of `WHICH` that differ between rows."""
+
+STAY_LONGEST = (
+    "test", "status", "drop", "speedup", "metric", "coverage", "p50", "size", "batch", "scheme", "precision", "backend",
+    "model", "agreement", "drop_ci", "speedup_ci",
+)  # fmt: skip
+"""The columns of `DEFAULT` and `WHICH` in the order in which a narrow terminal has room for them."""
+
+
+def pick_columns(names: Sequence[str]) -> tuple[AnyColumn, ...]:
     """Return the columns called `names`, in that order. Raises `UsageError` for one that does not exist."""
     known = {column.name: column for column in COLUMNS}
     for name in names:
@@ -37,119 +321,11 @@ def pick_columns(names: Sequence[str]) -> tuple[Column, ...]:
     return tuple(known[name] for name in names)
 
 
-def _name(text: str | None) -> str:
-    return shorten(clean(text), _MAX_NAME) if text else NOT_MEASURED
-
-
-def _metric(record: Record) -> str:
-    """Scores of both, or the SQNR where there is no metric, which tells as much as can be told without labels."""
-    found = record.accuracy
-    if found is None:
-        return NOT_MEASURED
-    simulated = " simulated" if found.simulated else ""
-    if found.metric is None:
-        return ("outputs identical" if found.identical else f"SQNR {figure(found.sqnr_db)} dB") + simulated
-    scores = f"{in_unit(found.reference, found.unit)} -> {in_unit(found.candidate, found.unit)}"
-    unit = f" {clean(found.unit)}" if found.unit else ""
-    return f"{_name(found.metric)} {scores}{unit}{simulated}"
-
-
-def _drop(record: Record) -> str:
-    found = record.accuracy
-    if found is None or found.drop is None:
-        return NOT_MEASURED
-    return f"{in_unit(found.drop, found.unit)} {interval(found.drop_ci, found.unit)}".rstrip()
-
-
-def _agreement(record: Record) -> str:
-    return points(record.accuracy.agreement_pct if record.accuracy else None)
-
-
-def _sqnr(record: Record) -> str:
-    if record.accuracy is not None and record.accuracy.identical:
-        return "identical"
-    return figure(record.accuracy.sqnr_db if record.accuracy else None)
-
-
-def _p50(record: Record) -> str:
-    found = record.latency
-    if found is None:
-        return NOT_MEASURED
-    return f"{figure(found.reference_p50_ms)} -> {figure(found.candidate_p50_ms)}"
-
-
-def _speedup(record: Record) -> str:
-    found = record.latency
-    if found is None or found.speedup is None:
-        return NOT_MEASURED
-    doubt = " ?" if found.reasons else ""
-    return f"x{figure(found.speedup)} {interval(found.speedup_ci)}".rstrip() + doubt
-
-
-def _cache(record: Record) -> str:
-    if record.cache is None:
-        return NOT_MEASURED
-    return f"{record.cache.get('engine', NOT_MEASURED)}/{record.cache.get('reference', NOT_MEASURED)}"
-
-
-def _of_accuracy(read: Callable[[AccuracyResult], float | None], digits: int = 4) -> Callable[[Record], str]:
-    return lambda record: figure(read(record.accuracy) if record.accuracy else None, digits)
-
-
-def _of_latency(read: Callable[[LatencyFigures], float | None]) -> Callable[[Record], str]:
-    return lambda record: figure(read(record.latency) if record.latency else None)
-
-
-def _of_resources(read: Callable[[Resources], float | None]) -> Callable[[Record], str]:
-    return lambda record: figure(read(record.resources) if record.resources else None)
-
-
-def _coverage(record: Record) -> str:
-    return points(record.coverage.pct if record.coverage else None)
-
-
-COLUMNS = (
-    Column("test", "test", lambda record: clean(record.nodeid), shortens=True),
-    Column("model", "model", lambda record: _name(record.model)),
-    Column("backend", "backend", lambda record: _name(record.backend)),
-    Column("precision", "precision", lambda record: _name(record.precision)),
-    Column("scheme", "scheme", lambda record: _name(record.scheme)),
-    Column("batch", "batch", lambda record: str(record.batch_size), number=True),
-    Column("metric", "metric FP32 -> candidate", _metric),
-    Column("n", "n", lambda record: str(record.accuracy.n) if record.accuracy else NOT_MEASURED, number=True),
-    Column("drop", "drop [interval]", _drop),
-    Column("agreement", "agreement %", _agreement, number=True),
-    Column("sqnr", "SQNR dB", _sqnr, number=True),
-    Column("cosine", "cosine", _of_accuracy(lambda found: found.cosine, 6), number=True),
-    Column("max_abs_error", "max error", _of_accuracy(lambda found: found.max_abs_error), number=True),
-    Column("kl", "KL nats", _of_accuracy(lambda found: found.kl), number=True),
-    Column("p50", "p50 ms FP32 -> candidate", _p50),
-    Column("p90", "p90 ms", _of_latency(lambda found: found.candidate_p90_ms), number=True),
-    Column("p99", "p99 ms", _of_latency(lambda found: found.candidate_p99_ms), number=True),
-    Column("speedup", "speedup [interval]", _speedup),
-    Column("coverage", "coverage %", _coverage, number=True),
-    Column("size", "size MB", _of_resources(lambda found: found.size_mb), number=True),
-    Column("memory", "memory MB", _of_resources(lambda found: found.peak_memory_mb), number=True),
-    Column("build", "build s", _of_resources(lambda found: found.build_s), number=True),
-    Column("cache", "engine/reference", _cache),
-    Column("status", "status", lambda record: record.status.value),
-)
-
-DEFAULT = (
-    "model", "backend", "precision", "scheme", "metric", "drop", "agreement", "p50", "speedup", "coverage", "size",
-    "status",
-)  # fmt: skip
-
-_ENGINE = 4
-"""So many of the default columns say which engine it is."""
-
-
-def default_columns(records: Sequence[Record], *, folded: bool) -> tuple[str, ...]:
-    """Return the columns that are shown unless others are asked for.
-
-    The batch size is one of them where it differs between `records`. Where the columns are `folded` onto several
-    lines, the status stays on the first.
-    """
-    batch = ("batch",) if len({record.batch_size for record in records}) > 1 else ()
-    engine, figures, status = DEFAULT[:_ENGINE], DEFAULT[_ENGINE:-1], DEFAULT[-1:]
-    return (*engine, *batch, *status, *figures) if folded else (*engine, *batch, *figures, *status)
+def default_columns(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the test first, then what differs between `rows`, then the figures and the status."""
+    differ = [
+        name
+        for name in WHICH[1:]
+        if any(one != other for one, other in pairwise(pick_columns([name])[0].cells(rows)[1]))
+    ]
+    return (DEFAULT[0], *differ, *DEFAULT[1:])

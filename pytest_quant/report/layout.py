@@ -1,21 +1,35 @@
-"""The table of a run: one row for each check, folded where the terminal is narrow."""
+"""The table of a run: one line for each check, whatever the width of the terminal."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
 from pytest_quant.record import Record
-from pytest_quant.report.columns import Column, default_columns, pick_columns
-from pytest_quant.report.text import shorten
+from pytest_quant.report.columns import (
+    EXPECTED,
+    STAY_LONGEST,
+    WHICH,
+    AnyColumn,
+    Column,
+    Row,
+    default_columns,
+    pick_columns,
+    rows_of,
+)
+from pytest_quant.report.text import clean, shorten
 from pytest_quant.result import Status
 
 _GAP = "  "
-_INDENT = "    "
+_LEAST_TEST = 30
+"""Cells that the id of a test may always take, before a column is left out for it."""
+_LEAST_REASON = 12
 _STYLES = {
     Status.PASS.value: "green",
     Status.FAIL.value: "bold red",
@@ -23,22 +37,41 @@ _STYLES = {
     Status.UNAVAILABLE.value: "bold yellow",
     Status.INCONCLUSIVE.value: "yellow",
     Status.NO_BASELINE.value: "yellow",
+    EXPECTED: "yellow",
 }
 
-_Line = list[tuple[Column, int]]
-"""The columns of one printed line, each with the cells it takes."""
+
+@dataclass(frozen=True, slots=True)
+class _Printed:
+    """A column as it is printed: its head, one cell for each row, and the cells of the terminal that it takes."""
+
+    name: str
+    head: str
+    cells: Sequence[str]
+    size: int
+    number: bool
 
 
-def table(records: Sequence[Record], width: int, columns: Sequence[str] | None = None, color: bool = False) -> str:
-    """Return one row for each record, without a newline at the end; empty without records.
+def table(
+    records: Sequence[Record],
+    width: int,
+    columns: Sequence[str] | None = None,
+    color: bool = False,
+    *,
+    expected: Collection[str] = (),
+    picks: str = "",
+) -> str:
+    """Return one line for each record below a head, without a newline at the end; empty without records.
 
-    Where the columns do not fit into `width` cells of the terminal they are folded: each check takes several
-    lines, and the header as many. A figure that was not measured is ``-``, and a figure is never cut.
+    Columns that do not fit into `width` cells of the terminal are left out and named in a last line. A figure that was
+    not measured is ``-``, and a figure is never cut. A check that never came to be says why in place of its figures.
 
     Parameters
     ----------
     columns : names in the order wanted; ``None`` for the default ones.
     color : put ANSI colours around the statuses.
+    expected : node ids of tests that failed as they were expected to; they are XFAIL.
+    picks : the option that picks columns, named where some are left out; empty where there is none.
 
     Raises
     ------
@@ -46,44 +79,81 @@ def table(records: Sequence[Record], width: int, columns: Sequence[str] | None =
     """
     if not records:
         return ""
-    lines = _fold(pick_columns(columns or default_columns(records, folded=False)), records, width)
-    if len(lines) > 1 and not columns:
-        lines = _fold(pick_columns(default_columns(records, folded=True)), records, width)
-    rule = Text("-" * min(width, max(_used(line, index) for index, line in enumerate(lines))))
-    folded = len(lines) > 1
-    heads = [_head(line, index, folded) for index, line in enumerate(lines)]
-    rows = [_row(line, index, record, folded) for record in records for index, line in enumerate(lines)]
-    return "\n".join(_render(text, color) for text in [*heads, rule, *rows])
+    rows = rows_of(records, expected)
+    found = [_print(column, rows) for column in pick_columns(columns or default_columns(rows))]
+    shown, left_out = _fit(found, width, columns or STAY_LONGEST)
+    lines = [_head(shown), Text("-" * min(width, _used(shown)))]
+    lines += [_line(shown, index, row) for index, row in enumerate(rows)]
+    told = [_render(line, color) for line in lines]
+    if left_out:
+        pick = f" ({picks} picks)" if picks else ""
+        told += textwrap.wrap(f"no room for {', '.join(left_out)}{pick}", max(width, 20), subsequent_indent="  ")
+    return "\n".join(told)
 
 
-def _fold(columns: Sequence[Column], records: Sequence[Record], width: int) -> list[_Line]:
-    """Spread the columns over as many lines as they need."""
-    lines: list[_Line] = [[]]
-    for column in columns:
-        size = max(cell_len(column.header), *(cell_len(column.cell(record)) for record in records))
-        if column.shortens:
-            size = min(size, width)
-        if lines[-1] and _used([*lines[-1], (column, size)], len(lines) - 1) > width:
-            lines.append([])
-        lines[-1].append((column, size))
-    return lines
+def _print(column: AnyColumn, rows: Sequence[Row]) -> _Printed:
+    head, cells = column.cells(rows)
+    size = max(map(cell_len, (head, *cells)))
+    return _Printed(column.name, head, cells, size, not isinstance(column, Column) or column.number)
 
 
-def _used(line: _Line, index: int) -> int:
-    return sum(size for _, size in line) + len(_GAP) * (len(line) - 1) + (len(_INDENT) if index else 0)
+def _fit(found: Sequence[_Printed], width: int, wanted: Sequence[str]) -> tuple[list[_Printed], list[str]]:
+    """Return the columns that fit, in their order, and the names of the others; the first of `wanted` always fits."""
+    least = max(_LEAST_TEST, width // 4)
+    small = {column.name: _narrowed(column, least) for column in found}
+    kept: set[str] = set()
+    for name in (name for name in wanted if name in small):
+        if not kept or _used([small[one] for one in (*kept, name)]) <= width:
+            kept.add(name)
+    fitting = [small[column.name] for column in found if column.name in kept]
+    room = width - _used(fitting)
+    whole = {column.name: column for column in found}
+    shown = [_narrowed(whole[one.name], one.size + max(room, 0)) for one in fitting]
+    if _used(shown) > width:
+        shown = [_narrowed(one, max(_LEAST_REASON, one.size + width - _used(shown))) for one in shown]
+    return shown, [column.name for column in found if column.name not in kept]
 
 
-def _head(line: _Line, index: int, folded: bool) -> Text:
-    cells = [Text(_pad(column.header, size, column.number and not folded)) for column, size in line]
-    return _join(cells, index)
+def _narrowed(column: _Printed, size: int) -> _Printed:
+    """Return the column of test ids with at most `size` cells, the middle of long ids left out; any other as it is."""
+    if column.name != "test" or column.size <= size:
+        return column
+    cells = [shorten(cell, size) for cell in column.cells]
+    return _Printed(column.name, column.head, cells, size, column.number)
 
 
-def _row(line: _Line, index: int, record: Record, folded: bool) -> Text:
+def _used(columns: Sequence[_Printed]) -> int:
+    return sum(column.size for column in columns) + len(_GAP) * (len(columns) - 1)
+
+
+def _head(shown: Sequence[_Printed]) -> Text:
+    return _joined([Text(_pad(column.head, column.size, column.number)) for column in shown])
+
+
+def _line(shown: Sequence[_Printed], index: int, row: Row) -> Text:
+    reason, first, after = _reason(shown, row)
     cells = []
-    for column, size in line:
-        shown = shorten(column.cell(record), size) if column.shortens else column.cell(record)
-        cells.append(Text(_pad(shown, size, column.number and not folded), style=_STYLES.get(shown, "")))
-    return _join(cells, index)
+    for place, column in enumerate(shown):
+        if reason and first <= place < after:
+            if place == first:
+                cells.append(Text(_pad(reason, _used(shown[first:after]), to_the_right=False)))
+            continue
+        text = column.cells[index]
+        style = _STYLES.get(text, "") if column.name == "status" else ""
+        cells.append(Text(_pad(text, column.size, column.number), style=style))
+    return _joined(cells)
+
+
+def _reason(shown: Sequence[_Printed], row: Row) -> tuple[str, int, int]:
+    """Return why a check never came to be, and the neighbouring columns of figures that it stands in place of."""
+    other = (*WHICH, "status")
+    first = next((place for place, column in enumerate(shown) if column.name not in other), len(shown))
+    after = next((place for place in range(first, len(shown)) if shown[place].name in other), len(shown))
+    room = _used(shown[first:after])
+    if not row.record.message or row.record.accuracy is not None or room < _LEAST_REASON:
+        return "", 0, 0
+    told = clean(row.record.message.splitlines()[0])
+    return (told if cell_len(told) <= room else set_cell_size(told, room - 3).rstrip() + "..."), first, after
 
 
 def _pad(text: str, size: int, to_the_right: bool) -> str:
@@ -91,8 +161,8 @@ def _pad(text: str, size: int, to_the_right: bool) -> str:
     return blank + text if to_the_right else text + blank
 
 
-def _join(cells: list[Text], index: int) -> Text:
-    joined = Text(_INDENT if index else "") + Text(_GAP).join(cells)
+def _joined(cells: list[Text]) -> Text:
+    joined = Text(_GAP).join(cells)
     joined.rstrip()
     return joined
 

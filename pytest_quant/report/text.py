@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 from pytest_quant.result import Interval
 
 NOT_MEASURED = "-"
+_MAX_DECIMALS = 8
+_WIDE, _LARGE, _SMALL = 1e5, 1e7, 1e-5
+"""Figures whose largest is so many times the least, or that are so large or small, are written with exponents."""
 
 
 def clean(text: str) -> str:
@@ -39,6 +45,42 @@ def points(value: float | None) -> str:
     if 99.995 <= abs(value) < 100.0:
         return f"{value:.8g}"
     return f"{value + 0.0:.2f}"
+
+
+def decimals(values: Iterable[float], *, full: float | None = None) -> int | None:
+    """Return the decimals that suit all `values` of a column; ``None`` for figures with exponents.
+
+    The largest has four significant digits and the least two or more. Shares have two decimals, or as many as show that
+    one is neither 0 nor the whole where it is not.
+
+    Parameters
+    ----------
+    full : the whole of a share: 100 for percentages, 1 for a cosine; ``None`` for other figures.
+    """
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    if full is not None and (not sizes or max(sizes) < _LARGE):
+        hiding = (d for d in range(2, _MAX_DECIMALS) if any(_hides(size, d, full) for size in sizes))
+        return max(hiding, default=1) + 1
+    if not sizes:
+        return 0
+    least, largest = min(sizes), max(sizes)
+    if largest / _WIDE > least or largest >= _LARGE or least < _SMALL:
+        return None
+    return max(0, 3 - math.floor(math.log10(largest)), 1 - math.floor(math.log10(least)))
+
+
+def _hides(size: float, digits: int, full: float) -> bool:
+    return any(size != bound and float(f"{size:.{digits}f}") == bound for bound in (0.0, full))
+
+
+def fixed(value: float | None, digits: int | None) -> str:
+    """Return a figure with so many decimals, or with an exponent for ``None``; ``-`` when it was not measured."""
+    if value is None:
+        return NOT_MEASURED
+    if digits is None:
+        return f"{value + 0.0:.3e}"
+    text = f"{value:.{digits}f}"
+    return text.removeprefix("-") if float(text) == 0.0 else text
 
 
 def in_unit(value: float | None, unit: str | None) -> str:

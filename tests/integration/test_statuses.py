@@ -185,3 +185,37 @@ def test_a_test_skipped_by_its_author_is_no_check(pytester: pytest.Pytester, mon
     result = run_fake(pytester, monkeypatch, source, "--quant-json=run.json")
     result.assert_outcomes(skipped=1)
     assert json.loads((pytester.path / "run.json").read_text())["checks"] == []
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_an_expected_failure_is_xfail_in_the_table(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
+) -> None:
+    """Its record stays a FAIL; a check that breaks in set-up as expected is XFAIL too."""
+    tests = """
+@mark.quant(output="FAIL")
+@mark.xfail(strict=True, raises=pytest.fail.Exception)
+def test_expected(): pass
+
+@mark.quant(output="broken")
+@mark.xfail(reason="no such model yet")
+def test_unbuildable(): pass
+
+@mark.quant(output="PASS")
+def test_pass(): pass
+"""
+    result = run_fake(pytester, monkeypatch, tests, "-n", workers, "--quant-json=run.json")
+    result.assert_outcomes(passed=1, xfailed=2)
+    result.stdout.fnmatch_lines(["test_expected *XFAIL", "test_unbuildable *XFAIL", "test_pass *PASS"])
+    result.stdout.fnmatch_lines(["3 checks: 1 PASS, 2 XFAIL"])
+    checks = json.loads((pytester.path / "run.json").read_text())["checks"]
+    assert [check["status"] for check in checks] == ["FAIL", "ERROR", "PASS"]
+
+
+def test_a_check_that_could_not_be_says_why_in_its_row(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is the one place where all checks stand side by side."""
+    monkeypatch.setenv("COLUMNS", "160")
+    result = run_fake(pytester, monkeypatch, EACH)
+    result.stdout.fnmatch_lines(["test_broken * the engine is broken * ERROR"])

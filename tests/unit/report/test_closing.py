@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_quant.record import Record, from_json, to_json
 from pytest_quant.report import junit_properties, summary
 from pytest_quant.result import Status, Verdict
-from tests.unit.record.examples import ACCURACY, LATENCY, a_check, a_pass, a_record, unavailable
+from tests.unit.record.examples import ACCURACY, LATENCY, NODEID, a_check, a_pass, a_record, unavailable
 from tests.unit.record.strategies import records
 
 
@@ -19,6 +19,12 @@ def test_the_first_line_counts_every_status() -> None:
     """Only those that occur."""
     first = summary([a_record(), a_pass(), a_pass(), unavailable()]).splitlines()[0]
     assert first == "4 checks: 2 PASS, 1 UNAVAILABLE, 1 FAIL"
+
+
+def test_expected_failures_are_counted_apart() -> None:
+    """A run that is green as a whole does not say FAIL."""
+    first = summary([a_record(), a_pass()], expected={NODEID}).splitlines()[0]
+    assert first == "2 checks: 1 PASS, 1 XFAIL"
 
 
 def test_what_did_not_run_is_said_loudly() -> None:
