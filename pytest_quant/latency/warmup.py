@@ -15,6 +15,8 @@ _BLOCKS = 3
 _MAX_RUNS = 1000
 _ENGINES = 3
 _WARMUP_SHARE = 0.1
+_SLACK = 2.0
+"""The least number of rounds fits into the budget so many times: a neighbour may halve the speed meanwhile."""
 _NS_PER_S = 1e9
 
 
@@ -60,13 +62,13 @@ def runs_of_block(run_ns: float, plan: LatencyPlan, left_s: float, percentiles: 
     """Return how many runs of `run_ns` nanoseconds make a block, with `left_s` seconds for all rounds.
 
     Enough to last `plan.min_block_s`, at least `plan.min_runs`, and so many that half of the rounds suffice to bound
-    each of `percentiles`; but fewer where the least number of rounds would not fit into `left_s` otherwise: many
-    short blocks tell more than few long ones.
+    each of `percentiles`; but fewer where twice the least number of rounds would not fit into `left_s` otherwise:
+    many short blocks tell more than few long ones.
     """
     runs = _runs(run_ns, plan)
     for percentile in percentiles:
         runs = max(runs, math.ceil(2 * runs_needed(percentile, plan.confidence) / plan.max_rounds))
-    block_ns = left_s * _NS_PER_S / (_ENGINES * plan.min_rounds)
+    block_ns = left_s * _NS_PER_S / (_ENGINES * _SLACK * plan.min_rounds)
     return max(1, min(runs, int(block_ns / max(run_ns, 1.0)) - 1))
 
 
