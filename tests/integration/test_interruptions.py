@@ -11,6 +11,7 @@ import pytest
 
 from tests import models
 from tests.integration.projects import output, read_checks, run_project, write_project
+from tests.third_party import register_backend
 
 SLOW_BACKEND = """
 import time
@@ -59,11 +60,7 @@ class FiguresBackend(OrtBackend):
 def install_backend(folder: Path, name: str, source: str) -> None:
     """Put a third party's backend on the path of the project, entry point and all."""
     (folder / f"{name}_backend.py").write_text(source)
-    info = folder / f"{name}_backend-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-backend\nVersion: 1.0\n")
-    class_name = f"{name.capitalize()}Backend"
-    (info / "entry_points.txt").write_text(f"[pytest_quant.backends]\n{name} = {name}_backend:{class_name}\n")
+    register_backend(folder, name, f"{name}_backend:{name.capitalize()}Backend")
 
 
 def test_ctrl_c_in_a_build_leaves_nothing_half(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,17 +9,14 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import Availability
-from pytest_quant.backends.registry import GROUP
 from pytest_quant.doctor.probe import probe, state_of
 from pytest_quant.testing import NumpyBackend
+from tests.third_party import register_backend
 
 
 def test_a_backend_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one in numpy is here wherever these tests run, and is registered as that of a third party is."""
-    info = tmp_path / "third-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: third\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\nthird = pytest_quant.testing:NumpyBackend\n")
+    register_backend(tmp_path, "third")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     found = probe("third")
     assert (found.state, found.device, found.reason) == ("ok", "cpu", "")

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
 from pytest_quant.device_lock import FOLDER_VARIABLE
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
 from tests import models
+from tests.third_party import register_backend
 from tests.unit.data.samples import numbers
 
 HOLD = """
@@ -55,6 +57,17 @@ class Told:
         self.during.append(" | ".join(self._steps.now))
         for row in numbers(12, seed=1).repeat(3, axis=1)[:, : models.FEATURES]:
             yield row, int(row[: models.CLASSES].argmax())
+
+
+@pytest.fixture(autouse=True)
+def numpy_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The backend in numpy, found by its name as a third party's is."""
+    (tmp_path / "site").mkdir()
+    register_backend(tmp_path / "site", "numpy")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    get_backend.cache_clear()
+    yield
+    get_backend.cache_clear()
 
 
 @pytest.fixture(autouse=True)
