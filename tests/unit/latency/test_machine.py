@@ -40,6 +40,36 @@ def test_the_counters_of_this_machine_can_be_read() -> None:
     assert second.busy_s >= first.busy_s > 0.0
 
 
+GROUPS = {
+    "version 2": (
+        "0::/user.slice/tests.scope\n",
+        ["/sys/fs/cgroup/user.slice/tests.scope", "/sys/fs/cgroup/user.slice", "/sys/fs/cgroup"],
+    ),
+    "version 1": (
+        "7:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n",
+        ["/sys/fs/cgroup/cpu/docker/abc", "/sys/fs/cgroup/cpu/docker", "/sys/fs/cgroup/cpu"],
+    ),
+    "the root": ("0::/\n", ["/sys/fs/cgroup"]),
+    "none for processors": ("7:memory:/docker/abc\n", []),
+}
+
+
+@pytest.mark.parametrize("version", GROUPS)
+def test_control_groups_are_those_of_this_process_and_above(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the kernel lists them in ``/proc/self/cgroup``, below the folder of their version (man 7 cgroups)."""
+    listed, groups = GROUPS[version]
+    asked: list[Path] = []
+
+    def read(file: Path, _encoding: str) -> str:
+        asked.append(file)
+        return listed
+
+    monkeypatch.setattr(Path, "read_text", read)
+    found = list(machine._control_group_files())
+    assert asked == [Path("/proc/self/cgroup")]
+    assert found == [Path(group, "cpu.stat") for group in groups]
+
+
 def test_the_limit_of_a_control_group_is_read_where_there_is_one(tmp_path: Path) -> None:
     """Missing files and groups without a limit count as never throttled."""
     limited, free = tmp_path / "limited", tmp_path / "free"

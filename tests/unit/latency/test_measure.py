@@ -63,6 +63,15 @@ def test_it_stops_as_soon_as_the_limit_is_decided() -> None:
     assert close.rounds == PLAN.max_rounds
 
 
+def test_a_null_that_is_off_is_given_every_round() -> None:
+    """More rounds may show that it was not; the limit itself is decided by the least."""
+    time = SimulatedTime()
+    reference, null, candidate = (time.engine(run_ms) for run_ms in (2.0, 2.2, 1.0))
+    found = measure(reference, null, candidate, LatencyPlan(min_speedup=1.5), clock=time.clock, machine=time.quiet)
+    assert [reason.partition(":")[0] for reason in found.reasons] == ["the null is off"]
+    assert found.rounds == PLAN.max_rounds
+
+
 def test_it_stops_when_the_time_is_spent() -> None:
     """After a first run of each, runs of a second leave room for one round in ten seconds, too few for an interval."""
     found = timed(1000.0, 1000.0)

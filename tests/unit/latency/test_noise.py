@@ -51,6 +51,23 @@ def test_each_sign_has_a_name(times: list[float], noted: list[str]) -> None:
         assert all(who in note for note in notes)
 
 
+@pytest.mark.parametrize(
+    ("times", "ratio"),
+    [(list(np.arange(100.0, 124.0)), "1.15"), (list(np.arange(123.0, 99.0, -1.0)), "0.87")],
+    ids=["slower", "faster"],
+)
+def test_a_trend_is_the_last_third_over_the_first(times: list[float], ratio: str) -> None:
+    """Of 100, 101, .. 123 their medians are 103.5 and 119.5; getting faster is a trend too."""
+    (told,) = [note for note in noise_notes(times, STEADY) if note.startswith("trend")]
+    assert told == f"trend: the candidate took {ratio} times as long at the end as at the start"
+
+
+def test_of_two_rounds_each_is_an_end() -> None:
+    """A third of two is none."""
+    notes = noise_notes([100.0, 110.0], [100.0, 100.0])
+    assert "trend: the candidate took 1.10 times as long at the end as at the start" in notes
+
+
 @given(times=st.lists(st.floats(1, 100), min_size=3, max_size=40).filter(lambda times: np.ptp(times) > 1e-3))
 def test_autocorrelation_agrees_with_statsmodels(times: list[float]) -> None:
     """At lag 1, with the usual divisor n."""

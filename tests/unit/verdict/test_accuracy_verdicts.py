@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.result import AccuracyResult, Interval, OutputFault, Status, Verdict
+from pytest_quant.result import AccuracyResult, Interval, OutputError, OutputFault, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.accuracy import accuracy_verdicts
 
@@ -115,6 +115,36 @@ def test_not_measured_is_never_pass(limits: Limits, accuracy: AccuracyResult) ->
     verdict = only(limits, accuracy)
     assert verdict.status is Status.INCONCLUSIVE
     assert verdict.observed is None
+
+
+@pytest.mark.parametrize(("allowed", "status"), [(0.2, Status.PASS), (0.1, Status.PASS), (0.05, Status.FAIL)])
+def test_min_accuracy_of_an_error_is_the_largest_allowed(allowed: float, status: Status) -> None:
+    """The reference's error of 0.1 is good enough below a limit, where lower is better."""
+    assert only(Limits(min_accuracy=allowed), MAE).status is status
+
+
+NAMED = {
+    "max_drop": 1.0,
+    "min_ratio": 0.5,
+    "min_accuracy": 20.0,
+    "min_agreement": 30.0,
+    "min_sqnr_db": 10.0,
+    "min_cosine": 0.25,
+    "max_abs_error": 4.0,
+}
+
+
+@pytest.mark.parametrize("accuracy", [TOP1, AccuracyResult(n=0)], ids=["measured", "not measured"])
+@pytest.mark.parametrize(("name", "allowed"), NAMED.items(), ids=list(NAMED))
+def test_a_verdict_has_the_name_and_the_number_of_its_limit(
+    name: str, allowed: float, accuracy: AccuracyResult
+) -> None:
+    """By them a reader, a record and a baseline find it."""
+    outputs = (OutputError("scores", 21.0, 0.9, 3.0, 0),) if accuracy is TOP1 else ()
+    limits = Limits(**{name: allowed})  # type: ignore[arg-type]  # none of these is a dict of percentiles
+    verdict = only(limits, replace(accuracy, by_output=outputs))
+    assert (verdict.limit, verdict.allowed) == (name, allowed)
+    assert (verdict.observed is None) is (accuracy is not TOP1)
 
 
 def test_agreement_fails_below_its_limit() -> None:

@@ -127,6 +127,17 @@ def test_a_retrained_model_with_an_equal_drop_is_told() -> None:
     assert any("70 -> 75" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("dropped", [0, 1], ids=["the base", "the head"])
+def test_a_drop_that_one_side_has_is_compared_with_nothing(dropped: int) -> None:
+    """A missing drop is no drop of 0: what both sides have is compared."""
+    known = AccuracyResult(n=N, metric="map", unit="%", better="higher", agreement_pct=99.0)
+    sides = [replace(record_of(), accuracy=known)] * 2
+    sides[dropped] = replace(sides[dropped], accuracy=replace(known, reference=70.0, candidate=69.0, drop=1.0))
+    found = _with(*sides)
+    assert row(found, "agreement").outcome is Outcome.UNCHANGED
+    assert [one.quantity for one in found.rows if one.quantity in ("accuracy", "drop")] == []
+
+
 def test_without_a_metric_agreement_is_compared_and_never_gates() -> None:
     """There is no interval of it."""
     found = row(_with(_scored(agreement_pct=99.0), _scored(agreement_pct=10.0)), "agreement")

@@ -37,6 +37,16 @@ def test_a_file_that_grows_by_a_percent_is_a_regression(before: float, after: fl
     assert row(compare(launch(_sized(before)), launch(_sized(after), commit="head")), "size").outcome is outcome
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "change"), [(1.0, 1.02, 2.0), (2.0, 1.0, -50.0), (1.0, 1.0, 0.0), (0.0, 1.0, None)]
+)
+def test_the_change_of_a_size_is_a_share_of_the_base(before: float, after: float, change: float | None) -> None:
+    """In percent, above 0 for what grew; of nothing there is no share."""
+    found = row(compare(launch(_sized(before)), launch(_sized(after), commit="head")), "size")
+    assert (found.base, found.head, found.change_unit) == (before, after, "%")
+    assert found.change == (None if change is None else pytest.approx(change))
+
+
 def test_any_loss_of_coverage_is_a_regression() -> None:
     """It is read from the runtime and does not vary."""
     found = compare(launch(_covered(87.5)), launch(_covered(87.4), commit="head"))

@@ -1,0 +1,77 @@
+"""What is found about one check, and what of it the record keeps."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from pytest_quant.backends import Engine
+from pytest_quant.cache import Cache
+from pytest_quant.session import Measurement, Session
+from tests.unit.record.examples import ACCURACY, COVERAGE, RESOURCES, a_check
+
+
+class Closing:
+    """As much of an engine as a measurement touches."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+
+    def __repr__(self) -> str:
+        """Say something long, as arrays and sessions do."""
+        return "the whole engine"
+
+    def close(self) -> None:
+        """Count."""
+        self.closed += 1
+
+
+def measured(engine: Closing, reference: Closing) -> Measurement:
+    """A measurement in which every figure that the record keeps is set."""
+    return Measurement(
+        check=a_check(),
+        engine=cast("Engine", engine),
+        reference=cast("Engine", reference),
+        accuracy=ACCURACY,
+        latency=None,
+        coverage=COVERAGE,
+        resources=RESOURCES,
+        cache={"engine": "hit", "reference": "built"},
+        digests={"engine": "abc123", "data": "def456"},
+        calibration_samples=64,
+        threads=3,
+        samples="packed",
+        notes=("a note",),
+    )
+
+
+def test_the_record_keeps_what_was_measured(tmp_path: Path) -> None:
+    """Each figure in its own field."""
+    session = Session(
+        Cache(tmp_path), baseline=lambda _: None, notify=pytest.fail, step=lambda _: nullcontext(), diagnose_s=0.0
+    )
+    found = measured(Closing(), Closing())
+    record = session.judge(found)
+    assert record.accuracy == ACCURACY
+    assert record.coverage == COVERAGE
+    assert record.resources == RESOURCES
+    assert (record.calibration_samples, record.threads, record.samples) == (64, 3, "packed")
+    assert (record.cache, record.digests) == (found.cache, found.digests)
+    assert "a note" in record.notes
+
+
+def test_engines_are_no_part_of_what_is_printed() -> None:
+    """Pytest prints a measurement where an assertion about it fails."""
+    printed = repr(measured(Closing(), Closing()))
+    assert printed.startswith("Measurement(check=")
+    assert "the whole engine" not in printed
+
+
+def test_closing_releases_both_engines() -> None:
+    """Each once."""
+    engine, reference = Closing(), Closing()
+    measured(engine, reference).close()
+    assert (engine.closed, reference.closed) == (1, 1)

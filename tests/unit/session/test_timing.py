@@ -1,0 +1,82 @@
+"""Timing the engines of one check, on simulated time."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from pytest_quant.cache import Cache
+from pytest_quant.device_lock import FOLDER_VARIABLE
+from pytest_quant.latency import measure
+from pytest_quant.result import LatencyResult
+from pytest_quant.session import timing
+from pytest_quant.session.sides import Tools
+from pytest_quant.session.timing import Subject, time_check
+from pytest_quant.spec import LatencyPlan, Limits
+from tests.unit.latency.simulated import SimulatedTime
+from tests.unit.record.examples import a_check
+
+
+class Simulated:
+    """As much of a subject as timing touches: a device, a name, and sessions that take `run_ms` a run."""
+
+    def __init__(self, time: SimulatedTime, run_ms: float) -> None:
+        self.backend = SimpleNamespace(device="cpu")
+        self.spec = a_check().candidate
+        self.opened = 0
+        self._time = time
+        self._run_ms = run_ms
+
+    def open(self, _stack: ExitStack) -> Any:
+        """Open one more session."""
+        self.opened += 1
+        return self._time.engine(self._run_ms)
+
+
+@pytest.fixture
+def time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedTime:
+    """The clock of every measurement, and locks of this test only."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
+    time = SimulatedTime()
+    monkeypatch.setattr(timing, "measure", partial(measure, clock=time.clock, machine=time.quiet))
+    return time
+
+
+def timed(limits: Limits, reference: Simulated, candidate: Simulated, folder: Path) -> LatencyResult:
+    """Time a check with these limits."""
+    tools = Tools(Cache(folder), pytest.fail, lambda _: nullcontext())
+    check = replace(a_check(), limits=limits)
+    return time_check(check, LatencyPlan(), cast("Subject", reference), cast("Subject", candidate), tools)
+
+
+@pytest.mark.parametrize("limits", [Limits(min_speedup=3.0), Limits(max_latency_ms=((50.0, 0.5),))])
+def test_a_broken_limit_is_measured_again_in_fresh_sessions(
+    time: SimulatedTime, tmp_path: Path, limits: Limits
+) -> None:
+    """The second measurement is kept beside the first, with another order of its rounds."""
+    reference, candidate = Simulated(time, 2.0), Simulated(time, 1.0)
+    found = timed(limits, reference, candidate, tmp_path)
+    assert found.repeat is not None
+    assert found.repeat.speedup == pytest.approx(2.0, rel=1e-3)
+    # Reference and null are two sessions.
+    assert (reference.opened, candidate.opened) == (4, 2)
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(min_speedup=1.5), Limits(max_latency_ms=((50.0, 1.5),))])
+def test_what_breaks_no_limit_is_measured_once(time: SimulatedTime, tmp_path: Path, limits: Limits) -> None:
+    """Nothing is left to confirm."""
+    reference, candidate = Simulated(time, 2.0), Simulated(time, 1.0)
+    assert timed(limits, reference, candidate, tmp_path).repeat is None
+    assert (reference.opened, candidate.opened) == (2, 1)
+
+
+def test_a_limit_on_a_percentile_is_measured(time: SimulatedTime, tmp_path: Path) -> None:
+    """Bounds are found of the percentiles that the check names, beside those that are always stated."""
+    found = timed(Limits(max_latency_ms=((95.0, 1.5),)), Simulated(time, 2.0), Simulated(time, 1.0), tmp_path)
+    assert [percentile for percentile, _, _ in found.percentile_bounds_ms] == [50.0, 90.0, 95.0, 99.0]
