@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,8 @@ class Story:
 def tell(folder: Path) -> Story:
     """Run every commit, and more often the one that gets slower and the one before it, taking turns.
 
+    The first and the last count once at least, since they are compared too.
+
     The last run is that of the last commit of ``main``.
     """
     repository = make_repository(folder / "project")
@@ -45,10 +48,11 @@ def tell(folder: Path) -> Story:
         return _is_timed(document)
 
     timed = {commit: launch(branch, commit) for branch, commit in launches}
-    counted = {commit: int(timed[commit]) for commit in repository.main[SLOWS - 2 : SLOWS]}
+    needed = {repository.main[0]: 1} | dict.fromkeys(repository.main[SLOWS - 2 : SLOWS], LAUNCHES)
+    counted = {commit: int(timed[commit]) for commit in needed}
     for _ in range(MOST_LAUNCHES):
-        for commit in counted:
-            if counted[commit] < LAUNCHES:
+        for commit, least in needed.items():
+            if counted[commit] < least:
                 counted[commit] += launch("main", commit, "test_speed.py")
     repository.rest()
     run_last(repository, str(history))
@@ -56,13 +60,18 @@ def tell(folder: Path) -> Story:
 
 
 def _is_timed(document: Path) -> bool:
-    """Whether the plugin found the numbers of ``test_speed`` to be more than noise."""
+    """Whether the plugin found the numbers of ``test_speed`` to be more than noise; true where it was not to time."""
     checks = json.loads(document.read_text("utf-8"))["checks"]
     (speed,) = (check["latency"] for check in checks if check["nodeid"].endswith("::test_speed"))
-    return not speed["reasons"]
+    return speed is None or not speed["reasons"]
 
 
 def run_last(repository: Repository, history: str, *arguments: str) -> None:
-    """Run what is checked out into `history`."""
-    said = repository.pytest(history, *arguments)
-    assert said.returncode == 0, said.stdout + said.stderr
+    """Run what is checked out into `history`, until its numbers are more than noise where it is timed."""
+    with tempfile.TemporaryDirectory() as folder:
+        document = Path(folder, "last.json")
+        for _ in range(MOST_LAUNCHES):
+            said = repository.pytest(history, f"--quant-json={document}", *arguments)
+            assert said.returncode == 0, said.stdout + said.stderr
+            if _is_timed(document):
+                return
