@@ -117,8 +117,10 @@ def test_unasked_it_shows_and_leaves_nothing(pytester: pytest.Pytester, workers:
     assert not (pytester.path / ".benchmarks").exists()
 
 
-def test_its_own_benchmarks_are_shown_as_ever(pytester: pytest.Pytester) -> None:
+def test_its_own_benchmarks_are_shown_as_ever(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test with the fixture ``benchmark`` has its row; our checks are not beside it."""
+    # pytest-benchmark measures nothing in a worker of xdist, and this test may run in one.
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     pytester.makepyfile(test_own="def test_own(benchmark):\n    benchmark(len, ())\n")
     result = run(pytester)
     result.stdout.fnmatch_lines(["Name (time in *", "test_own *"])
