@@ -25,7 +25,10 @@ def first_value(cpuinfo_text: str, names: tuple[str, ...]) -> str:
 
 @cache
 def probe() -> dict[str, object]:
-    """Return what py-cpuinfo finds out; takes a fifth of a second and more, because it starts processes."""
+    """Return what py-cpuinfo finds out; takes a fifth of a second and more, because it starts processes.
+
+    pytest-benchmark brings it. Of two packages that bring this module, one overwrites the other, so we ask for none.
+    """
     import cpuinfo  # type: ignore[import-untyped]
 
     found: dict[str, object] = cpuinfo.get_cpu_info()
