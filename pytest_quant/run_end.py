@@ -13,7 +13,7 @@ import pytest
 
 from pytest_quant.cache.durable import write_atomically
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import open_store, set_aside, shown_place
+from pytest_quant.history import INSTALL, missing_libraries, open_store, set_aside
 from pytest_quant.record import Record, Run, from_json, run_to_json, start_run
 from pytest_quant.record.samples import gather_samples
 from pytest_quant.required import unmet
@@ -89,7 +89,13 @@ def _write_document(file: Path, run: Run, records: Sequence[Record]) -> list[str
 
 
 def _append(place: str, run: Run, records: Sequence[Record]) -> list[str]:
-    """Add the records to the history; where it does not take them they go to a file of their own."""
+    """Add the records to the history; where it does not take them they go to a file of their own.
+
+    Where its libraries were never installed there is nothing that a file could be added to, and a line says so.
+    """
+    missing = missing_libraries()
+    if missing:
+        return [f"no history is written: {missing}; to keep one: {INSTALL}; to do without: --quant-no-history"]
     try:
         open_store(place).append(run, records)
     except HistoryError as error:
@@ -107,4 +113,9 @@ def _append(place: str, run: Run, records: Sequence[Record]) -> list[str]:
 
 def _history_option(place: str) -> str:
     """A server is named, since the command would look for a file; its password is the reader's to fill in."""
-    return f" --history {shlex.quote(shown_place(place))}" if "://" in place else ""
+    if "://" not in place:
+        return ""
+    # Here, because it loads the database, which a run that keeps no history has no need of.
+    from pytest_quant.history.connect import shown_place
+
+    return f" --history {shlex.quote(shown_place(place))}"

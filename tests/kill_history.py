@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import Store, open_store
+from pytest_quant.history import open_store
+from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run
 from tests.old_history import write_version_1
 from tests.postgres import PostgresServer, find_programs

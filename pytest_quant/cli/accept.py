@@ -12,8 +12,9 @@ import click
 from pytest_quant.cli.places import existing_history, history_option, project_root
 
 if TYPE_CHECKING:
-    from pytest_quant.history import Store, StoredCheck
+    from pytest_quant.history import StoredCheck
     from pytest_quant.history.baseline_entry import BaselineEntry
+    from pytest_quant.history.store import Store
 
 
 @click.command(short_help="Make records the baseline, on purpose and with a reason.")

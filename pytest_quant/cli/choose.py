@@ -11,7 +11,8 @@ from pytest_quant.report.text import clean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_quant.history import SeriesSummary, Store, StoredRun
+    from pytest_quant.history import SeriesSummary, StoredRun
+    from pytest_quant.history.store import Store
 
 
 def choose(store: Store, asked: str) -> StoredRun | list[SeriesSummary]:

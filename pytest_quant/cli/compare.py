@@ -15,8 +15,8 @@ from pytest_quant.errors import UsageError
 
 if TYPE_CHECKING:
     from pytest_quant.cli.sides import Found
-    from pytest_quant.history import Store
     from pytest_quant.history.compare import Comparison
+    from pytest_quant.history.store import Store
 
 
 @click.command(short_help="Compare two commits, series by series.")

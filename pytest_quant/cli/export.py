@@ -11,7 +11,7 @@ from pytest_quant.cli.places import existing_history, history_option
 
 if TYPE_CHECKING:
     from pytest_quant.errors import QuantError
-    from pytest_quant.history import Store
+    from pytest_quant.history.store import Store
 
 
 @click.command(short_help="Write the history as newline-delimited JSON.")

@@ -13,7 +13,8 @@ from pytest_quant.cli.terminal import width
 from pytest_quant.errors import UsageError
 
 if TYPE_CHECKING:
-    from pytest_quant.history import Store, StoredRun
+    from pytest_quant.history import StoredRun
+    from pytest_quant.history.store import Store
 
 _RUNS = 20
 _POINTS = 50

@@ -41,9 +41,19 @@ def project_root() -> Path:
     return next(found, here)
 
 
+def _require_libraries(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:
+    """Refuse a command that needs the history before it does anything, where that cannot be opened."""
+    # Here, because help should come at once.
+    from pytest_quant.history import require_libraries
+
+    require_libraries()
+    return place
+
+
 history_option = click.option(
     "--history",
     "place",
+    callback=_require_libraries,
     metavar="FILE_OR_URL",
     envvar="PYTEST_QUANT_HISTORY",
     help="The history, as given to --quant-history  [$PYTEST_QUANT_HISTORY, else .quant/history.db]",

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from pytest_quant.errors import UsageError
 
 if TYPE_CHECKING:
-    from pytest_quant.history import Store, StoredCheck
+    from pytest_quant.history import StoredCheck
+    from pytest_quant.history.store import Store
 
 _RUN_ID = re.compile(r"\d{8}T\d")
 _RECENT_RUNS = 200

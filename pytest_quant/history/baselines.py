@@ -7,16 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_quant.environment import Repository, git_state
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.base import select_base
 from pytest_quant.history.baseline_entry import BaselineEntry
 from pytest_quant.history.baseline_file import NAME, read_baselines
-from pytest_quant.history.recorded import Recorded
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record.samples import unpack_digests, unpack_samples
 from pytest_quant.result import AccuracyResult, Baseline, NoBaseline, Status
+
+if TYPE_CHECKING:
+    from pytest_quant.history.recorded import Recorded
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,15 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.git_files import GitFiles
-from pytest_quant.history.store import Store
 from pytest_quant.history.stream import RunWithRecords, header_line, read_lines, run_line
 from pytest_quant.record import Run
+
+if TYPE_CHECKING:
+    from pytest_quant.history.store import Store
 
 BRANCH = "pytest-quant-history"
 

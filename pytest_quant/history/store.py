@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Engine, Select, func, select
@@ -11,7 +10,7 @@ from sqlalchemy import Row as Found
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.history.adding import add_runs, batches
-from pytest_quant.history.connect import open_engine, storage_errors
+from pytest_quant.history.connect import storage_errors
 from pytest_quant.history.points import Point, SeriesSummary
 from pytest_quant.history.rows import StoredCheck, StoredRun, decode_run, digest_of, in_utc, searchable, unpack
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
@@ -222,13 +221,3 @@ def _whole_runs(found: Sequence[Found[*tuple[Any, ...]]]) -> Iterator[tuple[Run,
 def _point(series: str, row: Found[*tuple[Any, ...]]) -> Point:
     values = dict(row._mapping)  # noqa: SLF001 - public in all but its name
     return Point(series=series, status=Status(values.pop("status")), **values)
-
-
-def open_store(place: str | Path) -> Store:
-    """Open the history at `place`, a file or a database URL, creating it when it is not there.
-
-    Raises
-    ------
-    HistoryError : it cannot be opened, or a newer version of this package wrote it; a damaged file stays as it is.
-    """
-    return Store(*open_engine(place))

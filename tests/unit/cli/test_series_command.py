@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 
 from pytest_quant.cli import commands
 from pytest_quant.errors import UsageError
-from pytest_quant.history import Store, open_store
+from pytest_quant.history import open_store
+from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run
 from tests.unit.record.examples import ACCURACY, RUN, a_check, a_record
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sqlalchemy import URL
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import open_store, shown_place
+from pytest_quant.history import open_store
+from pytest_quant.history.connect import shown_place
 
 
 @pytest.mark.parametrize(

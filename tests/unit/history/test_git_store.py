@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import Store
 from pytest_quant.history.git_files import GitFiles
 from pytest_quant.history.git_store import BRANCH, Pulled, file_of, pull, push
+from pytest_quant.history.store import Store
 from pytest_quant.record import Run
 from tests.unit.history.memory_store import MemoryStore
 from tests.unit.record.examples import RUN, a_pass, a_record

@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import Engine, event
 
 from pytest_quant.errors import UsageError
-from pytest_quant.history import Point, SeriesSummary, Store, identity_of, open_store, version_of
+from pytest_quant.history import Point, SeriesSummary, identity_of, open_store, version_of
+from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
 

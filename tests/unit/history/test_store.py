@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
-from pytest_quant.history import Store, open_store
+from pytest_quant.history import open_store
+from pytest_quant.history.store import Store
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
 
 _LATER = replace(RUN, id="20260203T000000Z-bb", started_at="2026-02-03T00:00:00+00:00", commit=None, branch=None)

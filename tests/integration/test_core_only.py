@@ -1,0 +1,158 @@
+"""With the core alone a check runs, is judged and written as JSON; a history is an extra, and its absence is told once.
+
+Every package that is installed here and that the core does not bring is kept from being imported, so that what the core
+needs without asking for it is seen too.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from pytest_quant.cli import commands
+from tests import models
+from tests.example import environment
+from tests.integration.projects import CONFTEST, DATA, TEST, read_checks
+from tests.third_party import register_backend
+
+ROOT = Path(__file__).parents[2]
+CORE: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+BROUGHT = ("onnx", "pip")
+"""What the backend of these tests asks for as a third party's would, and what every environment has."""
+
+LINE = (
+    "no history is written: it needs alembic and sqlalchemy, which are not installed; "
+    'to keep one: pip install "pytest-quant[history]"; to do without: --quant-no-history'
+)
+
+
+def brought_by(lines: list[str]) -> set[str]:
+    """Return the distributions that these requirements bring here, by their normal names."""
+    found: set[str] = set()
+    ahead = [canonicalize_name(Requirement(line).name) for line in lines]
+    while ahead:
+        name = ahead.pop()
+        if name in found:
+            continue
+        found.add(name)
+        try:
+            below = map(Requirement, requires(name) or [])
+        except PackageNotFoundError:
+            continue
+        ahead += [canonicalize_name(one.name) for one in below if one.marker is None or one.marker.evaluate()]
+    return found
+
+
+@pytest.fixture(scope="module")
+def only_core(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a process in which importing ``only_core`` leaves the core, and the backend in numpy."""
+    folder = tmp_path_factory.mktemp("core")
+    kept = brought_by([*CORE, *BROUGHT]) | {"pytest-quant"}
+    hidden = sorted(
+        module
+        for module, distributions in packages_distributions().items()
+        if not kept & {canonicalize_name(name) for name in distributions}
+    )
+    assert {"sqlalchemy", "alembic", "onnxruntime", "xdist"} <= set(hidden)
+    (folder / "only_core.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({hidden!r}))\n")
+    register_backend(folder, "numpy")
+    # Plugins of pytest that are hidden would be loaded by their entry points.
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": f"{folder}:{ROOT}"}
+    return environment() | alone
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project whose one check has an accepted baseline to look for, so that the history is asked too."""
+    models.select_first(tmp_path / "model.onnx")
+    (tmp_path / "conftest.py").write_text(CONFTEST.format(model="model.onnx", data=DATA))
+    mark = "backend='numpy', max_drop=50.0, max_drop_increase=1.0, min_coverage=0"
+    (tmp_path / "test_model.py").write_text(TEST.format(mark=mark, body="pass"))
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    return tmp_path
+
+
+def run(project: Path, only_core: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the project's tests with the core alone."""
+    plugins = ("-p", "only_core", "-p", "pytest_benchmark.plugin", "-p", "pytest_quant.plugin")
+    command = [sys.executable, "-m", "pytest", *plugins, "-p", "no:cacheprovider", "--quant-json=run.json"]
+    return subprocess.run(
+        [*command, *arguments], cwd=project, env=only_core, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_a_check_is_judged_and_the_history_told_once(project: Path, only_core: dict[str, str]) -> None:
+    """The test passes, the record is in the JSON file, and neither a history nor a file beside it is made."""
+    ran = run(project, only_core)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.count("no history is written") == 1
+    assert LINE in ran.stdout.splitlines()
+    (check,) = read_checks(project / "run.json")
+    assert check["status"] == "NO_BASELINE"
+    (verdict,) = [one for one in check["verdicts"] if one["limit"] == "max_drop_increase"]
+    assert "there can be no history here: it needs alembic and sqlalchemy" in verdict["reason"]
+    assert sorted(path.name for path in (project / ".quant").iterdir()) == ["cache"]
+
+
+def test_a_run_that_wants_no_history_is_told_nothing(project: Path, only_core: dict[str, str]) -> None:
+    """The option that the line names ends it."""
+    ran = run(project, only_core, "--quant-no-history")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "no history is written" not in ran.stdout
+    assert json.loads((project / "run.json").read_text())["checks"] != []
+
+
+def test_a_comparison_that_cannot_be_fails_the_run(project: Path, only_core: dict[str, str]) -> None:
+    """It was asked for; the outcomes of the tests stay."""
+    ran = run(project, only_core, "--quant-compare")
+    assert ran.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "1 passed" in ran.stdout
+    assert "--quant-compare: there can be no history here: it needs alembic and sqlalchemy" in ran.stdout
+    assert '  next: pip install "pytest-quant[history]"' in ran.stdout
+
+
+WORDS = {"accept": ["--reason", "why"], "import": ["runs.jsonl"], "prune": ["--keep-runs", "1"]}
+"""What a command asks for before it opens anything."""
+
+ASK = [name for name, one in commands.commands.items() if "place" in {parameter.name for parameter in one.params}]
+"""The commands that open the history."""
+
+
+def ask(folder: Path, only_core: dict[str, str], words: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command with the core alone."""
+    code = f"import sys, only_core; sys.argv[1:] = {words!r}; from pytest_quant.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=only_core, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("name", ASK)
+def test_a_command_that_needs_the_history_tells_the_line(tmp_path: Path, only_core: dict[str, str], name: str) -> None:
+    """In the one style of errors, and its help comes all the same."""
+    ran = ask(tmp_path, only_core, [name, *WORDS.get(name, [])])
+    said = "error: there can be no history here: it needs alembic and sqlalchemy, which are not installed\n"
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == said + '  next: pip install "pytest-quant[history]"\n'
+    assert ask(tmp_path, only_core, [name, "--help"]).returncode == 0
+
+
+def test_the_others_run(tmp_path: Path, only_core: dict[str, str]) -> None:
+    """Looking at the machine and at the cache needs no history."""
+    own = [name for name in commands.commands if name not in ASK]
+    assert set(own) == {"cache", "doctor"}
+    for name in own:
+        ran = ask(tmp_path, only_core, [name])
+        assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_the_core_brings_what_other_systems_tell_the_cpu_by() -> None:
+    """Where the kernel describes no CPU, cpuinfo does; it comes with pytest-benchmark."""
+    assert "py-cpuinfo2" in brought_by(CORE)
