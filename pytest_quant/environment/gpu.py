@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 _THROTTLES = {
@@ -46,6 +47,11 @@ class GpuState:
     throttled_by: tuple[str, ...]
     used_mb: float
     energy_mj: float | None
+
+
+def has_nvml() -> bool:
+    """Whether the package nvidia-ml-py is installed, without which no GPU is told from another, or from none."""
+    return find_spec("pynvml") is not None
 
 
 def find_gpus() -> tuple[Gpu, ...]:

@@ -61,7 +61,7 @@ def only_core(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         for module, distributions in packages_distributions().items()
         if not kept & {canonicalize_name(name) for name in distributions}
     )
-    assert {"sqlalchemy", "alembic", "onnxruntime", "xdist"} <= set(hidden)
+    assert {"sqlalchemy", "alembic", "pynvml", "onnxruntime", "xdist"} <= set(hidden)
     (folder / "only_core.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({hidden!r}))\n")
     register_backend(folder, "numpy")
     # Plugins of pytest that are hidden would be loaded by their entry points.

@@ -15,6 +15,7 @@ from pathlib import Path
 from pytest_quant.backends.base import Availability
 from pytest_quant.backends.ort.lowest import WHEELS, find_outdated
 from pytest_quant.backends.ort.lowest import installed_version as installed
+from pytest_quant.environment.gpu import has_nvml
 
 CUDA = "CUDAExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
@@ -54,6 +55,9 @@ def find_provider(provider: str) -> Availability:
     trouble = loading_trouble(str(Path(str(runtime.__file__)).parent / "capi" / _LIBRARIES[provider]))
     if trouble:
         return _unloadable(provider, trouble)
+    if not has_nvml():
+        reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
+        return Availability(False, reason=reason, fix='pip install "pytest-quant[gpu]"')
     return Availability(True, version=str(runtime.__version__), device="cuda:0")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_quant.backends.base import Availability
 from pytest_quant.backends.torch.availability import import_torch
 from pytest_quant.backends.torch.options import float_type, parse_options
+from pytest_quant.environment.gpu import has_nvml
 from pytest_quant.spec import EngineSpec
 
 _INSTALL = "install torch for CUDA, see https://pytorch.org/get-started/locally"
@@ -32,6 +33,9 @@ def find_device(spec: EngineSpec | None) -> Availability:
     if spec is not None and parse_options(spec.options).compiled and find_spec("triton") is None:
         reason = "Inductor compiles for a GPU with triton, and triton is not installed"
         return Availability(False, reason=reason, fix="pip install triton, or options={'compiled': False}")
+    if not has_nvml():
+        reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
+        return Availability(False, reason=reason, fix='pip install "pytest-quant[torch-cuda]"')
     return Availability(True, version=str(torch.__version__), device=f"cuda:0 {torch.cuda.get_device_name(0)}")
 
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 from pytest_quant.backends.base import Availability
 from pytest_quant.backends.trt.gpu.probe import WITH_DEVICE
-from pytest_quant.environment.gpu import find_gpus
+from pytest_quant.environment.gpu import find_gpus, has_nvml
 
 TIME_LIMIT_S = 60.0
 _INSTALL = 'pip install "pytest-quant[trt]"'
@@ -30,6 +30,9 @@ def find_native() -> Availability:
     found = probe_native(with_device=bool(gpus))
     if not found.available:
         return found
+    if not gpus and not has_nvml():
+        reason = "nvidia-ml-py is not installed, by which GPUs are found"
+        return Availability(False, reason=reason, fix=f"{_INSTALL}, {_SIMULATE}")
     if not gpus:
         reason = f"there is no NVIDIA GPU here, or its driver does not answer; TensorRT {found.version} is installed"
         return Availability(False, reason=reason, fix=f"run it on a machine with a GPU, {_SIMULATE}")

@@ -90,3 +90,13 @@ def test_the_loaders_words() -> None:
     """A library that is not there gives them, one that is gives nothing."""
     assert "cannot open shared object file" in availability.loading_trouble("libno_such_library.so.1")
     assert availability.loading_trouble("libc.so.6") == ""
+
+
+def test_without_nvml_no_gpu_is_told_from_another(gpu_wheel: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of two kinds of GPU would be compared; the line that brings the package is told."""
+    assert gpu_wheel == {}
+    monkeypatch.setattr(availability, "has_nvml", lambda: False)
+    found = find_provider(CUDA)
+    assert (found.available, found.broken) == (False, False)
+    assert found.reason.startswith("nvidia-ml-py is not installed")
+    assert found.fix == 'pip install "pytest-quant[gpu]"'

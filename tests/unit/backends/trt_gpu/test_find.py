@@ -126,3 +126,14 @@ def test_a_gpu_without_a_library_for_its_memory(plant: Path, monkeypatch: pytest
     assert not found.available
     assert "pycuda" in found.reason
     assert found.fix == "pip install cuda-python"
+
+
+def test_without_nvml_no_gpu_is_found(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not said that there is none: the package that would tell is missing, and our extra brings it."""
+    plant.write_text(LOADS)
+    monkeypatch.setattr(find, "find_gpus", lambda: ())
+    monkeypatch.setattr(find, "has_nvml", lambda: False)
+    found = find.find_native()
+    assert (found.available, found.broken) == (False, False)
+    assert found.reason.startswith("nvidia-ml-py is not installed")
+    assert found.fix.startswith('pip install "pytest-quant[trt]"')
