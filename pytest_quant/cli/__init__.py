@@ -79,7 +79,8 @@ def main() -> None:
     """Run the command line; exit 0 when all went well, 2 with a message on stderr when not."""
     try:
         # Without a word click's newer versions take the help for an error.
-        sys.exit(commands(sys.argv[1:] or ["--help"], standalone_mode=False))
+        # Named here, because click would name the program that called, a module as "python -m package.module".
+        sys.exit(commands(sys.argv[1:] or ["--help"], prog_name="pytest-quant", standalone_mode=False))
     except click.exceptions.Abort:
         click.echo("aborted", err=True)
         sys.exit(1)
