@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.compiled import compile_once
 from tests.example import ExampleRun, copy_example, run_example
 from tests.toolchains import run_toolchains
 
@@ -16,8 +17,11 @@ pytest_plugins = ["pytester", "tests.postgres"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let what PyTorch compiles in this run be of this run: what other code left in its cache is not under test."""
-    if not hasattr(config, "workerinput") and "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
+    """Compile the package; and let what PyTorch compiles be of this run: what others left is not tested."""
+    if hasattr(config, "workerinput"):
+        return
+    compile_once()
+    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="pytest-quant-inductor-", ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder.name
