@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 
 from tests.compiled import compile_once
 from tests.example import ExampleRun, copy_example, run_example
+from tests.in_process import bring_back
 from tests.toolchains import run_toolchains
 
 pytest_plugins = ["pytester", "tests.postgres"]
@@ -25,6 +26,13 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.TemporaryDirectory(prefix="pytest-quant-inductor-", ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder.name
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, None, None]:
+    """Bring back what `pytester` makes this process forget at the end of its test."""
+    yield
+    bring_back()
 
 
 @pytest.fixture

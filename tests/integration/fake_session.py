@@ -6,6 +6,7 @@ The mark's key ``output`` says what becomes of a check: the word of a status, or
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from pathlib import Path
 from typing import cast
@@ -20,6 +21,7 @@ from pytest_quant.result import AccuracyResult, Coverage, Resources, Status, Ver
 from pytest_quant.running import SESSION
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec
+from tests.in_process import run_here
 
 PLUGIN = "tests.integration.fake_session"
 REPOSITORY = Path(__file__).parents[2]
@@ -136,8 +138,20 @@ def quant_data():
 def run_fake(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, *args: str, conftest: str = CONFTEST
 ) -> pytest.RunResult:
-    """Run `source` as ``test_it.py`` with the fake session, in processes of their own."""
+    """Run `source` as ``test_it.py`` with the fake session, in this process."""
+    _write(pytester, monkeypatch, source, conftest)
+    return run_here(pytester, "-p", "no:cacheprovider", *args, plugins=[sys.modules[__name__]])
+
+
+def run_fake_apart(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, *args: str, conftest: str = CONFTEST
+) -> pytest.RunResult:
+    """Do the same in processes of their own: for workers, for Ctrl-C, and for what is written past pytest."""
+    _write(pytester, monkeypatch, source, conftest)
+    return pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider", *args)
+
+
+def _write(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, conftest: str) -> None:
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY), prepend=os.pathsep)
     pytester.makeconftest(conftest)
     pytester.makepyfile(test_it="import pytest\nfrom pytest import mark\n" + source)
-    return pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider", *args)

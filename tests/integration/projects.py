@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.in_process import run_here
 
 CONFTEST = """
 import numpy as np
@@ -53,9 +56,21 @@ def write_project(
 
 
 def run_project(pytester: pytest.Pytester, *args: str) -> tuple[pytest.RunResult, list[dict[str, Any]]]:
-    """Run the project in a process of its own without timing; return the result and its checks."""
+    """Run the project in this process without timing; return the result and its checks."""
+    return _run(pytester, lambda *all_args: run_here(pytester, *all_args), *args)
+
+
+def run_project_apart(pytester: pytest.Pytester, *args: str) -> tuple[pytest.RunResult, list[dict[str, Any]]]:
+    """Run the project in a process of its own: for what changes the process, or is about processes."""
+    return _run(pytester, pytester.runpytest_subprocess, *args)
+
+
+def _run(
+    pytester: pytest.Pytester, run: Callable[..., pytest.RunResult], *args: str
+) -> tuple[pytest.RunResult, list[dict[str, Any]]]:
     document = pytester.path / "run.json"
-    result = pytester.runpytest_subprocess("--quant-no-latency", f"--quant-json={document}", *args)
+    document.unlink(missing_ok=True)
+    result = run("--quant-no-latency", f"--quant-json={document}", *args)
     return result, read_checks(document)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from pytest_quant.cache import Cache
 from tests.integration import advised
-from tests.integration.projects import output, run_project
+from tests.integration.projects import output, run_project, run_project_apart
+
+Runner = Callable[..., tuple[pytest.RunResult, list[dict[str, Any]]]]
 
 CONFTEST = """
 import numpy as np
@@ -65,11 +68,13 @@ OPENVINO = {
 }
 
 
-def _run(pytester: pytest.Pytester, marks: dict[str, str], *args: str) -> dict[str, dict[str, Any]]:
+def _run(
+    pytester: pytest.Pytester, marks: dict[str, str], *args: str, run: Runner = run_project
+) -> dict[str, dict[str, Any]]:
     """Run one test for each mark and return the checks by the name of the mark."""
     tests = "".join(f"@pytest.mark.quant({mark})\ndef test_{name}():\n    pass\n\n\n" for name, mark in marks.items())
     pytester.makepyfile(test_it=f"import pytest\n\n\n{tests}")
-    result, checks = run_project(pytester, *args)
+    result, checks = run(pytester, *args)
     assert len(checks) == len(marks), output(result)
     return {check["nodeid"].partition("::test_")[2].partition("[")[0]: check for check in checks}
 
@@ -164,6 +169,6 @@ def test_a_trial_that_breaks_takes_nothing_from_the_verdict(pytester: pytest.Pyt
         "\nfrom pytest_quant.session import trials\n\n\ndef _lost(*args):\n    raise OSError('the device is gone')\n"
     )
     pytester.makeconftest(f"{CONFTEST}{broken}\n\ntrials.build_apart = _lost\n")
-    (check,) = _run(pytester, {"large_channel": ORT["large_channel"]}).values()
+    (check,) = _run(pytester, {"large_channel": ORT["large_channel"]}, run=run_project_apart).values()
     assert check["status"] == "FAIL"
     assert "broke off with OSError: the device is gone" in check["hints"][0]["text"]

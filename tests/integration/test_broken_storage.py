@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import models
-from tests.integration.projects import output, run_project, write_project
+from tests.integration.projects import output, run_project, run_project_apart, write_project
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def _engine_files(root: Path) -> list[Path]:
 
 def test_a_second_run_builds_nothing(project: pytest.Pytester) -> None:
     """Engine and reference outputs come from the cache."""
-    _, (first,) = run_project(project)
-    _, (second,) = run_project(project)
+    _, (first,) = run_project_apart(project)
+    _, (second,) = run_project_apart(project)
     assert first["cache"] == {"engine": "built", "reference": "built"}
     assert second["cache"] == {"engine": "hit", "reference": "hit"}
     assert second["accuracy"] == first["accuracy"]
@@ -57,12 +57,12 @@ def test_a_second_run_builds_nothing(project: pytest.Pytester) -> None:
 
 def test_a_corrupt_cache_entry_is_rebuilt(project: pytest.Pytester) -> None:
     """Flipped bytes are noticed, the engine is built again, the figures are the same."""
-    _, (first,) = run_project(project)
+    _, (first,) = run_project_apart(project)
     (file,) = _engine_files(project.path)
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 0xFF
     file.write_bytes(content)
-    result, (second,) = run_project(project)
+    result, (second,) = run_project_apart(project)
     result.assert_outcomes(passed=1)
     assert second["cache"]["engine"] == "built"
     assert second["accuracy"] == first["accuracy"]
@@ -81,7 +81,7 @@ def test_a_file_in_the_place_of_the_cache_loses_nothing(project: pytest.Pytester
 
 def test_a_full_cache_disk_loses_nothing(project: pytest.Pytester, full_disk: Path) -> None:
     """No space left in the cache is told, and the verdict stands."""
-    result, (check,) = run_project(project, f"--quant-cache={full_disk / 'cache'}")
+    result, (check,) = run_project_apart(project, f"--quant-cache={full_disk / 'cache'}")
     result.assert_outcomes(passed=1)
     assert check["status"] == "PASS"
     assert "space" in output(result)
@@ -107,7 +107,7 @@ def test_a_history_that_cannot_be_written_keeps_outcomes_and_records(project: py
 
 def test_a_full_history_disk_keeps_outcomes(project: pytest.Pytester, full_disk: Path) -> None:
     """A history that has no space fails no test."""
-    result, (check,) = run_project(project, f"--quant-history={full_disk / 'history.db'}")
+    result, (check,) = run_project_apart(project, f"--quant-history={full_disk / 'history.db'}")
     result.assert_outcomes(passed=1)
     assert check["status"] == "PASS"
 

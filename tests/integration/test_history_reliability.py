@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, make_url
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store, read_aside
-from tests.integration.fake_session import run_fake
+from tests.integration.fake_session import run_fake, run_fake_apart
 from tests.kill_history import Killer
 from tests.old_history import write_version_1
 from tests.postgres import PostgresServer, find_programs
@@ -77,7 +77,7 @@ def test_eight_workers_of_one_run_write_every_record_once(
 ) -> None:
     """In the order of the tests, whichever worker ran one."""
     source = '@mark.quant(output="PASS")\n@mark.parametrize("n", range(24))\ndef test_it(n): pass\n'
-    result = run_fake(pytester, monkeypatch, source, "-n", "8", f"--quant-history={history_url}")
+    result = run_fake_apart(pytester, monkeypatch, source, "-n", "8", f"--quant-history={history_url}")
     result.assert_outcomes(passed=24)
     ((_, records),) = open_store(history_url).each_run()
     assert [record.nodeid for record in records] == [f"test_it.py::test_it[{n}]" for n in range(24)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import models
-from tests.integration.projects import output, read_checks, run_project, write_project
+from tests.integration.projects import output, read_checks, run_project, run_project_apart, write_project
 from tests.third_party import register_backend
 
 SLOW_BACKEND = """
@@ -80,7 +80,7 @@ def test_ctrl_c_in_a_build_leaves_nothing_half(pytester: pytest.Pytester, monkey
         run.kill()
     assert run.returncode == pytest.ExitCode.INTERRUPTED, printed
     (folder / "go").touch()
-    result, (check,) = run_project(pytester)
+    result, (check,) = run_project_apart(pytester)
     result.assert_outcomes(passed=1)
     assert check["cache"]["engine"] == "built"
 
@@ -105,7 +105,7 @@ def test_a_numpy_scalar_in_a_third_partys_figures_kills_no_run(
     install_backend(pytester.path, "figures", NUMPY_FIGURES)
     write_project(pytester, mark="backend='figures', max_drop=5.0")
     for args in ((), ("-n", "2")):
-        result, (check,) = run_project(pytester, *args)
+        result, (check,) = run_project_apart(pytester, *args)
         result.assert_outcomes(passed=1)
         assert check["resources"]["size_mb"] > 0
 
@@ -118,12 +118,12 @@ def test_a_backend_that_is_not_installed_skips_with_the_pip_line(
     write_project(pytester)
     pytester.makepyfile(hide_runtime="import sys\nsys.modules['onnxruntime'] = None\n")
     monkeypatch.setenv("PYTHONPATH", str(pytester.path))
-    result, (check,) = run_project(pytester, "-p", "hide_runtime")
+    result, (check,) = run_project_apart(pytester, "-p", "hide_runtime")
     result.assert_outcomes(skipped=1)
     assert result.ret == 0
     assert check["status"] == "UNAVAILABLE"
     assert 'pip install "pytest-quant[ort]"' in output(result)
-    result, _ = run_project(pytester, "-p", "hide_runtime", "--quant-require=ort")
+    result, _ = run_project_apart(pytester, "-p", "hide_runtime", "--quant-require=ort")
     assert result.ret != 0
     assert 'pip install "pytest-quant[ort]"' in output(result)
 
@@ -132,7 +132,7 @@ def test_records_are_written_once_a_run(pytester: pytest.Pytester) -> None:
     """Two workers, one document, every check once."""
     models.select_first(pytester.path / "model.onnx")
     write_project(pytester, mark="precision=['fp32', 'int8'], scheme=['static', 'dynamic'], max_drop=5.0")
-    result, checks = run_project(pytester, "-n", "2")
+    result, checks = run_project_apart(pytester, "-n", "2")
     result.assert_outcomes(passed=3)
     assert sorted(check["nodeid"].split("[")[1] for check in checks) == [
         "ort-fp32]",

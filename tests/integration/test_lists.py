@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.integration.fake_session import CONFTEST, run_fake
+from tests.integration.fake_session import CONFTEST, run_fake, run_fake_apart
 
 SOURCE = """
 @mark.quant(precision=["fp32", "int8"], scheme=["static", "dynamic"])
@@ -40,7 +40,7 @@ SERIES = ["test_ladder"] * 3 + ["test_batches"] * 2 + ["TestBoth::test_it[a]", "
 def test_ids_and_series(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...]) -> None:
     """The ids name the engines; the series leave out what our lists and xdist's groups add."""
     source = SOURCE.replace("def test_single", "@mark.xdist_group('g')\ndef test_single")
-    result = run_fake(pytester, monkeypatch, source, "--quant-json=run.json", *args)
+    result = run_fake_apart(pytester, monkeypatch, source, "--quant-json=run.json", *args)
     result.assert_outcomes(passed=len(IDS))
     checks = json.loads((pytester.path / "run.json").read_text())["checks"]
     assert [check["nodeid"] for check in checks] == [f"test_it.py::{name}" for name in IDS]

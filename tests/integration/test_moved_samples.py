@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests import models
-from tests.integration.projects import output, run_project, write_project
+from tests.integration.projects import output, run_project_apart, write_project
 
 COMPARE = "from pytest_quant.cli import main; main()"
 
@@ -19,7 +19,7 @@ def test_another_number_of_calibration_samples_is_compared(pytester: pytest.Pyte
     runs = []
     for calibration in (40, 20):
         write_project(pytester, data=f"return Dataset.from_arrays(x, y, calibration={calibration})", mark="")
-        result, (check,) = run_project(pytester)
+        result, (check,) = run_project_apart(pytester)
         result.assert_outcomes(passed=1)
         document = json.loads((pytester.path / "run.json").read_text("utf-8"))
         assert list(document["run"]["samples"]) == [check["digests"]["data"]]

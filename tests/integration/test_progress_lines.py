@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_quant.console import open_console
-from tests.integration.fake_session import run_fake
+from tests.integration.fake_session import run_fake_apart
 
 SLOW = "@mark.quant(output='slow')\ndef test_slow():\n    print('captured')\n\ndef test_next(): pass\n"
 
@@ -15,7 +15,7 @@ def test_a_long_step_is_shown_on_a_line_of_its_own(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...]
 ) -> None:
     """Before the outcome of its test, whatever captures; what the test prints stays captured."""
-    result = run_fake(pytester, monkeypatch, SLOW, *args)
+    result = run_fake_apart(pytester, monkeypatch, SLOW, *args)
     result.assert_outcomes(passed=2)
     printed = result.errlines if "-n" in args else result.outlines
     shown = [line for line in printed if "quant: building slowly" in line]
@@ -28,7 +28,7 @@ def test_verbose_names_the_test_again_after_the_lines(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The outcome stays readable."""
-    result = run_fake(pytester, monkeypatch, SLOW, "-v")
+    result = run_fake_apart(pytester, monkeypatch, SLOW, "-v")
     result.stdout.fnmatch_lines(["quant: building slowly: done*", "test_it.py::test_slow PASSED*"])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.fake_session import CONFTEST, PLUGIN, REPOSITORY, run_fake
+from tests.integration.fake_session import CONFTEST, PLUGIN, REPOSITORY, run_fake, run_fake_apart
 from tests.integration.projects import output
 from tests.repository import ScratchRepository, make_repository, without_ci
 
@@ -53,7 +53,7 @@ def test_nothing_changed(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, scratch: ScratchRepository, workers: str
 ) -> None:
     """The section stands below ours, names the base, and the run passes; under xdist, too."""
-    result = run_fake(pytester, monkeypatch, TWO, "--quant-compare", "-n", workers)
+    result = run_fake_apart(pytester, monkeypatch, TWO, "--quant-compare", "-n", workers)
     assert result.ret == pytest.ExitCode.OK, output(result)
     fork = scratch.git("rev-parse", "main")
     result.stdout.fnmatch_lines(["*= quant =*", "*- quant compare -*", f"base {fork[:12]}: merge base with main"])

@@ -23,7 +23,7 @@ from pytest_quant.outputs import record_outputs
 from pytest_quant.spec import Calibration, Dataset, EngineSpec, Model
 from tests import models
 from tests.example import EXAMPLE
-from tests.integration.projects import run_project, write_project
+from tests.integration.projects import run_project, run_project_apart, write_project
 from tests.leading import leading
 
 SPECS: dict[str, tuple[Callable[[EngineSpec], EngineSpec], set[str]]] = {
@@ -177,12 +177,12 @@ def test_ranges_of_other_weights_are_never_reused_in_a_run(pytester: pytest.Pyte
     """Weights x20 under the same file name: stale ranges would give about 0 dB, the run calibrates again."""
     path = models.select_first(pytester.path / "model.onnx")
     write_project(pytester, mark="min_sqnr_db=20")
-    run_project(pytester)
+    run_project_apart(pytester)
     model = onnx.load(str(path))
     weight = numpy_helper.to_array(model.graph.initializer[0])
     model.graph.initializer[0].CopyFrom(numpy_helper.from_array(20 * weight, "weight"))
     path.write_bytes(model.SerializeToString())
-    result, (check,) = run_project(pytester)
+    result, (check,) = run_project_apart(pytester)
     result.assert_outcomes(passed=1)
     assert check["cache"] == {"engine": "built", "reference": "built"}
     assert check["accuracy"]["sqnr_db"] > 20

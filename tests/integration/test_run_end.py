@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.history import open_store, read_aside
-from tests.integration.fake_session import CONFTEST, run_fake
+from tests.integration.fake_session import CONFTEST, run_fake, run_fake_apart
 
 TWO = """
 @mark.quant(output="PASS")
@@ -29,8 +29,8 @@ def _nodeids(place: Path) -> list[list[str]]:
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_every_record_is_added_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str) -> None:
     """One run, every check once, in the order of the tests, by default under the root."""
-    run_fake(pytester, monkeypatch, TWO, "-n", workers)
-    result = run_fake(pytester, monkeypatch, TWO, "-n", workers)
+    run_fake_apart(pytester, monkeypatch, TWO, "-n", workers)
+    result = run_fake_apart(pytester, monkeypatch, TWO, "-n", workers)
     assert _nodeids(pytester.path / ".quant" / "history.db") == [["test_it.py::test_pass", "test_it.py::test_fail"]] * 2
     text = result.stdout.str()
     assert text.count("= quant =") == 1
@@ -98,7 +98,8 @@ def test_a_required_backend_that_no_test_used_makes_the_run_fail(
         (("--quant-require=ort", "test_it.py::test_plain"), 0),
         (("--quant-require=ort", "-m", "not slow"), 0),
     ):
-        result = run_fake(pytester, monkeypatch, PLAIN, *args)
+        run = run_fake_apart if "-n" in args else run_fake
+        result = run(pytester, monkeypatch, PLAIN, *args)
         assert result.ret == ret
         assert ("--quant-require: no test used 'ort'" in result.stdout.str()) is bool(ret)
     used = run_fake(pytester, monkeypatch, TWO.split('@mark.quant(output="FAIL")')[0], "--quant-require=ort")
@@ -121,7 +122,9 @@ def test_a_shard_without_checks_is_no_suite_without_checks(
 ) -> None:
     """A plugin that takes tests out may say so to nobody; what it leaves need not use a required backend."""
     source = PLAIN + TWO
-    result = run_fake(pytester, monkeypatch, source, "--quant-require=ort", "-n", workers, conftest=CONFTEST + SHARD)
+    result = run_fake_apart(
+        pytester, monkeypatch, source, "--quant-require=ort", "-n", workers, conftest=CONFTEST + SHARD
+    )
     result.assert_outcomes(passed=1)
     assert result.ret == 0
 
@@ -129,7 +132,7 @@ def test_a_shard_without_checks_is_no_suite_without_checks(
 def test_ctrl_c_keeps_what_was_measured(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """The records so far are written, and the run says that it was interrupted."""
     source = TWO + "\ndef test_stop(): raise KeyboardInterrupt\n"
-    result = run_fake(pytester, monkeypatch, source, "--quant-json=run.json")
+    result = run_fake_apart(pytester, monkeypatch, source, "--quant-json=run.json")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert len(json.loads((pytester.path / "run.json").read_text())["checks"]) == 2
     assert len(_nodeids(pytester.path / ".quant" / "history.db")[0]) == 2

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET  # the file is our own run's
 
 import pytest
 
-from tests.integration.fake_session import run_fake
+from tests.integration.fake_session import run_fake, run_fake_apart
 
 EACH = """
 @mark.quant(output="PASS")
@@ -55,7 +55,7 @@ def test_each_status_has_its_outcome_and_its_record(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
 ) -> None:
     """Failures fail, errors are errors in set-up, UNAVAILABLE is skipped, and every check has one record."""
-    result = run_fake(pytester, monkeypatch, EACH, "-n", workers, "--quant-json=run.json", "--junitxml=junit.xml")
+    result = run_fake_apart(pytester, monkeypatch, EACH, "-n", workers, "--quant-json=run.json", "--junitxml=junit.xml")
     result.assert_outcomes(passed=3, failed=2, errors=3, skipped=1, warnings=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     checks = json.loads((pytester.path / "run.json").read_text())["checks"]
@@ -204,7 +204,7 @@ def test_unbuildable(): pass
 @mark.quant(output="PASS")
 def test_pass(): pass
 """
-    result = run_fake(pytester, monkeypatch, tests, "-n", workers, "--quant-json=run.json")
+    result = run_fake_apart(pytester, monkeypatch, tests, "-n", workers, "--quant-json=run.json")
     result.assert_outcomes(passed=1, xfailed=2)
     result.stdout.fnmatch_lines(["test_expected *XFAIL", "test_unbuildable *XFAIL", "test_pass *PASS"])
     result.stdout.fnmatch_lines(["3 checks: 1 PASS, 2 XFAIL"])

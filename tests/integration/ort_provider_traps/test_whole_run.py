@@ -9,7 +9,7 @@ import pytest
 from pytest_quant.backends.ort_openvino.plugin import PROVIDER
 from tests import models
 from tests.integration.ort_provider_traps.graphs import classifier
-from tests.integration.projects import output, run_project, write_project
+from tests.integration.projects import output, run_project_apart, write_project
 
 OFFER = "from tests.integration.ort_provider_traps.any_cpu import offer_any_cpu\noffer_any_cpu()\n"
 
@@ -27,7 +27,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 def test_int8_on_openvino_against_float_on_the_cpu_provider(project: pytest.Pytester) -> None:
     """It passes, and the record says on which provider the one product ran, and that all of it was int8."""
     models.select_first(project.path / "model.onnx")
-    result, (check,) = run_project(project)
+    result, (check,) = run_project_apart(project)
     result.assert_outcomes(passed=1)
     assert (check["coverage"]["provider"], check["coverage"]["pct"]) == (PROVIDER, 100.0)
 
@@ -35,7 +35,7 @@ def test_int8_on_openvino_against_float_on_the_cpu_provider(project: pytest.Pyte
 def test_a_fallback_is_an_error_and_not_a_verdict(project: pytest.Pytester) -> None:
     """The node that would have run on the CPU provider is named, and the test neither passes nor is skipped."""
     classifier(project.path / "model.onnx")
-    result, (check,) = run_project(project)
+    result, (check,) = run_project_apart(project)
     result.assert_outcomes(errors=1)
     assert check["status"] == "ERROR"
     assert "middle (TransposeMatMul) on CPUExecutionProvider" in check["message"]
