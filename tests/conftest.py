@@ -2,30 +2,63 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Generator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
+from pytest_quant.device_lock import FOLDER_VARIABLE
 from tests.compiled import compile_once
 from tests.example import ExampleRun, copy_example, run_example
 from tests.in_process import bring_back
+from tests.tiers import LONGEST, ROOT, TIERS, is_in
 from tests.toolchains import run_toolchains
 
 pytest_plugins = ["pytester", "tests.postgres"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer the tiers; without the option everything that is named is run."""
+    parser.addoption("--tier", choices=list(TIERS), help="run one tier of the tests: " + ", ".join(TIERS))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of other tiers; say nothing about the rest."""
+    tier: str | None = config.getoption("--tier")
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return True if tier and is_test and not is_in(tier, collection_path) else None
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the package; and let what PyTorch compiles be of this run: what others left is not tested."""
+    """Compile the package; locks, and what PyTorch compiles, are of this run.
+
+    It neither waits for other runs on this machine, nor finds what they left.
+    """
     if hasattr(config, "workerinput"):
         return
     compile_once()
+    if FOLDER_VARIABLE not in os.environ:
+        os.environ[FOLDER_VARIABLE] = _folder_of(config, "locks")
     if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
-        folder = tempfile.TemporaryDirectory(prefix="pytest-quant-inductor-", ignore_cleanup_errors=True)
-        config.add_cleanup(folder.cleanup)
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder.name
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = _folder_of(config, "inductor")
+
+
+def _folder_of(config: pytest.Config, name: str) -> str:
+    folder = tempfile.TemporaryDirectory(prefix=f"pytest-quant-{name}-", ignore_cleanup_errors=True)
+    config.add_cleanup(folder.cleanup)
+    return folder.name
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that no worker is left alone with one of them at the end."""
+    places = {file: place for place, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.relative_to(ROOT).as_posix(), len(places)))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -48,23 +81,38 @@ def show(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
 
 @pytest.fixture(scope="session")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the example project, in which `first_run` has run."""
-    return copy_example(tmp_path_factory.mktemp("example"))
+    """A copy of the example project, in which `first_run` has run; all workers have the same one."""
+    return shared_copy(tmp_path_factory, "example", run_example)[0]
 
 
 @pytest.fixture(scope="session")
-def first_run(example: Path) -> ExampleRun:
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> ExampleRun:
     """The first run of the example, with nothing built before."""
-    return run_example(example)
+    return shared_copy(tmp_path_factory, "example", run_example)[1]
 
 
 @pytest.fixture(scope="session")
-def second_run(example: Path, first_run: ExampleRun) -> ExampleRun:
-    """The second run of the example, right after the first."""
-    return run_example(example)
+def toolchains_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the example project, in which `toolchains_run` has run."""
+    return shared_copy(tmp_path_factory, "toolchains", run_toolchains)[0]
 
 
 @pytest.fixture(scope="session")
-def toolchains_run(example: Path) -> ExampleRun:
+def toolchains_run(tmp_path_factory: pytest.TempPathFactory) -> ExampleRun:
     """One run of the example's folder ``toolchains``, with nothing built before."""
-    return run_toolchains(example)
+    return shared_copy(tmp_path_factory, "toolchains", run_toolchains)[1]
+
+
+def shared_copy(
+    factory: pytest.TempPathFactory, name: str, run: Callable[[Path], ExampleRun]
+) -> tuple[Path, ExampleRun]:
+    """Return a copy of the example and what `run` found in it: made by the worker that asks first, for all of them."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"shared-{name}"
+    folder.mkdir(exist_ok=True)
+    kept = folder / "run.json"
+    with FileLock(folder / "lock"):
+        if not kept.exists():
+            shutil.rmtree(folder / "example", ignore_errors=True)
+            kept.write_text(json.dumps(asdict(run(copy_example(folder)))), "utf-8")
+    return folder / "example", ExampleRun(**json.loads(kept.read_text("utf-8")))

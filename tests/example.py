@@ -47,12 +47,16 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment(locks: Path | None = None) -> dict[str, str]:
-    """Return this environment without what a running pytest adds to it.
+    """Return this environment without what a running pytest adds to it, but for the locks of its run.
 
     With a folder for `locks`, a run neither waits for what others time nor keeps them waiting: for runs whose
     latencies do not matter.
     """
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
+    plain = {
+        name: value
+        for name, value in os.environ.items()
+        if name == FOLDER_VARIABLE or not name.startswith(("PYTEST_", "COV_"))
+    }
     return plain if locks is None else plain | {FOLDER_VARIABLE: str(locks)}
 
 

@@ -77,17 +77,17 @@ def test_a_simulation_is_labelled_and_not_timed(toolchains_run: ExampleRun, prec
 
 
 @pytest.fixture(scope="module")
-def recounted(toolchains_run: ExampleRun, example: Path) -> dict[str, float]:
+def recounted(toolchains_run: ExampleRun, toolchains_example: Path) -> dict[str, float]:
     """The accuracy of every candidate, by a program that shares no code with this package."""
     engines = []
     for name, data in RECOUNTED:
         check = toolchains_run.checks[name]
         engines.append({"key": check["digests"]["engine"], "backend": check["backend"], "data": data})
-    request = {"cache": str(example / ".quant" / "cache"), "engines": engines}
+    request = {"cache": str(toolchains_example / ".quant" / "cache"), "engines": engines}
     program = subprocess.run(
         [sys.executable, SCRIPT],
         input=json.dumps(request),
-        cwd=example,
+        cwd=toolchains_example,
         env=environment(),
         capture_output=True,
         text=True,

@@ -1,0 +1,45 @@
+"""The three tiers of the tests, by folder, so that a new file is in the right ones without being named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).parent
+WHOLE_RUN = PurePosixPath("integration/test_history_limits.py")
+"""The one run from a mark to the history that is in the fast tier, beside those of README.md."""
+
+LONGEST = (
+    "integration/test_history_story.py",
+    "integration/test_toolchains.py",
+    "integration/test_example_project.py",
+    "zoo/test_zoo.py",
+    "conformance/test_torch.py",
+    "conformance/test_isa_levels.py",
+    "integration/torch_traps/test_torch.py",
+    "integration/test_toolchain_lists.py",
+    "test_contracts.py",
+    "test_readme.py",
+)
+"""The files with which a run begins, the longest first."""
+
+
+def _is_benchmark(file: PurePosixPath) -> bool:
+    return file.parts[0] == "benchmarks"
+
+
+def _is_fast(file: PurePosixPath) -> bool:
+    return file.parts[0] == "unit" or len(file.parts) == 1 or file == WHOLE_RUN
+
+
+TIERS: dict[str, Callable[[PurePosixPath], bool]] = {
+    "fast": _is_fast,
+    "all": lambda file: not _is_benchmark(file),
+    "benchmarks": _is_benchmark,
+}
+"""Which test files are in a tier, by their place in ``tests``."""
+
+
+def is_in(tier: str, file: Path) -> bool:
+    """Whether the test file is in the tier."""
+    return TIERS[tier](PurePosixPath(file.relative_to(ROOT).as_posix()))
