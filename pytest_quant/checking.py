@@ -6,12 +6,13 @@ import pytest
 
 from pytest_quant.benchmark_bridge import is_active, samples_of
 from pytest_quant.collection import PLANNED, Planned, prepare
+from pytest_quant.console import width_of
 from pytest_quant.errors import BackendUnavailable, QuantError, UsageError
 from pytest_quant.lookup import find_data, find_model, model_of
 from pytest_quant.marks import Measuring, build_check
 from pytest_quant.marks.preview import named_only
 from pytest_quant.record import Json, Record, to_json
-from pytest_quant.report import failure, junit_properties
+from pytest_quant.report import failure, headline, junit_properties
 from pytest_quant.result import Status
 from pytest_quant.running import session_of
 from pytest_quant.session import Measurement
@@ -24,8 +25,20 @@ CHECK = pytest.StashKey[Check]()
 RECORD = pytest.StashKey[Record]()
 SAMPLES = pytest.StashKey[dict[str, list[int]]]()
 """Nanoseconds of every timed run by engine, for pytest-benchmark."""
+FAILURE = pytest.StashKey[str]()
+"""The text that the test failed with because of its verdict."""
 ABSENT = pytest.StashKey[BackendUnavailable]()
 """The error of a required backend that is not here; the test fails with it in place of its body."""
+
+
+def short_message(item: pytest.Item, error: BaseException | None) -> str:
+    """Return the broken limit with both figures, for a line of pytest's short summary.
+
+    Empty where `error` is not the verdict's, and where no limit can be told so.
+    """
+    if not isinstance(error, pytest.fail.Exception) or error.msg != item.stash.get(FAILURE, None):
+        return ""
+    return headline(item.stash[RECORD])
 
 
 def check_test(request: pytest.FixtureRequest) -> Measurement | None:
@@ -96,7 +109,8 @@ def pronounce(item: pytest.Item) -> None:
     strict = settings_of(item.config).strict
     unsure = record.status in (Status.INCONCLUSIVE, Status.NO_BASELINE)
     if record.status is Status.FAIL or (unsure and strict):
-        pytest.fail(failure(record), pytrace=False)
+        item.stash[FAILURE] = failure(record, width_of(item.config))
+        pytest.fail(item.stash[FAILURE], pytrace=False)
     if record.status is Status.INCONCLUSIVE:
         item.warn(InconclusiveWarning(_unjudged(record)))
 

@@ -11,6 +11,15 @@ from typing import TextIO
 
 import pytest
 
+WIDTH = "quant_width"
+"""Under this key a worker of xdist is told how wide the terminal is."""
+
+
+def width_of(config: pytest.Config) -> int:
+    """Return the width of the terminal that the user looks at, in characters."""
+    told = getattr(config, "workerinput", {}).get(WIDTH)
+    return told if isinstance(told, int) else config.get_terminal_writer().fullwidth
+
 
 def open_console(config: pytest.Config) -> Callable[[str], None]:
     """Return what writes one line to where the user looks: the terminal, or standard error in xdist's workers.

@@ -12,6 +12,8 @@ from pytest_quant.options import option_value
 from pytest_quant.selection import note_worker
 
 if TYPE_CHECKING:
+    from types import SimpleNamespace
+
     from pytest_quant.run_end import Ended
 
 _ENDED_BY_TESTS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -42,6 +44,13 @@ class Controller:
     def pytest_testnodedown(self, node: object) -> None:
         """Hear from a worker of xdist whether it collected tests that were taken out again."""
         note_worker(self._config, node)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: SimpleNamespace) -> None:
+        """Tell a worker of xdist, which has no terminal, how wide the user's is."""
+        from pytest_quant.console import WIDTH
+
+        node.workerinput[WIDTH] = self._config.get_terminal_writer().fullwidth
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -55,7 +55,7 @@ def find_data(request: pytest.FixtureRequest, source: str | Dataset) -> Dataset:
             f"data='{source}' is no fixture",
             fix=f"write a fixture '{source}' that returns pytest_quant.Dataset.from_arrays(inputs, labels)",
         )
-    return Dataset.of(request.getfixturevalue(source))
+    return Dataset.of(request.getfixturevalue(source), source)
 
 
 def _existing(request: pytest.FixtureRequest, path: Path) -> Path | None:

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from pytest_quant.benchmark_bridge import SAMPLES_ATTRIBUTE
-from pytest_quant.checking import SAMPLES, keep_error, record_json
+from pytest_quant.checking import SAMPLES, keep_error, record_json, short_message
 from pytest_quant.errors import QuantError
 from pytest_quant.marked import RECORD_ATTRIBUTE
 
@@ -23,6 +23,9 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         keep_error(item, error)
     if isinstance(error, QuantError) and report.failed:
         _show_text_only(item, call, report, error)
+    told = short_message(item, error)
+    if told:
+        _name_the_limit(report, told)
     if report.when == "call" or (report.when == "setup" and error is not None):
         record = record_json(item)
         if record is not None:
@@ -44,6 +47,13 @@ def _show_text_only(
     if text.reprcrash is not None:
         text.reprcrash.message = str(error)
     report.longrepr = text
+
+
+def _name_the_limit(report: pytest.TestReport, told: str) -> None:
+    """Let the short summary, and JUnit's message, name the broken limit with both figures."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None:
+        crash.message = told
 
 
 def _show_at_the_test(item: pytest.Item, report: pytest.TestReport) -> None:

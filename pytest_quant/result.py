@@ -122,14 +122,14 @@ class AccuracyResult:
     cosine: float | None = None
     max_abs_error: float | None = None
     max_abs_error_sample: int | None = None
-    by_output: tuple[OutputError, ...] = ()
+    by_output: tuple[OutputError, ...] = field(default=(), repr=False)
     worst_output: str | None = None
     chance: float | None = None
     kl: float | None = None
     worst_class: WorstClass | None = None
     faults: tuple[OutputFault, ...] = ()
-    reference_correct: str | None = None
-    candidate_correct: str | None = None
+    reference_correct: str | None = field(default=None, repr=False)
+    candidate_correct: str | None = field(default=None, repr=False)
     identical: bool = False
     simulated: bool = False
 
@@ -242,10 +242,10 @@ class Coverage:
 
     pct: float | None
     unit: str
-    by_op: tuple[OpCoverage, ...]
+    by_op: tuple[OpCoverage, ...] = field(repr=False)
     provider: str
     opaque_nodes: int = 0
-    float_nodes: tuple[str, ...] = ()
+    float_nodes: tuple[str, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
     plan_of: str = ""
     scheme_pct: float | None = None
@@ -325,6 +325,7 @@ class Verdict:
     allowed : what the mark allows, in the limit's unit.
     observed : what was found; ``None`` when it was not measured.
     reason : one sentence that says why this status.
+    implicit : the mark does not set it; it holds for every check.
     """
 
     limit: str
@@ -332,6 +333,7 @@ class Verdict:
     observed: float | None
     status: Status
     reason: str
+    implicit: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,9 +77,9 @@ class Baselines:
     def _accepted(self, entry: BaselineEntry, data: str | None) -> Baseline | NoBaseline:
         of_commit = f"the accepted baseline of {entry.commit[:12]}"
         if entry.expired(self._today):
-            return NoBaseline(f"{of_commit} expired on {entry.expires}; accept a record anew: pytest-quant accept")
+            return NoBaseline(f"{of_commit} expired on {entry.expires}")
         if entry.data is not None and data is not None and entry.data != data:
-            return NoBaseline(f"{of_commit} is for other evaluation data; accept a record anew: pytest-quant accept")
+            return NoBaseline(f"{of_commit} is for other evaluation data")
         here = [one for one in entry.latency if dict(one.identity) == self._identity]
         latency = here[-1] if here else None
         return Baseline(

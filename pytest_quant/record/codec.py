@@ -77,6 +77,7 @@ def _verdicts(read: Reader) -> tuple[Verdict, ...] | None:
             observed=row.number("observed"),
             status=_status(row),
             reason=row.text("reason") or "",
+            implicit=row.flag("implicit"),
         )
         for row in read.children("verdicts")
     )

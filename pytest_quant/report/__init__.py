@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 from pytest_quant.record import Record
 from pytest_quant.report.closing import summary
 from pytest_quant.report.columns import pick_columns
-from pytest_quant.report.explain import failure
+from pytest_quant.report.explain import failure, headline
 from pytest_quant.report.junit import junit_properties
 from pytest_quant.report.text import clean
 
-__all__ = ["clean", "failure", "junit_properties", "pick_columns", "summary", "table"]
+__all__ = ["clean", "failure", "headline", "junit_properties", "pick_columns", "summary", "table"]
 
 
 def table(

@@ -82,8 +82,8 @@ def _without_limits(records: Sequence[Record]) -> Iterator[str]:
         if record.verdicts is None:
             continue
         judged = {verdict.limit for verdict in record.verdicts}
-        if judged <= {"min_coverage"}:
-            beside = " beside coverage" if judged else ""
+        if all(verdict.implicit for verdict in record.verdicts):
+            beside = " beside coverage" if "min_coverage" in judged else ""
             yield f"no limit set{beside}: {name_of(record)}"
 
 

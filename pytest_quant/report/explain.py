@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
@@ -10,24 +11,30 @@ from itertools import islice
 
 from pytest_quant.record import Record
 from pytest_quant.report.closing import name_of
-from pytest_quant.report.meaning import meanings
+from pytest_quant.report.meaning import lost_samples, meanings
 from pytest_quant.report.text import clean, count, figure, in_unit, interval, points
 from pytest_quant.result import AccuracyResult, Coverage, Hint, OutputError, Status, Verdict
+from pytest_quant.verdict.rules import apart, written
 
 _MAX_LINES = 25
 _WIDTH = 100
+_LEAST_WIDTH = 40
 _LABEL = 10
 _MAX_OUTPUTS = 4
+_UNITS = {"min_agreement": "%", "min_coverage": "%", "max_slowdown": "%", "min_speedup": "x"}
+_BY_SUFFIX = {"db": "dB", "ms": "ms", "mb": "MB", "s": "s", "mj": "mJ"}
+"""Units by limit, and by the end of a limit's name."""
 
 
-def failure(record: Record) -> str:
+def failure(record: Record, width: int = _WIDTH) -> str:
     """Return which limit is broken, what was found and means, and what to try.
 
-    At most 25 lines of 100 characters, without escapes of a terminal, whatever the names contain.
+    At most 25 lines of `width` characters, and of 100, without escapes of a terminal, whatever the names contain.
     """
+    width = max(_LEAST_WIDTH, min(width, _WIDTH))
     verdicts = record.verdicts or ()
     broken = sorted((v for v in verdicts if v.status is not Status.PASS), key=lambda v: list(Status).index(v.status))
-    lines = textwrap.wrap(f"{name_of(record)}: {_headline(record, broken)}", _WIDTH)
+    lines = textwrap.wrap(f"{name_of(record)}: {_headline(record, broken)}", width)
     blocks = [
         *(("limit", _limit(verdict)) for verdict in broken),
         *(("accuracy", text) for text in _accuracy(record)),
@@ -39,7 +46,7 @@ def failure(record: Record) -> str:
     ]
     before = ""
     for label, text in blocks:
-        lines += _wrapped("" if label == before else label, text)
+        lines += _wrapped("" if label == before else label, text, width)
         before = label
     if len(lines) > _MAX_LINES:
         lines = [*lines[: _MAX_LINES - 1], "... --quant-json FILE writes all of it"]
@@ -51,26 +58,75 @@ def _headline(record: Record, broken: list[Verdict]) -> str:
         return f"{record.status.value}: {'; '.join(clean(line.strip()) for line in record.message.splitlines())}"
     if not broken:
         return record.status.value
-    number = sum(verdict.status is Status.FAIL for verdict in broken)
-    total = count(len(record.verdicts or ()), "limit")
-    if number == 0:
-        return f"{record.status.value}, {len(broken)} of {total} could not be judged"
-    return f"{number} of {total} broken"
+    return "; ".join(_counted(record, broken))
 
 
-def _wrapped(label: str, text: str) -> list[str]:
+def _counted(record: Record, broken: list[Verdict]) -> Iterator[str]:
+    """Count the limits that the mark sets, and name the others, which nobody wrote."""
+    failed = [verdict for verdict in broken if verdict.status is Status.FAIL]
+    if not failed:
+        yield record.status.value
+    word, told = ("broken", failed) if failed else ("not judged", broken)
+    own = [verdict for verdict in told if not verdict.implicit]
+    if own:
+        total = sum(not verdict.implicit for verdict in record.verdicts or ())
+        yield f"{len(own)} of {count(total, 'limit')} {word}"
+    for verdict in told:
+        if verdict.implicit:
+            yield "outputs broken" if verdict.limit == "outputs" else clean(f"the default of {verdict.limit} {word}")
+
+
+def _wrapped(label: str, text: str, width: int) -> list[str]:
     return textwrap.wrap(
         clean(text),
-        _WIDTH,
+        width,
         initial_indent=f"  {label:<{_LABEL}}",
         subsequent_indent=" " * (_LABEL + 4),
         break_long_words=True,
     )
 
 
+def headline(record: Record) -> str:
+    """Return the first broken limit with both figures, ``max_drop 2.31 > 1.0 pp``; empty where none can be told so.
+
+    It is for one line of a list; the number of further broken limits follows.
+    """
+    failed = [verdict for verdict in record.verdicts or () if verdict.status is Status.FAIL]
+    told = [f"{clean(verdict.limit)} {_compared(verdict, record)}" for verdict in failed if verdict.limit != "outputs"]
+    told += [f"outputs: {clean(verdict.reason)}" for verdict in failed if verdict.limit == "outputs"]
+    if not told:
+        return ""
+    return told[0] + (f" (and {len(told) - 1} more)" if len(told) > 1 else "")
+
+
+def _compared(verdict: Verdict, record: Record) -> str:
+    if verdict.allowed is None or verdict.observed is None:
+        return clean(verdict.reason)
+    sign = ">" if verdict.limit.startswith("max_") else "<" if verdict.observed < verdict.allowed else "<="
+    shown = apart(verdict.observed, verdict.allowed, 3)
+    return f"{shown} {sign} {verdict.allowed!r} {_unit(verdict.limit, record)}".rstrip()
+
+
+def _unit(limit: str, record: Record) -> str:
+    """Return the unit of a limit, which some have by their name and some by the metric."""
+    name = limit.partition("[")[0]
+    unit = (record.accuracy.unit if record.accuracy else None) or ""
+    if name in ("max_drop", "max_drop_increase"):
+        return "pp" if unit == "%" else clean(unit)
+    if name == "min_accuracy":
+        return clean(unit)
+    return _UNITS.get(name, _BY_SUFFIX.get(name.rpartition("_")[2], ""))
+
+
 def _limit(verdict: Verdict) -> str:
-    figures = f"allowed {figure(verdict.allowed, 6)}, observed {figure(verdict.observed, 6)}"
-    return f"{verdict.limit}: {figures}: {verdict.status.value}, {verdict.reason}"
+    """Return the limit with both figures, once each: the reason has them where the figures decided."""
+    status = "" if verdict.status is Status.FAIL else f"{verdict.status.value}: "
+    allowed = "" if verdict.allowed is None else written(verdict.allowed)
+    told = [f"observed {figure(verdict.observed, 6)}"] if verdict.observed is not None else []
+    told += [f"allowed {allowed}"] if allowed else []
+    said = re.search(rf"(?<![\d.]){re.escape(allowed)}(?!\.?\d)", verdict.reason) if allowed else None
+    figures = "" if said or not told or verdict.limit == "outputs" else f"{', '.join(told)}: "
+    return f"{verdict.limit}: {status}{figures}{verdict.reason}"
 
 
 def _accuracy(record: Record) -> Iterator[str]:
@@ -78,13 +134,15 @@ def _accuracy(record: Record) -> Iterator[str]:
     if found is None:
         return
     if found.metric is not None:
-        yield _scores(found)
+        yield _scores(found, _judged(record))
     if found.p_value is not None:
         differ = (
             "" if found.discordant is None else f", {found.discordant} samples right in only one of the two engines"
         )
         yield f"McNemar p = {figure(found.p_value, 2)}{differ}"
-    yield ", ".join(_tensor_figures(found))
+    figures = ", ".join(_tensor_figures(found, _judged(record)))
+    if figures:
+        yield figures
     if len(found.by_output) > 1:
         yield "; ".join(_by_output(found))
     if found.worst_class is not None:
@@ -93,20 +151,26 @@ def _accuracy(record: Record) -> Iterator[str]:
         yield f"worst class {worst.label}: {scores} of {count(worst.n, 'sample')}"
 
 
-def _scores(found: AccuracyResult) -> str:
+def _judged(record: Record) -> set[str]:
+    """Return the limits that are not passed and whose figure their own line has."""
+    return {v.limit for v in record.verdicts or () if v.status is not Status.PASS and v.observed is not None}
+
+
+def _scores(found: AccuracyResult, judged: set[str]) -> str:
     unit = "" if not found.unit else f" {found.unit}"
     drop_unit = " pp" if found.unit == "%" else unit
     span = interval(found.drop_ci, found.unit)
-    told = f"drop {in_unit(found.drop, found.unit)}{drop_unit}"
+    told = [] if "max_drop" in judged else [f"drop {in_unit(found.drop, found.unit)}{drop_unit}"]
+    told += [lost] if (lost := lost_samples(found)) else []
     if span:
-        told += f", {found.confidence:.0%} interval {span}"
+        told.append(f"{found.confidence:.0%} interval of the drop {span}")
     scores = f"{in_unit(found.reference, found.unit)} -> {in_unit(found.candidate, found.unit)}{unit}"
     simulated = " (float simulation)" if found.simulated else ""
-    return f"{found.metric} {scores} on {count(found.n, 'sample')}{simulated}, {told}"
+    return ", ".join([f"{found.metric} {scores} on {count(found.n, 'sample')}{simulated}", *told])
 
 
-def _tensor_figures(found: AccuracyResult) -> Iterator[str]:
-    if found.agreement_pct is not None:
+def _tensor_figures(found: AccuracyResult, judged: set[str]) -> Iterator[str]:
+    if found.agreement_pct is not None and "min_agreement" not in judged:
         yield f"agreement {points(found.agreement_pct)} %"
     if found.identical:
         yield "outputs identical"
@@ -143,8 +207,9 @@ def _latency(record: Record) -> Iterator[str]:
             yield f"not measured: {record.latency_off}"
         return
     medians = f"p50 {figure(found.reference_p50_ms)} -> {figure(found.candidate_p50_ms)} ms"
-    speedup = f"speedup x{figure(found.speedup)} {interval(found.speedup_ci)}".rstrip()
-    yield f"{medians}, {speedup} over {found.rounds} rounds, batches of {found.batch_size}"
+    speedup = f", speedup x{figure(found.speedup)} {interval(found.speedup_ci)}".rstrip()
+    told = "" if "min_speedup" in _judged(record) else speedup
+    yield f"{medians}{told} over {found.rounds} rounds, batches of {found.batch_size}"
     yield from found.notes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_quant.record import Record
-from pytest_quant.report.text import figure, in_unit, points
+from pytest_quant.report.text import count, figure, in_unit, points
 from pytest_quant.result import AccuracyResult, Status, Verdict
 
 _RARE = 0.05
@@ -29,6 +29,13 @@ def meanings(record: Record) -> Iterator[str]:
         yield f"FP32 takes {figure(record.resources.reference_size_mb)} MB"
 
 
+def lost_samples(found: AccuracyResult) -> str:
+    """Return ``1 of 898 samples``: how many fewer the candidate gets right; empty where scores are not 0 or 1."""
+    if found.discordant is None or found.drop is None or found.unit != "%" or found.drop <= 0.0:
+        return ""
+    return f"{round(found.drop * found.n / 100.0)} of {count(found.n, 'sample')} lost"
+
+
 def _reference(found: AccuracyResult) -> str:
     score = f"{in_unit(found.reference, found.unit)} {found.unit or ''}".rstrip()
     return f"FP32 itself scores {score}: look at labels, preprocessing and output= before the quantization"
@@ -50,6 +57,9 @@ def _drop(verdict: Verdict, found: AccuracyResult) -> Iterator[str]:
             chance = f"chance alone could give this loss (p = {figure(found.p_value, 2)})"
             yield f"{chance}; the limit is judged on this set as it is"
     span, allowed = found.drop_ci, verdict.allowed
+    if allowed is not None and lost_samples(found) and allowed < 100.0 / found.n:
+        one = f"1 of {found.n} samples, {points(100.0 / found.n)} pp"
+        yield f"the limit is less than {one}: no loss at all is within it"
     if span is not None and allowed is not None and span.low <= allowed < span.high:
         need = f"; about {found.n_to_resolve} samples would tell" if found.n_to_resolve else ""
         yield f"other samples of the same kind could land on the other side of the limit{need}"

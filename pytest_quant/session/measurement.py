@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pytest_quant.backends import Engine
 from pytest_quant.result import AccuracyResult, Coverage, LatencyResult, Resources
@@ -11,7 +11,7 @@ from pytest_quant.session.trials import TrialInputs
 from pytest_quant.spec import Check
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Measurement:
     """What the `quant` fixture gives.
 
@@ -31,8 +31,8 @@ class Measurement:
     """
 
     check: Check
-    engine: Engine = field(repr=False)
-    reference: Engine = field(repr=False)
+    engine: Engine
+    reference: Engine
     accuracy: AccuracyResult
     latency: LatencyResult | None
     coverage: Coverage
@@ -43,8 +43,13 @@ class Measurement:
     threads: int | None = None
     samples: str | None = None
     notes: tuple[str, ...] = ()
-    accuracy_again: AccuracyResult | None = field(default=None, repr=False)
-    bench: TrialInputs | None = field(default=None, repr=False)
+    accuracy_again: AccuracyResult | None = None
+    bench: TrialInputs | None = None
+
+    def __repr__(self) -> str:
+        """Say which check it is; pytest prints this where an assertion on it fails."""
+        engine = self.check.candidate
+        return f"<Measurement of {engine.id} of {engine.model.name} on {self.accuracy.n} samples>"
 
     def close(self) -> None:
         """Release both engines."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pytest_quant.errors import UsageError
@@ -111,24 +111,24 @@ class Dataset:
         return cls("loader", loader, None, calibration, batch_axes=read_batch_axes("Dataset", batch_axes))
 
     @classmethod
-    def of(cls, value: object) -> Dataset:
-        """Turn whatever a ``quant_data`` fixture returned into a `Dataset`.
+    def of(cls, value: object, name: str = "quant_data") -> Dataset:
+        """Turn whatever the fixture `name` returned into a `Dataset` that messages call by that name.
 
-        A `Dataset` stays as it is, ``(inputs, labels)`` are arrays, a torch ``DataLoader`` is one, and any
-        other iterable holds samples ``(inputs, label)``.
+        A `Dataset` keeps its data, and a name of its own; ``(inputs, labels)`` are arrays, a torch ``DataLoader`` is
+        one, and any other iterable holds samples ``(inputs, label)``.
         """
         if isinstance(value, Dataset):
-            return value
+            return replace(value, name=name) if value.name == "quant_data" else value
         if any(base.__name__ == "DataLoader" for base in type(value).__mro__):
-            return cls("loader", value)
+            return cls("loader", value, name=name)
         if isinstance(value, tuple) and len(value) == 2:
-            return cls("arrays", value[0], value[1])
+            return cls("arrays", value[0], value[1], name=name)
         if isinstance(value, dict) or hasattr(value, "__array__"):
-            return cls("arrays", value)
+            return cls("arrays", value, name=name)
         if isinstance(value, Iterable):
-            return cls("iterable", value)
+            return cls("iterable", value, name=name)
         raise UsageError(
-            "quant_data must give a Dataset",
+            f"{name} must give a Dataset",
             value=type(value).__name__,
             allowed="a Dataset, (inputs, labels) arrays, an iterable of (inputs, label), or a torch DataLoader",
             fix="return pytest_quant.Dataset.from_arrays(inputs, labels, calibration=100)",

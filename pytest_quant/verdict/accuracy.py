@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from pytest_quant.result import AccuracyResult, Status, Verdict
 from pytest_quant.spec import Limits
-from pytest_quant.verdict.rules import at_least, at_most, not_measured
+from pytest_quant.verdict.rules import at_least, at_most, not_measured, written
 from pytest_quant.verdict.tensors import tensor_verdicts
 
 
@@ -38,7 +38,7 @@ def _outputs(accuracy: AccuracyResult) -> Verdict:
     more = f" (and {len(accuracy.faults) - 1} more)" if len(accuracy.faults) > 1 else ""
     where = "" if first.kind == "constant" else f" at sample {first.sample}"
     reason = f"output '{first.output}'{where}: {first.kind}, {first.detail}{more}"
-    return Verdict("outputs", 0.0, float(len(accuracy.faults)), Status.FAIL, reason)
+    return Verdict("outputs", 0.0, float(len(accuracy.faults)), Status.FAIL, reason, implicit=True)
 
 
 def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
@@ -58,11 +58,11 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
     low, high = accuracy.drop_ci.low, accuracy.drop_ci.high
     span = f"the {confidence:.0%} interval [{low:.4g}, {high:.4g}]{unit}"
     if low > allowed:
-        return Verdict("max_drop", allowed, accuracy.drop, Status.FAIL, f"{span} lies above {allowed:g}{unit}")
+        return Verdict("max_drop", allowed, accuracy.drop, Status.FAIL, f"{span} lies above {written(allowed)}{unit}")
     if high <= allowed:
-        return Verdict("max_drop", allowed, accuracy.drop, Status.PASS, f"{span} lies within {allowed:g}{unit}")
+        return Verdict("max_drop", allowed, accuracy.drop, Status.PASS, f"{span} lies within {written(allowed)}{unit}")
     need = f"; about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else ""
-    reason = f"{span} encloses {allowed:g}{unit} with {accuracy.n} samples{need}"
+    reason = f"{span} encloses {written(allowed)}{unit} with {accuracy.n} samples{need}"
     return Verdict("max_drop", allowed, accuracy.drop, Status.INCONCLUSIVE, reason)
 
 

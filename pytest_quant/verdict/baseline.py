@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, NoBaseline, Status, Verdict
 from pytest_quant.spec import Limits
-from pytest_quant.verdict.rules import at_most, not_measured
+from pytest_quant.verdict.rules import at_most, not_measured, written
 
 
 def baseline_verdicts(
@@ -22,7 +22,7 @@ def baseline_verdicts(
 
 def _no_baseline(limit: str, allowed: float, baseline: NoBaseline | None) -> Verdict:
     why = "no record of this series was accepted" if baseline is None else baseline.why
-    return Verdict(limit, allowed, None, Status.NO_BASELINE, why)
+    return Verdict(limit, allowed, None, Status.NO_BASELINE, f"{why}; accept a record: pytest-quant accept")
 
 
 def _slowdown(allowed: float, latency: LatencyResult | None, baseline: Baseline | NoBaseline | None) -> Verdict:
@@ -46,10 +46,10 @@ def _slowdown(allowed: float, latency: LatencyResult | None, baseline: Baseline 
         reason = f"the timing is not to be trusted: {'; '.join(latency.reasons)}"
         return Verdict("max_slowdown", allowed, slowdown_pct, Status.INCONCLUSIVE, reason)
     if high <= allowed:
-        return Verdict("max_slowdown", allowed, slowdown_pct, Status.PASS, f"{span} lies within {allowed:g} %")
+        return Verdict("max_slowdown", allowed, slowdown_pct, Status.PASS, f"{span} lies within {written(allowed)} %")
     if low > allowed:
-        return Verdict("max_slowdown", allowed, slowdown_pct, Status.FAIL, f"{span} lies above {allowed:g} %")
-    return Verdict("max_slowdown", allowed, slowdown_pct, Status.INCONCLUSIVE, f"{span} encloses {allowed:g} %")
+        return Verdict("max_slowdown", allowed, slowdown_pct, Status.FAIL, f"{span} lies above {written(allowed)} %")
+    return Verdict("max_slowdown", allowed, slowdown_pct, Status.INCONCLUSIVE, f"{span} encloses {written(allowed)} %")
 
 
 def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline | NoBaseline | None) -> Verdict:

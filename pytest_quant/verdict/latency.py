@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from pytest_quant.result import LatencyResult, Status, Verdict
 from pytest_quant.spec import Limits
-from pytest_quant.verdict.rules import not_measured
+from pytest_quant.verdict.rules import not_measured, written
 
 _NOT_ASKED = "latency measurement is off"
 
@@ -55,11 +55,11 @@ def _speedup(allowed: float, latency: LatencyResult) -> Verdict:
     low, high = latency.speedup_ci.low, latency.speedup_ci.high
     span = f"speedup x{latency.speedup:.3f} [{low:.3f}, {high:.3f}] over {latency.rounds} rounds"
     if low >= allowed:
-        status, reason = Status.PASS, f"{span} reaches x{allowed:g}"
+        status, reason = Status.PASS, f"{span} reaches x{written(allowed)}"
     elif high < allowed:
-        status, reason = Status.FAIL, f"{span} lies below x{allowed:g}"
+        status, reason = Status.FAIL, f"{span} lies below x{written(allowed)}"
     else:
-        status, reason = Status.INCONCLUSIVE, f"{span} encloses x{allowed:g}"
+        status, reason = Status.INCONCLUSIVE, f"{span} encloses x{written(allowed)}"
     return Verdict("min_speedup", allowed, latency.speedup, status, reason)
 
 
@@ -74,11 +74,11 @@ def _percentile(name: str, percentile: float, allowed: float, latency: LatencyRe
     shown = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
     span = f"p{percentile:g}{shown} ms"
     if high is not None and high <= allowed:
-        status, reason = Status.PASS, f"{span} lies within {allowed:g} ms"
+        status, reason = Status.PASS, f"{span} lies within {written(allowed)} ms"
     elif low is not None and low > allowed:
-        status, reason = Status.FAIL, f"{span} lies above {allowed:g} ms"
+        status, reason = Status.FAIL, f"{span} lies above {written(allowed)} ms"
     elif high is None:
         return not_measured(name, allowed, f"too few runs to state p{percentile:g}")
     else:
-        status, reason = Status.INCONCLUSIVE, f"{span} encloses {allowed:g} ms"
+        status, reason = Status.INCONCLUSIVE, f"{span} encloses {written(allowed)} ms"
     return Verdict(name, allowed, observed if observed is not None else low, status, reason)

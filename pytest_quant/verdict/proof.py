@@ -28,7 +28,8 @@ def coverage_verdicts(limits: Limits, coverage: Coverage, scheme: str | None) ->
     if limits.min_coverage is not None:
         yield _on_all(limits.min_coverage, coverage)
     elif default is not None:
-        yield _on_scheme(default, coverage) if scheme in _PARTIAL else _on_all(default, coverage)
+        found = _on_scheme(default, coverage) if scheme in _PARTIAL else _on_all(default, coverage)
+        yield replace(found, implicit=True)
 
 
 def _on_all(allowed: float, coverage: Coverage) -> Verdict:

@@ -10,6 +10,19 @@ _REL_TOL = 1e-9
 """A drop of 100 * (b - c) / n carries rounding of a few ulps; a limit hit exactly must pass."""
 
 
+def written(limit: float) -> str:
+    """Return a limit as a mark writes it: 0.9999999 is not 1."""
+    short = f"{limit:g}"
+    return short if float(short) == limit else repr(limit)
+
+
+def apart(observed: float, allowed: float, digits: int = 6) -> str:
+    """Return a figure with so many significant digits, or more, that it lies on its own side of the limit."""
+    texts = (f"{observed:.{more}g}" for more in range(digits, 17))
+    sides = (observed > allowed, observed < allowed)
+    return next((text for text in texts if (float(text) > allowed, float(text) < allowed) == sides), repr(observed))
+
+
 def not_measured(limit: str, allowed: float, why: str) -> Verdict:
     """A limit that nothing was found for: never PASS."""
     return Verdict(limit, allowed, None, Status.INCONCLUSIVE, f"not measured: {why}")
@@ -18,12 +31,16 @@ def not_measured(limit: str, allowed: float, why: str) -> Verdict:
 def at_most(limit: str, allowed: float, observed: float, unit: str) -> Verdict:
     """PASS when `observed` <= `allowed`."""
     if observed <= allowed or math.isclose(observed, allowed, rel_tol=_REL_TOL, abs_tol=_REL_TOL):
-        return Verdict(limit, allowed, observed, Status.PASS, f"{observed:.6g}{unit} is within {allowed:g}{unit}")
-    return Verdict(limit, allowed, observed, Status.FAIL, f"{observed:.6g}{unit} is above {allowed:g}{unit}")
+        reason = f"{observed:.6g}{unit} is within {written(allowed)}{unit}"
+        return Verdict(limit, allowed, observed, Status.PASS, reason)
+    reason = f"{apart(observed, allowed)}{unit} is above {written(allowed)}{unit}"
+    return Verdict(limit, allowed, observed, Status.FAIL, reason)
 
 
 def at_least(limit: str, allowed: float, observed: float, unit: str) -> Verdict:
     """PASS when `observed` >= `allowed`."""
     if observed >= allowed or math.isclose(observed, allowed, rel_tol=_REL_TOL, abs_tol=_REL_TOL):
-        return Verdict(limit, allowed, observed, Status.PASS, f"{observed:.6g}{unit} reaches {allowed:g}{unit}")
-    return Verdict(limit, allowed, observed, Status.FAIL, f"{observed:.6g}{unit} is below {allowed:g}{unit}")
+        reason = f"{observed:.6g}{unit} reaches {written(allowed)}{unit}"
+        return Verdict(limit, allowed, observed, Status.PASS, reason)
+    reason = f"{apart(observed, allowed)}{unit} is below {written(allowed)}{unit}"
+    return Verdict(limit, allowed, observed, Status.FAIL, reason)

@@ -219,3 +219,23 @@ def test_a_check_that_could_not_be_says_why_in_its_row(
     monkeypatch.setenv("COLUMNS", "160")
     result = run_fake(pytester, monkeypatch, EACH)
     result.stdout.fnmatch_lines(["test_broken * the engine is broken * ERROR"])
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_the_short_summary_names_the_limit_and_both_figures(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
+) -> None:
+    """JUnit's message too; a failure that the body asks for stays as it is."""
+    tests = """
+@mark.quant(output="FAIL")
+def test_limit(): pass
+
+@mark.quant(output="FAIL")
+def test_own(): pytest.fail("my own")
+"""
+    result = run_fake_apart(pytester, monkeypatch, tests, "-n", workers, "--junitxml=junit.xml")
+    result.stdout.fnmatch_lines_random(
+        ["FAILED test_it.py::test_limit - max_drop 2 > 1.0", "FAILED test_it.py::test_own - Failed: my own"]
+    )
+    found = ET.parse(pytester.path / "junit.xml").getroot().iter("failure")  # noqa: S314 - our own file
+    assert {one.attrib["message"] for one in found} == {"max_drop 2 > 1.0", "Failed: my own"}

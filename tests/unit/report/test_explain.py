@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from pytest_quant.record import Record, from_json, to_json
-from pytest_quant.report import failure
+from pytest_quant.report import failure, headline
 from pytest_quant.result import Hint, Interval, OpCoverage, OutputError, OutputFault, Status, Verdict
 from tests.unit.record.examples import ACCURACY, COVERAGE, FAILED_DROP, LATENCY, a_check, a_pass, a_record, unavailable
 from tests.unit.record.strategies import records
@@ -27,8 +27,8 @@ def _broken(limit: str, allowed: float, observed: float | None, status: Status =
     "part",
     [
         "1 of 2 limits broken",
-        "max_drop: allowed 1, observed 4.23: FAIL, 4.23 pp is above 1 pp",
-        "top1 97.78 -> 93.55 % on 1797 samples, drop 4.23 pp, 95% interval [3.18, 5.31]",
+        "limit max_drop: 4.23 pp is above 1 pp accuracy",
+        "top1 97.78 -> 93.55 % on 1797 samples, 76 of 1797 samples lost, 95% interval of the drop [3.18, 5.31]",
         "McNemar p = 0.00012, 84 samples right in only one",
         "agreement 94.83 %, SQNR 21.37 dB",
         "worst class 7: 98.31 -> 71.91 % of 178 samples",
@@ -137,7 +137,7 @@ def test_latency_that_is_off_says_why() -> None:
     verdicts = _broken("min_speedup", 1.0, None, Status.INCONCLUSIVE)
     text = _flat(a_record(check, latency=None, verdicts=verdicts, status=Status.INCONCLUSIVE))
     assert "not measured: --quant-no-latency is set" in text
-    assert "min_speedup: allowed 1, observed -" in text
+    assert "min_speedup: INCONCLUSIVE: allowed 1: because of this" in text
 
 
 def test_signs_of_noise_are_told() -> None:
@@ -169,6 +169,71 @@ def test_a_failure_that_is_too_long_says_so() -> None:
     """And where the rest is."""
     many = tuple(Verdict(f"limit_{i}", 0.0, 1.0, Status.FAIL, "long " * 30) for i in range(20))
     assert failure(a_record(verdicts=many)).splitlines()[-1] == "... --quant-json FILE writes all of it"
+
+
+def test_limits_of_the_mark_are_counted_apart_from_the_implicit_ones() -> None:
+    """Nobody wrote min_coverage or outputs: "1 of 2 limits" would be searched for in the mark."""
+    coverage = Verdict("min_coverage", 50.0, 12.5, Status.FAIL, "12.5% of MACs is below 50% of MACs", implicit=True)
+    held = replace(coverage, status=Status.PASS, observed=87.5)
+    outputs = Verdict("outputs", 0.0, 1.0, Status.FAIL, "output 'y' at sample 3: not finite", implicit=True)
+    for verdicts, told in (
+        ((FAILED_DROP, held), "1 of 1 limit broken"),
+        ((FAILED_DROP, coverage), "1 of 1 limit broken; the default of min_coverage broken"),
+        ((coverage,), "the default of min_coverage broken"),
+        ((outputs, FAILED_DROP), "1 of 1 limit broken; outputs broken"),
+    ):
+        assert failure(a_record(verdicts=verdicts)).splitlines()[0] == f"digits ort-int8-static: {told}"
+
+
+@pytest.mark.parametrize("figure", ["4.23", "97.78", "93.55", "94.83", "21.37"])
+def test_each_figure_is_said_once(figure: str) -> None:
+    """The limit's own line has the drop, and no other line has it again."""
+    assert _flat(a_record()).count(figure) == 1
+
+
+def test_the_figure_of_a_broken_speedup_is_said_once() -> None:
+    """The limit's line has it with its interval; the medians stay."""
+    reason = "speedup x1.948 [1.901, 1.989] over 16 rounds lies below x3"
+    text = _flat(a_record(verdicts=(Verdict("min_speedup", 3.0, 1.9475, Status.FAIL, reason),)))
+    assert text.count("1.948") == 1
+    assert "p50 0.4567 -> 0.2345 ms over" in text
+
+
+def test_a_loss_of_one_sample_is_told_as_one() -> None:
+    """In points it looks like noise; a limit below it lets nothing through, which is said."""
+    one = replace(ACCURACY, n=898, drop=100.0 / 898, p_value=1.0, discordant=1)
+    broken = Verdict("max_drop", 0.05, 100.0 / 898, Status.FAIL, "0.111359 pp is above 0.05 pp")
+    text = _flat(a_record(accuracy=one, verdicts=(broken,)))
+    assert "1 of 898 samples lost" in text
+    assert "the limit is less than 1 of 898 samples, 0.11 pp" in text
+    assert "the limit is less than" not in _flat(a_record())
+    assert "samples lost" not in _flat(a_record(accuracy=replace(one, discordant=None)))
+
+
+@pytest.mark.parametrize("width", [40, 72, 80, 100, 250])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    """And none is wider than a hundred characters, which are hard to read."""
+    assert max(map(len, failure(a_record(), width).splitlines())) <= min(width, 100)
+
+
+@pytest.mark.parametrize(
+    ("limit", "allowed", "observed", "line"),
+    [
+        ("max_drop", 1.0, 2.3124, "max_drop 2.31 > 1.0 pp"),
+        ("min_agreement", 99.0, 61.2, "min_agreement 61.2 < 99.0 %"),
+        ("min_cosine", 0.9999999, 0.9999998, "min_cosine 0.9999998 < 0.9999999"),
+        ("min_sqnr_db[boxes]", 20.0, 17.7, "min_sqnr_db[boxes] 17.7 < 20.0 dB"),
+        ("max_latency_ms[p99]", 2.0, 2.5, "max_latency_ms[p99] 2.5 > 2.0 ms"),
+        ("max_size_mb", 1.0, 1.0000001, "max_size_mb 1.0000001 > 1.0 MB"),
+        ("min_speedup", 2.0, 1.5, "min_speedup 1.5 < 2.0 x"),
+    ],
+)
+def test_the_short_line_has_the_limit_and_both_figures(limit: str, allowed: float, observed: float, line: str) -> None:
+    """With the unit, and as many digits as tell the two apart."""
+    record = a_record(verdicts=(Verdict(limit, allowed, observed, Status.FAIL, "because"),))
+    assert headline(record) == line
+    assert headline(replace(record, verdicts=(*(record.verdicts or ()), FAILED_DROP))).endswith(" (and 1 more)")
+    assert headline(a_pass()) == ""
 
 
 def test_each_output_is_told_the_worst_first() -> None:

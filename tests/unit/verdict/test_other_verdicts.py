@@ -119,10 +119,11 @@ def test_each_resource_has_its_own_limit(limits: Limits, resources: Callable[[fl
 
 
 def test_without_a_baseline_history_limits_say_so() -> None:
-    """NO_BASELINE is neither a pass nor a failure."""
+    """NO_BASELINE is neither a pass nor a failure, and names the command that gives one."""
     limits = Limits(max_slowdown=5, max_drop_increase=0.5)
-    statuses = [verdict.status for verdict in baseline_verdicts(limits, TOP1, timed(1.4, 1.6), None)]
-    assert statuses == [Status.NO_BASELINE, Status.NO_BASELINE]
+    verdicts = list(baseline_verdicts(limits, TOP1, timed(1.4, 1.6), None))
+    assert [verdict.status for verdict in verdicts] == [Status.NO_BASELINE, Status.NO_BASELINE]
+    assert all(verdict.reason.endswith("accept a record: pytest-quant accept") for verdict in verdicts)
 
 
 def test_a_baseline_of_another_machine_gives_no_slowdown() -> None:
