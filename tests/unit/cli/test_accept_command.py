@@ -157,6 +157,7 @@ def test_a_removal_is_accepted_by_name_only(scratch: ScratchRepository) -> None:
 
 def test_bad_questions_are_clear_errors(scratch: ScratchRepository) -> None:
     """An unknown revision, a day that is over, an empty reason, none at all, a history that is not there."""
+    (scratch.path / ".quant").mkdir()
     with pytest.raises(UsageError, match="there is no history yet"):
         _accept()
     _add(scratch, [a_pass()])

@@ -82,10 +82,12 @@ def test_an_unknown_kind_is_an_error(root: Path) -> None:
 
 
 def test_an_empty_cache_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And looking at it creates nothing."""
+    """And looking at it creates nothing; a folder of its own keeps it from those above."""
+    (tmp_path / ".quant").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert _run("cache").stdout.startswith("0 entries, 0.0 MB")
-    assert list(tmp_path.iterdir()) == []
+    assert _run("cache").stdout == f"0 entries, 0.0 MB in {tmp_path / '.quant' / 'cache'}\n"
+    assert _run("cache", "--cache", "elsewhere").stdout == "0 entries, 0.0 MB in elsewhere\n"
+    assert list(tmp_path.rglob("*")) == [tmp_path / ".quant"]
 
 
 def test_a_cache_elsewhere_is_named(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,7 @@ def test_what_goes_wrong_is_told_on_stderr(
     line: str,
 ) -> None:
     """In one style, whoever found it: without a traceback or a usage line, exit 2, nothing on stdout."""
+    (tmp_path / ".quant").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["pytest-quant", *words])
     with pytest.raises(SystemExit) as caught:
@@ -88,9 +89,10 @@ def test_help_is_no_error(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
 
 
 def test_the_command_is_installed(tmp_path: Path) -> None:
-    """In a process of its own, in a folder without a history: that is no error."""
+    """In a process of its own, in a project without a history: that is no error."""
+    (tmp_path / ".quant").mkdir()
     command = [sys.executable, "-c", "from pytest_quant.cli import main; main()", "history"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout == ""
     assert "no history yet" in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.rglob("*")) == [tmp_path / ".quant"]

@@ -175,7 +175,9 @@ def test_a_dirty_run_is_a_head_and_never_a_base(scratch: ScratchRepository) -> N
 
 
 def test_a_history_that_is_not_there_is_an_error(scratch: ScratchRepository) -> None:
-    """And is not made by asking."""
+    """And is not made by asking; a folder of its own keeps it from those above."""
+    folder = scratch.path / ".quant"
+    folder.mkdir()
     with pytest.raises(UsageError, match="there is no history yet"):
         _compare()
-    assert not (scratch.path / ".quant").exists()
+    assert list(folder.iterdir()) == []

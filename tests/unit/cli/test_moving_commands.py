@@ -89,11 +89,12 @@ def test_a_branch_is_given_to_runs_without_one(place: Path, tmp_path: Path) -> N
 def test_without_a_history_there_is_nothing_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    """And none is created."""
+    """And none is created; a folder of its own keeps the command from those above."""
+    (tmp_path / ".quant").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no history yet"):
         _run(*command)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.rglob("*")) == [tmp_path / ".quant"]
 
 
 def test_a_branch_moves_the_history(place: Path, tmp_path: Path) -> None:
