@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +31,23 @@ def note_worker(config: pytest.Config, node: object) -> None:
 
 def takes_all(config: pytest.Config) -> bool:
     """Tell whether no path or option leaves tests out, and no plugin took any: a shard is a part of the suite."""
-    named = config.args_source is pytest.Config.ArgsSource.ARGS
     chosen = any(config.getoption(name, None) for name in _LEAVES_OUT)
-    return not (named or chosen or config.stash.get(_LEFT_OUT, False))
+    return not (_names_a_part(config) or chosen or config.stash.get(_LEFT_OUT, False))
+
+
+def _names_a_part(config: pytest.Config) -> bool:
+    """Tell whether the command line names paths that hold neither the root directory nor all of ``testpaths``."""
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        return False
+    # An argument that names tests of a file, or a package, is no path that exists, and so covers nothing.
+    named = [(config.invocation_params.dir / arg).resolve() for arg in config.args]
+    suite = [
+        Path(path)
+        for pattern in config.getini("testpaths")
+        # As pytest reads it: Path.glob takes no "." and no absolute path.
+        for path in glob.iglob(str(config.rootpath / pattern), recursive=True)  # noqa: PTH207
+    ]
+    return not any(
+        folders and all(any(folder.resolve().is_relative_to(one) for one in named) for folder in folders)
+        for folders in ([config.rootpath], suite)
+    )

@@ -46,6 +46,59 @@ def test_without_a_choice_all_tests_run(pytester: pytest.Pytester) -> None:
     assert takes_all(config)
 
 
+_SUITE = "[pytest]\ntestpaths = unit integration/*\n"
+
+
+@pytest.mark.parametrize(
+    ("ini", "args"),
+    [
+        ("[pytest]\n", (".",)),
+        ("[pytest]\n", ("{root}",)),
+        ("[pytest]\n", ("unit/..",)),
+        ("[pytest]\n", ("unit", ".")),
+        (_SUITE, (".",)),
+        (_SUITE, ("unit", "integration")),
+        (_SUITE, ("integration/a", "unit/", "{root}/integration/b")),
+    ],
+)
+def test_naming_the_whole_suite_leaves_nothing_out(pytester: pytest.Pytester, ini: str, args: tuple[str, ...]) -> None:
+    """It is what pytest takes without a path: the root directory, or every folder of testpaths."""
+    pytester.makeini(ini)
+    for folder in ("unit", "integration/a", "integration/b"):
+        (pytester.path / folder).mkdir(parents=True)
+    assert takes_all(_config(pytester, *(arg.format(root=pytester.path) for arg in args)))
+
+
+@pytest.mark.parametrize(
+    ("ini", "args"),
+    [
+        ("[pytest]\n", ("unit", "integration")),
+        ("[pytest]\n", ("./unit",)),
+        (_SUITE, ("unit",)),
+        (_SUITE, ("unit", "integration/a")),
+        (_SUITE, ("unit", "integration/a", "integration/b/test_it.py::test_one")),
+        ("[pytest]\ntestpaths = nowhere\n", ("unit",)),
+    ],
+)
+def test_naming_less_than_the_suite_takes_a_part(pytester: pytest.Pytester, ini: str, args: tuple[str, ...]) -> None:
+    """A folder beside those named may hold tests, whether or not there are any now."""
+    pytester.makeini(ini)
+    for folder in ("unit", "integration/a", "integration/b"):
+        (pytester.path / folder).mkdir(parents=True)
+        (pytester.path / folder / "test_it.py").write_text(_PASSING)
+    assert not takes_all(_config(pytester, *args))
+
+
+def test_paths_are_those_of_the_folder_that_pytest_starts_in(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There a single dot is that folder, a part of the suite, and two are the root directory."""
+    pytester.makeini("[pytest]\n")
+    monkeypatch.chdir(pytester.mkdir("unit"))
+    assert not takes_all(_config(pytester, "."))
+    assert takes_all(_config(pytester, ".."))
+
+
 def test_a_test_that_a_plugin_took_out_is_left_out(pytester: pytest.Pytester) -> None:
     """Even where another one came in for it."""
     items = _items(pytester)
