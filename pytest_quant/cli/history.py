@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_quant.cli.places import history_option, history_place
+from pytest_quant.cli.places import existing_history, history_option
 from pytest_quant.cli.terminal import width
 from pytest_quant.errors import UsageError
 
@@ -59,10 +59,7 @@ def history(
       pytest-quant history --changes
       pytest-quant history --json > records.jsonl     pytest-quant import reads it
     """  # noqa: D301 - click reads a backspace
-    where = history_place(place)
-    if "://" not in where and not Path(where).exists():
-        click.echo(f"There is no history yet: {where} is written by the first run with a quant mark.", err=True)
-        return
+    where = existing_history(place)
     # Here, because it loads the database.
     from pytest_quant.cli.choose import all_matching, choose
     from pytest_quant.cli.series import print_changes, print_series, print_series_list

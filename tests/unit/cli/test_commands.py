@@ -47,6 +47,8 @@ WRONG = [
     (["accept"], "missing option '--reason'", "next: see: pytest-quant accept --help"),
     (["cache", "clera"], "no such command 'clera'", "next: see: pytest-quant cache --help"),
     (["import", "missing"], "missing", "next: "),
+    (["history"], "there is no history yet", "next: run tests with a quant mark first"),
+    (["history", "resnet"], "there is no history yet", "next: run tests with a quant mark first"),
     (["compare"], "there is no history yet", "next: run tests with a quant mark first"),
 ]
 
@@ -89,10 +91,10 @@ def test_help_is_no_error(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
 
 
 def test_the_command_is_installed(tmp_path: Path) -> None:
-    """In a process of its own, in a project without a history: that is no error."""
+    """In a process of its own, in a project without a history: exit 2 as of every command that reads one."""
     (tmp_path / ".quant").mkdir()
     command = [sys.executable, "-c", "from pytest_quant.cli import main; main()", "history"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert done.stdout == ""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
     assert "no history yet" in done.stderr
     assert list(tmp_path.rglob("*")) == [tmp_path / ".quant"]

@@ -87,7 +87,8 @@ def test_a_history_elsewhere_is_named(project: Path, tmp_path: Path) -> None:
     """By file or by URL."""
     place = tmp_path / ".quant" / "history.db"
     assert _run("history", "--history", f"sqlite:///{place}").stdout == _run("history").stdout
-    assert "no history yet" in _run("history", "--history", str(tmp_path / "other.db")).stderr
+    with pytest.raises(UsageError, match="no history yet"):
+        _run("history", "--history", str(tmp_path / "other.db"))
 
 
 def test_a_corrupt_history_is_an_error(project: Path) -> None:
