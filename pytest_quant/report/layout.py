@@ -30,6 +30,7 @@ _GAP = "  "
 _LEAST_TEST = 30
 """Cells that the id of a test may always take, before a column is left out for it."""
 _LEAST_REASON = 12
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _STYLES = {
     Status.PASS.value: "green",
     Status.FAIL.value: "bold red",
@@ -86,9 +87,16 @@ def table(
     lines += [_line(shown, index, row) for index, row in enumerate(rows)]
     told = [_render(line, color) for line in lines]
     if left_out:
-        pick = f" ({picks} picks)" if picks else ""
-        told += textwrap.wrap(f"no room for {', '.join(left_out)}{pick}", max(width, 20), subsequent_indent="  ")
+        told += _without_room(left_out, picks, width)
     return "\n".join(told)
+
+
+def _without_room(names: Sequence[str], picks: str, width: int) -> list[str]:
+    """Return lines that name columns and the option that picks them, broken between words, the option in one piece."""
+    option = f" ({picks}{_NO_BREAK}picks)" if picks else ""
+    text = f"no room for {', '.join(names)}{option}"
+    lines = textwrap.wrap(text, max(width, 20), subsequent_indent="  ", break_on_hyphens=False)
+    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def _print(column: AnyColumn, rows: Sequence[Row]) -> _Printed:

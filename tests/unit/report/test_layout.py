@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -133,6 +134,15 @@ def test_columns_without_room_are_left_out_and_named(width: int) -> None:
     assert len(re.split(r"\s{2,}", text.splitlines()[0])) + len(left_out) == len(whole)
     assert "picks" not in table(_RUN, width)
     assert "no room" not in table(_RUN, 500, picks="--pick")
+
+
+@pytest.mark.parametrize("width", range(30, 121, 5))
+def test_the_names_of_columns_without_room_break_between_words(width: int) -> None:
+    """The option that picks stands in one piece, to be copied."""
+    lines = _body(table(_RUN, width, picks="--quant-columns"))[len(_RUN) :]
+    assert lines[-1].endswith("(--quant-columns picks)")
+    assert all(line.endswith(",") or following.strip().startswith("(") for line, following in pairwise(lines))
+    assert max(map(len, lines)) <= width
 
 
 def test_picked_columns_without_room_are_left_out_from_the_last_on() -> None:
