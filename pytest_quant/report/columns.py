@@ -299,13 +299,16 @@ WHICH = ("test", "model", "backend", "precision", "scheme", "batch")
 _FIGURES = ("metric", "drop", "drop_ci", "agreement", "p50", "speedup", "speedup_ci", "coverage", "size")
 
 DEFAULT = ("test", *_FIGURES, "status")
-"""The columns that are shown unless others are asked for, beside those of `WHICH` that differ between rows."""
+"""The columns that are shown unless others are asked for or no row fills one, beside those of `WHICH` that differ."""
+
+REASON = "reason"
+"""The column for why checks never came to be, where no figures leave room for it."""
 
 STAY_LONGEST = (
-    "test", "status", "drop", "speedup", "metric", "coverage", "p50", "size", "batch", "scheme", "precision", "backend",
-    "model", "agreement", "drop_ci", "speedup_ci",
+    "test", "status", REASON, "drop", "speedup", "metric", "coverage", "p50", "size", "batch", "scheme", "precision",
+    "backend", "model", "agreement", "drop_ci", "speedup_ci",
 )  # fmt: skip
-"""The columns of `DEFAULT` and `WHICH` in the order in which a narrow terminal has room for them."""
+"""The columns of `DEFAULT` and `WHICH`, and that one, in the order in which a narrow terminal has room for them."""
 
 
 def pick_columns(names: Sequence[str]) -> tuple[AnyColumn, ...]:
@@ -322,10 +325,8 @@ def pick_columns(names: Sequence[str]) -> tuple[AnyColumn, ...]:
 
 
 def default_columns(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Return the test first, then what differs between `rows`, then the figures and the status."""
-    differ = [
-        name
-        for name in WHICH[1:]
-        if any(one != other for one, other in pairwise(pick_columns([name])[0].cells(rows)[1]))
-    ]
-    return (DEFAULT[0], *differ, *DEFAULT[1:])
+    """Return the test first, then what differs between `rows`, then the figures that a row has, and the status."""
+    cells = {column.name: [cell.strip() for cell in column.cells(rows)[1]] for column in COLUMNS}
+    differ = [name for name in WHICH[1:] if any(one != other for one, other in pairwise(cells[name]))]
+    filled = [name for name in _FIGURES if any(cell != NOT_MEASURED for cell in cells[name])]
+    return (DEFAULT[0], *differ, *filled, DEFAULT[-1])

@@ -14,6 +14,7 @@ from rich.text import Text
 from pytest_quant.record import Record
 from pytest_quant.report.columns import (
     EXPECTED,
+    REASON,
     STAY_LONGEST,
     WHICH,
     AnyColumn,
@@ -30,6 +31,7 @@ _GAP = "  "
 _LEAST_TEST = 30
 """Cells that the id of a test may always take, before a column is left out for it."""
 _LEAST_REASON = 12
+_NO_FIGURES = (*WHICH, "status")
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _STYLES = {
     Status.PASS.value: "green",
@@ -64,8 +66,9 @@ def table(
 ) -> str:
     """Return one line for each record below a head, without a newline at the end; empty without records.
 
-    Columns that do not fit into `width` cells of the terminal are left out and named in a last line. A figure that was
-    not measured is ``-``, and a figure is never cut. A check that never came to be says why in place of its figures.
+    Columns that do not fit into `width` cells of the terminal are left out and named in a last line; so are, without a
+    word, figures that no row has, unless `columns` asks for them. A figure that was not measured is ``-``, and a figure
+    is never cut. A check that never came to be says why in place of its figures.
 
     Parameters
     ----------
@@ -82,6 +85,8 @@ def table(
         return ""
     rows = rows_of(records, expected)
     found = [_print(column, rows) for column in pick_columns(columns or default_columns(rows))]
+    if not columns:
+        found = _with_reasons(found, rows, width)
     shown, left_out = _fit(found, width, columns or STAY_LONGEST)
     lines = [_head(shown), Text("-" * min(width, _used(shown)))]
     lines += [_line(shown, index, row) for index, row in enumerate(rows)]
@@ -105,8 +110,18 @@ def _print(column: AnyColumn, rows: Sequence[Row]) -> _Printed:
     return _Printed(column.name, head, cells, size, not isinstance(column, Column) or column.number)
 
 
+def _with_reasons(found: Sequence[_Printed], rows: Sequence[Row], width: int) -> list[_Printed]:
+    """Return the columns, with one for reasons before the status where the figures leave a reason too little room."""
+    longest = max(cell_len(_why(row)) for row in rows)
+    if not longest or _used([column for column in found if column.name not in _NO_FIGURES]) >= _LEAST_REASON:
+        return list(found)
+    left = width - _used([_narrowed(column, max(_LEAST_TEST, width // 4)) for column in found]) - len(_GAP)
+    size = max(_LEAST_REASON, min(longest, left))
+    return [*found[:-1], _Printed(REASON, REASON, [""] * len(rows), size, number=False), found[-1]]
+
+
 def _fit(found: Sequence[_Printed], width: int, wanted: Sequence[str]) -> tuple[list[_Printed], list[str]]:
-    """Return the columns that fit, in their order, and the names of the others; the first of `wanted` always fits."""
+    """Return the columns that fit, in their order, and names of others to pick; the first of `wanted` always fits."""
     least = max(_LEAST_TEST, width // 4)
     small = {column.name: _narrowed(column, least) for column in found}
     kept: set[str] = set()
@@ -119,7 +134,7 @@ def _fit(found: Sequence[_Printed], width: int, wanted: Sequence[str]) -> tuple[
     shown = [_narrowed(whole[one.name], one.size + max(room, 0)) for one in fitting]
     if _used(shown) > width:
         shown = [_narrowed(one, max(_LEAST_REASON, one.size + width - _used(shown))) for one in shown]
-    return shown, [column.name for column in found if column.name not in kept]
+    return shown, [column.name for column in found if column.name not in kept and column.name != REASON]
 
 
 def _narrowed(column: _Printed, size: int) -> _Printed:
@@ -154,14 +169,19 @@ def _line(shown: Sequence[_Printed], index: int, row: Row) -> Text:
 
 def _reason(shown: Sequence[_Printed], row: Row) -> tuple[str, int, int]:
     """Return why a check never came to be, and the neighbouring columns of figures that it stands in place of."""
-    other = (*WHICH, "status")
-    first = next((place for place, column in enumerate(shown) if column.name not in other), len(shown))
-    after = next((place for place in range(first, len(shown)) if shown[place].name in other), len(shown))
+    first = next((place for place, column in enumerate(shown) if column.name not in _NO_FIGURES), len(shown))
+    after = next((place for place in range(first, len(shown)) if shown[place].name in _NO_FIGURES), len(shown))
     room = _used(shown[first:after])
-    if not row.record.message or row.record.accuracy is not None or room < _LEAST_REASON:
+    told = _why(row)
+    if not told or room < _LEAST_REASON:
         return "", 0, 0
-    told = clean(row.record.message.splitlines()[0])
     return (told if cell_len(told) <= room else set_cell_size(told, room - 3).rstrip() + "..."), first, after
+
+
+def _why(row: Row) -> str:
+    """Return the first line of why a check never came to be; empty for one that was measured."""
+    message = row.record.message
+    return clean(message.splitlines()[0]) if message and row.record.accuracy is None else ""
 
 
 def _pad(text: str, size: int, to_the_right: bool) -> str:

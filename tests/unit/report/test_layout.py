@@ -189,6 +189,35 @@ def test_a_check_that_never_came_to_be_says_why() -> None:
         assert re.search(r"  there is no file .*\.\.\. +ERROR$", _body(table([a_record(), long], width))[1])
 
 
+def test_figures_that_no_row_has_are_no_columns() -> None:
+    """A head over nothing but dashes says nothing; a column that was asked for stays."""
+    unmeasured = a_record(latency=None)
+    heads = re.split(r"\s{2,}", table([unmeasured, unmeasured], 250).splitlines()[0])
+    assert heads == ["test", "top1 %", "drop pp", "interval pp", "agree %", "coverage %", "size MB", "status"]
+    assert "p50 ms" in table([unmeasured, a_record()], 250).splitlines()[0]
+    assert table([unmeasured], 250, ["test", "p50"]).splitlines()[0].split() == ["test", "p50"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_checks_that_never_came_to_be_are_told_without_figures(width: int) -> None:
+    """The reason has the room of all the figures, whatever else differs between the rows."""
+    broken = failed_record(a_check(), status=Status.ERROR, message="there is no file model.onnx\n  next: write one")
+    text = table([broken, broken], width)
+    head, _, *lines = text.splitlines()
+    assert head.split() == ["test", "reason", "status"]
+    told = "there is no file model.onnx" if width > 60 else "there is no file mode..."
+    assert [re.split(r"\s{2,}", line) for line in lines] == [["test_int8[ort-int8-static]", told, "ERROR"]] * 2
+    assert max(map(len, text.splitlines())) <= width
+    assert _body(table([broken], 40, picks="--pick")) == ["test_int8[ort-int8-static]  ERROR"]
+    narrow = a_record(accuracy=AccuracyResult(n=1), latency=None, resources=Resources())
+    lines = table([narrow, broken], width).splitlines()
+    assert lines[0].split() == ["test", "coverage", "%", "reason", "status"]
+    assert [re.split(r"\s{2,}", line)[1] for line in lines[2:]] == ["87.50", told]
+    short = table([replace(broken, message="no"), replace(unavailable(), message="none")], 160).splitlines()
+    assert re.split(r"\s{2,}", short[0]) == ["test", "backend", "reason", "status"]
+    assert [re.split(r"\s{2,}", line)[2] for line in short[2:]] == ["no", "none"]
+
+
 def test_columns_stand_below_each_other() -> None:
     """Wide characters count as the two cells they take."""
     wide = a_record(a_check(model="模型"))
