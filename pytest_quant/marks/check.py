@@ -8,7 +8,7 @@ from pytest_quant.marks.asked import Asked
 from pytest_quant.marks.variants import Variant
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
 
-_MIN_COVERAGE_PCT = 50.0
+_MIN_COVERAGE_PCT = 50
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,10 @@ def number(values: Values, key: str) -> float | None:
 
 
 def plain_number(key: str, value: object) -> float:
-    """Return `value` as a float; refuse what is not a finite number of at least 0."""
+    """Return `value`, a whole number as it is and any other as a float; refuse what is not finite and at least 0.
+
+    Messages write a limit as its mark does: ``1`` stays ``1``, and ``1.0`` stays ``1.0``.
+    """
     if isinstance(value, list):
         raise UsageError(
             f"{key} takes one number, not a list",
@@ -31,7 +34,7 @@ def plain_number(key: str, value: object) -> float:
     found = float(value)
     if not math.isfinite(found) or found < 0.0:
         raise UsageError(f"{key} must be finite and at least 0", value=repr(value), fix=f"write {key}=1.0")
-    return found
+    return int(value) if isinstance(value, Integral) else found
 
 
 def percent_minimum(values: Values, key: str) -> float | None:

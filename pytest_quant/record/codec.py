@@ -73,7 +73,7 @@ def _verdicts(read: Reader) -> tuple[Verdict, ...] | None:
     return tuple(
         Verdict(
             limit=row.need_text("limit"),
-            allowed=row.number("allowed"),
+            allowed=row.limit("allowed"),
             observed=row.number("observed"),
             status=_status(row),
             reason=row.text("reason") or "",

@@ -28,6 +28,12 @@ class Reader:
         """A number or null."""
         return _number(*self._value(name))
 
+    def limit(self, name: str) -> float | None:
+        """A number or null; a whole number stays one, since a limit is written as its mark has it."""
+        value, where = self._value(name)
+        found = _number(value, where)
+        return value if isinstance(value, int) else found
+
     def need_number(self, name: str) -> float:
         """A number."""
         found = self.number(name)

@@ -104,7 +104,7 @@ def _compared(verdict: Verdict, record: Record) -> str:
         return clean(verdict.reason)
     sign = ">" if verdict.limit.startswith("max_") else "<" if verdict.observed < verdict.allowed else "<="
     shown = apart(verdict.observed, verdict.allowed, 3)
-    return f"{shown} {sign} {verdict.allowed!r} {_unit(verdict.limit, record)}".rstrip()
+    return f"{shown} {sign} {written(verdict.allowed)} {_unit(verdict.limit, record)}".rstrip()
 
 
 def _unit(limit: str, record: Record) -> str:

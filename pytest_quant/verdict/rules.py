@@ -11,9 +11,8 @@ _REL_TOL = 1e-9
 
 
 def written(limit: float) -> str:
-    """Return a limit as a mark writes it: 0.9999999 is not 1."""
-    short = f"{limit:g}"
-    return short if float(short) == limit else repr(limit)
+    """Return a limit as its mark has it: 0.9999999 is not 1, and 1 is 1.0 only where the mark says so."""
+    return repr(limit)
 
 
 def apart(observed: float, allowed: float, digits: int = 6) -> str:

@@ -34,7 +34,7 @@ def test_a_limit_judges_the_merge_base_and_then_what_was_accepted(
     repository.commit("2")
     status, reason = _judged(pytester)
     assert status == "PASS"
-    assert reason.endswith("is within 1 pp")
+    assert reason.endswith("is within 1.0 pp")
 
     monkeypatch.chdir(pytester.path)
     accepted = CliRunner().invoke(commands, ["accept", "--reason", "first"], catch_exceptions=False)
@@ -43,7 +43,7 @@ def test_a_limit_judges_the_merge_base_and_then_what_was_accepted(
     text = file.read_text()
     (drop,) = re.findall("^drop = (.*)$", text, re.MULTILINE)
     file.write_text(text.replace(f"drop = {drop}", f"drop = {float(drop) - 5.0}"))
-    assert _judged(pytester) == ("FAIL", "5 pp is above 1 pp")
+    assert _judged(pytester) == ("FAIL", "5 pp is above 1.0 pp")
     file.write_text(text.replace("reason =", "expires = 2020-01-31\nreason ="))
     status, reason = _judged(pytester)
     assert status == "NO_BASELINE"

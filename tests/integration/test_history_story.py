@@ -289,4 +289,4 @@ def test_a_limit_is_judged_against_what_was_accepted(copy: Place) -> None:
     assert said.returncode == 0, said.stderr
     accepted = repository.pytest(copy.history, *arguments)
     assert accepted.returncode == 1
-    assert f"max_drop_increase: {100 * ALL_LOST / N:g} pp is above 1 pp" in accepted.stdout
+    assert f"max_drop_increase: {100 * ALL_LOST / N:g} pp is above 1.0 pp" in accepted.stdout

@@ -62,7 +62,7 @@ def test_a_timing_that_is_not_to_be_trusted_is_left_out() -> None:
 def test_a_regressed_record_never_becomes_a_baseline(status: Status) -> None:
     """Whatever earlier launches said; the broken limit is named."""
     checks = [StoredCheck(RUN, a_pass()), StoredCheck(_SECOND, replace(a_record(), status=status))]
-    with pytest.raises(UsageError, match=f"(?s)is {status.value} never becomes.*max_drop: 4.23 pp is above 1 pp"):
+    with pytest.raises(UsageError, match=f"(?s)is {status.value} never becomes.*max_drop: 4.23 pp is above 1.0 pp"):
         accept(checks, reason="r", accepted_at=_NOW)
 
 

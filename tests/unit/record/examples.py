@@ -75,8 +75,8 @@ COVERAGE = Coverage(
 
 RESOURCES = Resources(size_mb=0.0456, reference_size_mb=0.1712, build_s=1.25, calibration_s=0.75, run_memory_mb=12.5)
 
-FAILED_DROP = Verdict("max_drop", 1.0, 4.23, Status.FAIL, "4.23 pp is above 1 pp")
-PASSED_COVERAGE = Verdict("min_coverage", 50.0, 87.5, Status.PASS, "87.5% of MACs reaches 50% of MACs")
+FAILED_DROP = Verdict("max_drop", 1.0, 4.23, Status.FAIL, "4.23 pp is above 1.0 pp")
+PASSED_COVERAGE = Verdict("min_coverage", 50.0, 87.5, Status.PASS, "87.5% of MACs reaches 50.0% of MACs")
 
 RUN = Run(
     id="20260102T030405Z-0123456789ab",
@@ -133,7 +133,7 @@ def a_record(
 def a_pass() -> Record:
     """A record without a fault."""
     fine = replace(ACCURACY, candidate=97.5, drop=0.28, drop_ci=Interval(-0.11, 0.67))
-    within = Verdict("max_drop", 1.0, 0.28, Status.PASS, "0.28 pp is within 1 pp")
+    within = Verdict("max_drop", 1.0, 0.28, Status.PASS, "0.28 pp is within 1.0 pp")
     return a_record(accuracy=fine, verdicts=(within, PASSED_COVERAGE), status=Status.PASS, cached=True)
 
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.record import Record, from_json, to_json
+from pytest_quant.result import Status, Verdict
 from tests.unit.record.examples import a_record, unavailable
 from tests.unit.record.strategies import records
 
@@ -105,3 +106,11 @@ def test_what_is_no_object_is_no_record(data: object) -> None:
     """Any JSON may come along."""
     with pytest.raises(HistoryError, match="check is not"):
         from_json(data)
+
+
+@pytest.mark.parametrize("allowed", [1, 1.0, 0.9999999])
+def test_a_limit_comes_back_as_its_mark_has_it(allowed: float) -> None:
+    """A message after reading writes what it wrote before."""
+    verdict = Verdict("max_drop", allowed, 4.23, Status.FAIL, "too much")
+    (found,) = from_json(json.loads(json.dumps(to_json(a_record(verdicts=(verdict,)))))).verdicts or ()
+    assert repr(found.allowed) == repr(allowed)

@@ -27,7 +27,7 @@ def _broken(limit: str, allowed: float, observed: float | None, status: Status =
     "part",
     [
         "1 of 2 limits broken",
-        "limit max_drop: 4.23 pp is above 1 pp accuracy",
+        "limit max_drop: 4.23 pp is above 1.0 pp accuracy",
         "top1 97.78 -> 93.55 % on 1797 samples, 76 of 1797 samples lost, 95% interval of the drop [3.18, 5.31]",
         "McNemar p = 0.00012, 84 samples right in only one",
         "agreement 94.83 %, SQNR 21.37 dB",
@@ -137,7 +137,7 @@ def test_latency_that_is_off_says_why() -> None:
     verdicts = _broken("min_speedup", 1.0, None, Status.INCONCLUSIVE)
     text = _flat(a_record(check, latency=None, verdicts=verdicts, status=Status.INCONCLUSIVE))
     assert "not measured: --quant-no-latency is set" in text
-    assert "min_speedup: INCONCLUSIVE: allowed 1: because of this" in text
+    assert "min_speedup: INCONCLUSIVE: allowed 1.0: because of this" in text
 
 
 def test_signs_of_noise_are_told() -> None:
@@ -220,6 +220,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     ("limit", "allowed", "observed", "line"),
     [
         ("max_drop", 1.0, 2.3124, "max_drop 2.31 > 1.0 pp"),
+        ("max_drop", 1, 2.3124, "max_drop 2.31 > 1 pp"),
         ("min_agreement", 99.0, 61.2, "min_agreement 61.2 < 99.0 %"),
         ("min_cosine", 0.9999999, 0.9999998, "min_cosine 0.9999998 < 0.9999999"),
         ("min_sqnr_db[boxes]", 20.0, 17.7, "min_sqnr_db[boxes] 17.7 < 20.0 dB"),

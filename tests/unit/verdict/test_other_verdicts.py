@@ -85,14 +85,14 @@ def test_the_default_of_partial_schemes_is_half_of_what_they_can(
     coverage: Coverage, status: Status, observed: float | None, told: str
 ) -> None:
     """What a scheme cannot quantize is named; one that can nothing fails; who does not tell is judged on all."""
-    (verdict,) = coverage_verdicts(Limits(default_min_coverage=50.0), coverage, "dynamic")
+    (verdict,) = coverage_verdicts(Limits(default_min_coverage=50), coverage, "dynamic")
     assert (verdict.limit, verdict.status, verdict.observed) == ("min_coverage", status, observed)
     assert told in verdict.reason
 
 
 def test_the_default_of_whole_schemes_is_half_of_all_compute() -> None:
     """An engine of a static scheme that left convolutions in float is not excused by what another scheme cannot."""
-    (verdict,) = coverage_verdicts(Limits(default_min_coverage=50.0), DIGITS, "static")
+    (verdict,) = coverage_verdicts(Limits(default_min_coverage=50), DIGITS, "static")
     assert (verdict.status, verdict.observed) == (Status.FAIL, 0.91)
 
 

@@ -10,9 +10,12 @@ from pytest_quant.result import Status
 from pytest_quant.verdict.rules import at_least, at_most, written
 
 
-@pytest.mark.parametrize(("limit", "text"), [(0.9999999, "0.9999999"), (1.0, "1"), (99.0, "99"), (0.05, "0.05")])
+@pytest.mark.parametrize(
+    ("limit", "text"),
+    [(0.9999999, "0.9999999"), (1.0, "1.0"), (1, "1"), (99, "99"), (0.05, "0.05"), (1e6, "1000000.0")],
+)
 def test_a_limit_is_written_as_in_the_mark(limit: float, text: str) -> None:
-    """0.9999999 is not 1."""
+    """0.9999999 is not 1, and 1 is not 1.0."""
     assert written(limit) == text
     assert f" {text} pp" in at_most("max_drop", limit, 200.0, " pp").reason
 
