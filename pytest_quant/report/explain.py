@@ -6,13 +6,13 @@ import math
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from pytest_quant.record import Record
 from pytest_quant.report.closing import name_of
 from pytest_quant.report.meaning import lost_samples, meanings
-from pytest_quant.report.text import clean, count, figure, in_unit, interval, points
+from pytest_quant.report.text import clean, count, figure, holds, in_unit, interval, points
 from pytest_quant.result import AccuracyResult, Coverage, Hint, OutputError, Status, Verdict
 from pytest_quant.verdict.rules import apart, written
 
@@ -129,69 +129,99 @@ def _limit(verdict: Verdict) -> str:
     return f"{verdict.limit}: {status}{figures}{verdict.reason}"
 
 
+def _said(record: Record) -> dict[str, str]:
+    """Return what the lines of limits that are not passed say, by the limit's name; no other line says it again."""
+    said: dict[str, str] = {}
+    for verdict in record.verdicts or ():
+        if verdict.status is not Status.PASS:
+            name = verdict.limit.partition("[")[0]
+            said[name] = f"{said.get(name, '')} {_limit(verdict)}"
+    return said
+
+
 def _accuracy(record: Record) -> Iterator[str]:
     found = record.accuracy
     if found is None:
         return
+    said = _said(record)
     if found.metric is not None:
-        yield _scores(found, _judged(record))
+        yield _scores(found, said)
     if found.p_value is not None:
         differ = (
             "" if found.discordant is None else f", {found.discordant} samples right in only one of the two engines"
         )
         yield f"McNemar p = {figure(found.p_value, 2)}{differ}"
-    figures = ", ".join(_tensor_figures(found, _judged(record)))
+    figures = ", ".join(_tensor_figures(found, said))
     if figures:
         yield figures
     if len(found.by_output) > 1:
-        yield "; ".join(_by_output(found))
+        yield "; ".join(_by_output(found, said))
     if found.worst_class is not None:
         worst = found.worst_class
         scores = f"{points(worst.reference)} -> {points(worst.candidate)} %"
         yield f"worst class {worst.label}: {scores} of {count(worst.n, 'sample')}"
 
 
-def _judged(record: Record) -> set[str]:
-    """Return the limits that are not passed and whose figure their own line has."""
-    return {v.limit for v in record.verdicts or () if v.status is not Status.PASS and v.observed is not None}
-
-
-def _scores(found: AccuracyResult, judged: set[str]) -> str:
+def _scores(found: AccuracyResult, said: Mapping[str, str]) -> str:
     unit = "" if not found.unit else f" {found.unit}"
     drop_unit = " pp" if found.unit == "%" else unit
-    span = interval(found.drop_ci, found.unit)
-    told = [] if "max_drop" in judged else [f"drop {in_unit(found.drop, found.unit)}{drop_unit}"]
-    told += [lost] if (lost := lost_samples(found)) else []
-    if span:
-        told.append(f"{found.confidence:.0%} interval of the drop {span}")
-    scores = f"{in_unit(found.reference, found.unit)} -> {in_unit(found.candidate, found.unit)}{unit}"
-    simulated = " (float simulation)" if found.simulated else ""
-    return ", ".join([f"{found.metric} {scores} on {count(found.n, 'sample')}{simulated}", *told])
+    span, of_drop = found.drop_ci, said.get("max_drop", "")
+    lost = lost_samples(found)
+    candidate = f"{in_unit(found.candidate, found.unit)}{unit}"
+    if holds(said.get("min_accuracy", ""), found.reference):
+        scores = f"{found.metric} of the candidate {candidate}"
+    else:
+        scores = f"{found.metric} {in_unit(found.reference, found.unit)} -> {candidate}"
+    told = [scores if lost else f"{scores} on {count(found.n, 'sample')}"]
+    told[0] += " (float simulation)" if found.simulated else ""
+    if not holds(of_drop, found.drop):
+        told.append(f"drop {in_unit(found.drop, found.unit)}{drop_unit}")
+    if lost:
+        told.append(lost)
+    if span is not None and not holds(of_drop, span.low, span.high):
+        told.append(f"{found.confidence:.0%} interval of the drop {interval(span, found.unit)}")
+    return ", ".join(told)
 
 
-def _tensor_figures(found: AccuracyResult, judged: set[str]) -> Iterator[str]:
-    if found.agreement_pct is not None and "min_agreement" not in judged:
+def _tensor_figures(found: AccuracyResult, said: Mapping[str, str]) -> Iterator[str]:
+    each = _worst_outputs(found) if len(found.by_output) > 1 else []
+    if found.agreement_pct is not None and not holds(said.get("min_agreement", ""), found.agreement_pct):
         yield f"agreement {points(found.agreement_pct)} %"
     if found.identical:
         yield "outputs identical"
-    elif found.sqnr_db is not None:
-        yield f"SQNR {figure(found.sqnr_db)} dB"
-    if found.cosine is not None:
+    elif found.sqnr_db is not None and found.sqnr_db not in [one.sqnr_db for one in each]:
+        yield from _sqnr(found.sqnr_db, said)
+    if found.cosine is not None and not holds(said.get("min_cosine", ""), found.cosine):
         yield f"cosine {figure(found.cosine, 6)}"
-    if found.max_abs_error is not None:
-        yield f"largest error {figure(found.max_abs_error)} at sample {found.max_abs_error_sample}"
+    if found.max_abs_error is not None and found.max_abs_error not in [one.max_abs_error for one in each]:
+        yield _largest_error(found.max_abs_error, found.max_abs_error_sample, said)
 
 
-def _by_output(found: AccuracyResult) -> Iterator[str]:
-    """Yield the outputs with the lowest SQNR first; what the error is in each, since their scales differ."""
-    shown = sorted(found.by_output, key=_sqnr_db)
-    for one in shown[:_MAX_OUTPUTS]:
+def _sqnr(sqnr_db: float | None, said: Mapping[str, str]) -> Iterator[str]:
+    if not holds(said.get("min_sqnr_db", ""), sqnr_db):
+        yield f"SQNR {figure(sqnr_db)} dB"
+
+
+def _largest_error(error: float, sample: int | None, said: Mapping[str, str]) -> str:
+    shown = "" if holds(said.get("max_abs_error", ""), error) else f" {figure(error)}"
+    return f"largest error{shown}" + ("" if sample is None else f" at sample {sample}")
+
+
+def _worst_outputs(found: AccuracyResult) -> list[OutputError]:
+    """Return the outputs that have room, those with the lowest SQNR first."""
+    return sorted(found.by_output, key=_sqnr_db)[:_MAX_OUTPUTS]
+
+
+def _by_output(found: AccuracyResult, said: Mapping[str, str]) -> Iterator[str]:
+    """Yield the worst outputs; what the error is in each, since their scales differ."""
+    for one in _worst_outputs(found):
         if one.identical or one.max_abs_error is None:
             yield f"output {one.name}: {'identical' if one.identical else 'differs'}"
         else:
-            yield f"output {one.name}: SQNR {figure(one.sqnr_db)} dB, largest error {figure(one.max_abs_error)}"
-    if len(shown) > _MAX_OUTPUTS:
-        yield f"and {count(len(shown) - _MAX_OUTPUTS, 'output')} more"
+            error = _largest_error(one.max_abs_error, one.sample, said)
+            yield f"output {one.name}: {', '.join([*_sqnr(one.sqnr_db, said), error])}"
+    if len(found.by_output) > _MAX_OUTPUTS:
+        yield f"and {count(len(found.by_output) - _MAX_OUTPUTS, 'output')} more"
 
 
 def _sqnr_db(found: OutputError) -> float:
@@ -207,8 +237,10 @@ def _latency(record: Record) -> Iterator[str]:
             yield f"not measured: {record.latency_off}"
         return
     medians = f"p50 {figure(found.reference_p50_ms)} -> {figure(found.candidate_p50_ms)} ms"
-    speedup = f", speedup x{figure(found.speedup)} {interval(found.speedup_ci)}".rstrip()
-    told = "" if "min_speedup" in _judged(record) else speedup
+    of_speedup, span = _said(record).get("min_speedup", ""), found.speedup_ci
+    speedup = "" if holds(of_speedup, found.speedup) else f" x{figure(found.speedup)}"
+    around = "" if span is None or holds(of_speedup, span.low, span.high) else f" {interval(span)}"
+    told = f", speedup{speedup}{around}" if speedup or around else ""
     yield f"{medians}{told} over {found.rounds} rounds, batches of {found.batch_size}"
     yield from found.notes
 
@@ -217,14 +249,18 @@ def _coverage(record: Record) -> Iterator[str]:
     found = record.coverage
     if found is None:
         return
-    rows = ", ".join(islice(_by_operator(found), 6))
-    yield f"{points(found.pct)} % of {found.unit} in {record.precision} on {found.provider} (nodes: {rows or 'none'})"
-    if found.not_quantizable:
+    said = _said(record).get("min_coverage", "")
+    rows = ", ".join(islice(_by_operator(found), 6)) or "none"
+    if holds(said, found.pct):
+        yield f"{record.precision} nodes on {found.provider}: {rows}"
+    else:
+        yield f"{points(found.pct)} % of {found.unit} in {record.precision} on {found.provider} (nodes: {rows})"
+    if found.not_quantizable and not holds(said, *found.not_quantizable.values()):
         left = ", ".join(f"{name} ({points(share)} %)" for name, share in found.not_quantizable.items())
         share = "nothing here is" if found.scheme_pct is None else f"{points(found.scheme_pct)} % of"
         yield f"{share} what {record.scheme} can quantize; it cannot quantize {left}"
     yield from found.notes
-    if any(verdict.limit == "min_coverage" and verdict.status is not Status.PASS for verdict in record.verdicts or ()):
+    if said:
         if found.float_nodes:
             yield f"in float ran {', '.join(found.float_nodes)}"
         if found.opaque_nodes:

@@ -1,11 +1,11 @@
-"""What the figures of a broken limit mean, in a sentence."""
+"""What the figures of a broken limit mean, in a sentence that does not say them again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from pytest_quant.record import Record
-from pytest_quant.report.text import count, figure, in_unit, points
+from pytest_quant.report.text import count, figure, holds, points
 from pytest_quant.result import AccuracyResult, Status, Verdict
 
 _RARE = 0.05
@@ -19,12 +19,13 @@ def meanings(record: Record) -> Iterator[str]:
     if "max_drop" in broken and record.accuracy is not None and record.accuracy.drop is not None:
         yield from _drop(broken["max_drop"], record.accuracy)
     if "min_accuracy" in broken and record.accuracy is not None and record.accuracy.reference is not None:
-        yield _reference(record.accuracy)
+        yield "FP32 itself scores so: look at labels, preprocessing and output= before the quantization"
     if "min_speedup" in broken and record.latency is not None and record.latency.speedup:
         yield _speedup(record.latency.speedup)
     if "min_coverage" in broken and record.coverage is not None and record.coverage.pct is not None:
-        missing = f"{points(100.0 - record.coverage.pct)} % of the eligible {record.coverage.unit}"
-        yield f"{missing} ran in float: speed and size are not those of {record.precision}"
+        missing = "the rest" if record.coverage.pct else "all"
+        unit = record.coverage.unit
+        yield f"{missing} of the eligible {unit} ran in float: speed and size are not those of {record.precision}"
     if "max_size_mb" in broken and record.resources is not None:
         yield f"FP32 takes {figure(record.resources.reference_size_mb)} MB"
 
@@ -34,11 +35,6 @@ def lost_samples(found: AccuracyResult) -> str:
     if found.discordant is None or found.drop is None or found.unit != "%" or found.drop <= 0.0:
         return ""
     return f"{round(found.drop * found.n / 100.0)} of {count(found.n, 'sample')} lost"
-
-
-def _reference(found: AccuracyResult) -> str:
-    score = f"{in_unit(found.reference, found.unit)} {found.unit or ''}".rstrip()
-    return f"FP32 itself scores {score}: look at labels, preprocessing and output= before the quantization"
 
 
 def _outputs(found: AccuracyResult) -> Iterator[str]:
@@ -52,20 +48,20 @@ def _outputs(found: AccuracyResult) -> Iterator[str]:
 def _drop(verdict: Verdict, found: AccuracyResult) -> Iterator[str]:
     if found.p_value is not None and found.drop is not None and found.drop > 0.0:
         if found.p_value < _RARE:
-            yield f"the loss is real: chance alone gives one like it with probability {figure(found.p_value, 2)}"
+            yield "the loss is real: chance alone would hardly give one like it"
         else:
-            chance = f"chance alone could give this loss (p = {figure(found.p_value, 2)})"
-            yield f"{chance}; the limit is judged on this set as it is"
+            yield "chance alone could give this loss; the limit is judged on this set as it is"
     span, allowed = found.drop_ci, verdict.allowed
     if allowed is not None and lost_samples(found) and allowed < 100.0 / found.n:
         one = f"1 of {found.n} samples, {points(100.0 / found.n)} pp"
         yield f"the limit is less than {one}: no loss at all is within it"
     if span is not None and allowed is not None and span.low <= allowed < span.high:
-        need = f"; about {found.n_to_resolve} samples would tell" if found.n_to_resolve else ""
+        told = not found.n_to_resolve or holds(verdict.reason, found.n_to_resolve)
+        need = "" if told else f"; about {found.n_to_resolve} samples would tell"
         yield f"other samples of the same kind could land on the other side of the limit{need}"
 
 
 def _speedup(speedup: float) -> str:
     if speedup < 1.0:
         return f"the candidate is {figure(1.0 / speedup, 3)} times slower than FP32"
-    return f"the candidate is {figure(speedup, 3)} times as fast as FP32, and that is not enough"
+    return "the candidate is faster than FP32, and that is not enough"
