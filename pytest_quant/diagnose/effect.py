@@ -29,6 +29,9 @@ _ON_SPEED = ("max_latency_ms", "min_speedup", "max_slowdown")
 _LEAST_GAIN = 0.05
 """A remedy is one when it closes at least this share of the way to a limit."""
 
+_DIGITS, _ALL_DIGITS = 4, 17
+"""Significant digits of a figure: the usual ones, and those that lose nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -129,13 +132,25 @@ def _named(verdicts: Iterable[Verdict], limit: str) -> Verdict | None:
 def _change(limit: str, before: Verdict | None, after: Verdict | None) -> str:
     name, unit = FIGURES[_kind(limit)]
     where = limit.removeprefix(_kind(limit))
-    return f"{name}{where} {_figure(limit, before)} -> {_figure(limit, after)}{unit}"
+    digits = _digits([one.observed for one in (before, after) if one is not None and one.observed is not None])
+    return f"{name}{where} {_figure(limit, before, digits)} -> {_figure(limit, after, digits)}{unit}"
 
 
-def _figure(limit: str, verdict: Verdict | None) -> str:
+def _digits(values: Sequence[float]) -> int:
+    """Return significant digits, four or as many as leave the change of a figure right to a hundredth."""
+    change = max(values, default=0.0) - min(values, default=0.0)
+    if not 0.0 < change < math.inf:
+        return _DIGITS
+    enough = (
+        d for d in range(_DIGITS, _ALL_DIGITS) if all(abs(float(f"{v:.{d}g}") - v) <= change / 100 for v in values)
+    )
+    return next(enough, _ALL_DIGITS)
+
+
+def _figure(limit: str, verdict: Verdict | None, digits: int) -> str:
     if verdict is None:
         return "0" if limit == "outputs" else "-"
     value = verdict.observed
     if value is None:
         return "-"
-    return f"{value + 0.0:.2f}" if FIGURES[_kind(limit)][1] == " %" else f"{value + 0.0:.4g}"
+    return f"{value + 0.0:.2f}" if FIGURES[_kind(limit)][1] == " %" else f"{value + 0.0:.{digits}g}"

@@ -147,10 +147,8 @@ def _accuracy(record: Record) -> Iterator[str]:
     if found.metric is not None:
         yield _scores(found, said)
     if found.p_value is not None:
-        differ = (
-            "" if found.discordant is None else f", {found.discordant} samples right in only one of the two engines"
-        )
-        yield f"McNemar p = {figure(found.p_value, 2)}{differ}"
+        right = "" if found.discordant is None else f", {count(found.discordant, 'sample')} right in only one engine"
+        yield f"McNemar p = {figure(found.p_value, 2)}{right}"
     figures = ", ".join(_tensor_figures(found, said))
     if figures:
         yield figures

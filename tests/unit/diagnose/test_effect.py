@@ -111,3 +111,17 @@ def test_only_limits_that_quantizing_otherwise_can_mend_are_tried_for() -> None:
     """The reference's own score and the speed are not among them."""
     verdicts = [_verdict("min_accuracy", 90.0, 50.0), _verdict("min_speedup", 2.0, 1.0), _verdict("max_drop", 1.0, 2.0)]
     assert broken(verdicts) == ("max_drop",)
+
+
+@pytest.mark.parametrize(
+    ("limit", "before", "after", "told"),
+    [
+        ("min_cosine", 0.99995812, 0.99999834, "cosine 0.999958 -> 0.999998 "),
+        ("min_sqnr_db", 40.683, 54.484, "SQNR 40.68 -> 54.48 dB "),
+        ("min_cosine", 0.25, 0.25, "cosine 0.25 -> 0.25 "),
+    ],
+)
+def test_a_figure_that_changed_does_not_look_the_same(limit: str, before: float, after: float, told: str) -> None:
+    """Nor like 1 where it is not: with as many digits as that takes, and four at the least."""
+    found = _effect([_verdict(limit, 99.0, before)], [_verdict(limit, 99.0, after)])
+    assert found.hint("all 8 samples").text.startswith(told)

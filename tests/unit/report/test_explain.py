@@ -44,7 +44,7 @@ def _broken(limit: str, allowed: float, observed: float | None, status: Status =
         "1 of 2 limits broken",
         "limit max_drop: 4.23 pp is above 1.0 pp accuracy",
         "top1 97.78 -> 93.55 %, 76 of 1797 samples lost, 95% interval of the drop [3.18, 5.31]",
-        "McNemar p = 0.00012, 84 samples right in only one",
+        "McNemar p = 0.00012, 84 samples right in only one engine",
         "agreement 94.83 %, SQNR 21.37 dB",
         "worst class 7: 98.31 -> 71.91 % of 178 samples",
         "p50 0.4567 -> 0.2345 ms, speedup x1.948 [1.901, 1.989]",
