@@ -10,10 +10,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 _KEPT: dict[str, ModuleType] = {}
+_FINDERS: list[Any] = []
+"""Of metadata: ``importlib_metadata`` disables Python's own in favour of its own, for good."""
 
 
 class _Looker:
@@ -28,12 +31,16 @@ class _Looker:
             file = getattr(module, "__file__", None)
             if file is None or not Path(file).is_relative_to(self._projects):
                 _KEPT.setdefault(name, module)
+        _FINDERS.extend(
+            finder for finder in sys.meta_path if hasattr(finder, "find_distributions") and finder not in _FINDERS
+        )
 
 
 def bring_back() -> None:
     """Put back what was forgotten, so that nothing is imported twice."""
     for name, module in _KEPT.items():
         sys.modules.setdefault(name, module)
+    sys.meta_path.extend(finder for finder in _FINDERS if finder not in sys.meta_path)
 
 
 def run_here(pytester: pytest.Pytester, *args: str, plugins: Sequence[object] = ()) -> pytest.RunResult:

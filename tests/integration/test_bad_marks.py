@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.in_process import run_here
+
 BAD = {
     "key": ("max_dropp=1.0", "did you mean 'max_drop'?"),
     "type": ("max_drop='much'", "max_drop must be a number"),
@@ -55,7 +57,7 @@ def test_a_list_in_a_parameters_mark_is_told_at_collection(pytester: pytest.Pyte
         def test_it(x): pass
         """
     )
-    result = pytester.runpytest_subprocess()
+    result = run_here(pytester)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*test_it[[]2[]]: precision is a list in the mark of a pytest.param*"])
 
@@ -64,10 +66,10 @@ def test_a_wrong_ini_default_is_told_at_collection(pytester: pytest.Pytester) ->
     """The ini file waits for the first marked test, so that other runs load nothing."""
     pytester.makeini("[pytest]\nquant_backend = otr\n")
     pytester.makepyfile(test_marked=SOURCE.format(mark=""), test_plain="def test_it(): pass\n")
-    marked = pytester.runpytest_subprocess()
+    marked = run_here(pytester)
     marked.assert_outcomes(errors=1)
     marked.stdout.fnmatch_lines(["*unknown backend 'otr'*", "*did you mean 'ort'?*"])
-    pytester.runpytest_subprocess("test_plain.py").assert_outcomes(passed=1)
-    columns = pytester.runpytest_subprocess("-o", "quant_backend=ort", "-o", "quant_columns=dropp")
+    run_here(pytester, "test_plain.py").assert_outcomes(passed=1)
+    columns = run_here(pytester, "-o", "quant_backend=ort", "-o", "quant_columns=dropp")
     columns.assert_outcomes(errors=1)
     columns.stdout.fnmatch_lines(["*there is no column 'dropp'*", "*did you mean 'drop'?*"])

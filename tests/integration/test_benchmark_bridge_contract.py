@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.in_process import run_here
+
 CONFTEST = """
 import pytest
 
@@ -49,8 +51,8 @@ def project(pytester: pytest.Pytester) -> None:
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    """Run the project in a process of its own; it passes."""
-    result = pytester.runpytest_subprocess(*arguments)
+    """Run the project, with workers in processes of its own; it passes."""
+    result = pytester.runpytest_subprocess(*arguments) if "-n" in arguments else run_here(pytester, *arguments)
     assert result.ret == pytest.ExitCode.OK
     return result
 
@@ -94,7 +96,7 @@ def test_a_slower_run_breaks_their_own_limit(pytester: pytest.Pytester) -> None:
     """``--benchmark-compare-fail`` works on our benchmarks."""
     run(pytester, "--benchmark-autosave")
     pytester.makeconftest(CONFTEST.replace("2_000_000", "8_000_000"))
-    result = pytester.runpytest_subprocess("--benchmark-compare=0001", "--benchmark-compare-fail=min:5%")
+    result = run_here(pytester, "--benchmark-compare=0001", "--benchmark-compare-fail=min:5%")
     assert result.ret != pytest.ExitCode.OK
     assert "Performance has regressed" in result.stdout.str() + result.stderr.str()
 
@@ -117,10 +119,8 @@ def test_unasked_it_shows_and_leaves_nothing(pytester: pytest.Pytester, workers:
     assert not (pytester.path / ".benchmarks").exists()
 
 
-def test_its_own_benchmarks_are_shown_as_ever(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_own_benchmarks_are_shown_as_ever(pytester: pytest.Pytester) -> None:
     """A test with the fixture ``benchmark`` has its row; our checks are not beside it."""
-    # pytest-benchmark measures nothing in a worker of xdist, and this test may run in one.
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     pytester.makepyfile(test_own="def test_own(benchmark):\n    benchmark(len, ())\n")
     result = run(pytester)
     result.stdout.fnmatch_lines(["Name (time in *", "test_own *"])
@@ -146,7 +146,8 @@ def test_without_pytest_benchmark_nothing_is_missed(pytester: pytest.Pytester) -
         CONFTEST
         + "\n\ndef pytest_unconfigure():\n    import sys\n    assert 'pytest_benchmark.stats' not in sys.modules\n"
     )
-    result = run(pytester, "-p", "no:benchmark")
+    result = pytester.runpytest_subprocess("-p", "no:benchmark")
+    assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(passed=3)
 
 

@@ -10,7 +10,11 @@ import xml.etree.ElementTree as ET  # the file is our own run's
 import pytest
 
 from tests import models
+from tests.in_process import run_here
 from tests.integration.projects import CONFTEST, DATA, output, read_checks
+
+BRIEF = "--quant-max-time=0.5"
+"""What is timed here is judged by nothing that depends on it."""
 
 TESTS = """
 import pytest
@@ -63,7 +67,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_junit_counts_are_the_counts_of_statuses(project: pytest.Pytester, workers: str) -> None:
     """JUnit failures are FAIL, errors are ERROR, with any number of workers."""
-    result = project.runpytest_subprocess("-n", workers, "--junitxml=junit.xml", "--quant-json=run.json")
+    result = project.runpytest_subprocess("-n", workers, BRIEF, "--junitxml=junit.xml", "--quant-json=run.json")
     statuses = [check["status"] for check in read_checks(project.path / "run.json")]
     suite = ET.parse(project.path / "junit.xml").getroot().find("testsuite")  # noqa: S314 - our own file
     assert suite is not None
@@ -76,7 +80,7 @@ def test_junit_counts_are_the_counts_of_statuses(project: pytest.Pytester, worke
 
 def test_junit_carries_the_figures(project: pytest.Pytester) -> None:
     """Each testcase has its quant.* properties, and no whole record."""
-    project.runpytest_subprocess("--junitxml=junit.xml", "--quant-json=run.json", "--quant-no-latency")
+    run_here(project, "--junitxml=junit.xml", "--quant-json=run.json", "--quant-no-latency")
     checks = {check["nodeid"].split("::")[-1]: check for check in read_checks(project.path / "run.json")}
     root = ET.parse(project.path / "junit.xml").getroot()  # noqa: S314 - our own file
     case = next(case for case in root.iter("testcase") if case.attrib["name"] == "test_good")
@@ -90,7 +94,7 @@ def test_junit_carries_the_figures(project: pytest.Pytester) -> None:
 
 def test_failures_come_without_a_traceback_and_say_which_limit(project: pytest.Pytester) -> None:
     """A broken limit is explained, not traced."""
-    result = project.runpytest_subprocess("--quant-no-latency")
+    result = run_here(project, "--quant-no-latency")
     text = output(result)
     assert "Traceback" not in text
     assert "max_abs_error" in text
@@ -100,16 +104,16 @@ def test_failures_come_without_a_traceback_and_say_which_limit(project: pytest.P
 
 def test_strict_fails_what_could_not_be_judged(project: pytest.Pytester) -> None:
     """INCONCLUSIVE and NO_BASELINE pass by default and fail under --quant-strict."""
-    loose = project.runpytest_subprocess("--quant-no-latency")
-    strict = project.runpytest_subprocess("--quant-no-latency", "--quant-strict")
+    loose = run_here(project, "--quant-no-latency")
+    strict = run_here(project, "--quant-no-latency", "--quant-strict")
     loose.assert_outcomes(passed=4, failed=2, errors=1, warnings=2)
     strict.assert_outcomes(passed=2, failed=4, errors=1)
 
 
 def test_pytest_benchmark_compares_our_checks(project: pytest.Pytester) -> None:
     """Candidate and reference of each check are benchmarks that pytest-benchmark lists and compares."""
-    project.runpytest_subprocess("-k", "test_good", "--benchmark-json=one.json")
-    project.runpytest_subprocess("-k", "test_good", "--benchmark-json=two.json")
+    run_here(project, BRIEF, "-k", "test_good", "--benchmark-json=one.json")
+    run_here(project, BRIEF, "-k", "test_good", "--benchmark-json=two.json")
     names = [entry["name"] for entry in json.loads((project.path / "one.json").read_text())["benchmarks"]]
     assert len(names) == 2
     command = [sys.executable, "-m", "pytest_benchmark", "compare", "one.json", "two.json"]
@@ -123,7 +127,7 @@ def test_benchmark_options_switch_our_timing_off(pytester: pytest.Pytester, opti
     models.select_first(pytester.path / "model.onnx")
     pytester.makeconftest(CONFTEST.format(model="model.onnx", data=DATA))
     pytester.makepyfile("import pytest\n@pytest.mark.quant(min_speedup=0.001)\ndef test_it(): pass\n")
-    result = pytester.runpytest_subprocess(option, "--quant-json=run.json")
+    result = run_here(pytester, option, "--quant-json=run.json")
     (check,) = read_checks(pytester.path / "run.json")
     assert check["status"] == "INCONCLUSIVE", output(result)
     assert check["latency"] is None

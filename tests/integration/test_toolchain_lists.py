@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from pytest_quant.environment.gpu import find_gpus
+from tests.in_process import run_here
 
 CONFTEST = """
 import numpy as np
@@ -39,11 +41,13 @@ def quant_data():
 """
 
 
-def run(pytester: pytest.Pytester, mark: str, *args: str) -> tuple[pytest.RunResult, dict[str, dict[str, Any]]]:
+def run(
+    pytester: pytest.Pytester, mark: str, *args: str, start: Callable[..., pytest.RunResult] = run_here
+) -> tuple[pytest.RunResult, dict[str, dict[str, Any]]]:
     """Run one test with this mark; return its checks by their id."""
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(f"import pytest\n@pytest.mark.quant({mark})\ndef test_network(): pass\n")
-    result = pytester.runpytest_subprocess("--quant-no-latency", "--quant-json=run.json", *args)
+    result = start(pytester, "--quant-no-latency", "--quant-json=run.json", *args)
     checks = json.loads((pytester.path / "run.json").read_text())["checks"]
     return result, {check["nodeid"].partition("[")[2].rstrip("]") or "only": check for check in checks}
 
@@ -63,10 +67,10 @@ def test_one_module_in_three_runtimes(pytester: pytest.Pytester) -> None:
 def test_a_second_run_exports_and_builds_nothing(pytester: pytest.Pytester) -> None:
     """The key of the export is the module's content, not its address."""
     mark = "backend=['ort'], precision='fp32', min_agreement=80"
-    run(pytester, mark)
+    run(pytester, mark, start=pytest.Pytester.runpytest_subprocess)
     exported = pytester.path / ".quant" / "cache" / "export"
     before = list(exported.iterdir())
-    _, checks = run(pytester, mark)
+    _, checks = run(pytester, mark, start=pytest.Pytester.runpytest_subprocess)
     assert {check["cache"]["engine"] for check in checks.values()} == {"hit"}
     assert list(exported.iterdir()) == before
 
@@ -97,6 +101,6 @@ def test_a_limit_on_the_speed_of_a_simulation_is_refused(pytester: pytest.Pytest
     pytester.makeconftest(CONFTEST)
     mark = "backend='torch', options={'compiled': False}, min_speedup=1"
     pytester.makepyfile(f"import pytest\n@pytest.mark.quant({mark})\ndef test_network(): pass\n")
-    result = pytester.runpytest_subprocess()
+    result = run_here(pytester)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["*not compiled is a float simulation*"])
