@@ -19,6 +19,7 @@ from pytest_quant.metrics import resolve_metric
 from pytest_quant.outputs import record_outputs, run_over, side_by_side
 from pytest_quant.spec import Dataset, EngineSpec, Model
 from pytest_quant.stats.ratio import paired_ratio
+from tests.benchmarks.limits import at_least, at_most
 from tests.example import EXAMPLE, environment
 from tests.leading import leading
 
@@ -99,7 +100,7 @@ def test_evaluation_keeps_up_with_a_bare_loop(
         f"shortest: bare loop {min(loop_s):.3f} s, evaluation {min(ours_s):.3f} s, {min(loop_s) / min(ours_s):.3f}"
     )
     show(f"throughput / bare loop {found.value:.3f} [{found.low:.3f}, {found.high:.3f}] in {trials} turns; {shortest}")
-    assert found.high >= AT_LEAST
+    at_least(found, AT_LEAST, "throughput to that of a bare loop")
 
 
 def peak_mb(samples: int) -> float:
@@ -119,4 +120,4 @@ def test_memory_does_not_grow_with_the_data(show: Callable[[str], None]) -> None
     """With ten times the samples the peak is at most a tenth higher."""
     small, large = peak_mb(10_000), peak_mb(100_000)
     show(f"peak memory: {small:.0f} MB for 10 000 samples, {large:.0f} MB for 100 000")
-    assert large <= MEMORY_GROWTH * small
+    at_most(large / small, MEMORY_GROWTH, "peak memory with ten times the samples")
