@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +14,14 @@ from pytest_quant.history.compare import Outcome, Row
 from pytest_quant.history.compare.family import Draft, holm, judge
 
 _P_VALUES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _little_to_collect() -> Iterator[None]:
+    """Statsmodels collects garbage at every call, and need not walk through all that the other tests have loaded."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @settings(max_examples=60, deadline=None)
