@@ -23,10 +23,10 @@ def prove_float(side: Side, feeds: Feeds, tools: Tools) -> None:
             found = side.engine.coverage(feeds)
         if found.pct is not None and found.pct < _ALL_PCT:
             raise ModelError(
-                f"the reference {spec.id} of {spec.model.name} is quantized itself, and nothing would be FP32",
-                value=f"{found.pct:.4g} % of {found.unit} ran in float, not {', '.join(found.float_nodes) or 'all'}",
-                allowed="a float model as the reference",
-                fix="give the float model as the model, and this one as the candidate: quantized='model_int8.onnx'",
+                f"the reference {spec.id} of {spec.model.name} does not compute in FP32: its file is quantized or half",
+                value=f"{found.pct:.4g} % of {found.unit} ran in float32, not {', '.join(found.float_nodes) or 'all'}",
+                allowed="a float32 model as the reference",
+                fix="give the float32 model as the model; the quantized one goes to quantized='model_int8.onnx'",
             )
         return {"provider": found.provider}
 

@@ -12,7 +12,9 @@ SHAPE_INPUT = "the values of an input decide shapes, and nothing tells which val
 
 _VALUES = re.compile(re.escape(SHAPE_INPUT) + r" '(?P<name>.*)'")
 _NO_OPERATOR = re.compile(r"Plugin not found|No importer registered|UNSUPPORTED_NODE", re.IGNORECASE)
-_SHAPES = re.compile(r"optimization profile|profile \d|shape constraint|shapeMachine|dimension|reshap", re.IGNORECASE)
+_SHAPES = re.compile(
+    r"optimization profile|profile \d|shape constraint|shapeMachine|dimension|reshap|shape error", re.IGNORECASE
+)
 _QUANTIZED = re.compile(r"quantiz|zero.?point|\bscale\b|int8|fp8|int4", re.IGNORECASE)
 
 
@@ -30,13 +32,11 @@ def next_step(said: str, shapes: Mapping[str, Range]) -> str:
             f"write smallest, usual and largest values: options={{'shapes': {{'{values['name']}': "
             "[smallest, usual, largest]}}, each a list of ints"
         )
-    if _NO_OPERATOR.search(said):
-        return "export the model with operators that TensorRT has, or use another backend"
-    if _SHAPES.search(said):
+    if _SHAPES.search(said) and not _NO_OPERATOR.search(said):
         return _about_shapes(shapes)
-    if _QUANTIZED.search(said):
+    if _QUANTIZED.search(said) and not _NO_OPERATOR.search(said):
         return "leave the node in float with exclude=[...], or quantize it in another scheme"
-    return "leave a quantized node in float with exclude=[...], or export the model with operators that TensorRT has"
+    return "export the model with operators that TensorRT has, or use another backend"
 
 
 def _about_shapes(shapes: Mapping[str, Range]) -> str:

@@ -15,10 +15,12 @@ ABOUT_SHAPES = [
     "Error Code 4: API Usage Error (Dimension mismatch for tensor x and profile 0. At dimension axis 1, profile has "
     "min=4, opt=4, max=4 but tensor has 3.)",
     "IShuffleLayer flat: reshaping failed for tensor: c Tensor to be reshaped must have non-negative dimensions.",
+    "Error Code 4: Shape Error (inherently false condition In rebuild at shape/valueRebuilder.cpp:160)",
 ]
 ABOUT_OPERATORS = [
     "node 'q' (NoSuch): creator && \"Plugin not found, are the plugin name, version, and namespace correct?\"",
     "No importer registered for op: NoSuch. Attempting to import as plugin.",
+    "Error Code 1: Internal Error (what no one has seen yet)",
 ]
 
 
@@ -32,8 +34,8 @@ def test_shapes_are_answered_with_shapes(said: str) -> None:
 
 
 @pytest.mark.parametrize("said", ABOUT_OPERATORS)
-def test_an_operator_that_is_missing(said: str) -> None:
-    """Leaving it out of the quantization would not bring it."""
+def test_what_has_nothing_to_do_with_quantization(said: str) -> None:
+    """An operator that is missing, or an unknown cause: nothing tells that a node left in float would help."""
     text = next_step(said, SHAPES)
     assert "operators that TensorRT has" in text
     assert "exclude" not in text
