@@ -59,7 +59,9 @@ def test_a_removed_test_is_a_fault(pytester: pytest.Pytester, scratch: ScratchRe
     assert "1 tests of the base are gone" in _compare(pytester, scratch, [a_pass()]).fault
 
 
-@pytest.mark.parametrize("args", [("-k", "x"), ("-m", "x"), (".",), ("--deselect", "x"), ("--ignore", "x"), ("--lf",)])
+@pytest.mark.parametrize(
+    "args", [("-k", "x"), ("-m", "x"), ("sub",), ("--deselect", "x"), ("--ignore", "x"), ("--lf",)]
+)
 def test_a_test_that_was_left_out_is_not_removed(
     pytester: pytest.Pytester, scratch: ScratchRepository, args: tuple[str, ...]
 ) -> None:
