@@ -9,15 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_quant.errors import QuantError, UsageError
+    from pytest_quant.errors import InconclusiveWarning, QuantError, UsageError
     from pytest_quant.metrics import Metric
     from pytest_quant.spec import Calibration, Dataset, Model
-    from pytest_quant.warning import InconclusiveWarning
 
 _HOME = {
     "Calibration": "pytest_quant.spec",
     "Dataset": "pytest_quant.spec",
-    "InconclusiveWarning": "pytest_quant.warning",
+    "InconclusiveWarning": "pytest_quant.errors",
     "Metric": "pytest_quant.metrics",
     "Model": "pytest_quant.spec",
     "QuantError": "pytest_quant.errors",

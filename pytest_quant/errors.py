@@ -1,4 +1,4 @@
-"""Every error this package raises on purpose.
+"""Every error this package raises on purpose, and its one warning.
 
 ::
 
@@ -90,3 +90,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close.sort(key=lambda one: sorted(one) != sorted(name))
     hint = f"did you mean '{close[0]}'? " if close else ""
     return f"{hint}known: {', '.join(names)}"
+
+
+class InconclusiveWarning(UserWarning):
+    """A limit could not be judged: too much noise, too few samples, or not measurable here."""

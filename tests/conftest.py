@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from pytest_quant.device_lock import FOLDER_VARIABLE
+from pytest_quant.measure.lock import FOLDER_VARIABLE
 from tests.compiled import compile_once
 from tests.example import ExampleRun, copy_example, run_example
 from tests.in_process import bring_back

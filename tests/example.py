@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.device_lock import FOLDER_VARIABLE
+from pytest_quant.measure.lock import FOLDER_VARIABLE
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "example_project"

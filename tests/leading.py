@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_quant.backends import Engine
-from pytest_quant.batching import Batched
+from pytest_quant.measure.batching import Batched
 
 
 def leading(engine: Engine, batch_size: int) -> Batched:

@@ -17,11 +17,9 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.backends import get_backend
-from pytest_quant.backends.openvino.coverage import SEEN_APART, hidden_products
+from pytest_quant.backends.openvino.coverage import SEEN_APART, hidden_products, layers_of, source_of
 from pytest_quant.backends.openvino.engine import compile_model
 from pytest_quant.backends.openvino.files import ENGINE_FILE, read_model
-from pytest_quant.backends.openvino.layers import layers_of
-from pytest_quant.backends.openvino.source import source_of
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.session import open_session
 from pytest_quant.environment import ONEDNN_LIMIT, onednn_tier

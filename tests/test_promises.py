@@ -22,7 +22,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from pytest_quant.cli import commands
-from pytest_quant.doctor.problems import ORT_WHEELS
+from pytest_quant.doctor.examine import ORT_WHEELS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.registry import GROUP
 from pytest_quant.marks.keys import KEYS
-from pytest_quant.options import OPTIONS
+from pytest_quant.plugin.options import OPTIONS
 from pytest_quant.report.columns import COLUMNS
 from pytest_quant.result import Status
 from tests.example import EXAMPLE, ROOT, environment
@@ -84,7 +84,7 @@ def test_every_option_is_in_the_table() -> None:
     ("heading", "place"),
     [
         ("`ort` option", "ort.options:OrtOptions"),
-        ("`openvino` option", "openvino.options:OpenVinoOptions"),
+        ("`openvino` option", "openvino.recipe:OpenVinoOptions"),
         ("`torch` option", "torch.options:TorchOptions"),
         ("TensorRT option", "trt.options:TrtOptions"),
     ],

@@ -8,7 +8,7 @@ import torch
 from digits_data import load_digits_split
 from torch import Tensor, nn
 
-from pytest_quant.backends.torch.qat import convert_qat, prepare_qat
+from pytest_quant.backends.torch.quantize import convert_qat, prepare_qat
 
 FLOAT_EPOCHS, QAT_EPOCHS, BATCH = 12, 2, 32
 

@@ -1,17 +1,18 @@
-"""What every backend gives: the protocol that the rest of the package relies on."""
+"""What every backend gives: the protocols, and the base class that engines share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.errors import UsageError
+from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.result import Coverage, DeviceTimes
-from pytest_quant.spec import EngineSpec, Model, Signature
+from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 
 Feeds: TypeAlias = dict[str, NDArray[Any]]
 """Inputs of one run by name: arrays with a leading batch axis."""
@@ -130,3 +131,74 @@ class ShapedBackend(Backend, Protocol):
 
         `batch_axes` tells for each input of the engine which axis counts samples, ``None`` for no axis.
         """
+
+
+def misfit(feeds: Feeds, signature: Signature) -> DataError | None:
+    """Return what is wrong with the names, ranks, sizes or dtypes of `feeds`; ``None`` when they fit."""
+    wanted = {tensor.name: tensor for tensor in signature.inputs}
+    for name in feeds:
+        if name not in wanted:
+            return DataError(
+                f"the model has no input '{name}'",
+                allowed=nearest(name, wanted),
+                fix="use the model's own input names as keys",
+            )
+    for name, tensor in wanted.items():
+        if name not in feeds:
+            return DataError(
+                f"the model's input '{name}' is missing", value=f"inputs given: {', '.join(feeds) or 'none'}"
+            )
+        found = _misfit_of(np.asarray(feeds[name]), tensor)
+        if found is not None:
+            return found
+    return None
+
+
+def _misfit_of(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]], tensor: TensorInfo) -> DataError | None:
+    if array.dtype != np.dtype(tensor.dtype) and not (tensor.dtype == "object" and array.dtype.kind in "OUS"):
+        return DataError(
+            f"input '{tensor.name}' has the wrong dtype",
+            value=str(array.dtype),
+            allowed=tensor.dtype,
+            fix=f"convert it: array.astype('{tensor.dtype}')",
+        )
+    if tensor.shape is None:
+        return None
+    if array.ndim != len(tensor.shape):
+        return DataError(
+            f"input '{tensor.name}' has the wrong rank",
+            value=f"{array.ndim} axes, shape {array.shape}",
+            allowed=f"{len(tensor.shape)} axes, {spelled(tensor)}",
+            fix="a batch has a leading sample axis; one sample x is x[None]",
+        )
+    if any(size not in (None, found) for size, found in zip(tensor.shape, array.shape, strict=True)):
+        return DataError(f"input '{tensor.name}' has the wrong shape", value=str(array.shape), allowed=spelled(tensor))
+    return None
+
+
+def spelled(tensor: TensorInfo) -> str:
+    """Return the shape of `tensor` in words, ``(any, 3, 224, 224)``."""
+    sizes = ", ".join("any" if size is None else str(size) for size in tensor.shape or ())
+    return f"({sizes})"
+
+
+class CpuEngine:
+    """Base of engines whose memory is the process's own."""
+
+    device_bytes: int | None = None
+    threads: int | None = None
+    """Processor threads of one run; latencies with other numbers of them are not compared."""
+
+    def device_times(self, feeds: Feeds) -> DeviceTimes | None:  # noqa: ARG002
+        """Return ``None``: the clock of the process is the only one."""
+        return None
+
+    def close(self) -> None:
+        """Release the native memory; closing twice is harmless."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,17 +1,125 @@
-"""The manifest of an entry: what it was made from and what its files must be."""
+"""The manifest of a cache entry: what it was made from, which decides its name, and what its files must be."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
-from pytest_quant.cache.durable import files_below, sha256_of
-from pytest_quant.cache.entry import JsonScalar
-from pytest_quant.cache.key import canonical_json, key_of
+from pytest_quant.cache.files import files_below, sha256_of
+
+
+def canonical_json(value: object) -> bytes:
+    """One spelling for equal values: keys sorted, no spaces, ASCII only. Raises `ValueError` on NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def key_of(kind: str, ingredients: Mapping[str, str]) -> str:
+    """Sha256 in hex over the kind and the sorted ingredients."""
+    return hashlib.sha256(canonical_json([kind, dict(ingredients)])).hexdigest()
+
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+_PROBE_BYTES = 1 << 16
+
+
+class StorageFault(Exception):  # noqa: N818 - it never leaves the package; a fault of the folder, not of the caller
+    """The folder cannot be written; the text is the operating system's reason."""
+
+
+@contextmanager
+def storage() -> Iterator[None]:
+    """Turn the `OSError` of our own file operations into a `StorageFault`."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageFault(error.strerror or str(error)) from error
+
+
+def storage_cause(error: BaseException, folder: Path) -> str | None:
+    """Return why `folder` cannot be written when that is what made a builder fail, else ``None``.
+
+    Runtimes report a full disk in words of their own, so the folder itself is asked by writing to it.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _NO_SPACE:
+            return cause.strerror or str(cause)
+        cause = cause.__cause__ or cause.__context__
+    probe = folder / ".probe"
+    try:
+        probe.write_bytes(bytes(_PROBE_BYTES))
+        probe.unlink()
+    except OSError as refused:
+        return refused.strerror or str(refused)
+    return None
+
+
+JsonScalar: TypeAlias = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One kept thing, ready to be used.
+
+    Attributes
+    ----------
+    kind : what it is, for example ``engine``.
+    slot : what it is for, in words; entries of one slot replace each other as ingredients change.
+    key : sha256 of the kind and every ingredient, in hex.
+    folder : holds what the builder wrote; nothing may be written to it.
+    status : ``built`` just now, or ``hit``.
+    reason : why it had to be built; empty for a hit.
+    facts : what the builder told about the build, then or now.
+    """
+
+    kind: str
+    slot: str
+    key: str
+    folder: Path
+    status: Literal["built", "hit"]
+    reason: str
+    facts: dict[str, JsonScalar]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """One line of the cache's list; its contents have not been checked.
+
+    Attributes
+    ----------
+    folder : of the whole entry, manifest included.
+    size_bytes : everything on disk.
+    created, last_used : seconds since the epoch.
+    readable : ``False`` when the manifest is broken; then slot, ingredients and facts are empty.
+    """
+
+    kind: str
+    slot: str
+    key: str
+    folder: Path
+    size_bytes: int
+    created: float
+    last_used: float
+    ingredients: dict[str, str]
+    facts: dict[str, JsonScalar]
+    readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """What clearing removed, and how many entries stayed because another process uses them."""
+
+    removed: int
+    freed_bytes: int
+    in_use: int
+
 
 SCHEMA = 1
 MANIFEST = "manifest.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,19 +12,121 @@ from typing import TypeAlias
 
 from filelock import FileLock
 
-from pytest_quant.cache.durable import flush_to_disk, remove, rename_durably
-from pytest_quant.cache.entry import Entry, JsonScalar
-from pytest_quant.cache.fault import StorageFault, storage, storage_cause
-from pytest_quant.cache.folder import create_ignored_folder
-from pytest_quant.cache.key import canonical_json, key_of
-from pytest_quant.cache.layout import LOCKS, gone_path, temporary_path, temporary_paths
-from pytest_quant.cache.listing import last_used_ingredients
-from pytest_quant.cache.locking import hold_entry
-from pytest_quant.cache.manifest import FILES, DamagedEntryError, verify, write_manifest
-from pytest_quant.cache.presence import Presence
-from pytest_quant.cache.reason import why_built
-from pytest_quant.cache.uses import mark_use
+from pytest_quant.cache.files import (
+    IN_USE,
+    LAST_USE,
+    LOCKS,
+    create_ignored_folder,
+    entry_paths,
+    flush_to_disk,
+    gone_path,
+    remove,
+    rename_durably,
+    size_below,
+    temporary_path,
+    temporary_paths,
+)
+from pytest_quant.cache.lock import Presence, hold_entry
+from pytest_quant.cache.manifest import (
+    FILES,
+    DamagedEntryError,
+    Entry,
+    JsonScalar,
+    StorageFault,
+    StoredEntry,
+    canonical_json,
+    key_of,
+    read_manifest,
+    storage,
+    storage_cause,
+    verify,
+    write_manifest,
+)
 from pytest_quant.errors import CacheError
+
+
+def mark_use(entry: Path, presence: Presence) -> None:
+    """Note that this process uses `entry` from now on. Raises `OSError`."""
+    markers = entry / IN_USE
+    markers.mkdir(exist_ok=True)
+    (markers / presence.token).touch()
+    (entry / LAST_USE).touch()
+    for marker in markers.iterdir():
+        if not presence.is_alive(marker.name):
+            marker.unlink(missing_ok=True)
+
+
+def is_used(entry: Path, presence: Presence, *, by_others_only: bool) -> bool:
+    """Whether a living process was given `entry`."""
+    markers = entry / IN_USE
+    if not markers.is_dir():
+        return False
+    tokens = [marker.name for marker in markers.iterdir()]
+    return any(presence.is_alive(token) for token in tokens if not (by_others_only and token == presence.token))
+
+
+def list_entries(root: Path, kind: str | None = None) -> tuple[StoredEntry, ...]:
+    """Entries below `root`, the last used first; broken ones are listed too, as not readable."""
+    found = [_describe(path) for path in entry_paths(root, kind)]
+    present = [entry for entry in found if entry is not None]
+    return tuple(sorted(present, key=lambda entry: entry.last_used, reverse=True))
+
+
+def last_used_ingredients(root: Path, kind: str, slot: str) -> dict[str, str] | None:
+    """Ingredients of the entry of `slot` that was used last, ``None`` when there is none."""
+    return next((entry.ingredients for entry in list_entries(root, kind) if entry.slot == slot), None)
+
+
+def _describe(folder: Path) -> StoredEntry | None:
+    """``None`` when the entry has gone since it was found."""
+    try:
+        touched = folder / LAST_USE
+        last_used = (touched if touched.exists() else folder).stat().st_mtime
+        size_bytes = size_below(folder)
+    except OSError:
+        return None
+    kind, key = folder.parent.name, folder.name
+    try:
+        manifest = read_manifest(folder)
+    except DamagedEntryError:
+        return StoredEntry(kind, "", key, folder, size_bytes, last_used, last_used, {}, {}, readable=False)
+    return StoredEntry(
+        kind, manifest.slot, key, folder, size_bytes, manifest.created, last_used, manifest.ingredients, manifest.facts
+    )
+
+
+_HEX_DIGEST = re.compile(r"(?:[a-z0-9]+:)?([0-9a-f]{32,128})")
+_MAX_TEXT = 60
+
+
+def why_built(slot: str, previous: Mapping[str, str] | None, ingredients: Mapping[str, str]) -> str:
+    """Name every ingredient that differs from the last used entry of the same slot; ``None`` when there was none."""
+    if previous is None:
+        return f"first build of {slot}"
+    names = sorted(previous.keys() | ingredients.keys())
+    changes = [_change(name, previous.get(name), ingredients.get(name)) for name in names]
+    return "; ".join(change for change in changes if change)
+
+
+def _change(name: str, old: str | None, new: str | None) -> str:
+    if old == new:
+        return ""
+    if old is None:
+        return f"{name} added ({_short(str(new))})"
+    if new is None:
+        return f"{name} removed ({_short(old)})"
+    old_digest, new_digest = _HEX_DIGEST.fullmatch(old), _HEX_DIGEST.fullmatch(new)
+    if old_digest and new_digest:
+        label = "sha256 " if len(new_digest[1]) == 64 else ""
+        return f"{name} changed ({label}{old_digest[1][:8]}.. -> {new_digest[1][:8]}..)"
+    return f"{name} changed ({_short(old)} -> {_short(new)})"
+
+
+def _short(text: str) -> str:
+    if digest := _HEX_DIGEST.fullmatch(text):
+        return f"{digest[1][:8]}.."
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 2]}.."
+
 
 Build: TypeAlias = Callable[[Path], Mapping[str, JsonScalar]]
 """Writes into the empty folder it is given and returns facts about that."""

@@ -10,13 +10,9 @@ from pytest_quant.cli.accept import accept
 from pytest_quant.cli.cache import cache
 from pytest_quant.cli.compare import compare
 from pytest_quant.cli.doctor import doctor
-from pytest_quant.cli.export import export
+from pytest_quant.cli.exchange import export, import_records, pull, push
 from pytest_quant.cli.history import history
-from pytest_quant.cli.importing import import_records
-from pytest_quant.cli.prune import prune
-from pytest_quant.cli.pull import pull
-from pytest_quant.cli.push import push
-from pytest_quant.cli.verify import verify
+from pytest_quant.cli.maintain import prune, verify
 from pytest_quant.errors import QuantError, UsageError, nearest
 
 __all__ = ["commands", "main"]

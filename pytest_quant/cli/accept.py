@@ -1,7 +1,8 @@
-"""``pytest-quant accept``."""
+"""``pytest-quant accept``: make the record of a run or series the new baseline."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,11 +11,72 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_quant.cli.places import existing_history, history_option, project_root
+from pytest_quant.errors import UsageError
+from pytest_quant.report.text import clean
 
 if TYPE_CHECKING:
-    from pytest_quant.history import StoredCheck
-    from pytest_quant.history.baseline_entry import BaselineEntry
+    from collections.abc import Sequence
+
+    from pytest_quant.history import SeriesSummary, StoredCheck, StoredRun
+    from pytest_quant.history.baselines.entry import BaselineEntry
     from pytest_quant.history.store import Store
+
+
+def choose(store: Store, asked: str) -> StoredRun | list[SeriesSummary]:
+    """Return the series that `asked` is the key or a part of, else the run whose id begins with it.
+
+    Every word of `asked` must occur in the series' node id, model, engine or metric.
+
+    Raises
+    ------
+    UsageError : nothing is meant, or several runs; the message names the nearest.
+    """
+    known = store.series()
+    found = _matching(known, asked)
+    if found:
+        return found
+    try:
+        return store.run(asked)
+    except UsageError as error:
+        raise UsageError(
+            error.what,
+            value=error.value,
+            allowed="; ".join(part for part in (error.allowed, _nearest(known, asked)) if part) or None,
+            fix=error.fix or "see: pytest-quant history --series",
+        ) from error
+
+
+def all_matching(store: Store, asked: str | None) -> list[SeriesSummary]:
+    """Return the series that `asked` is the key or a part of, all of them for ``None``.
+
+    Raises
+    ------
+    UsageError : there is none; the message names the nearest.
+    """
+    if asked is None:
+        return list(store.series())
+    found = choose(store, asked)
+    if isinstance(found, list):
+        return found
+    raise UsageError(f"'{clean(asked)}' is a run, no series", fix="see: pytest-quant history --series")
+
+
+def _matching(known: Sequence[SeriesSummary], asked: str) -> list[SeriesSummary]:
+    """Return the series that `asked` may mean; one whose key it is alone."""
+    exact = [summary for summary in known if asked == summary.key]
+    words = asked.lower().split()
+    return exact or [summary for summary in known if all(word in _text(summary).lower() for word in words)]
+
+
+def _text(summary: SeriesSummary) -> str:
+    parts = (summary.nodeid, summary.model, summary.engine_id, summary.metric)
+    return " ".join(part for part in parts if part)
+
+
+def _nearest(known: Sequence[SeriesSummary], asked: str) -> str:
+    texts = [_text(summary) for summary in known]
+    close = difflib.get_close_matches(asked, texts, n=3, cutoff=0.2) or texts[:3]
+    return f"nearest series: {'; '.join(clean(text) for text in close)}" if close else ""
 
 
 @click.command(short_help="Make records the baseline, on purpose and with a reason.")
@@ -49,11 +111,10 @@ def accept(
       pytest-quant accept --removed --series test_old --reason "replaced by test_new"
     """  # noqa: D301 - click reads a backspace
     # Here, because it loads the database.
-    from pytest_quant.cli.diff import show_diff
+    from pytest_quant.cli.sides import show_diff
     from pytest_quant.errors import UsageError
     from pytest_quant.history import open_store
-    from pytest_quant.history.baseline_file import NAME, read_baselines, write_baselines
-    from pytest_quant.history.baseline_text import baseline_text
+    from pytest_quant.history.baselines.file import NAME, baseline_text, read_baselines, write_baselines
 
     now = datetime.now(UTC).replace(microsecond=0)
     if not reason.strip():
@@ -90,8 +151,8 @@ def _entries(
     checks: Sequence[StoredCheck], texts: Sequence[str], reason: str, now: datetime, expires: datetime | None
 ) -> list[BaselineEntry]:
     from pytest_quant.errors import UsageError
-    from pytest_quant.history.accepting import accept as make_entry
-    from pytest_quant.history.accepting import by_series, choose_series
+    from pytest_quant.history.baselines.accept import accept as make_entry
+    from pytest_quant.history.baselines.accept import by_series, choose_series
 
     found = by_series(checks)
     last_day = None if expires is None else expires.date()
@@ -118,9 +179,9 @@ def _removals(
 ) -> list[BaselineEntry]:
     from pytest_quant.environment import Repository
     from pytest_quant.errors import UsageError
-    from pytest_quant.history.accepting import accept_removal, choose_series
-    from pytest_quant.history.base import resolve
-    from pytest_quant.history.baseline_entry import series_of
+    from pytest_quant.history.baselines.accept import accept_removal, choose_series
+    from pytest_quant.history.baselines.entry import series_of
+    from pytest_quant.history.merge_base import resolve
 
     if not texts:
         raise UsageError("--removed needs --series", fix="name the tests that are gone, so that no other is meant")

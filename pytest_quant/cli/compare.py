@@ -60,7 +60,7 @@ def compare(
         raise UsageError("--json and --markdown are two outputs", fix="write one of them")
     # Here, because it loads the database.
     from pytest_quant.history import open_store
-    from pytest_quant.history.baseline_file import NAME, accepted_removals, read_baselines
+    from pytest_quant.history.baselines.file import NAME, accepted_removals, read_baselines
     from pytest_quant.history.compare import compare as compare_records
     from pytest_quant.history.compare import exit_code
 
@@ -77,7 +77,7 @@ def compare(
 def _sides(store: Store, base: str | None, head: str | None, root: Path) -> tuple[Found, Found]:
     from pytest_quant.cli.sides import Found, find_side, is_run
     from pytest_quant.environment import Repository
-    from pytest_quant.history.base import select_base
+    from pytest_quant.history.merge_base import select_base
 
     now = find_side(store, head or "HEAD", root, take_dirty=True)
     if base is not None and is_run(base):
@@ -92,8 +92,7 @@ def _sides(store: Store, base: str | None, head: str | None, root: Path) -> tupl
 
 
 def _shown(comparison: Comparison, *, as_json: bool, as_markdown: bool) -> str:
-    from pytest_quant.report.comparison import comparison_json, comparison_text
-    from pytest_quant.report.comparison_markdown import comparison_markdown
+    from pytest_quant.report.comparison import comparison_json, comparison_markdown, comparison_text
 
     if as_json:
         return json.dumps(comparison_json(comparison), indent=1, allow_nan=False)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_quant.cli.places import existing_history, history_option
-from pytest_quant.cli.terminal import width
+from pytest_quant.cli.places import existing_history, history_option, width
 from pytest_quant.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def history(
     """  # noqa: D301 - click reads a backspace
     where = existing_history(place)
     # Here, because it loads the database.
-    from pytest_quant.cli.choose import all_matching, choose
+    from pytest_quant.cli.accept import all_matching, choose
     from pytest_quant.cli.series import print_changes, print_series, print_series_list
     from pytest_quant.history import StoredRun, open_store
 
@@ -69,7 +68,7 @@ def history(
     what = " ".join(words) or None
     first_day = None if since is None else f"{since:%Y-%m-%dT%H:%M:%S}"
     if changes:
-        from pytest_quant.cli.main_branch import main_branch
+        from pytest_quant.cli.places import main_branch
 
         _refuse_csv(as_csv)
         chosen = all_matching(store, what)

@@ -1,11 +1,14 @@
-"""Where the commands look."""
+"""Where the commands look: history, cache, main branch, and the width and colours of the terminal."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 
 import click
 
+from pytest_quant.environment.git import ask_git
 from pytest_quant.errors import UsageError
 
 FOLDER = ".quant"
@@ -58,3 +61,25 @@ history_option = click.option(
     envvar="PYTEST_QUANT_HISTORY",
     help="The history, as given to --quant-history  [$PYTEST_QUANT_HISTORY, else .quant/history.db]",
 )
+
+_REMOTE_HEAD = ("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
+_HERE = ("for-each-ref", "--format=%(refname:short)", "refs/heads/main", "refs/heads/master")
+
+
+def main_branch(root: Path) -> str:
+    """Return the branch that the remote ``origin`` has as its own, else ``main`` or ``master``, whichever is here."""
+    told = ask_git(root, *_REMOTE_HEAD)
+    if told.ok:
+        return told.text.removeprefix("origin/")
+    local = ask_git(root, *_HERE).text.splitlines()
+    return local[0] if local else "main"
+
+
+def width() -> int:
+    """Return the cells of a line, 100 where the output is no terminal."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def speaks_unicode() -> bool:
+    """Whether the output takes characters outside ASCII."""
+    return (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf16")

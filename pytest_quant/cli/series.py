@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_quant.cli.terminal import speaks_unicode, width
+from pytest_quant.cli.places import speaks_unicode, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,9 +48,8 @@ def print_changes(
     points: Iterable[tuple[SeriesSummary, Sequence[Point]]], branch: str, confidence: float, as_json: bool
 ) -> None:
     """Print where the figures of these series changed on a branch, the latest change first."""
-    from pytest_quant.history.changes import find_changes
-    from pytest_quant.report.changes import changes_text
-    from pytest_quant.report.series import series_name
+    from pytest_quant.history.trends import find_changes
+    from pytest_quant.report.series import changes_text, series_name
 
     names: dict[str, str] = {}
     found = []

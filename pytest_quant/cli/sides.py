@@ -1,17 +1,36 @@
-"""From what the user writes, a revision or a run, to records."""
+"""From the revision or run that the user names to records, and the diff of a file."""
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 from pytest_quant.errors import UsageError
 
 if TYPE_CHECKING:
     from pytest_quant.history import StoredCheck
     from pytest_quant.history.store import Store
+
+
+_COLORS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def show_diff(before: str, after: str, name: str) -> None:
+    """Print what changes from one text to the other, or that nothing does."""
+    from pytest_quant.report import clean
+
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", lineterm="", n=9)
+    shown = [clean(line) for line in lines]
+    for line in shown:
+        click.secho(line, fg=_COLORS.get(line[:1]))
+    if not shown:
+        click.echo(f"{name} stays as it is")
+
 
 _RUN_ID = re.compile(r"\d{8}T\d")
 _RECENT_RUNS = 200
@@ -45,7 +64,7 @@ def find_side(store: Store, text: str, root: Path, *, take_dirty: bool) -> Found
         return _of_run(store, text)
     # Here, because it loads the database.
     from pytest_quant.environment import Repository
-    from pytest_quant.history.base import clean_name, resolve
+    from pytest_quant.history.merge_base import clean_name, resolve
 
     commit = resolve(Repository(root), text)
     checks = store.launches(commit)

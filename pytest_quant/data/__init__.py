@@ -1,8 +1,7 @@
 """The user's data as batches: streamed, checked against the model, apart from its calibration samples."""
 
 from pytest_quant.data.batch import Batch, Feeds
-from pytest_quant.data.data import Data
 from pytest_quant.data.layout import Layout, find_layout, fixed_batch_size
-from pytest_quant.data.opening import open_data
+from pytest_quant.data.opening import Data, open_data
 
 __all__ = ["Batch", "Data", "Feeds", "Layout", "find_layout", "fixed_batch_size", "open_data"]

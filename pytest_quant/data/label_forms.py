@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.data.convert import to_array
+from pytest_quant.data.batch import to_array
 from pytest_quant.errors import DataError
 
 _NUMBERS = "biuf"

@@ -1,21 +1,122 @@
-"""From what a fixture returned to data that is known to fit."""
+"""From what a fixture returned to data that has been read once and is known to fit the model."""
 
 from __future__ import annotations
 
 from array import array
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pytest_quant.data.data import Data
-from pytest_quant.data.hashing import digest_of
-from pytest_quant.data.labels import LABEL_DTYPES
-from pytest_quant.data.part import Part
-from pytest_quant.data.scan import scan_source
+from pytest_quant.data.batch import Batch, Feeds
+from pytest_quant.data.layout import Layout, SampleShapes
+from pytest_quant.data.part import Part, calibration_count, count_overlap, evenly_spaced, overlap_note
+from pytest_quant.data.scan import LABEL_DTYPES, LabelKind, digest_of, scan_source
 from pytest_quant.data.source import Wanted, open_source
-from pytest_quant.data.split import calibration_count, count_overlap, evenly_spaced, overlap_note
-from pytest_quant.errors import DataError, nearest
+from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.spec import Dataset, Model, Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """An evaluation set and its calibration set, apart from each other; see `open_data`.
+
+    Attributes
+    ----------
+    name : what messages call it.
+    n, n_calibration : samples to evaluate, and samples to calibrate with (0: none).
+    digest : sha256 in hex over inputs and labels of the evaluation set, in order: names, dtypes, shapes, bytes.
+    calibration_digest : the same over the inputs of the calibration set; empty without one.
+    labels : ``none``, ``int``, ``float``, or ``object`` for any but numbers of one shape.
+    label_type : what objects are, as a message names it; empty for the other kinds.
+    label_range : smallest and largest number in any label, ``None`` without labels and for objects.
+    shapes : of the samples of both sets, by input.
+    overlap : calibration samples whose inputs equal those of an evaluation sample.
+    notes : what the user should know, in sentences.
+    calibration_indices : samples of the data that calibrate and are therefore not evaluated; empty when
+        there is no calibration set, or one of its own.
+    layout : where the samples lie in the inputs of the model.
+    output_axes : axes of outputs that count samples, where the user names them.
+    steps : takes batches of sequences apart into what the model takes in each step; ``None`` without a state.
+    """
+
+    name: str
+    n: int
+    n_calibration: int
+    digest: str
+    calibration_digest: str
+    labels: LabelKind
+    label_type: str
+    label_range: tuple[float, float] | None
+    shapes: Mapping[str, SampleShapes]
+    overlap: int
+    notes: tuple[str, ...]
+    calibration_indices: tuple[int, ...] = field(repr=False)
+    evaluation_part: Part = field(repr=False)
+    calibration_part: Part | None = field(repr=False)
+    layout: Layout
+    output_axes: Mapping[str, int | None] = field(default_factory=dict)
+    steps: Callable[[Iterator[Feeds]], Iterator[Feeds]] | None = field(default=None, repr=False)
+
+    @property
+    def fixed_batch_size(self) -> int | None:
+        """The number of samples in one run where the model fixes it: 1 when no input has an axis for them."""
+        return self.layout.fixed_batch_size if any(axis is not None for axis in self.layout.axes.values()) else 1
+
+    @property
+    def sample_hashes(self) -> array[int]:
+        """The 64-bit hash of each evaluated sample, inputs and label, in order."""
+        return self.evaluation_part.pick(self.evaluation_part.hashes)
+
+    def batches(self, batch_size: int, pad: bool = False) -> Iterator[Batch]:
+        """Start a pass over the evaluation set.
+
+        Samples of equal shape make a batch, though they need not follow each other. With `pad` the inputs of a batch
+        that is not full are filled up with its last sample; labels are not.
+
+        Raises
+        ------
+        DataError : while iterating, when a stream is not what it was in the first pass.
+        """
+        _check_batch_size(batch_size)
+        return self.evaluation_part.batches(batch_size, pad=pad)
+
+    def calibration(self, batch_size: int, samples: int | None = None) -> Iterator[Feeds]:
+        """Start a pass over the calibration set, or over `samples` evenly spaced ones of it.
+
+        Samples of another shape begin another batch. Where the model fixes its batch size, that one is used
+        and the last batch is filled up with its last sample.
+
+        Raises
+        ------
+        DataError : there are no calibration samples; while iterating, when a stream is not what it was.
+        """
+        _check_batch_size(batch_size)
+        if self.calibration_part is None:
+            raise DataError(
+                f"{self.name} has no calibration samples",
+                allowed="a count, a share, or data of the same form without labels",
+                fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
+            )
+        part = self.calibration_part if samples is None else self.calibration_part.spaced(samples)
+        pad = self.fixed_batch_size is not None
+        batches = (batch.feeds for batch in part.batches(self.fixed_batch_size or batch_size, pad=pad))
+        return batches if self.steps is None else self.steps(batches)
+
+    def some(self, samples: int) -> Data:
+        """The same data with at most so many evenly spaced samples to evaluate, which are kept in memory."""
+        if samples >= self.n:
+            return self
+        return replace(self, n=samples, evaluation_part=self.evaluation_part.spaced(samples).held())
+
+    def first(self, batch_size: int) -> Feeds:
+        """The first evaluation samples as one full batch; the last is repeated when there are fewer of its shape."""
+        return next(self.batches(batch_size, pad=True)).feeds
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 1:
+        raise UsageError("a batch holds at least one sample", value=f"batch_size={batch_size}", fix="batch_size=1")
 
 
 def open_data(dataset: Dataset, signature: Signature, model: Model | None = None) -> Data:

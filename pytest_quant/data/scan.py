@@ -1,21 +1,155 @@
-"""The first pass: everything that must be known before anything is measured."""
+"""The first pass over data: everything that must be known before anything is measured."""
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.data.convert import dtype_name
-from pytest_quant.data.fit import check_fit
-from pytest_quant.data.hashing import hash_rows
-from pytest_quant.data.labels import LabelKind, LabelScan
-from pytest_quant.data.layout import Layout
-from pytest_quant.data.shapes import ShapeScan
-from pytest_quant.data.source import Block, Source, Wanted
+from pytest_quant.data.batch import canonical_bytes, dtype_name
+from pytest_quant.data.label_forms import is_object
+from pytest_quant.data.layout import Layout, ShapeScan
+from pytest_quant.data.source import Block, Source, Wanted, check_fit
 from pytest_quant.errors import DataError
+
+LabelKind = Literal["none", "int", "float", "object"]
+
+LABEL_DTYPES: dict[LabelKind, type[np.int64 | np.float64 | np.object_]] = {
+    "none": np.int64,
+    "int": np.int64,
+    "float": np.float64,
+    "object": np.object_,
+}
+"""How the labels of each kind are kept."""
+
+
+class LabelScan:
+    """Sees every block once and knows the kind and the range of the labels then.
+
+    Attributes
+    ----------
+    kind : ``none``, ``int``, ``float`` when any label is one, or ``object`` when they are not numbers of one shape.
+    range : smallest and largest number in any label, ``None`` without labels and for objects.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._shape: tuple[int, ...] | None = None
+        self._seen = 0
+        self._types: set[str] = set()
+        self.kind: LabelKind = "none"
+        self.range: tuple[float, float] | None = None
+
+    @property
+    def type_name(self) -> str:
+        """What the objects are, as a message names it; empty for other kinds."""
+        if self.kind != "object":
+            return ""
+        return " and ".join(sorted(self._types)) or "arrays of different shapes"
+
+    def see(self, block: Block) -> None:
+        """Take note of the labels of the next block.
+
+        Raises
+        ------
+        DataError : only some samples have a label.
+        """
+        labels = block.labels
+        if self._seen and (labels is None) != (self.kind == "none"):
+            raise self._partly(self._seen)
+        if labels is not None:
+            if is_object(labels):
+                self._see_objects(labels)
+            else:
+                self._see_numbers(labels)
+        self._seen += block.n
+
+    def _see_objects(self, labels: NDArray[Any]) -> None:
+        for index, label in enumerate(labels):
+            if label is None:
+                raise self._partly(self._seen + index)
+            self._types.add(type(label).__name__)
+        self.kind, self.range = "object", None
+
+    def _see_numbers(self, labels: NDArray[Any]) -> None:
+        if self.kind == "object" or self._shape not in (None, labels.shape[1:]):
+            self.kind, self.range = "object", None
+            return
+        self._shape = labels.shape[1:]
+        if self.kind != "float":
+            self.kind = "float" if labels.dtype.kind == "f" else "int"
+        numbers = [labels.min().item(), labels.max().item(), *(self.range or ())] if labels.size else self.range
+        self.range = (min(numbers), max(numbers)) if numbers else None
+
+    def _partly(self, sample: int) -> DataError:
+        return DataError(
+            f"{self._what}: some samples have a label and some have none",
+            value=f"sample {sample} is the first that is different",
+            allowed="a label for every sample, or for none",
+            fix="label them all, or give inputs only",
+        )
+
+
+_HASH_BYTES = 8
+
+
+def hash_rows(block: Block, what: str, first: int) -> tuple[array[int], array[int]]:
+    """Return one 64-bit hash for each sample: of its inputs alone, and of inputs and label.
+
+    The first eight bytes of a sha256 over name, dtype, shape and bytes of every input; two unequal samples
+    share one with probability 2^-64. `what` is the data and `first` the index of the block's first sample.
+
+    Raises
+    ------
+    DataError : a label holds what has no canonical encoding.
+    """
+    columns = [(f"{name}|".encode(), _rows(values)) for name, values in sorted(block.feeds.items())]
+    labels = None if block.labels is None else _label_rows(block.labels, what, first)
+    of_inputs, of_all = array("Q"), array("Q")
+    for i in range(block.n):
+        state = hashlib.sha256()
+        for name, (prefix, rows) in columns:
+            state.update(name + prefix)
+            state.update(rows[i])
+        of_inputs.frombytes(state.digest()[:_HASH_BYTES])
+        if labels is not None:
+            state.update(b"label|" + labels[0])
+            state.update(labels[1][i])
+            of_all.frombytes(state.digest()[:_HASH_BYTES])
+    return of_inputs, of_all if labels is not None else of_inputs
+
+
+def _label_rows(labels: NDArray[np.generic], what: str, first: int) -> tuple[bytes, list[bytes] | list[memoryview]]:
+    """The same of labels; objects are told apart by their content, not by how they print."""
+    if not is_object(labels):
+        return _rows(labels)
+    return b"object|", [
+        canonical_bytes(label, f"{what}: the label of sample {first + i}") for i, label in enumerate(labels)
+    ]
+
+
+def _rows(values: NDArray[np.generic]) -> tuple[bytes, list[bytes] | list[memoryview]]:
+    """Dtype and shape of a row, and the bytes of each row, without a copy where memory is contiguous."""
+    n = values.shape[0]
+    kind = f"{dtype_name(values.dtype)}{values.shape[1:]}|".encode()
+    if n > 1 and values.strides[0] == 0 and values.dtype.kind != "O":
+        # One value for all samples: it is hashed with each, and copied for none.
+        return kind, [np.ascontiguousarray(values[0]).tobytes()] * n
+    if values.dtype.kind == "O":
+        return f"text{values.shape[1:]}|".encode(), [repr(row).encode() for row in values.tolist()]
+    flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+    size = len(flat) // n if n else 0
+    return kind, [flat[i * size : (i + 1) * size] for i in range(n)]
+
+
+def digest_of(hashes: array[int]) -> str:
+    """Sha256 in hex over the hashes of a set's samples, in order."""
+    return hashlib.sha256(hashes.tobytes()).hexdigest()
+
 
 _FLOATS = ("float", "bfloat", "complex")
 

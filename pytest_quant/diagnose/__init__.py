@@ -1,7 +1,6 @@
 """Where the error of a broken limit comes from, and what mends it: advice is tried before it is given."""
 
-from pytest_quant.diagnose.advise import Trials, advise
-from pytest_quant.diagnose.budget import Budget
+from pytest_quant.diagnose.advise import Budget, Trials, advise
 from pytest_quant.diagnose.effect import Judged, broken
 from pytest_quant.diagnose.noise import timing_hints
 

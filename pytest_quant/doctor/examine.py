@@ -1,18 +1,106 @@
-"""One examination of the machine."""
+"""One examination of the machine, and what goes wrong silently later."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import platform
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 
 from pytest_quant.backends import backend_names
-from pytest_quant.doctor.findings import BackendState, Examination
-from pytest_quant.doctor.libraries import DISTRIBUTION, find_libraries
-from pytest_quant.doctor.probe import probe
-from pytest_quant.doctor.problems import find_problems, gather_facts
-from pytest_quant.environment import fingerprint
+from pytest_quant.doctor.findings import BackendState, Examination, Problem
+from pytest_quant.doctor.machine import DISTRIBUTION, find_libraries, installed_version, probe
+from pytest_quant.environment import fingerprint, has_vnni, isa_tier
 from pytest_quant.environment.gpu import find_gpus
+
+ORT_WHEELS = ("onnxruntime", "onnxruntime-directml", "onnxruntime-gpu", "onnxruntime-openvino")
+"""Distributions that write the same folder ``onnxruntime``."""
+
+_CUDA_ROOTS = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the problems are told from.
+
+    Attributes
+    ----------
+    ort_wheels : installed distributions that bring the module onnxruntime.
+    isa, saturates : the instruction set, and whether its int8 kernels add in 16 bits.
+    gpus : NVIDIA devices here.
+    tensorrt : its installed version, empty without.
+    cuda_memory : ``pycuda`` or ``cuda`` where one is importable, else empty.
+    nvcc, cuda_header : the compiler, and the ``cuda.h`` that belongs to it; ``None`` where there is none.
+    """
+
+    ort_wheels: tuple[str, ...]
+    isa: str
+    saturates: bool
+    gpus: int
+    tensorrt: str
+    cuda_memory: str
+    nvcc: Path | None
+    cuda_header: Path | None
+
+
+def gather_facts(gpus: int, environ: Mapping[str, str] | None = None) -> Facts:
+    """Look at this machine; `gpus` is the number of NVIDIA devices that NVML found."""
+    found = shutil.which("nvcc")
+    nvcc = None if found is None else Path(found)
+    memory = next((name for name in ("pycuda", "cuda") if find_spec(name) is not None), "")
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    return Facts(
+        ort_wheels=tuple(name for name in ORT_WHEELS if installed_version(name)),
+        isa=isa_tier(),
+        saturates=x86 and not has_vnni(),
+        gpus=gpus,
+        tensorrt=installed_version("tensorrt"),
+        cuda_memory=memory,
+        nvcc=nvcc,
+        cuda_header=find_cuda_header(nvcc, os.environ if environ is None else environ),
+    )
+
+
+def find_cuda_header(nvcc: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the ``cuda.h`` that a build of pycuda would find: in a named root, else beside `nvcc`."""
+    roots = [Path(environ[name]) for name in _CUDA_ROOTS if environ.get(name)]
+    if nvcc is not None:
+        roots.append(nvcc.resolve().parents[1])
+    headers = (root / "include" / "cuda.h" for root in roots)
+    return next((header for header in headers if header.is_file()), None)
+
+
+def find_problems(facts: Facts) -> Iterator[Problem]:
+    """Yield every problem that `facts` show, the gravest first."""
+    if len(facts.ort_wheels) > 1:
+        # Our extra brings CUDA and cuDNN too, without which the wheel for GPUs loads no provider.
+        keep = '"pytest-quant[gpu]"' if "onnxruntime-gpu" in facts.ort_wheels else facts.ort_wheels[0]
+        yield Problem(
+            f"{' and '.join(facts.ort_wheels)} are both installed and overwrite each other's files",
+            f"pip uninstall -y {' '.join(facts.ort_wheels)} && pip install {keep}",
+        )
+    if (facts.gpus or facts.tensorrt) and not facts.cuda_memory:
+        yield from _no_cuda_memory(facts)
+    if facts.saturates:
+        yield Problem(
+            f"this CPU ({facts.isa}) has no VNNI: its int8 kernels saturate with 8-bit weights, so 7 bits are used "
+            "here, and accuracy and speed differ from machines that have it",
+            "compare records only with those of the same instruction set",
+        )
+
+
+def _no_cuda_memory(facts: Facts) -> Iterator[Problem]:
+    """Name what a build of pycuda would miss; cuda-python needs no build."""
+    missing = "nvcc is not on the PATH" if facts.nvcc is None else f"no cuda.h beside {facts.nvcc}"
+    can_build = facts.nvcc is not None and facts.cuda_header is not None
+    why = "neither pycuda nor cuda-python is installed, which the backend trt needs for device memory"
+    yield Problem(why if can_build else f"{why}, and pycuda cannot be built: {missing}", "pip install cuda-python")
+
 
 _AT_ONCE = 4
 """Probes mostly wait for the disk; more at once than this only crowd a small machine."""

@@ -1,10 +1,8 @@
 """What the machine, its libraries and the code under test are."""
 
 from pytest_quant.environment.ci import ci_branch, ci_commit, ci_pull_request, ci_target
-from pytest_quant.environment.fingerprint import fingerprint
-from pytest_quant.environment.git import GitState, git_state
-from pytest_quant.environment.isa import ONEDNN_LIMIT, has_vnni, isa_tier, onednn_tier
-from pytest_quant.environment.revisions import MAX_DISTANCE, Repository
+from pytest_quant.environment.git import MAX_DISTANCE, GitState, Repository, git_state
+from pytest_quant.environment.machine import ONEDNN_LIMIT, fingerprint, has_vnni, isa_tier, onednn_tier
 
 __all__ = [
     "MAX_DISTANCE",

@@ -1,14 +1,52 @@
-"""Commit and branch of the code under test."""
+"""What git says about the code under test: commit, branch, and how commits are related."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_quant.environment.ci import ci_branch
-from pytest_quant.environment.git_command import ask_git
+from pytest_quant.environment.ci import ci_branch, ci_target
+from pytest_quant.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class GitAnswer:
+    """What git said; `code` is ``None`` when there is no git, or it did not answer in time."""
+
+    code: int | None
+    text: str
+    error: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether git did what it was asked for."""
+        return self.code == 0
+
+
+def ask_git(root: Path, *arguments: str, timeout_s: float = 10.0) -> GitAnswer:
+    """Ask git about the repository around `root`; it takes no lock and asks no question back."""
+    # Looking must not take the lock that a git command of the user may want at this moment.
+    environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    try:
+        answer = subprocess.run(  # noqa: S603 - a fixed program without a shell
+            ("git", *arguments),  # noqa: S607 - the user's git is the one to ask
+            cwd=root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except OSError as error:
+        return GitAnswer(None, "", f"git cannot be started: {error.strerror or error}")
+    except subprocess.TimeoutExpired:
+        return GitAnswer(None, "", f"git did not answer within {timeout_s:g} s")
+    text, told = (stream.decode(errors="replace").strip() for stream in (answer.stdout, answer.stderr))
+    return GitAnswer(answer.returncode, text, told)
+
 
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
 
@@ -45,3 +83,83 @@ def parse_status(text: str, environ: Mapping[str, str]) -> GitState:
         branch = ci_branch(environ)
     dirty = any(not line.startswith("#") for line in lines)
     return GitState(None if commit == "(initial)" else commit, branch, dirty)
+
+
+MAX_DISTANCE = 50
+"""So many first parents are looked at for records; what is further back says little about a change."""
+
+_USUAL_TARGETS = ("origin/main", "origin/master", "main", "master")
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The repository around the folder `root`. Every method raises `UsageError` when git cannot answer."""
+
+    root: Path
+
+    def resolve(self, revision: str) -> str | None:
+        """Return the full id of the commit that `revision` names, ``None`` when it names none."""
+        # What follows the revision keeps one that looks like an option from being one.
+        found = ask_git(self.root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+        if found.ok:
+            return found.text
+        self.check()
+        return None
+
+    def check(self) -> None:
+        """Raise `UsageError` when there is no git, or no repository here; git's own words say which."""
+        found = ask_git(self.root, "rev-parse", "--git-dir")
+        if not found.ok:
+            raise UsageError(
+                f"git knows no repository at {self.root}",
+                value=found.error,
+                fix="run this inside the repository; without one, name runs of 'pytest-quant history' as BASE and HEAD",
+            )
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        """Return the best common ancestor; ``None`` when the two have none, or it was not fetched."""
+        found = ask_git(self.root, "merge-base", one, other)
+        return found.text.splitlines()[0] if found.ok and found.text else None
+
+    def parents(self, commit: str) -> tuple[str, ...]:
+        """Return the parents, the first one first; none for a root commit, and for one that was not fetched."""
+        found = ask_git(self.root, "rev-list", "--parents", "--max-count=1", commit, "--")
+        return tuple(found.text.split()[1:]) if found.ok else ()
+
+    def first_parents(self, commit: str, limit: int = MAX_DISTANCE) -> tuple[str, ...]:
+        """Return `commit` and up to `limit` first parents below it, nearest first."""
+        found = ask_git(self.root, "rev-list", "--first-parent", f"--max-count={limit + 1}", commit, "--")
+        if not found.ok:
+            raise UsageError(f"git cannot list the ancestors of {commit[:12]}", value=found.error)
+        return tuple(found.text.split())
+
+    def is_shallow(self) -> bool:
+        """Whether only the last commits were fetched, as CI systems do."""
+        return ask_git(self.root, "rev-parse", "--is-shallow-repository").text == "true"
+
+    def target(self) -> str | None:
+        """Return the branch that the work is to be merged into, as git spells it here; ``None`` when none is known.
+
+        CI's variable for a pull request, else the default branch of ``origin``, else ``main`` or ``master``.
+
+        Raises
+        ------
+        UsageError : CI names a branch that was not fetched.
+        """
+        asked = ci_target(os.environ)
+        if asked is not None:
+            return self._fetched(asked)
+        default = ask_git(self.root, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
+        names = ((default.text,) if default.ok else ()) + _USUAL_TARGETS
+        return next((name for name in names if self.resolve(name) is not None), None)
+
+    def _fetched(self, branch: str) -> str:
+        for name in (f"origin/{branch}", branch):
+            if self.resolve(name) is not None:
+                return name
+        raise UsageError(
+            f"CI says that this is to be merged into '{branch}', and that branch is not here",
+            fix=f"git fetch --unshallow origin {branch}:refs/remotes/origin/{branch}"
+            if self.is_shallow()
+            else f"git fetch origin {branch}:refs/remotes/origin/{branch}",
+        )

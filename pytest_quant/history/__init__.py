@@ -5,9 +5,8 @@ Importing this loads no database: its libraries are an extra, and `open_store` t
 
 from pytest_quant.history.aside import read_aside, set_aside, write_aside
 from pytest_quant.history.database import INSTALL, missing_libraries, open_store, require_libraries
-from pytest_quant.history.points import Point, SeriesSummary
-from pytest_quant.history.rows import StoredCheck, StoredRun
-from pytest_quant.history.series import identity_of, version_of
+from pytest_quant.history.rows import StoredCheck, StoredRun, identity_of, version_of
+from pytest_quant.history.trends import Point, SeriesSummary
 
 __all__ = [
     "INSTALL",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.stream import RunWithRecords, read_runs, run_line
+from pytest_quant.history.exchange.stream import RunWithRecords, read_runs, run_line
 from pytest_quant.record import Record, Run
 
 

@@ -12,8 +12,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.migrate import bring_up_to_date
-from pytest_quant.history.transactions import set_up
+from pytest_quant.history.migrate import bring_up_to_date, set_up
 
 FOLDER = ".quant"
 """Our own folder below the root; it ignores itself for git."""

@@ -1,4 +1,4 @@
-"""What a history gives back, and what it is kept as."""
+"""Rows of the history's tables as values, and which of them may be compared."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.series import identity_of, version_of
 from pytest_quant.record import Json, Record, Run, from_json, run_of, run_to_json, to_json
 
 Row = dict[str, object]
@@ -152,3 +151,31 @@ def _damaged(start: str) -> HistoryError:
         allowed="JSON",
         fix="move the history away, and the next run starts a new one",
     )
+
+
+_LENGTH = 12
+
+
+def version_of(record: Record) -> str:
+    """Return a short digest of what was measured on and with what: evaluation data, metric, unit, which way is better.
+
+    Two records of one series with different versions are never compared. Empty for a check that never came to be.
+    """
+    accuracy = record.accuracy
+    if accuracy is None:
+        return ""
+    return _digest([record.digests.get("data"), accuracy.metric, accuracy.unit, accuracy.better])
+
+
+def identity_of(run: Run, record: Record) -> str:
+    """Return a short digest of what must match before latency is compared.
+
+    The machine's identity (see `Environment`), the provider that ran, and the threads where the record tells them.
+    """
+    machine: list[Json] = [[name, value] for name, value in sorted(run.environment.identity.items())]
+    provider = record.coverage.provider if record.coverage else None
+    return _digest([machine, provider, record.threads])
+
+
+def _digest(parts: list[Json]) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_LENGTH]

@@ -1,22 +1,33 @@
-"""The history: every record of every run, in one database."""
+"""The history: every record of every run in one database, and what others ask of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import ColumnElement, Engine, Select, func, select
 from sqlalchemy import Row as Found
 
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.history.adding import add_runs, batches
+from pytest_quant.history.append import add_runs, batches
 from pytest_quant.history.connect import storage_errors
-from pytest_quant.history.points import Point, SeriesSummary
+from pytest_quant.history.migrate import reading, writing
 from pytest_quant.history.rows import StoredCheck, StoredRun, decode_run, digest_of, in_utc, searchable, unpack
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
-from pytest_quant.history.transactions import reading, writing
+from pytest_quant.history.trends import Point, SeriesSummary
 from pytest_quant.record import Record, Run
 from pytest_quant.result import Status
+
+
+class Recorded(Protocol):
+    """The records of commits; `Store` is one. Both methods raise `HistoryError` when they cannot be read."""
+
+    def commits(self, known: Sequence[str]) -> set[str]:
+        """Return those of the commits `known` that have a run of a clean tree."""
+
+    def launches(self, commit: str) -> list[StoredCheck]:
+        """Return every record of every run of the clean commit, oldest first."""
+
 
 _NEWEST_FIRST = (RUNS.c.started_at.desc(), RUNS.c.id.desc())
 _OLDEST_FIRST = (RUNS.c.started_at, RUNS.c.id)
@@ -201,21 +212,21 @@ def _checks() -> Select[*tuple[Any, ...]]:
 def _stored_checks(found: Sequence[Found[*tuple[Any, ...]]]) -> list[StoredCheck]:
     """Decode records, and each run once."""
     runs: dict[int, Run] = {}
-    for number, text, _ in found:
+    for number, document, _ in found:
         if number not in runs:
-            runs[number] = decode_run(text)
+            runs[number] = decode_run(document)
     return [StoredCheck(runs[number], unpack(kept)) for number, _, kept in found]
 
 
 def _whole_runs(found: Sequence[Found[*tuple[Any, ...]]]) -> Iterator[tuple[Run, tuple[Record, ...]]]:
     kept: dict[int, list[Record]] = {}
     texts: dict[int, str] = {}
-    for number, text, record in found:
-        texts[number] = text
+    for number, document, record in found:
+        texts[number] = document
         # A run without checks is one row without a record.
         kept.setdefault(number, []).extend([] if record is None else [unpack(record)])
-    for number, text in texts.items():
-        yield decode_run(text), tuple(kept[number])
+    for number, document in texts.items():
+        yield decode_run(document), tuple(kept[number])
 
 
 def _point(series: str, row: Found[*tuple[Any, ...]]) -> Point:

@@ -1,4 +1,4 @@
-"""Everything one mark asks for, or several marks together, checked and typed."""
+"""Everything that one mark, or several marks together, ask for, checked and typed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,35 @@ from os import PathLike
 from pathlib import Path
 
 from pytest_quant.errors import UsageError
-from pytest_quant.marks.calibration import read_calibration
-from pytest_quant.marks.channels import read_channels
-from pytest_quant.marks.limits import read_limits
-from pytest_quant.marks.metric import read_metric
-from pytest_quant.marks.values import Values, choice, choices, counts, text
+from pytest_quant.marks.values import (
+    Values,
+    choice,
+    choices,
+    counts,
+    read_calibration,
+    read_channels,
+    read_limits,
+    read_metric,
+    text,
+)
 from pytest_quant.metrics import Metric
 from pytest_quant.spec import PRECISIONS, SCHEMES, Calibration, ChannelGroup, Dataset, Limits, Model
+
+
+def series_nodeid(nodeid: str, variant_id: str | None) -> str:
+    """Remove `variant_id` from the brackets of `nodeid`, and the brackets when nothing else is in them.
+
+    ``test_a.py::test_a[cpu-ort-int8-static]`` with ``ort-int8-static`` becomes ``test_a.py::test_a[cpu]``.
+    """
+    if not variant_id or not nodeid.endswith("]"):
+        return nodeid
+    if nodeid.endswith(f"[{variant_id}]"):
+        return nodeid.removesuffix(f"[{variant_id}]")
+    if nodeid.endswith(f"-{variant_id}]"):
+        return nodeid.removesuffix(f"-{variant_id}]") + "]"
+    head, _, parameters = nodeid.partition("[")
+    return f"{head}[{parameters.removeprefix(f'{variant_id}-')}"
+
 
 ModelSource = str | Path | Model
 """A fixture's name or a path in words, a path, or a model itself."""

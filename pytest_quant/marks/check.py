@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pytest_quant.marks.asked import Asked
+from pytest_quant.backends import Backend
+from pytest_quant.marks.asked import Asked, ModelSource
 from pytest_quant.marks.variants import Variant
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
 
@@ -13,7 +15,7 @@ _MIN_COVERAGE_PCT = 50
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """What the options of the run say about measuring; see `pytest_quant.settings.Settings`."""
+    """What the options of the run say about measuring; see `pytest_quant.plugin.options.Settings`."""
 
     confidence: float | None = None
     latency_off: str = ""
@@ -83,3 +85,20 @@ def _plan(variant: Variant, measuring: Measuring) -> LatencyPlan | None:
         return None
     plan = LatencyPlan(batch_size=variant.batch_size)
     return plan if measuring.max_time_s is None else replace(plan, max_s=measuring.max_time_s)
+
+
+def named_only(source: ModelSource | None, default: str) -> Model:
+    """Return a model that has nothing but the name the mark gives it."""
+    return source if isinstance(source, Model) else Model(name=str(source or default))
+
+
+def check_backend(asked: Asked, variant: Variant, get: Callable[[str], Backend]) -> None:
+    """Let each backend refuse options, calibration, precision or a limit on speed; loads no runtime."""
+    model = named_only(asked.model, "quant_model")
+    quantized = None if asked.quantized is None else named_only(asked.quantized, "quantized")
+    reference, candidate = engine_specs(asked, variant, model, quantized)
+    for spec in (reference, candidate):
+        get(spec.backend).check(spec)
+    refusal = get(candidate.backend).refuses_speed(candidate) if asked.limits.on_latency else None
+    if refusal is not None:
+        raise refusal

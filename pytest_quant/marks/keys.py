@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.marked import NAME
+from pytest_quant.marks.marked import NAME
 
 KEYS: Mapping[str, str] = {
     "backend": "runtime, or a list of them (default: ort)",

@@ -1,14 +1,16 @@
-"""A metric, as a user gives it and as the evaluation uses it."""
+"""A task metric: the user's callable, a metric of scikit-learn or torchmetrics, or one of our own."""
 
 from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.errors import UsageError
@@ -104,3 +106,115 @@ class ResolvedMetric:
     reads_objects: bool = False
     fewest_classes: int = 2
     costly: bool = False
+
+
+def resolve_wrapped(metric: Metric) -> ResolvedMetric:
+    """Return `metric` ready to score chunks."""
+    inner = innermost(metric.fn)
+    if all(hasattr(inner, method) for method in ("update", "compute", "reset")):
+        # It takes tensors, which texts and dicts are not.
+        return _whole_set(metric, torchmetrics_score(inner), reads_objects=False)
+    if (getattr(inner, "__module__", "") or "").startswith("sklearn."):
+        return _whole_set(metric, scikit_learn_score(metric.fn, inner), reads_objects=True)
+    return ResolvedMetric(
+        metric.name,
+        metric.better,
+        metric.unit,
+        statistics=lambda outputs, labels: _scores(metric, outputs, labels),
+        aggregate=lambda scores: metric.scale * float(np.mean(scores)),
+        rate=metric.scale,
+        reads_objects=True,
+    )
+
+
+def _scores(metric: Metric, outputs: Array, labels: Array) -> Array:
+    """Call the user's function; its scores as float64 (n,), or bool where it gives bool."""
+    scores = np.asarray(metric.fn(outputs, labels))
+    if scores.shape != (len(outputs),) or scores.dtype.kind not in "biuf":
+        raise UsageError(
+            f"metric '{metric.name}' must give one score per sample",
+            value=f"an array of shape {scores.shape} and dtype {scores.dtype} for {len(outputs)} samples",
+            allowed=f"numbers of shape ({len(outputs)},)",
+            fix="return one number for each row of outputs, not their mean",
+        )
+    return scores if scores.dtype.kind == "b" else scores.astype(np.float64)
+
+
+def _whole_set(metric: Metric, score: Score, *, reads_objects: bool) -> ResolvedMetric:
+    """Keep outputs and labels of all samples, because the score is defined on the whole set."""
+
+    def aggregate(rows: Array) -> float:
+        return metric.scale * score(rows["label"], rows["output"])
+
+    return ResolvedMetric(
+        metric.name, metric.better, metric.unit, _rows, aggregate, reads_objects=reads_objects, costly=True
+    )
+
+
+def _rows(outputs: Array, labels: Array) -> Array:
+    """One record per sample, so that both sides of it are drawn together and keep their shapes and dtypes."""
+    known = labels.astype(np.int64) if labels.dtype.kind in "iub" else labels
+    rows = np.empty(
+        len(outputs), dtype=[("label", known.dtype, known.shape[1:]), ("output", outputs.dtype, outputs.shape[1:])]
+    )
+    rows["label"], rows["output"] = known, outputs
+    return rows
+
+
+Score = Callable[[Array, Array], float]
+"""(labels, outputs) of any samples -> their score, before scaling."""
+
+_TAKE_PROBABILITIES = frozenset({"brier_score_loss", "d2_brier_score", "d2_log_loss_score", "hinge_loss", "log_loss"})
+"""Functions of scikit-learn's classification module that take what the model gives, not the class it chose."""
+
+
+def scikit_learn_score(fn: Callable[..., Any], inner: Callable[..., object]) -> Score:
+    """Score by a function ``(labels, predictions)`` of scikit-learn; `inner` is `fn` without its partials.
+
+    Classification takes the class with the largest output; ranking, regression and losses of probabilities take
+    the outputs. For two classes ranking takes one number, the second output less the first.
+    """
+    name = getattr(inner, "__name__", "")
+    module = inner.__module__ or ""
+    takes_classes = module.endswith("_classification") and name not in _TAKE_PROBABILITIES
+    ranks = module.endswith("_ranking") or name == "hinge_loss"
+
+    def score(labels: Array, outputs: Array) -> float:
+        outputs = _alike(labels, outputs)
+        if labels.ndim == 1 and outputs.ndim == 2:
+            if takes_classes:
+                outputs = np.argmax(outputs, axis=1)
+            elif ranks and outputs.shape[1] == 2:
+                outputs = outputs[:, 1] - outputs[:, 0]
+        return float(fn(labels, outputs))
+
+    return score
+
+
+def torchmetrics_score(metric: Any) -> Score:
+    """Score by a torchmetrics object, on its own device; whoever made the object has imported torch."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        raise UsageError(
+            "a metric with update, compute and reset is fed torch tensors, and torch is not imported",
+            value=repr(metric),
+            fix="wrap a callable that gives one score per sample: Metric(fn, better='higher')",
+        )
+
+    def score(labels: Array, outputs: Array) -> float:
+        device = getattr(metric, "device", "cpu")
+        tensors = (
+            torch.from_numpy(np.ascontiguousarray(each)).to(device) for each in (_alike(labels, outputs), labels)
+        )
+        metric.reset()
+        metric.update(*tensors)
+        value = float(metric.compute())
+        metric.reset()
+        return value
+
+    return score
+
+
+def _alike(labels: Array, outputs: Array) -> Array:
+    """Outputs (n, 1) as (n,) where labels are (n,)."""
+    return outputs.reshape(labels.shape) if outputs.size == labels.size else outputs

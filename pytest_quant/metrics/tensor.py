@@ -1,12 +1,27 @@
-"""How far one output of the candidate lies from the reference's, whatever it means: SQNR, cosine, largest error."""
+"""How far one output of the candidate lies from the reference's: SQNR, cosine, largest error, constant outputs.
+
+Rounding makes a constant of an output only where the reference itself hardly varies, or where the output is a
+decision and the samples are few. What is beyond that is a broken output, whatever the limits say:
+
+- Values of a continuous kind (floats). Those that lie within two steps of int8 of each other, steps of 1/127 of the
+  largest value, may come out as one: one step for the rounding, and as much again because calibration may have
+  seen a wider range than this set has. An output of zeros is no rounding of a reference that varies.
+- Decisions (integers, truth values, texts, floats that are all whole numbers). A few may flip and so be the same for
+  all samples. That each of ten flips has a chance below 0.1 %, even if every second decision flipped: where ten
+  values of the reference or more are others than the constant, it is no chance.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from pytest_quant.errors import ModelError, UsageError, nearest
 from pytest_quant.metrics.metric import Array
+from pytest_quant.result import OutputFault
+from pytest_quant.spec import ChannelGroup
 
 _NUMBERS = "biuf"
 
@@ -66,3 +81,256 @@ class TensorError:
         if not 0.0 < scale < math.inf:
             return None
         return 1.0 if self._noise == 0.0 else max(-1.0, min(1.0, self._product / scale))
+
+
+_STEPS = 2 / 127
+_FEWEST_DECISIONS = 10
+
+
+class ConstantOutput:
+    """Accumulates over the samples of a set. An output that varies costs one look at two samples of it."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._reference, self._candidate = _First(), _First()
+        self._beside = _Beside()
+
+    def add(self, reference: Array, candidate: Array) -> None:
+        """Add outputs (n, ...) of one shape."""
+        if reference.size == 0:
+            return
+        self._n += len(reference)
+        self._reference.add(reference)
+        self._candidate.add(candidate)
+        if self._candidate.same:
+            self._beside.add(reference, candidate)
+
+    @property
+    def reference_constant(self) -> bool:
+        """Whether the reference gave every sample the same; of one sample, whether all its values are equal."""
+        same, value = self._reference.same, self._reference.value
+        return self._n > 0 and same and (self._n > 1 or value is not None)
+
+    def fault(self, name: str) -> OutputFault | None:
+        """Return the fault of a candidate that is constant where the reference is not, ``None`` when it is not so."""
+        if self._n == 0 or not self._candidate.same:
+            return None
+        value = self._candidate.value
+        if value is not None and self._beside.varies_beyond(value):
+            return OutputFault(name, "constant", 0, f"{_shown(value)} everywhere, {self._beside.told()}")
+        if self._n > 1 and self._beside.varies_between_samples():
+            told = "the same for every sample, where the reference's are not"
+            return OutputFault(name, "constant", 0, told)
+        return None
+
+
+class _First:
+    """The first sample of a stream of outputs, kept for as long as all others equal it."""
+
+    def __init__(self) -> None:
+        self._row: Array | None = None
+        self.same = True
+
+    def add(self, rows: Array) -> None:
+        """Compare outputs (n, ...) with the first sample."""
+        if not self.same:
+            return
+        if self._row is None:
+            self._row = np.array(rows[0], dtype=rows.dtype)
+        # Where outputs vary the last sample nearly always shows it, and the others need no look.
+        self.same = bool(np.array_equal(rows[-1], self._row) and np.all(rows == self._row))
+        if not self.same:
+            self._row = None
+
+    @property
+    def value(self) -> object | None:
+        """The value that all of them have everywhere; ``None`` when there are several."""
+        if self._row is None:
+            return None
+        values = self._row.reshape(-1)
+        return values[0] if np.all(values == values[0]) else None
+
+
+class _Beside:
+    """The reference's values beside a candidate that has not varied yet; a few numbers for each value of a sample."""
+
+    def __init__(self) -> None:
+        self._first: Array | None = None
+        self._whole = True
+
+    def add(self, reference: Array, candidate: Array) -> None:
+        """Add outputs (n, ...) of one shape, which is the same each time."""
+        r, c = reference.reshape(len(reference), -1), candidate.reshape(len(reference), -1)
+        if self._first is None:
+            self._first = r[0].copy()
+            self._varies = np.zeros(r.shape[1], dtype=bool)
+            self._other = np.zeros(r.shape[1], dtype=np.int64)
+            self._low, self._high = np.full(r.shape[1], np.inf), np.full(r.shape[1], -np.inf)
+        self._varies |= np.any(r != self._first, axis=0)
+        self._other += np.sum(r != c, axis=0)
+        if r.dtype.kind == "f":
+            finite = np.nan_to_num(r.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+            np.minimum(self._low, finite.min(axis=0), out=self._low)
+            np.maximum(self._high, finite.max(axis=0), out=self._high)
+            self._whole = self._whole and bool(np.all(finite == np.rint(finite)))
+
+    def varies_beyond(self, value: object) -> bool:
+        """Whether a candidate that is `value` everywhere has lost what the reference tells."""
+        first = self._first
+        if first is None or not (self._varies.any() or np.any(first != first[0])):
+            return False
+        if self._are_decisions:
+            return int(self._other.sum()) >= _FEWEST_DECISIONS
+        return bool(value == 0) or float(self._high.max() - self._low.min()) > self._rounding
+
+    def varies_between_samples(self) -> bool:
+        """Whether a candidate that is the same for every sample has lost what tells the reference's samples apart."""
+        if self._are_decisions:
+            return int(self._other[self._varies].sum()) >= _FEWEST_DECISIONS
+        return bool(np.any(self._high - self._low > self._rounding))
+
+    def told(self) -> str:
+        """Say what the reference gives."""
+        if self._are_decisions:
+            return f"where {int(self._other.sum())} values of the reference are others"
+        return f"where the reference goes from {self._low.min():.4g} to {self._high.max():.4g}"
+
+    @property
+    def _are_decisions(self) -> bool:
+        return self._first is None or self._first.dtype.kind != "f" or self._whole
+
+    @property
+    def _rounding(self) -> float:
+        return _STEPS * float(max(self._high.max(), -self._low.min()))
+
+
+def _shown(value: object) -> str:
+    return f"{value + 0.0:.4g}" if isinstance(value, np.floating) else str(value)
+
+
+_TEXT = "OU"
+"""Runtimes give text as Python objects, numpy as one dtype for each length."""
+
+
+def check_reference(name: str, reference: Array, start: int) -> None:
+    """Raise `ModelError` where the reference is NaN: nothing can be compared with it.
+
+    `start` is the index of the first sample.
+    """
+    if reference.dtype.kind != "f":
+        return
+    nan = np.isnan(reference)
+    if nan.any():
+        raise ModelError(
+            f"the reference gives NaN in output '{name}'",
+            value=f"sample {start + _first(nan)}",
+            fix="check the model and the sample in FP32 first; nothing can be compared with NaN",
+        )
+
+
+def find_mismatch(name: str, reference: Array, candidate: Array | None, start: int) -> OutputFault | None:
+    """Return why `candidate` is another kind of output than `reference`, ``None`` when it is the same kind."""
+    if candidate is None:
+        return OutputFault(name, "missing", start, "the candidate does not give it")
+    if candidate.shape != reference.shape:
+        return OutputFault(name, "other shape", start, f"{candidate.shape} in place of {reference.shape}")
+    both_text = candidate.dtype.kind in _TEXT and reference.dtype.kind in _TEXT
+    if candidate.dtype != reference.dtype and not both_text:
+        return OutputFault(name, "other dtype", start, f"{candidate.dtype} in place of {reference.dtype}")
+    return None
+
+
+def sound_rows(reference: Array, candidate: Array) -> Array:
+    """Mask (n,) of the samples where every value is finite on both sides, or the same infinity on both."""
+    kinds = reference.dtype.kind + candidate.dtype.kind
+    if "f" not in kinds or not set(kinds) <= set(_NUMBERS):
+        return np.ones(len(reference), dtype=bool)
+    sound = np.isfinite(reference) & np.isfinite(candidate)
+    if sound.all():
+        return np.ones(len(reference), dtype=bool)
+    return np.asarray((sound | (reference == candidate)).reshape(len(reference), -1).all(axis=1))
+
+
+def find_unsound(name: str, candidate: Array, sound: Array, start: int) -> OutputFault | None:
+    """Return the fault of the first sample that is not `sound`, ``None`` when all are."""
+    if sound.all():
+        return None
+    row = int(np.argmin(sound))
+    detail = "NaN or Inf where the reference is finite"
+    if np.isfinite(candidate[row]).all():
+        detail = "finite where the reference is infinite"
+    return OutputFault(name, "not finite", start + row, detail)
+
+
+def _first(found: Array) -> int:
+    """Index of the first row of (n, ...) that holds a true value."""
+    return int(np.argmax(found.reshape(len(found), -1).any(axis=1)))
+
+
+def with_groups(outputs: Mapping[str, Array], channels: Sequence[ChannelGroup]) -> dict[str, Array]:
+    """Return `outputs` (n, ...), and beside them each group of `channels` by its name.
+
+    Raises
+    ------
+    UsageError : a group is of no output, has the name of one, or does not fit its shape, or channels are in no group.
+    """
+    found = dict(outputs)
+    for name in dict.fromkeys(group.output for group in channels):
+        if name not in outputs:
+            raise UsageError(
+                f"channels names an output '{name}', which the model does not have", allowed=nearest(name, outputs)
+            )
+        for group, part in split(outputs[name], [group for group in channels if group.output == name]):
+            if group.name in outputs:
+                raise UsageError(
+                    f"channels calls a group '{group.group}', and '{group.name}' is an output of the model",
+                    fix="give the group another name",
+                )
+            found[group.name] = part
+    return found
+
+
+def split(output: Array, groups: Sequence[ChannelGroup]) -> list[tuple[ChannelGroup, Array]]:
+    """Return a view (n, ...) of `output` (n, ...) for each of its `groups`; together they hold all of it.
+
+    Raises
+    ------
+    UsageError : a group does not fit the shape, or channels are in no group, so that nothing would judge them.
+    """
+    parts, ranges = [], []
+    for group in groups:
+        axis = group.axis % output.ndim if -output.ndim < group.axis < output.ndim else 0
+        if axis == 0:
+            raise UsageError(
+                f"channels: output '{group.output}' has no axis {group.axis} of channels",
+                value=f"shape {_shape(output)}",
+                allowed="an axis after that of the samples, which is 0",
+            )
+        end = output.shape[axis] if group.end is None else group.end
+        if not group.first < end <= output.shape[axis]:
+            raise UsageError(
+                f"channels: group '{group.group}' goes beyond output '{group.output}'",
+                value=f"({group.first}, {group.end}) on axis {axis} of shape {_shape(output)}",
+                allowed=f"0 to {output.shape[axis]}",
+            )
+        parts.append((group, output[(slice(None),) * axis + (slice(group.first, end),)]))
+        ranges.append((group.first, end))
+    _check_rest(groups[0].output, ranges, output.shape[axis])
+    return parts
+
+
+def _check_rest(output: str, ranges: Sequence[tuple[int, int]], size: int) -> None:
+    """Refuse channels that are in none of the `ranges`."""
+    for start in (0, *(end for _, end in ranges)):
+        if start < size and not any(first <= start < end for first, end in ranges):
+            end = min((first for first, _ in ranges if first > start), default=size)
+            raise UsageError(
+                f"channels: output '{output}' has channels that are in no group",
+                value=f"{start} to {end} of {size}",
+                fix=f"name them too: 'rest': ({start}, {end})",
+            )
+
+
+def _shape(output: Array) -> str:
+    """``(n, 84, 8400)``: the samples are as many as there are."""
+    return f"({', '.join(['n', *map(str, output.shape[1:])])})"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 from pytest_quant.errors import HistoryError, nearest
-from pytest_quant.record.plain import Json, plain
-from pytest_quant.record.reader import Reader
-from pytest_quant.record.record import Record
-from pytest_quant.record.sections import accuracy, coverage, latency, resources
+from pytest_quant.record.reader import Json, Reader, plain
+from pytest_quant.record.record import Record, accuracy, coverage, latency, resources
 from pytest_quant.result import Hint, Status, Verdict
 
 

@@ -1,21 +1,19 @@
 """What was asked: frozen values with no behaviour, standard library only."""
 
-from pytest_quant.spec.channels import ChannelGroup
-from pytest_quant.spec.check import Check
-from pytest_quant.spec.dataset import Dataset
-from pytest_quant.spec.engine import (
+from pytest_quant.spec.check import (
     PRECISIONS,
     QUANTIZED_PRECISIONS,
     SCHEMES,
     Calibration,
+    Check,
     EngineSpec,
+    LatencyPlan,
+    Limits,
+    OutputLimit,
     check_percentile,
 )
-from pytest_quant.spec.latency import LatencyPlan
-from pytest_quant.spec.limits import Limits, OutputLimit
-from pytest_quant.spec.model import Model
-from pytest_quant.spec.shapes import InputShapes, Shape
-from pytest_quant.spec.signature import Signature, TensorInfo
+from pytest_quant.spec.dataset import Dataset
+from pytest_quant.spec.model import ChannelGroup, InputShapes, Model, Shape, Signature, TensorInfo
 
 __all__ = [
     "PRECISIONS",

@@ -1,14 +1,163 @@
-"""One check, whole: what one marked test asks for."""
+"""What one marked test asks for: the engine, the limits and the plan of the timing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pytest_quant.spec.channels import ChannelGroup
+from pytest_quant.errors import UsageError
 from pytest_quant.spec.dataset import Dataset
-from pytest_quant.spec.engine import EngineSpec
-from pytest_quant.spec.latency import LatencyPlan
-from pytest_quant.spec.limits import Limits
+from pytest_quant.spec.model import ChannelGroup, InputShapes, Model
+
+PRECISIONS = ("fp32", "fp16", "bf16", "int8", "int4", "fp8")
+QUANTIZED_PRECISIONS = ("int8", "int4", "fp8")
+SCHEMES = ("static", "dynamic", "weight-only", "qat")
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How a static scheme finds the ranges of activations.
+
+    Attributes
+    ----------
+    method : ``minmax``, ``entropy`` or ``percentile``.
+    percentile : share of the histogram kept by ``percentile``, in percent; see `check_percentile`.
+    samples : use at most so many calibration samples; ``None`` uses all of them.
+    batch_size : samples in one calibration batch.
+    """
+
+    method: str = "minmax"
+    percentile: float = 99.999
+    samples: int | None = None
+    batch_size: int = 1
+
+
+def check_percentile(percentile: float) -> float:
+    """Return `percentile` if a calibration can use it.
+
+    Half of the values or fewer is no range of them, but a share that was written as 0.99 and meant 99.
+
+    Raises
+    ------
+    UsageError : it is not above 50 and at most 100.
+    """
+    if not 50.0 < percentile <= 100.0:
+        raise UsageError(
+            "the calibration percentile is the share of values kept, in percent",
+            value=repr(percentile),
+            allowed="above 50, at most 100",
+            fix="write calibration={'method': 'percentile', 'percentile': 99.99}",
+        )
+    return percentile
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """One model in one backend at one precision.
+
+    Attributes
+    ----------
+    scheme : one of `SCHEMES` for a quantized precision, else ``None``.
+    quantized : a model that is already quantized (scheme ``qat``), else ``None``.
+    exclude : names of nodes to leave in float.
+    options : what the backend alone understands, sorted by name; the backend checks it.
+    shapes : what its inputs look like in the data; only for a backend that builds for them, empty without data.
+    """
+
+    backend: str
+    precision: str
+    scheme: str | None
+    model: Model
+    quantized: Model | None = None
+    calibration: Calibration = field(default_factory=Calibration)
+    exclude: tuple[str, ...] = ()
+    options: tuple[tuple[str, object], ...] = ()
+    shapes: tuple[InputShapes, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """A readable name, ``ort-int8-static`` or ``ort-fp32``; the same in test ids, tables and logs."""
+        return "-".join(part for part in (self.backend, self.precision, self.scheme) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyPlan:
+    """The budget of one latency measurement; the constants are measured, see `pytest_quant.measure.latency`.
+
+    Attributes
+    ----------
+    batch_size : samples in one run.
+    min_rounds, max_rounds : every engine is timed once in each round.
+    look_every : rounds between two looks at the interval.
+    min_runs : runs of one block that are kept; one more is made first and kept apart as cold.
+    min_block_s : a block lasts at least so long.
+    max_warmup_s : seconds spent warming up one engine at the most.
+    max_s : seconds for everything: warming up, all rounds, and the second measurement that confirms a broken limit.
+    confidence : of every interval.
+    precision : relative half-width of the speedup's interval at which a plan without limits stops.
+    min_speedup : stop when the interval of the speedup lies on one side of it; ``None`` to ignore.
+    max_latency_ms : ``{percentile: milliseconds}`` to decide, percentile 50 for the median.
+    seed : of the random order and of the bootstrap.
+    """
+
+    batch_size: int = 1
+    min_rounds: int = 8
+    max_rounds: int = 40
+    look_every: int = 8
+    min_runs: int = 4
+    min_block_s: float = 0.005
+    max_warmup_s: float = 2.0
+    max_s: float = 10.0
+    confidence: float = 0.95
+    precision: float = 0.02
+    min_speedup: float | None = None
+    max_latency_ms: tuple[tuple[float, float], ...] = ()
+    seed: int = 0
+
+
+OutputLimit = float | tuple[tuple[str, float], ...]
+"""A limit on every output, or ``(output, limit)`` pairs: an output that they do not name has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Every limit a mark can set; ``None`` where it sets none.
+
+    Percentages and drops are in points of a hundred, latency in milliseconds per run of one batch, sizes in
+    megabytes of 10^6 bytes, SQNR in dB, energy in millijoules per run, `min_ratio` and `min_speedup` as ratios.
+    `min_coverage` is of all eligible compute; `default_min_coverage`, no key of the mark, holds where the mark sets
+    none, and is of what the engine's scheme can quantize. `max_latency_ms` holds ``(percentile, milliseconds)`` pairs;
+    50 is the median.
+    `min_sqnr_db`, `min_cosine` and `max_abs_error` hold for each output by itself.
+    """
+
+    max_drop: float | None = None
+    min_ratio: float | None = None
+    min_accuracy: float | None = None
+    min_agreement: float | None = None
+    min_sqnr_db: OutputLimit | None = None
+    min_cosine: OutputLimit | None = None
+    max_abs_error: OutputLimit | None = None
+    max_latency_ms: tuple[tuple[float, float], ...] = ()
+    min_speedup: float | None = None
+    max_size_mb: float | None = None
+    max_memory_mb: float | None = None
+    max_build_s: float | None = None
+    max_energy_mj: float | None = None
+    min_coverage: float | None = None
+    default_min_coverage: float | None = None
+    max_slowdown: float | None = None
+    max_drop_increase: float | None = None
+
+    @property
+    def by_output(self) -> tuple[tuple[str, str], ...]:
+        """The ``(limit, output)`` pairs of limits that name outputs."""
+        limits = {name: getattr(self, name) for name in ("min_sqnr_db", "min_cosine", "max_abs_error")}
+        return tuple((limit, pair[0]) for limit, asked in limits.items() if isinstance(asked, tuple) for pair in asked)
+
+    @property
+    def on_latency(self) -> bool:
+        """Whether a limit needs the latency of this run."""
+        return bool(self.max_latency_ms) or self.min_speedup is not None or self.max_slowdown is not None
 
 
 @dataclass(frozen=True, slots=True)

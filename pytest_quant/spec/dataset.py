@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pytest_quant.errors import UsageError
-from pytest_quant.spec.axes import BatchAxes, read_batch_axes
+from pytest_quant.spec.model import BatchAxes, read_batch_axes
 
 DatasetKind = Literal["arrays", "iterable", "loader"]
 

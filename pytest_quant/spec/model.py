@@ -1,4 +1,4 @@
-"""The network under test, before any backend has touched it."""
+"""The network under test as the user describes it: its source, inputs, outputs, and the meaning of their axes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,106 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from pytest_quant.errors import UsageError
-from pytest_quant.spec.axes import BatchAxes, read_batch_axes
+
+BatchAxes: TypeAlias = tuple[tuple[str, int | None], ...]
+"""Axes by the name of an input or an output; ``None`` for one whose axes count no samples."""
+
+
+def read_batch_axes(owner: str, given: Mapping[str, int | None] | None) -> BatchAxes:
+    """Return `given` as pairs. Raises `UsageError` for anything but a dict of axes; `owner` is who was given it."""
+    if given is None:
+        return ()
+    if not isinstance(given, Mapping):
+        raise UsageError(
+            f"{owner}: batch_axes is a dict by the name of an input or output",
+            value=repr(given),
+            fix="write batch_axes={'state': 1}, and None for one that no axis of counts samples",
+        )
+    for name, axis in given.items():
+        is_axis = axis is None or (isinstance(axis, int) and not isinstance(axis, bool) and axis >= 0)
+        if not isinstance(name, str) or not is_axis:
+            raise UsageError(
+                f"{owner}: batch_axes has an entry that names no axis",
+                value=f"{name!r}: {axis!r}",
+                allowed="a name with a whole number from 0, or None",
+                fix="write batch_axes={'state': 1}",
+            )
+    return tuple(given.items())
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelGroup:
+    """A range of channels of an output, judged as an output of its own.
+
+    Attributes
+    ----------
+    output, group : the output as the graph spells it, and what the mark calls these channels of it.
+    axis : the axis of the channels in the output (n, ...), whose axis 0 is the sample; never 0.
+    first, end : the first channel, and the one after the last; ``None`` for all that follow.
+    """
+
+    output: str
+    group: str
+    axis: int
+    first: int
+    end: int | None
+
+    @property
+    def name(self) -> str:
+        """What limits and messages call it, ``output0.scores``."""
+        return f"{self.output}.{self.group}"
+
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InputShapes:
+    """The shapes that one input has over all runs of a check, the batch axis included.
+
+    Attributes
+    ----------
+    name : of the input, as the engine's own graph spells it.
+    smallest, largest : by axis; no single run need have all of them at once.
+    usual : of the commonest sample at the batch size that is timed.
+    batch_axis : the axis that counts samples; ``None`` where the graph fixes it or there is none.
+    """
+
+    name: str
+    smallest: Shape
+    usual: Shape
+    largest: Shape
+    batch_axis: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """One input or output of a model.
+
+    Attributes
+    ----------
+    name : as the graph spells it.
+    dtype : numpy's name for the element type, for example ``"float32"`` or ``"int64"``.
+    shape : one entry for each axis, ``None`` where the size is free.
+        ``None`` in place of the tuple when the graph does not tell the rank.
+    symbols : one name for each axis, as the graph spells its free sizes; empty text for an axis without one.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...] | None
+    symbols: tuple[str, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The inputs and outputs of a model, in the graph's order."""
+
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
 
 
 @dataclass(frozen=True, slots=True)

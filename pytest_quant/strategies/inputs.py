@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from pytest_quant.backends import Feeds
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.strategies.arrays import made_array
 from pytest_quant.strategies.ports import Port, Ports, Source, read_ports
 from pytest_quant.strategies.real_samples import Samples, drawn_row, read_samples
-from pytest_quant.strategies.spans import Bounds, Span, find_span
+from pytest_quant.strategies.spans import Bounds, Span, find_span, made_array
 
 Sizes = Mapping[str, int | tuple[int, int]]
 """A size, or the smallest and the largest, by the name of a free axis."""

@@ -1,4 +1,4 @@
-"""What must hold for every valid input. Each takes engine, reference and one batch, and raises `AssertionError`."""
+"""Properties that hold for every valid input: functions of engine, reference and one batch that raise when not."""
 
 from __future__ import annotations
 
@@ -11,10 +11,73 @@ from numpy.typing import NDArray
 
 from pytest_quant.backends import Engine, Feeds, Outputs
 from pytest_quant.errors import UsageError
+from pytest_quant.measure.sides import match_names
 from pytest_quant.metrics.tensor import TensorError
-from pytest_quant.session.names import match_names
-from pytest_quant.strategies.one_by_one import rows_and_alone
-from pytest_quant.strategies.told import told
+from pytest_quant.strategies.ports import read_ports
+
+_SHOWN = 8
+
+
+def told(what: str, output: str, index: tuple[int, ...], figures: dict[str, object], feeds: Feeds) -> str:
+    """Return the message: `figures` are named by who gave them, and are shown in their order."""
+    place = f"output '{output}' at [{', '.join(map(str, index))}]" if index else f"output '{output}'"
+    both = ", ".join(f"{name} {value}" for name, value in figures.items())
+    return "\n".join([f"{what}: {place}: {both}", *(_line(name, array) for name, array in feeds.items())])
+
+
+def _line(name: str, array: NDArray[Any]) -> str:
+    """``input 'x' float32 (1, 8): 0 to 2.5, mean 0.3: [0. 0. 2.5 ...]``."""
+    first = np.array2string(array.reshape(-1)[:_SHOWN], precision=6, max_line_width=10_000)
+    if array.size > _SHOWN:
+        first = f"{first[:-1]} ...]"
+    text = f"  input '{name}' {array.dtype} {array.shape}"
+    if array.size and array.dtype.kind in "iuf":
+        numbers = array.astype(np.float64)
+        text += f": {numbers.min():.6g} to {numbers.max():.6g}, mean {numbers.mean():.6g}"
+    return f"{text}: {first}"
+
+
+Row = tuple[int, str, NDArray[Any], NDArray[Any], NDArray[Any]]
+"""Index of a sample, name of an output, its values in the batch, alone, and the output of the whole batch."""
+
+
+def rows_and_alone(engine: Engine, feeds: Feeds) -> Iterator[Row]:
+    """Run `feeds` whole and sample by sample; nothing is yielded for a batch of one.
+
+    Raises
+    ------
+    UsageError : no axis of the model's inputs counts samples.
+    """
+    layout = read_ports(engine).layout
+    sizes = [feeds[name].shape[axis] for name, axis in layout.axes.items() if axis is not None]
+    if not sizes:
+        shapes = ", ".join(f"'{name}' {array.shape}" for name, array in feeds.items())
+        raise UsageError("no input has an axis that counts samples", value=shapes, fix="leave batch_invariant out")
+    if sizes[0] < 2:
+        return
+    is_fixed = layout.fixed_batch_size is not None
+    whole = engine.run(feeds)
+    for sample in range(sizes[0]):
+        alone = engine.run(layout.samples(feeds, [sample] * (sizes[0] if is_fixed else 1)))
+        for name, array in whole.items():
+            single = alone[name]
+            axis = _sample_axis(array, single, sizes[0], is_fixed=is_fixed)
+            if axis is None:
+                yield sample, name, array, single, array
+            else:
+                row = np.take(array, [sample], axis)
+                yield sample, name, row, np.take(single, [0], axis) if is_fixed else single, array
+
+
+def _sample_axis(whole: NDArray[Any], alone: NDArray[Any], size: int, *, is_fixed: bool) -> int | None:
+    """Return the axis along which samples are stacked; ``None`` when the output has none."""
+    if is_fixed:
+        return next((axis for axis, found in enumerate(whole.shape) if found == size), None)
+    if whole.ndim != alone.ndim:
+        return None
+    grown = [axis for axis, (n, one) in enumerate(zip(whole.shape, alone.shape, strict=True)) if n != one]
+    return grown[0] if len(grown) == 1 and whole.shape[grown[0]] == size else None
+
 
 _FLOATS = "f"
 

@@ -15,9 +15,8 @@ from pytest_quant.backends import Feeds
 from pytest_quant.data import Layout, open_data
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Dataset
-from pytest_quant.strategies.arrays import clipped, noised, spiked
 from pytest_quant.strategies.ports import Port, Ports
-from pytest_quant.strategies.spans import Span, is_float
+from pytest_quant.strategies.spans import Span, clipped, is_float, noised, spiked
 
 MAX_SAMPLES = 256
 """So many are held, the first ones that the evaluation reads."""

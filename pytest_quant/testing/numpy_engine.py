@@ -11,9 +11,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from pytest_quant.backends.base import Feeds, Outputs
-from pytest_quant.backends.cpu_engine import CpuEngine
-from pytest_quant.backends.misfit import misfit
+from pytest_quant.backends.base import CpuEngine, Feeds, Outputs, misfit
 from pytest_quant.backends.onnx_files import read_signature, size_bytes
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage, OpCoverage

@@ -15,9 +15,8 @@ from pytest_quant.result import (
     Verdict,
 )
 from pytest_quant.spec import Check
-from pytest_quant.verdict.accuracy import accuracy_verdicts
+from pytest_quant.verdict.accuracy import accuracy_verdicts, carried, reference_doubts, repeated
 from pytest_quant.verdict.baseline import baseline_verdicts
-from pytest_quant.verdict.doubt import carried, reference_doubts, repeated
 from pytest_quant.verdict.latency import latency_verdicts
 from pytest_quant.verdict.proof import coverage_verdicts, resource_verdicts
 

@@ -1,16 +1,86 @@
-"""Limits on accuracy and on output tensors.
+"""Verdicts on limits of scores and output tensors. Each output is judged by itself, and the worst decides.
 
 Accuracy on a fixed set is a fact, so a limit is judged on the point estimate, unless proof is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from pytest_quant.result import AccuracyResult, Status, Verdict
-from pytest_quant.spec import Limits
+from pytest_quant.result import AccuracyResult, OutputError, Status, Verdict
+from pytest_quant.spec import Limits, OutputLimit
 from pytest_quant.verdict.rules import at_least, at_most, not_measured, written
-from pytest_quant.verdict.tensors import tensor_verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """One figure of an output.
+
+    Attributes
+    ----------
+    perfect : the figure of an output that is identical, whatever it holds.
+    compare, worst : the comparison with a limit, and which of several figures is the worst.
+    missing : why an output may have no such figure.
+    """
+
+    read: Callable[[OutputError], float | None]
+    perfect: float
+    compare: Callable[[str, float, float, str], Verdict]
+    worst: Callable[[Sequence[float]], float]
+    unit: str
+    missing: str
+
+
+_FIGURES = {
+    "min_sqnr_db": _Figure(
+        lambda found: found.sqnr_db, math.inf, at_least, min, " dB", "has no SQNR: its reference is all zero, or text"
+    ),
+    "min_cosine": _Figure(lambda found: found.cosine, 1.0, at_least, min, "", "has no cosine: it is all zero, or text"),
+    "max_abs_error": _Figure(lambda found: found.max_abs_error, 0.0, at_most, max, "", "is text and has no error"),
+}
+
+
+def tensor_verdicts(limits: Limits, accuracy: AccuracyResult, output: str | None = None) -> Iterator[Verdict]:
+    """Yield one verdict for a limit on all outputs, and one for each output where a limit names them.
+
+    Parameters
+    ----------
+    output : the only one to judge where a limit names none; ``None`` judges all of them.
+    """
+    for limit, figure in _FIGURES.items():
+        asked: OutputLimit | None = getattr(limits, limit)
+        if isinstance(asked, tuple):
+            for name, allowed in asked:
+                yield _judge(f"{limit}[{name}]", allowed, figure, accuracy, name)
+        elif asked is not None:
+            yield _judge(limit, asked, figure, accuracy, output)
+
+
+def _judge(limit: str, allowed: float, figure: _Figure, accuracy: AccuracyResult, output: str | None) -> Verdict:
+    """Judge the worst of the outputs called `output`, or of its groups of channels; of all outputs for ``None``."""
+    chosen = [found for found in accuracy.by_output if output is None or output in (found.name, found.group_of)]
+    if not chosen:
+        missing = "no output" if output is None else f"no output '{output}'"
+        return not_measured(limit, allowed, f"{missing} could be compared")
+    known = {found.name: figure.perfect if found.identical else figure.read(found) for found in chosen}
+    measured = {name: value for name, value in known.items() if value is not None}
+    unmeasured = next((name for name in known if name not in measured), None)
+    if measured:
+        observed = figure.worst(list(measured.values()))
+        verdict = figure.compare(limit, allowed, observed, figure.unit)
+        if verdict.status is Status.FAIL or unmeasured is None:
+            name = next(name for name, value in measured.items() if value == observed)
+            return replace(verdict, reason=verdict.reason + _where(name, len(chosen), len(accuracy.by_output)))
+    return not_measured(limit, allowed, f"output '{unmeasured}' {figure.missing}")
+
+
+def _where(name: str, judged: int, outputs: int) -> str:
+    """Name the output, unless there is no other."""
+    if outputs == 1:
+        return ""
+    return f" in output '{name}'" + (f", the worst of {judged}" if judged > 1 else "")
 
 
 def accuracy_verdicts(
@@ -85,3 +155,62 @@ def _reference_score(allowed: float, accuracy: AccuracyResult) -> Verdict:
     unit = accuracy.unit or ""
     compare = at_most if accuracy.better == "lower" else at_least
     return compare("min_accuracy", allowed, accuracy.reference, unit)
+
+
+_OF_SCORE = ("max_drop", "min_ratio", "max_drop_increase")
+_SPREADS = 3.0
+"""A limit must lie so many times the difference of two evaluations away from them."""
+
+
+def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str, ...]:
+    """Return why the reference cannot tell a good candidate from a bad one, as ends of sentences; empty when it can.
+
+    `output` is the one that the metric reads, ``None`` for the first.
+    """
+    doubts = []
+    judged = next((one for one in accuracy.by_output if output in (None, one.name)), None)
+    if judged is not None and judged.reference_constant:
+        doubts.append(f"the reference gives every sample the same '{judged.name}'")
+    if accuracy.better == "higher" and accuracy.reference is not None:
+        unit = f" {accuracy.unit}" if accuracy.unit else ""
+        score = f"the reference itself scores {accuracy.reference:.4g}{unit}"
+        if accuracy.chance is not None and accuracy.reference <= accuracy.chance:
+            doubts.append(f"{score}, and guessing gives {accuracy.chance:.4g}{unit}")
+        elif accuracy.unit == "%" and accuracy.reference == 0.0:
+            doubts.append(score)
+    return tuple(doubts)
+
+
+def carried(verdicts: Iterable[Verdict], accuracy: AccuracyResult, output: str | None) -> Iterator[Verdict]:
+    """Yield `verdicts`; a limit on the score that only a better reference could break is INCONCLUSIVE, not PASS."""
+    doubts = reference_doubts(accuracy, output)
+    for verdict in verdicts:
+        if doubts and verdict.status is Status.PASS and verdict.limit in _OF_SCORE:
+            reason = f"{verdict.reason}, but {' and '.join(doubts)}: there is nothing to lose"
+            yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
+        else:
+            yield verdict
+
+
+def repeated(first: Iterable[Verdict], again: Iterable[Verdict]) -> Iterator[Verdict]:
+    """Yield the verdicts of one evaluation that a second one, of engines that differ from themselves, cannot flip."""
+    others = {verdict.limit: verdict for verdict in again}
+    for verdict in first:
+        other = others.get(verdict.limit)
+        if other is not None and not _could_flip(verdict, other):
+            yield verdict
+            continue
+        shown = "nothing" if other is None or other.observed is None else f"{other.observed:.6g}"
+        reason = (
+            f"{verdict.reason}, but a second evaluation of the same data gives {shown}: an engine is nondeterministic"
+        )
+        yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
+
+
+def _could_flip(one: Verdict, other: Verdict) -> bool:
+    if one.status is not other.status:
+        return True
+    if one.observed is None or other.observed is None or one.allowed is None:
+        return one.observed != other.observed
+    spread = abs(one.observed - other.observed)
+    return spread > 0.0 and min(abs(one.observed - one.allowed), abs(other.observed - one.allowed)) <= _SPREADS * spread

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from pytest_quant.session import sides, straight_line
+from pytest_quant.measure import pipeline as straight_line
+from pytest_quant.measure import sides
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_quant.accuracy import OutputPair, evaluate
 from pytest_quant.backends import Engine, get_backend
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data, open_data
+from pytest_quant.measure.accuracy import OutputPair, evaluate
+from pytest_quant.measure.outputs import record_outputs, run_over, side_by_side
 from pytest_quant.metrics import resolve_metric
-from pytest_quant.outputs import record_outputs, run_over, side_by_side
 from pytest_quant.spec import Dataset, EngineSpec, Model
 from pytest_quant.stats.ratio import paired_ratio
 from tests.benchmarks.limits import at_least, at_most

@@ -13,13 +13,12 @@ from typing import cast
 
 import pytest
 
-from pytest_quant.console import open_console
 from pytest_quant.errors import BackendUnavailable, BuildError, UsageError
-from pytest_quant.progress import Progress
+from pytest_quant.measure.session import Session
+from pytest_quant.plugin.check import SESSION
+from pytest_quant.plugin.console import Progress, open_console
 from pytest_quant.record import Record, build_record
 from pytest_quant.result import AccuracyResult, Coverage, Resources, Status, Verdict
-from pytest_quant.running import SESSION
-from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from tests.in_process import run_here
 

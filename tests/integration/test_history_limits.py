@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from pytest_quant.cli import commands
-from pytest_quant.history.baseline_file import NAME
+from pytest_quant.history.baselines.file import NAME
 from tests import models
 from tests.integration.projects import output, run_project, write_project
 from tests.repository import make_repository, without_ci

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_quant.console import open_console
+from pytest_quant.plugin.console import open_console
 from tests.integration.fake_session import run_fake_apart
 
 SLOW = "@mark.quant(output='slow')\ndef test_slow():\n    print('captured')\n\ndef test_next(): pass\n"

@@ -18,8 +18,8 @@ from pytest_quant.backends import get_backend
 from pytest_quant.backends.ort import ingredients
 from pytest_quant.cache import Cache
 from pytest_quant.data import open_data
-from pytest_quant.engines import BuiltEngine, build_engine
-from pytest_quant.outputs import record_outputs
+from pytest_quant.measure.build import BuiltEngine, build_engine
+from pytest_quant.measure.outputs import record_outputs
 from pytest_quant.spec import Calibration, Dataset, EngineSpec, Model
 from tests import models
 from tests.example import EXAMPLE

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.backends.torch.export import export_onnx
 from pytest_quant.cache import Cache
-from pytest_quant.engines import build_engine
 from pytest_quant.errors import QuantError
+from pytest_quant.measure.build import build_engine
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend
 from tests.integration.openvino_traps.test_subgraphs import branches

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from pytest_quant.backends.openvino.layers import Layer
+from pytest_quant.backends.openvino.coverage import Layer
 
 RECORDED = Path(__file__).parent
 

@@ -16,8 +16,8 @@ from scipy.special import rel_entr, softmax
 from scipy.stats import binomtest
 from sklearn.metrics import f1_score
 
-from pytest_quant.accuracy import OutputPair, evaluate
 from pytest_quant.errors import UsageError
+from pytest_quant.measure.accuracy import OutputPair, evaluate
 from pytest_quant.metrics import Metric, resolve_metric
 from pytest_quant.result import OutputError, WorstClass
 from pytest_quant.spec import ChannelGroup

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_quant.accuracy import OutputPair, evaluate
 from pytest_quant.errors import ModelError
+from pytest_quant.measure.accuracy import OutputPair, evaluate
 from pytest_quant.metrics import resolve_metric
 from pytest_quant.result import AccuracyResult
 from tests.unit.evaluated import N, outputs, pairs, top1

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, precision_score, roc_auc_score
 
-from pytest_quant.accuracy import evaluate
 from pytest_quant.errors import UsageError
+from pytest_quant.measure.accuracy import evaluate
 from pytest_quant.metrics import Metric, resolve_metric
 from tests.unit.evaluated import CLASSES, N, outputs, pairs, top1
 

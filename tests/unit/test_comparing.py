@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_quant.comparing import Compared, compare_run
 from pytest_quant.history import open_store
-from pytest_quant.history.baseline_file import NAME
+from pytest_quant.history.baselines.file import NAME
+from pytest_quant.plugin.compare_with_base import Compared, compare_run
+from pytest_quant.plugin.options import Settings
 from pytest_quant.record import Record
-from pytest_quant.settings import Settings
 from tests.repository import ScratchRepository, make_repository, without_ci
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.controller import Controller
-from pytest_quant.marked import RECORD_ATTRIBUTE
+from pytest_quant.marks.marked import RECORD_ATTRIBUTE
+from pytest_quant.plugin.controller import Controller
 from pytest_quant.record import failed_record, to_json
 from pytest_quant.result import Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant import device_lock
-from pytest_quant.device_lock import FOLDER_VARIABLE, exclusive, shared, shared_if_free
 from pytest_quant.errors import UsageError
+from pytest_quant.measure import lock as device_lock
+from pytest_quant.measure.lock import FOLDER_VARIABLE, exclusive, shared, shared_if_free
 
 HOLD = """
 import sys
 from functools import partial
-from pytest_quant.device_lock import exclusive, shared
+from pytest_quant.measure.lock import exclusive, shared
 print = partial(print, flush=True)
 with {mode}("cpu", lambda text: None):
     print("held")

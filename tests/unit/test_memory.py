@@ -8,8 +8,8 @@ import numpy as np
 import psutil
 import pytest
 
-from pytest_quant import memory
-from pytest_quant.memory import PeakMemory
+from pytest_quant.measure import memory
+from pytest_quant.measure.memory import PeakMemory
 
 MB = 1_000_000
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.outputs import Chunk, side_by_side
+from pytest_quant.measure.outputs import Chunk, side_by_side
 
 VALUES = np.arange(200.0).reshape(100, 2)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.progress import REPEAT_EVERY_S, SHOW_AFTER_S, Progress
+from pytest_quant.plugin.console import REPEAT_EVERY_S, SHOW_AFTER_S, Progress
 
 
 def waiting(times: int, waited: list[float], reached: threading.Event) -> Callable[[threading.Event, float], bool]:

@@ -26,9 +26,7 @@ import onnx
 from onnx import TensorProto, helper, inliner, numpy_helper, shape_inference, version_converter
 
 from pytest_quant.backends.failure import failed, told
-from pytest_quant.backends.onnx_files.nested import all_graphs, end_sharing, rename_reads
-from pytest_quant.backends.onnx_files.read import read_graph
-from pytest_quant.backends.onnx_files.write import write_model
+from pytest_quant.backends.onnx_files.read import all_graphs, end_sharing, read_graph, rename_reads, write_model
 
 _STANDARD = ("", "ai.onnx")
 _INITIALIZERS_APART = 4

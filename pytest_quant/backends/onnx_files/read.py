@@ -1,15 +1,123 @@
-"""Read the graph of an ONNX file, without the weights that lie beside it."""
+"""ONNX files read and written: graphs with their subgraphs, external data, and digests of both."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path, PureWindowsPath
 
 import onnx
 from google.protobuf.message import DecodeError
+from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
-from pytest_quant.backends.onnx_files.external import external_files
 from pytest_quant.errors import ModelError, UsageError
 from pytest_quant.spec import Model
+
+
+def bodies_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Yield the graphs that `node` holds, not those inside them."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """Yield `graph` and every graph inside it, an outer one before those that it holds."""
+    yield graph
+    for node in graph.node:
+        for body in bodies_of(node):
+            yield from all_graphs(body)
+
+
+def graphs_in(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """Yield every graph of `model`, those inside its functions too."""
+    yield from all_graphs(model.graph)
+    for function in model.functions:
+        for node in function.node:
+            for body in bodies_of(node):
+                yield from all_graphs(body)
+
+
+def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Yield every node of `model`: of every graph and of its functions."""
+    for holder in (*graphs_in(model), *model.functions):
+        yield from holder.node
+
+
+def defined_names(graph: onnx.GraphProto) -> set[str]:
+    """Return the names that `graph` itself gives a value, those of graphs inside it apart."""
+    names = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    names |= {tensor.values.name for tensor in graph.sparse_initializer}
+    return names | {name for node in graph.node for name in node.output}
+
+
+def captured_names(node: onnx.NodeProto) -> set[str]:
+    """Return the names that the bodies of `node` read from outside; a body of a body may be the one that reads."""
+    return {name for body in bodies_of(node) for name in _read_names(body) - defined_names(body)}
+
+
+def _read_names(graph: onnx.GraphProto) -> set[str]:
+    read = {value.name for value in graph.output}
+    for node in graph.node:
+        read |= set(node.input) | captured_names(node)
+    return read - {""}
+
+
+def rename_reads(nodes: Iterable[onnx.NodeProto], names: Mapping[str, str]) -> None:
+    """Let `nodes` read tensors by their new `names`, in their bodies too, as far as a body has none of that name."""
+    for node in nodes:
+        for place, name in enumerate(node.input):
+            if name in names:
+                node.input[place] = names[name]
+        rename_captured(node, names)
+
+
+def rename_captured(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    """Let the bodies of `node`, and not the node itself, read tensors by their new `names`."""
+    for body in bodies_of(node):
+        inside = {old: new for old, new in names.items() if old not in defined_names(body)}
+        if inside:
+            rename_reads(body.node, inside)
+            for value in body.output:
+                value.name = inside.get(value.name, value.name)
+
+
+def end_sharing(graph: onnx.GraphProto) -> None:
+    """Give a number to every name that a body in `graph` defines and another graph before it does too.
+
+    The standard rules it out for graphs around a body, and runtimes take it as long as nothing looks at the whole.
+    Branches side by side may share names; OpenVINO then numbers them, by rules of its own.
+    """
+    taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
+    met: set[str] = set()
+    for inner in all_graphs(graph):
+        _rename_defined(inner, {name: fresh_name(name, taken) for name in sorted(defined_names(inner) & met)})
+        met |= defined_names(inner)
+
+
+def _rename_defined(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    if not names:
+        return
+    rename_reads(graph.node, names)
+    values = [*graph.input, *graph.output, *graph.value_info, *graph.initializer]
+    for value in (*values, *(sparse.values for sparse in graph.sparse_initializer)):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        for place, name in enumerate(node.output):
+            node.output[place] = names.get(name, name)
+
+
+def fresh_name(wanted: str, taken: set[str]) -> str:
+    """Return `wanted`, or that with the first number that no name in `taken` has, and add it to `taken`."""
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}_{number}"
+    taken.add(name)
+    return name
 
 
 def model_file(model: Model) -> Path:
@@ -58,3 +166,109 @@ def _not_onnx(path: Path) -> ModelError:
         allowed="an ONNX model in the protobuf format",
         fix="write or download the file again; if it is a Git LFS pointer, run: git lfs pull",
     )
+
+
+def external_files(model: onnx.ModelProto, path: Path) -> dict[str, Path]:
+    """Return the external data files of the model in `path`: location, as the graph spells it, and file.
+
+    Raises
+    ------
+    ModelError : a file is missing, shorter than the graph says, or outside the model's folder.
+    """
+    ends: dict[str, int] = {}
+    for tensor in _tensors(model):
+        if uses_external_data(tensor):
+            info = ExternalDataInfo(tensor)
+            ends[info.location] = max(ends.get(info.location, 0), (info.offset or 0) + (info.length or 0))
+    files = {location: _inside(location, path) for location in sorted(ends)}
+    for location, file in files.items():
+        _check_whole(file, ends[location], path)
+    return files
+
+
+def _inside(location: str, path: Path) -> Path:
+    normal = os.path.normpath(location.replace("\\", "/"))
+    if normal.startswith("..") or Path(normal).is_absolute() or PureWindowsPath(location).drive:
+        raise ModelError(
+            f"external data of {path.name} points outside the model's folder",
+            value=location,
+            allowed=f"a file in {path.parent}",
+            fix="save the model again with onnx.save_model(model, path, save_as_external_data=True)",
+        )
+    return path.parent / normal
+
+
+def _check_whole(file: Path, end: int, path: Path) -> None:
+    """Raise when `file` is absent or has fewer than `end` bytes."""
+    if not file.is_file():
+        raise ModelError(
+            f"external data of {path.name} is missing: {file}",
+            fix=f"put {file.name} beside the model, or save the model again with its weights inside",
+        )
+    if file.stat().st_size < end:
+        raise ModelError(
+            f"external data of {path.name} is truncated: {file}",
+            value=f"{file.stat().st_size} bytes",
+            allowed=f"at least {end} bytes, by the model's own table",
+            fix="write or download the file again",
+        )
+
+
+def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    for graph in graphs_in(model):
+        yield from graph.initializer
+        for sparse in graph.sparse_initializer:
+            yield sparse.values
+            yield sparse.indices
+    for node in all_nodes(model):
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+
+
+EMBED_BYTES = 1_500_000_000
+"""A protobuf file ends at 2 GB; larger models keep their weights beside it."""
+
+
+def needs_external_data(path: Path) -> bool:
+    """Tell whether a model of this size must keep its weights in a file of their own."""
+    return size_bytes(path) > EMBED_BYTES
+
+
+def write_model(model: onnx.ModelProto, path: Path) -> None:
+    """Write `model` to `path`, and large weights to ``path.data``; a file that was there is replaced."""
+    external = model.ByteSize() > EMBED_BYTES
+    (path.parent / f"{path.name}.data").unlink(missing_ok=True)
+    onnx.save_model(
+        model, path, save_as_external_data=external, all_tensors_to_one_file=external, location=f"{path.name}.data"
+    )
+
+
+def file_digests(path: Path) -> dict[str, str]:
+    """Return SHA-256 of the model in `path` under ``""`` and of each external data file under its location.
+
+    Raises
+    ------
+    ModelError : see `read_graph`.
+    """
+    files = external_files(read_graph(path), path)
+    return {"": _digest(path)} | {location: _digest(file) for location, file in files.items()}
+
+
+def size_bytes(path: Path) -> int:
+    """Return the size of the model in `path` together with its external data."""
+    files = external_files(read_graph(path), path).values()
+    return path.stat().st_size + sum(file.stat().st_size for file in files)
+
+
+def _digest(file: Path) -> str:
+    stat = file.stat()
+    return _digest_once(str(file.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+
+@lru_cache(maxsize=256)
+def _digest_once(file: str, size: int, mtime_ns: int, ctime_ns: int) -> str:  # noqa: ARG001 - they make the key
+    """Read `file` once per process and state: a rewritten file has another size or another time."""
+    with Path(file).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

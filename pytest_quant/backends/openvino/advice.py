@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pytest_quant.backends.onnx_files import model_file, read_graph
 from pytest_quant.backends.openvino.files import is_own, read_model
-from pytest_quant.backends.openvino.options import parse_options
+from pytest_quant.backends.openvino.recipe import parse_options
 from pytest_quant.backends.remedy import Remedy, calibrated, with_option
 from pytest_quant.spec import Calibration, EngineSpec
 

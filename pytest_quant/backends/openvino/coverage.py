@@ -3,15 +3,142 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from pytest_quant.backends.openvino.layers import Layer, Shape, layers_of
-from pytest_quant.backends.openvino.source import Source, source_of
-from pytest_quant.backends.tally import Kind, Tallied, tally
+from pytest_quant.backends.coverage import Kind, Tallied, tally
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer that the CPU plugin runs.
+
+    Attributes
+    ----------
+    kind : the plugin's type of it, ``FullyConnected`` or ``Subgraph`` for example.
+    kernel : its implementation, ``brgemm_avx512_i8``; the last word is often what it multiplies in.
+    precision : the type that the plugin reports for it.
+    origins : names of the operators of the model that became part of it.
+    input_types : element types of its inputs, constants among them, in OpenVINO's short words, ``f32`` or ``i8``.
+    shapes : those of its inputs and last that of its first output; ``None`` where one is not fixed.
+    """
+
+    name: str
+    kind: str
+    kernel: str
+    precision: str
+    origins: tuple[str, ...]
+    input_types: tuple[str, ...]
+    shapes: tuple[Shape, ...] | None
+
+
+def layers_of(runtime: Any) -> list[Layer]:
+    """Return the layers of ``CompiledModel.get_runtime_model()`` in the order they run."""
+    return [_layer(node) for node in runtime.get_ordered_ops()]
+
+
+def _layer(node: Any) -> Layer:
+    facts = node.get_rt_info()
+    return Layer(
+        name=node.get_friendly_name(),
+        kind=_text(facts, "layerType"),
+        kernel=_text(facts, "primitiveType"),
+        precision=_text(facts, "runtimePrecision"),
+        origins=tuple(name for name in _text(facts, "originalLayersNames").split(",") if name),
+        input_types=tuple(port.get_element_type().get_type_name() for port in node.inputs()),
+        shapes=fixed_shapes(node),
+    )
+
+
+def fixed_shapes(node: Any) -> tuple[Shape, ...] | None:
+    """Return the shapes of all inputs and of the first output of a node; ``None`` where one is not fixed."""
+    ports = [port.get_partial_shape() for port in (*node.inputs(), *node.outputs()[:1])]
+    if any(shape.is_dynamic for shape in ports):
+        return None
+    return tuple(tuple(shape.to_shape()) for shape in ports)
+
+
+def _text(facts: Any, name: str) -> str:
+    return str(facts[name].astype(str)) if name in facts else ""
+
+
+_CONVOLUTIONS = {"Convolution": (1, 1), "GroupConvolution": (1, 2), "DeformableConvolution": (2, 1)}
+_TRANSPOSED = {"ConvolutionBackpropData": (1, 1), "GroupConvolutionBackpropData": (1, 2)}
+"""By type the place of the weights among the inputs, and how many leading axes of them count output channels."""
+
+_RECURRENT = frozenset({"GRUCell", "GRUSequence", "LSTMCell", "LSTMSequence", "RNNCell", "RNNSequence"})
+_ATTENTION = "ScaledDotProductAttention"
+_PRODUCTS = frozenset({"MatMul", _ATTENTION}) | _CONVOLUTIONS.keys() | _TRANSPOSED.keys() | _RECURRENT
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the read-back must know of the model that was compiled.
+
+    Attributes
+    ----------
+    macs : by the name of each operator that multiplies and accumulates how often; ``None`` where shapes do not tell.
+    quantizers : names of the operators that round to few levels.
+    """
+
+    macs: Mapping[str, int | None]
+    quantizers: frozenset[str]
+
+
+def source_of(model: Any) -> Source:
+    """Return the compute of `model`, whose shapes are fixed. Products of constants alone are none: they are folded."""
+    macs: dict[str, int | None] = {}
+    quantizers: set[str] = set()
+    constants: set[str] = set()
+    for node in model.get_ordered_ops():
+        kind, name = node.get_type_name(), node.get_friendly_name()
+        inputs = [port.get_source_output().get_node().get_friendly_name() for port in node.inputs()]
+        if kind == "Constant" or (inputs and constants.issuperset(inputs)):
+            constants.add(name)
+        elif kind in _PRODUCTS:
+            shapes = fixed_shapes(node)
+            macs[name] = None if shapes is None else operator_macs(kind, shapes[:-1], shapes[-1])
+        elif kind == "FakeQuantize":
+            quantizers.add(name)
+    return Source(macs, frozenset(quantizers))
+
+
+def operator_macs(kind: str, inputs: tuple[Shape, ...], output: Shape) -> int | None:
+    """Return the multiply-accumulates of an operator, bias and activation apart.
+
+    A convolution takes one product for each weight of an output channel; weights are (out, in, ...), grouped ones
+    (groups, out, in, ...). A transposed one does so for each element of its input. A product of matrices takes K for
+    each output element, and a recurrent cell each of its weights (second and third from the end) in each step.
+    """
+    if kind in _CONVOLUTIONS:
+        place, leading = _CONVOLUTIONS[kind]
+        return prod(output) * prod(inputs[place][leading:])
+    if kind in _TRANSPOSED:
+        place, leading = _TRANSPOSED[kind]
+        return prod(inputs[0]) * prod(inputs[place][leading:])
+    if kind == "MatMul":
+        rows = output[-2] if min(len(inputs[0]), len(inputs[1])) > 1 else 1
+        return prod(output) * _depth(inputs, rows)
+    if kind in _RECURRENT:
+        return prod(inputs[0][:-1]) * (prod(inputs[-3]) + prod(inputs[-2]))
+    if kind == _ATTENTION:
+        queries, keys, values = inputs[:3]
+        return prod(queries[:-1]) * keys[-2] * (queries[-1] + values[-1])
+    return None
+
+
+def _depth(inputs: tuple[Shape, ...], rows: int) -> int:
+    """K of a product of matrices, either of which may be transposed: the first holds M x K elements."""
+    first, second = inputs[:2]
+    if len(first) == 1:
+        return first[0]
+    return second[0] if len(second) == 1 else prod(first[-2:]) // max(1, rows)
+
 
 PROVIDER = "CPU"
 

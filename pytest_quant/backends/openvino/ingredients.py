@@ -6,8 +6,7 @@ import json
 from importlib.metadata import version
 
 from pytest_quant.backends.openvino.files import digests_of
-from pytest_quant.backends.openvino.options import parse_options
-from pytest_quant.backends.openvino.recipe import overflow_fix
+from pytest_quant.backends.openvino.recipe import overflow_fix, parse_options
 from pytest_quant.environment import onednn_tier
 from pytest_quant.spec import EngineSpec
 

@@ -3,18 +3,70 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import onnx
+
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.ort.macs import macs_of
-from pytest_quant.backends.ort.op_table import ONNX_OPS, kind_of
-from pytest_quant.backends.ort.profile import RanNode, read_profile
-from pytest_quant.backends.ort.reach import Reach, reach_of
-from pytest_quant.backends.ort.refusal import run_refused
-from pytest_quant.backends.ort.session import open_session
-from pytest_quant.backends.tally import Tallied, tally
+from pytest_quant.backends.coverage import Tallied, tally
+from pytest_quant.backends.ort.macs import FLOAT_OPS, ONNX_OPS, RanNode, kind_of, macs_of, read_profile
+from pytest_quant.backends.ort.recipe import DYNAMIC, recipe_of
+from pytest_quant.backends.ort.session import open_session, run_refused
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Signature
+
+_BETWEEN = " between activations"
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a scheme can quantize.
+
+    Attributes
+    ----------
+    op_types : operators in the model's words; ``None`` for all.
+    weightless : names of the products that have no weights, both of whose operands are computed.
+    """
+
+    op_types: frozenset[str] | None
+    weightless: frozenset[str]
+
+    def beyond(self, name: str, op_type: str) -> str:
+        """Return in words what kind of node this is, if the scheme cannot quantize it; else an empty text.
+
+        A node of the optimized graph keeps its name, or has one that begins with it.
+        """
+        operator = ONNX_OPS.get(op_type, op_type)
+        if any(name == one or name.startswith(f"{one}/") for one in self.weightless):
+            return operator + _BETWEEN
+        return "" if self.op_types is None or operator in self.op_types else operator
+
+
+def reach_of(spec: EngineSpec, path: Path) -> Reach | None:
+    """Return what the scheme of `spec` can quantize of the model in `path`; ``None`` where it takes all products."""
+    if spec.scheme not in ("dynamic", "weight-only"):
+        return None
+    graph = onnx.load(path, load_external_data=False).graph
+    weightless = frozenset(_weightless(graph))
+    if spec.scheme == "weight-only":
+        return Reach(frozenset({"Gemm", "MatMul"}), weightless)
+    asked = recipe_of(spec).op_types
+    return Reach(None if asked is None else frozenset({*asked, *DYNAMIC, "Gemm"}), weightless)
+
+
+def _weightless(graph: onnx.GraphProto) -> Iterator[str]:
+    """Yield the names of products none of whose operands is a constant, the products inside bodies included."""
+    constants = {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" or (node.input and constants.issuperset(name for name in node.input if name)):
+            constants.update(node.output)
+        elif node.op_type in FLOAT_OPS and constants.isdisjoint(node.input[:2]) and node.name:
+            yield node.name
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _weightless(attribute.g)
 
 
 def measure_coverage(path: Path, spec: EngineSpec, threads: int, feeds: Feeds, signature: Signature) -> Coverage:

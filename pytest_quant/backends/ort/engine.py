@@ -7,16 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import Feeds, Outputs
-from pytest_quant.backends.cpu_engine import CpuEngine
-from pytest_quant.backends.misfit import misfit
+from pytest_quant.backends.base import CpuEngine, Feeds, Outputs, misfit
 from pytest_quant.backends.onnx_files import read_signature, size_bytes
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.coverage import measure_coverage
 from pytest_quant.backends.ort.options import CPU, parse_options
 from pytest_quant.backends.ort.recipe import recipe_of
-from pytest_quant.backends.ort.refusal import run_refused
-from pytest_quant.backends.ort.session import open_session
+from pytest_quant.backends.ort.session import open_session, run_refused
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Signature

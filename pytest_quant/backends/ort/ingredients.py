@@ -6,9 +6,8 @@ import json
 from importlib.metadata import version
 
 from pytest_quant.backends.onnx_files import file_digests, model_file
-from pytest_quant.backends.ort.options import parse_options
+from pytest_quant.backends.ort.options import parse_options, runtime_version
 from pytest_quant.backends.ort.recipe import RECIPE_VERSION, Recipe, recipe_of
-from pytest_quant.backends.ort.runtime import runtime_version
 from pytest_quant.environment import isa_tier
 from pytest_quant.spec import EngineSpec, Model
 

@@ -1,4 +1,4 @@
-"""The options of this backend: names, types, defaults. An option of another scheme is ignored, an unknown one is not.
+"""What this backend can be asked for: its options, their types and defaults; no runtime is loaded.
 
 =================  ===========================  ==========================================================
 option             type                         meaning
@@ -19,14 +19,132 @@ extra              dict                         ``extra_options`` of onnxruntime
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_quant.backends.option_rules import FLAG, Rule, checked, one_of, whole_number
-from pytest_quant.backends.ort.extra import check_extra
-from pytest_quant.errors import UsageError
+from pytest_quant.backends.options import (
+    FLAG,
+    Rule,
+    Schemes,
+    check_calibration,
+    check_offer,
+    checked,
+    one_of,
+    whole_number,
+)
+from pytest_quant.errors import UsageError, nearest
+from pytest_quant.spec import EngineSpec
+
+
+def runtime_version() -> str:
+    """Return the version of the onnxruntime that is imported, whichever wheel brought it."""
+    import onnxruntime
+
+    return str(onnxruntime.__version__)
+
+
+@contextmanager
+def quiet() -> Iterator[list[str]]:
+    """Keep the quantizer's prints and log lines off the screen, and give the errors that it only logs.
+
+    One of its modules calls ``logging.basicConfig`` when it is imported; a handler that is already there makes that
+    do nothing, so the user's logging stays as it was.
+    """
+    errors: list[str] = []
+    handler = _Errors(errors)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        with redirect_stdout(io.StringIO()):
+            yield errors
+    finally:
+        root.removeHandler(handler)
+
+
+class _Errors(logging.Handler):
+    """Keeps what is logged as an error by ONNX Runtime."""
+
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__()
+        self._errors = errors
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.ERROR and record.name.startswith("onnxruntime"):
+            self._errors.append(record.getMessage())
+
+
+_QUANTIZER_KEYS = frozenset(
+    {
+        "ActivationRestrictedAsymmetric",
+        "ActivationSymmetric",
+        "AddQDQPairToWeight",
+        "BlockSize",
+        "DedicatedQDQPair",
+        "DefaultTensorType",
+        "EnableSubgraph",
+        "ForceQuantizeNoInputCheck",
+        "MatMulConstBOnly",
+        "MinimumRealRange",
+        "OpTypesToExcludeOutputQuantization",
+        "QDQDisableWeightAdjustForInt32Bias",
+        "QDQKeepRemovableActivations",
+        "QDQOpTypePerChannelSupportToAxis",
+        "QuantizeBias",
+        "UseQDQContribOps",
+        "WeightSymmetric",
+    }
+)
+CALIBRATOR_KEYS = {
+    "CalibMovingAverage": "moving_average",
+    "CalibMovingAverageConstant": "averaging_constant",
+    "CalibTensorRangeSymmetric": "symmetric",
+}
+"""Key in ``extra`` and the calibrator's own word for it."""
+
+_REFUSED = {
+    "CalibMaxIntermediateOutputs": "it throws collected batches away (onnxruntime 1.31); memory is bounded without",
+    "CalibPercentile": "the mark has a key for it: calibration=Calibration(method='percentile', percentile=99.99)",
+    "CalibStridedMinMax": "calibration data is streamed already",
+    "SmoothQuant": "it needs neural-compressor and its own calibration pass",
+}
+
+
+def check_extra(extra: Mapping[object, object]) -> dict[str, object]:
+    """Return `extra` with known keys and values that JSON can hold.
+
+    Raises
+    ------
+    UsageError : a key is unknown, or does harm here; or a value is not made of numbers, strings, lists and dicts.
+    """
+    known = _QUANTIZER_KEYS | CALIBRATOR_KEYS.keys()
+    for key, value in extra.items():
+        if key in _REFUSED:
+            raise UsageError(f"extra option '{key}' is not taken", value=repr(value), fix=_REFUSED[str(key)])
+        if key not in known:
+            raise UsageError(
+                f"ONNX Runtime has no extra option '{key}', and would ignore it",
+                value=repr(value),
+                allowed=nearest(str(key), known),
+            )
+        if not _is_plain(value):
+            raise UsageError(
+                f"extra option '{key}' cannot be that", value=repr(value), allowed="numbers, strings, lists and dicts"
+            )
+    return {str(key): value for key, value in extra.items()}
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(item) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(_is_plain(item) for item in value)
+    return value is None or isinstance(value, (bool, int, float, str))
+
 
 CPU = "CPUExecutionProvider"
 ALL_OPS = "all"
@@ -107,3 +225,14 @@ def _wrong_provider(value: object) -> UsageError:
         allowed=CPU,
         fix="drop the option; another device needs the backend made for it (pytest-quant doctor lists them)",
     )
+
+
+_METHODS = ("minmax", "entropy", "percentile")
+
+
+def check_spec(spec: EngineSpec, schemes: Schemes) -> None:
+    """Raise `UsageError` when precision, scheme, options or calibration are not known here."""
+    check_offer(spec, schemes)
+    parse_options(spec.options)
+    if spec.scheme == "static":
+        check_calibration(spec, _METHODS)

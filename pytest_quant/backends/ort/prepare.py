@@ -1,29 +1,224 @@
-"""From the user's float model to one that the quantizer understands: newer opset, folded constants, known shapes."""
+"""From the user's float model to one that the quantizer understands, with the same outputs.
+
+ONNX Runtime's quantizers look at one graph at a time. They remove a Relu and let the node before it write the Relu's
+output, take a bias out of the graph, and turn the weight of a Gemm around where it lies. The body of an If, Loop or
+Scan that reads such a tensor by name would get other values, or none; so would a second Gemm with the same weight.
+"""
 
 from __future__ import annotations
 
-from contextlib import chdir
+import sys
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import numpy_helper
 
+from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.onnx_files import (
     all_graphs,
+    captured_names,
+    defined_names,
+    fresh_name,
     model_file,
     needs_external_data,
     opset_of,
     read_graph,
+    rename_captured,
     write_model,
     write_normalized,
 )
-from pytest_quant.backends.ort.apart import set_captured_apart, set_shared_biases_apart, set_turned_weights_apart
+from pytest_quant.backends.ort.options import quiet
 from pytest_quant.backends.ort.recipe import DYNAMIC, WEIGHTED
-from pytest_quant.backends.ort.refusal import refused
-from pytest_quant.backends.ort.runtime import quiet
-from pytest_quant.backends.ort.torchless import tools_without_torch
+from pytest_quant.backends.ort.session import refused
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
+
+_PACKAGE = "onnxruntime.tools"
+_HELPER = "onnxruntime.tools.pytorch_export_helpers"
+
+
+@contextmanager
+def tools_without_torch() -> Iterator[None]:
+    """Let `onnxruntime.tools` be imported without PyTorch in here, and be forgotten afterwards.
+
+    The package imports PyTorch, where it is installed, for a helper that shape inference never calls: seconds of
+    every build and hundreds of megabytes. An empty module stands in the place of that helper. Whoever imports the
+    package later gets it whole. Where either is loaded already, nothing is done.
+    """
+    if "torch" in sys.modules or _PACKAGE in sys.modules:
+        yield
+        return
+    import onnxruntime
+
+    placeholder = ModuleType(_HELPER)
+    vars(placeholder)["infer_input_info"] = None
+    sys.modules[_HELPER] = placeholder
+    try:
+        yield
+    finally:
+        for name in [name for name in sys.modules if name == _PACKAGE or name.startswith(f"{_PACKAGE}.")]:
+            del sys.modules[name]
+        vars(onnxruntime).pop("tools", None)
+
+
+_TOLERANCE = 1e-3
+"""Largest relative difference: each operator may be spelled by others, which round in the seventh digit."""
+
+
+def run_unoptimized(path: Path, feeds: Feeds) -> Outputs:
+    """Run the model in `path` once over `feeds`, without any optimization. Raises `BuildError`."""
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+        names = [one.name for one in session.get_outputs()]
+        return dict(zip(names, session.run(names, feeds), strict=True))
+    except Exception as error:
+        raise refused(f"the model {path.name}", error) from error
+
+
+def check_same(original: Path, changed: Path, feeds: Feeds) -> None:
+    """Refuse the file `changed` unless it gives over `feeds` what `original` does; one that draws at random may differ.
+
+    Raises
+    ------
+    BuildError : names the output and the difference.
+    """
+    wanted, found = run_unoptimized(original, feeds), run_unoptimized(changed, feeds)
+    for (name, one), other in zip(wanted.items(), found.values(), strict=True):
+        off = _difference(one, other)
+        if off > _TOLERANCE and _difference(one, run_unoptimized(original, feeds)[name]) == 0.0:
+            raise BuildError(
+                f"onnx raised the opset of {original.name}, and it computes something else now",
+                value=f"output '{name}' is off by {off:.3g} of its largest value",
+                allowed=f"{_TOLERANCE:g}",
+                fix="export the model with opset_version=17, or write options={'per_channel': False}",
+            )
+
+
+def _difference(wanted: NDArray[Any], found: NDArray[Any]) -> float:
+    """Return the largest difference as a share of the largest value; infinite where they cannot be compared."""
+    if wanted.shape != found.shape or wanted.dtype != found.dtype:
+        return float("inf")
+    if wanted.dtype.kind not in "fc" or not wanted.size:
+        return 0.0 if np.array_equal(wanted, found) else float("inf")
+    if not np.array_equal(np.isfinite(wanted), np.isfinite(found)):
+        return float("inf")
+    finite = np.isfinite(wanted)
+    if not finite.any():
+        return 0.0
+    values, others = wanted[finite].astype(np.float64), found[finite].astype(np.float64)
+    return float(np.abs(values - others).max() / (np.abs(values).max() or 1.0))
+
+
+_BIASED = ("Conv", "ConvTranspose", "Gemm")
+"""Operators whose third input is a bias."""
+
+
+def set_captured_apart(graph: onnx.GraphProto) -> bool:
+    """Let bodies read tensors of `graph` that no quantizer touches; tell whether there were any.
+
+    What a node computes reaches the bodies through an Identity, which reads as any other node does: from the 8-bit
+    form where there is one. A weight that the graph itself reads too is copied. So in every graph inside.
+    """
+    taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
+    changed = [_set_apart(inner, taken) for inner in all_graphs(graph)]
+    return any(changed)
+
+
+def _set_apart(graph: onnx.GraphProto, taken: set[str]) -> bool:
+    captured = set().union(*(captured_names(node) for node in graph.node))
+    computed = captured & {name for node in graph.node for name in node.output}
+    read_here = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
+    copied = [tensor for tensor in graph.initializer if tensor.name in captured & read_here]
+    names = {name: fresh_name(f"{name}_captured", taken) for name in sorted(computed)}
+    copies = {tensor.name: fresh_name(f"{tensor.name}_captured", taken) for tensor in copied}
+    if not names and not copies:
+        return False
+    nodes = []
+    for node in graph.node:
+        rename_captured(node, names | copies)
+        nodes.append(node)
+        nodes += [
+            onnx.helper.make_node("Identity", [name], [names[name]], name=names[name])
+            for name in node.output
+            if name in names
+        ]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    for tensor in copied:
+        _copy(graph, tensor, copies[tensor.name])
+    return True
+
+
+def set_turned_weights_apart(graph: onnx.GraphProto) -> bool:
+    """Give nodes whose output channels lie on another axis a weight of their own; tell whether one was shared.
+
+    To make a Gemm that reads its weight transposed a MatMul, the quantizers transpose the weight in its place, once for
+    each such Gemm. And scales per channel have one axis, that of the last reader.
+    """
+    graphs = list(all_graphs(graph))
+    taken = {name for inner in graphs for name in defined_names(inner)}
+    readers: dict[str, int] = {}
+    for inner in graphs:
+        for node in inner.node:
+            for name in node.input:
+                readers[name] = readers.get(name, 0) + 1
+    changed = False
+    for inner in graphs:
+        weights = {tensor.name: tensor for tensor in inner.initializer if readers.get(tensor.name, 0) > 1}
+        for node in (one for deeper in all_graphs(inner) for one in deeper.node if weights and _is_turned(one)):
+            weight = weights.get(node.input[1])
+            if weight is not None:
+                node.input[1] = fresh_name(f"{weight.name}_own", taken)
+                _copy(inner, weight, node.input[1])
+                changed = True
+    return changed
+
+
+def set_shared_biases_apart(graph: onnx.GraphProto) -> bool:
+    """Give every Conv, ConvTranspose and Gemm a bias of its own; tell whether one was shared.
+
+    The static quantizer copies a shared bias itself and appends a number to its name, whether or not another tensor
+    is called that: the output of a node that is then reads as a bias.
+    """
+    graphs = list(all_graphs(graph))
+    taken = {name for inner in graphs for name in defined_names(inner)}
+    changed = False
+    for inner in graphs:
+        weights = {tensor.name: tensor for tensor in inner.initializer}
+        seen: set[str] = set()
+        for node in inner.node:
+            bias = weights.get(node.input[2]) if node.op_type in _BIASED and len(node.input) > 2 else None
+            if bias is not None and bias.name in seen:
+                node.input[2] = fresh_name(f"{bias.name}_own", taken)
+                _copy(inner, bias, node.input[2])
+                changed = True
+            elif bias is not None:
+                seen.add(bias.name)
+    return changed
+
+
+def _is_turned(node: onnx.NodeProto) -> bool:
+    if node.op_type == "ConvTranspose":
+        return True
+    return node.op_type == "Gemm" and any(one.name == "transB" and one.i for one in node.attribute)
+
+
+def _copy(graph: onnx.GraphProto, tensor: onnx.TensorProto, name: str) -> None:
+    copy = graph.initializer.add()
+    copy.CopyFrom(tensor)
+    copy.name = name
+
 
 NORMALIZED_FILE = "normalized.onnx"
 _PER_CHANNEL_OPSET = 13

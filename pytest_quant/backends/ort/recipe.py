@@ -12,11 +12,33 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
-from pytest_quant.backends.ort.extra import CALIBRATOR_KEYS
-from pytest_quant.backends.ort.options import ALL_OPS, OrtOptions, parse_options
+from pytest_quant.backends.onnx_files import all_nodes, check_excluded, model_file, names_made_of, read_graph
+from pytest_quant.backends.ort.options import ALL_OPS, CALIBRATOR_KEYS, OrtOptions, parse_options
 from pytest_quant.environment import has_vnni, isa_tier, onednn_tier
 from pytest_quant.spec import EngineSpec
+
+
+def excluded_nodes(spec: EngineSpec, prepared: Path) -> list[str]:
+    """Return the names by which the quantizer knows the nodes that `spec` excludes.
+
+    A name may stand in the body of an If, Loop or Scan or in a function of the file; all nodes of that name are meant.
+    A Gemm may be split again into ``name_MatMul``.
+
+    Raises
+    ------
+    UsageError : the model has no node of that name, so that nothing would be left in float.
+    """
+    if not spec.exclude:
+        return []
+    model = read_graph(model_file(spec.model))
+    theirs = {node.name for node in all_nodes(model) if node.name}
+    check_excluded(spec, theirs)
+    made = {node.name for node in all_nodes(read_graph(prepared))} - theirs
+    found = {one for name in spec.exclude for one in (name, *names_made_of(name, model, made))}
+    return sorted(found | {f"{one}_MatMul" for one in found})
+
 
 RECIPE_VERSION = "2"
 """Raised when the same ingredients would be built into something else."""

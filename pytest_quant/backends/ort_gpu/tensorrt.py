@@ -1,23 +1,155 @@
-"""The backend ``ort-trt``: ONNX Runtime's TensorRT provider, on graphs quantized in TensorRT's style."""
+"""The backend ``ort-trt``: ONNX Runtime's TensorRT provider, on graphs quantized in TensorRT's style.
+
+ONNX Runtime's own writer puts max(highest, lowest) into it. TensorRT takes the number for the largest absolute value,
+so a tensor that ranges from -5 to 1 would be cut off at 1 (github.com/microsoft/onnxruntime/issues/25621).
+
+======  ===================  ==========================================================================
+option  type                 meaning
+======  ===================  ==========================================================================
+ranges  "qdq" or "table"     int8 static: Q/DQ pairs in the graph, or a table of ranges beside the float
+                             graph (implicit INT8, TensorRT 10 only); default "qdq"
+======  ===================  ==========================================================================
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from math import isfinite
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from pytest_quant.backends.base import Availability, Engine
-from pytest_quant.backends.offer import check_offer
-from pytest_quant.backends.ort_gpu.availability import CUDA, TENSORRT, find_provider
-from pytest_quant.backends.ort_gpu.trt_options import (
-    builder_spec,
-    profile_options,
-    provider_options,
-    target_of,
-    uses_table,
-)
+from pytest_quant.backends.options import check_offer, checked, one_of
+from pytest_quant.backends.ort_gpu.cuda import CUDA, TENSORRT, find_provider
 from pytest_quant.backends.trt import TrtRtxBackend
-from pytest_quant.errors import UsageError
+from pytest_quant.backends.trt.options import Range, parse_options
+from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec
+
+TABLE_FILE = "ranges.flatbuffers"
+TensorRange = tuple[float, float]
+"""Lowest and highest value."""
+
+
+def read_ranges(file: Path) -> dict[str, TensorRange]:
+    """Return the ranges that a calibration of `pytest_quant.backends.ort` wrote, by tensor."""
+    from onnxruntime.quantization.calibrate import load_tensors_data
+
+    found = load_tensors_data(file).data
+    return {name: (float(np.min(one.range_value[0])), float(np.max(one.range_value[1]))) for name, one in found.items()}
+
+
+def largest_magnitude(tensor: str, lowest: float, highest: float) -> float:
+    """Return the largest absolute value of a range.
+
+    Raises
+    ------
+    BuildError : the range is not finite, runs backwards, or holds nothing but 0.
+    """
+    largest = max(abs(lowest), abs(highest))
+    if isfinite(lowest) and isfinite(highest) and lowest <= highest and largest > 0.0:
+        return largest
+    raise BuildError(
+        f"TensorRT cannot quantize '{tensor}' by its range",
+        value=f"{lowest} to {highest}",
+        allowed="two finite numbers in order, not both 0",
+        fix="calibrate on samples for which the network computes numbers that are finite and not all 0",
+    )
+
+
+def write_table(ranges: Mapping[str, TensorRange], file: Path) -> None:
+    """Write the largest absolute value of each tensor into `file`. Raises `BuildError`."""
+    from onnxruntime.quantization.CalTableFlatBuffers import KeyValue, TrtTable
+
+    builder: Any = import_module("flatbuffers").Builder(1024)
+    entries = []
+    for name in sorted(ranges):
+        key = builder.CreateString(name)
+        value = builder.CreateString(repr(largest_magnitude(name, *ranges[name])))
+        KeyValue.KeyValueStart(builder)
+        KeyValue.KeyValueAddKey(builder, key)
+        KeyValue.KeyValueAddValue(builder, value)
+        entries.append(KeyValue.KeyValueEnd(builder))
+    TrtTable.TrtTableStartDictVector(builder, len(entries))
+    # A flatbuffer is written from its end, so the last entry goes first.
+    for entry in reversed(entries):
+        builder.PrependUOffsetTRelative(entry)
+    entries_at = builder.EndVector()
+    TrtTable.TrtTableStart(builder)
+    TrtTable.TrtTableAddDict(builder, entries_at)
+    builder.Finish(TrtTable.TrtTableEnd(builder))
+    file.write_bytes(bytes(builder.Output()))
+
+
+_RANGES = "ranges"
+QDQ, TABLE = "qdq", "table"
+_OWN = {_RANGES: one_of(QDQ, TABLE)}
+
+
+def uses_table(spec: EngineSpec) -> bool:
+    """Tell whether `spec` asks for a table of ranges. Raises `UsageError` when it asks for something else."""
+    own = [(name, value) for name, value in spec.options if name == _RANGES]
+    return spec.scheme == "static" and checked(spec.backend, own, _OWN).get(_RANGES) == TABLE
+
+
+def builder_spec(spec: EngineSpec) -> EngineSpec:
+    """Return `spec` with the options of the TensorRT builder only."""
+    return replace(spec, options=tuple(pair for pair in spec.options if pair[0] != _RANGES))
+
+
+def target_of(spec: EngineSpec) -> str | None:
+    """Return the compute capability that is named, if one is. Raises `UsageError`."""
+    return parse_options(spec.backend, builder_spec(spec).options).compute_capability
+
+
+def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
+    """Return what the provider is told: every switch that changes results, and its cache of engines in `folder`.
+
+    It keys its engines by names and not by weights (github.com/microsoft/onnxruntime/issues/6455), so each engine of
+    ours has a folder of its own. With Q/DQ pairs in the graph a table would make it fail.
+    """
+    asked = parse_options(spec.backend, builder_spec(spec).options)
+    options = {
+        "device_id": "0",
+        "trt_engine_cache_enable": "1",
+        "trt_engine_cache_path": str(folder),
+        "trt_fp16_enable": "1" if spec.precision == "fp16" else "0",
+        "trt_bf16_enable": "1" if spec.precision == "bf16" else "0",
+        "trt_int8_enable": "1" if spec.precision == "int8" else "0",
+    }
+    if uses_table(spec):
+        options |= {"trt_int8_calibration_table_name": TABLE_FILE, "trt_int8_use_native_calibration_table": "0"}
+    if asked.workspace_mb is not None:
+        options["trt_max_workspace_size"] = str(asked.workspace_mb * 10**6)
+    if asked.optimization_level is not None:
+        options["trt_builder_optimization_level"] = str(asked.optimization_level)
+    return options
+
+
+def profile_options(shapes: Mapping[str, Range]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return what the provider is told of shapes, ``name:1x3x64x64,other:1x7``, and a note where it cannot be told.
+
+    Without it the provider builds at the first run, for that run's shapes alone, and again whenever a later run lies
+    outside of all before. Colon and comma part its entries, so an input with one of them in its name has no spelling.
+    """
+    if not shapes:
+        return {}, ()
+    unspeakable = [name for name in shapes if ":" in name or "," in name]
+    if unspeakable:
+        names = ", ".join(f"'{name}'" for name in unspeakable)
+        return {}, (f"the provider cannot be told shapes of {names} (colon or comma): it builds anew for new shapes",)
+    words = ("min", "opt", "max")
+    return {
+        f"trt_profile_{word}_shapes": ",".join(
+            f"{name}:{'x'.join(map(str, shapes[name][place]))}" for name in sorted(shapes)
+        )
+        for place, word in enumerate(words)
+    }, ()
+
 
 _SHORT_FLOATS = ("fp16", "bf16")
 
@@ -59,7 +191,7 @@ class OrtTrtBackend(TrtRtxBackend):
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Those of the graph and the builder, and ONNX Runtime with its provider."""
-        from pytest_quant.backends.ort.runtime import runtime_version
+        from pytest_quant.backends.ort.options import runtime_version
 
         ours = {"onnxruntime": runtime_version(), "provider": TENSORRT, "ranges in a table": str(uses_table(spec))}
         return {**super().ingredients(builder_spec(spec)), **ours}
@@ -74,7 +206,7 @@ class OrtTrtBackend(TrtRtxBackend):
         if target_of(spec):
             super().build(builder_spec(spec), calibration, folder)
         elif uses_table(spec) and calibration is not None:
-            from pytest_quant.backends.ort_gpu.trt_implicit import write_float_with_table
+            from pytest_quant.backends.ort_gpu.implicit import write_float_with_table
 
             write_float_with_table(builder_spec(spec), calibration, folder)
         else:

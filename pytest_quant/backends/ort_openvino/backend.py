@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine
-from pytest_quant.backends.option_rules import checked
+from pytest_quant.backends.options import checked
 from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.ort.options import RULES
 from pytest_quant.backends.ort_openvino.plugin import DISTRIBUTION, PROVIDER, find_plugin

@@ -1,23 +1,54 @@
-"""What really ran, in which precision: counted from the kernels that OpenVINO ran."""
+"""What really ran, in which precision: counted from the kernels that OpenVINO ran.
+
+ONNX Runtime sees one node. Where a session is profiled, the plugin adds one event for each kernel, with the type of the
+layer and the implementation, whose last part is the precision: ``brgconv_avx2_f32``, ``jit_gemm_I8``.
+"""
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.coverage import Kind, Tallied, tally
 from pytest_quant.backends.openvino.coverage import COMPUTE
-from pytest_quant.backends.ort.op_table import kind_of
-from pytest_quant.backends.ort.products import Product, find_products
-from pytest_quant.backends.ort.profile import RanNode, read_profile
-from pytest_quant.backends.ort.refusal import run_refused
-from pytest_quant.backends.ort_openvino.kernels import Kernel, read_kernels
-from pytest_quant.backends.ort_openvino.plugin import PROVIDER
-from pytest_quant.backends.ort_openvino.session import open_session
-from pytest_quant.backends.tally import Kind, Tallied, tally
+from pytest_quant.backends.ort.macs import Product, RanNode, find_products, kind_of, read_profile
+from pytest_quant.backends.ort.session import run_refused
+from pytest_quant.backends.ort_openvino.plugin import PROVIDER, open_session
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Signature
+
+_PREFIX = "OV::"
+_RAN = "EXECUTED"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel that ran; `precision` in small letters, ``f32``, ``i8`` or ``bf16`` for example."""
+
+    name: str
+    layer: str
+    precision: str
+
+
+def read_kernels(file: Path) -> list[Kernel]:
+    """Return the kernels in the order they ran; those that OpenVINO optimized away are not among them."""
+    events = json.loads(file.read_text(encoding="utf-8"))
+    return [
+        Kernel(
+            name=event["name"].removeprefix(_PREFIX),
+            layer=event["args"]["ov_node_type"],
+            precision=event["args"]["ov_exec_type"].rpartition("_")[2].lower(),
+        )
+        for event in events
+        if event.get("cat") == "Kernel"
+        and event["args"].get("ep") == PROVIDER
+        and event["args"].get("ov_status") == _RAN
+    ]
+
 
 _PRODUCTS = COMPUTE | {
     "BinaryConvolution",

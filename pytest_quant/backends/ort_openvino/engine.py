@@ -9,8 +9,7 @@ from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.engine import OrtEngine
 from pytest_quant.backends.ort_openvino.coverage import measure_coverage
-from pytest_quant.backends.ort_openvino.plugin import PROVIDER
-from pytest_quant.backends.ort_openvino.session import open_session
+from pytest_quant.backends.ort_openvino.plugin import PROVIDER, open_session
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
-from pytest_quant.backends.offer import check_calibration, check_offer
-from pytest_quant.backends.torch.availability import find_runtime
-from pytest_quant.backends.torch.options import parse_options
+from pytest_quant.backends.options import check_calibration, check_offer
+from pytest_quant.backends.torch.options import find_runtime, parse_options
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature
 
@@ -75,13 +74,13 @@ class TorchBackend:
 
     def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
         """Write the converted program. Raises `DataError` for no batches or batches that do not fit."""
-        from pytest_quant.backends.torch.program import write_observed
+        from pytest_quant.backends.torch.engine import write_observed
 
         write_observed(spec, batches, folder)
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
         """Write the program that the engine compiles."""
-        from pytest_quant.backends.torch.program import write_engine
+        from pytest_quant.backends.torch.engine import write_engine
 
         write_engine(spec, calibration, folder)
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pytest_quant.backends.tally import Kind, Tallied, tally
-from pytest_quant.backends.torch.quiet import quiet
+from pytest_quant.backends.coverage import Kind, Tallied, tally
+from pytest_quant.backends.torch.export import quiet
 from pytest_quant.result import Coverage
 
 _INT8_PREFIXES = ("onednn::qconv", "onednn::qlinear", "quantized::conv", "quantized::linear")

@@ -1,7 +1,12 @@
-"""From a module to an ONNX file that computes the same."""
+"""From a module to an ONNX file that computes the same, without the noise of PyTorch's compilers."""
 
 from __future__ import annotations
 
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -10,11 +15,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends.failure import failed, failing_as
-from pytest_quant.backends.ort.unoptimized import run_unoptimized
+from pytest_quant.backends.ort.prepare import run_unoptimized
 from pytest_quant.backends.torch.module import free_axes, input_names, module_digest, module_of, named_outputs
-from pytest_quant.backends.torch.quiet import quiet
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import Model
+
+_LOGGERS = ("torch", "torchao", "onnxscript", "onnx_ir")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep what is printed, logged and warned about by exporters and compilers off the screen."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
 
 ONNX_FILE = "model.onnx"
 OPSET = 20

@@ -1,4 +1,4 @@
-"""The user's module: a copy in evaluation mode, its inputs by name, and a digest of everything it is made of."""
+"""The user's module: a copy in evaluation mode and one floating type, its inputs by name, its digest."""
 
 from __future__ import annotations
 
@@ -6,14 +6,34 @@ import copy
 import hashlib
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.failure import failed
+from pytest_quant.backends.torch.options import float_type
 from pytest_quant.errors import ModelError, UsageError
-from pytest_quant.spec import Model, Signature, TensorInfo
+from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
+
+
+def cast(tensors: Iterable[Any], spec: EngineSpec) -> tuple[Any, ...]:
+    """Return `tensors` with floats as the engine of `spec` takes them; for ``fp32`` all stay as they are."""
+    dtype = _narrow(spec)
+    return tuple(one.to(dtype) if dtype and one.is_floating_point() else one for one in tensors)
+
+
+def cast_module(module: Any, spec: EngineSpec) -> Any:
+    """Return `module` with its floating weights as the engine of `spec` keeps them."""
+    dtype = _narrow(spec)
+    return module.to(dtype) if dtype else module
+
+
+def _narrow(spec: EngineSpec) -> Any:
+    import torch
+
+    return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(float_type(spec))
+
 
 _PLAIN = (bool, bytes, complex, float, int, str, type(None))
 

@@ -1,16 +1,57 @@
-"""What PyTorch offers on a GPU, and where each step is done."""
+"""The backend ``torch-cuda``: whether PyTorch can run on a GPU here, what it offers, where each step is done."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine
-from pytest_quant.backends.offer import check_offer
+from pytest_quant.backends.options import check_offer
 from pytest_quant.backends.torch import TorchBackend
-from pytest_quant.backends.torch.options import parse_options
-from pytest_quant.backends.torch_cuda.availability import find_device
+from pytest_quant.backends.torch.options import float_type, import_torch, parse_options
+from pytest_quant.environment.gpu import has_nvml
 from pytest_quant.spec import EngineSpec
+
+_INSTALL = "install torch for CUDA, see https://pytorch.org/get-started/locally"
+
+
+def find_device(spec: EngineSpec | None) -> Availability:
+    """Tell whether torch is built for CUDA and finds a GPU; with `spec`, whether that GPU computes its type."""
+    if _is_built_without_cuda():
+        return Availability(False, reason=f"torch {version('torch')} is a build without CUDA", fix=_INSTALL)
+    trouble = import_torch()
+    if trouble is not None:
+        return trouble
+    torch = import_module("torch")
+    if not torch.cuda.is_available():
+        reason = f"torch {torch.__version__} is built for CUDA {torch.version.cuda} and finds no GPU"
+        return Availability(False, reason=reason, fix="run it on a machine with an NVIDIA GPU; nvidia-smi shows it")
+    if spec is not None and float_type(spec) == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        name = torch.cuda.get_device_name(0)
+        return Availability(False, reason=f"{name} does not compute bf16", fix="use precision='fp16'")
+    if spec is not None and parse_options(spec.options).compiled and find_spec("triton") is None:
+        reason = "Inductor compiles for a GPU with triton, and triton is not installed"
+        return Availability(False, reason=reason, fix="pip install triton, or options={'compiled': False}")
+    if not has_nvml():
+        reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
+        return Availability(False, reason=reason, fix='pip install "pytest-quant[torch-cuda]"')
+    return Availability(True, version=str(torch.__version__), device=f"cuda:0 {torch.cuda.get_device_name(0)}")
+
+
+def _is_built_without_cuda() -> bool:
+    """Ask the small file that says so, since to import torch takes seconds; ``False`` where there is no such file."""
+    torch = find_spec("torch")
+    if torch is None or torch.origin is None:
+        return False
+    spec = spec_from_file_location("torch_build", Path(torch.origin).with_name("version.py"))
+    if spec is None or spec.loader is None or not Path(str(spec.origin)).exists():
+        return False
+    build = module_from_spec(spec)
+    spec.loader.exec_module(build)
+    return getattr(build, "cuda", "") is None
 
 
 class TorchCudaBackend(TorchBackend):

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.trt.configure import (
     BuildFailedError,
+    complaints,
     configure,
     configure_parser,
     keep_timing_cache,
+    make_logger,
     network_flags,
 )
-from pytest_quant.backends.trt.dims import sizes_of
+from pytest_quant.backends.trt.coverage import layers_in_log
 from pytest_quant.backends.trt.gpu.implicit import calibrating
-from pytest_quant.backends.trt.layers import layers_in_log
-from pytest_quant.backends.trt.logger import complaints, make_logger
-from pytest_quant.backends.trt.options import Range
-from pytest_quant.backends.trt.refusal import SHAPE_INPUT
+from pytest_quant.backends.trt.options import Range, sizes_of
 from pytest_quant.backends.trt.request import LAYERS_FILE, LOG_FILE, PLAN_FILE, BuildRequest, read_request
+from pytest_quant.backends.trt.run_builder import SHAPE_INPUT
 from pytest_quant.errors import QuantError
 from pytest_quant.spec import Shape
 

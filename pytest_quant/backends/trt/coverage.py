@@ -1,17 +1,59 @@
-"""What a built engine computes in: counted from its layers."""
+"""What a built TensorRT engine computes in: counted from the layers in the builder's log."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import onnx
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.ort.products import find_products
-from pytest_quant.backends.tally import Kind, Tallied, tally
-from pytest_quant.backends.trt.layers import Layer
+from pytest_quant.backends.coverage import Kind, Tallied, tally
+from pytest_quant.backends.ort.macs import find_products
 from pytest_quant.result import Coverage
+
+_LAYER = re.compile(
+    r"^(?:\[\w+\] )?Name: (?P<name>.*?), LayerType: (?P<kind>.*?), Inputs: \[(?P<inputs>.*?)\], Constants: "
+    r".*?TacticName: .*?Metadata: ?(?P<metadata>.*)$"
+)
+_DATATYPE = re.compile(r"Datatype: (\w+)")
+_ONNX_LAYER = re.compile(r"\[ONNX Layer: (.*?)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer: its type in TensorRT's words, the types of what it reads, and the ONNX nodes it was made from."""
+
+    name: str
+    kind: str
+    input_types: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+def layers_in_log(text: str) -> list[dict[str, Any]]:
+    """Return every layer that the log lists, in plain JSON types; see `layer_of`."""
+    found = []
+    for line in text.splitlines():
+        match = _LAYER.match(line)
+        if match is not None:
+            found.append(
+                {
+                    "name": match["name"],
+                    "kind": match["kind"],
+                    "input_types": _DATATYPE.findall(match["inputs"]),
+                    "nodes": _ONNX_LAYER.findall(match["metadata"]),
+                }
+            )
+    return found
+
+
+def layer_of(row: dict[str, Any]) -> Layer:
+    """Return a `Layer` from its JSON form."""
+    return Layer(row["name"], row["kind"], tuple(row["input_types"]), tuple(row["nodes"]))
+
 
 _RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 COMPUTE_OPS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}) | _RECURRENT

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine, Feeds
-from pytest_quant.backends.trt.gpu.find import find_native
+from pytest_quant.backends.trt.gpu.device import find_native
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.rtx import TrtRtxBackend, rtx_version
 from pytest_quant.errors import UsageError
@@ -68,7 +68,7 @@ class TrtBackend(TrtRtxBackend):
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Model bytes, options, versions, recipe, and the GPU that the plan is for."""
-        from pytest_quant.backends.trt.ingredients import engine_ingredients, implicit_ingredients
+        from pytest_quant.backends.trt.profile import engine_ingredients, implicit_ingredients
 
         native = find_native()
         if not native.available:
@@ -80,7 +80,7 @@ class TrtBackend(TrtRtxBackend):
         """The part of the ingredients that decides the ranges of activations; ``None`` unless static."""
         if not _calibrates(spec):
             return super().calibration_ingredients(spec)
-        from pytest_quant.backends.trt.ingredients import implicit_ingredients
+        from pytest_quant.backends.trt.profile import implicit_ingredients
 
         native = find_native()
         return {**implicit_ingredients(spec, native.version), "GPU": native.device}
@@ -90,7 +90,7 @@ class TrtBackend(TrtRtxBackend):
         if not _calibrates(spec):
             super().calibrate(spec, batches, folder)
             return
-        from pytest_quant.backends.trt.gpu.calibrate import write_implicit_ranges
+        from pytest_quant.backends.trt.build import write_implicit_ranges
 
         write_implicit_ranges(spec, batches(), folder, module=MODULE)
 

@@ -1,4 +1,4 @@
-"""The options of these backends. An option of another scheme is ignored, an unknown one is not.
+"""The options of the TensorRT backends. An option of another scheme is ignored, an unknown one is not.
 
 ====================  ====================  ==============================================================
 option                type                  meaning
@@ -28,11 +28,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pytest_quant.backends.option_rules import FLAG, Rule, checked, one_of, whole_number
+from pytest_quant.backends.options import FLAG, Rule, checked, one_of, whole_number
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Shape
+
+if TYPE_CHECKING:
+    import tensorrt
+
+
+def sizes_of(dims: tensorrt.Dims) -> tuple[int, ...]:
+    """Return the sizes of `dims`, -1 where one is free; the binding promises length and items, and no iterator."""
+    return tuple(int(dims[index]) for index in range(len(dims)))
 
 
 def _is_range(name: object, shapes: object) -> bool:

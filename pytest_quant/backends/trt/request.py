@@ -1,4 +1,4 @@
-"""What a build needs to know, as JSON between the process that asks and the one that builds."""
+"""What a build needs to know, and what its log says, as JSON between the process that asks and the one that builds."""
 
 from __future__ import annotations
 
@@ -68,3 +68,15 @@ def read_request(file: Path) -> BuildRequest:
 
 def _ranges(found: dict[str, Any]) -> dict[str, Range]:
     return {name: (tuple(low), tuple(usual), tuple(high)) for name, (low, usual, high) in found.items()}
+
+
+MISSING_SCALES = "Missing scale and zero-point"
+
+
+def build_notes(folder: Path) -> tuple[str, ...]:
+    """Count the warnings in the log of the build in `folder` that mean that something did not become INT8."""
+    count = (folder / LOG_FILE).read_text(encoding="utf-8").count(MISSING_SCALES)
+    if not count:
+        return ()
+    tensors, their = ("1 tensor has", "its layer") if count == 1 else (f"{count} tensors have", "their layers")
+    return (f"{tensors} no scale ('{MISSING_SCALES}' in {LOG_FILE}), so {their} may stay in float",)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
-from pytest_quant.backends.offer import check_calibration, check_offer
+from pytest_quant.backends.options import check_calibration, check_offer
 from pytest_quant.backends.ort.lowest import WHEELS, find_outdated
 from pytest_quant.backends.remedy import Remedy
 from pytest_quant.backends.trt.options import parse_options
@@ -72,7 +72,7 @@ class TrtRtxBackend:
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Model bytes, the quantizer's and the builder's options, library versions, the target, recipe."""
-        from pytest_quant.backends.trt.ingredients import engine_ingredients
+        from pytest_quant.backends.trt.profile import engine_ingredients
 
         return engine_ingredients(spec, rtx_version())
 

@@ -7,18 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_quant.backends.base import Feeds, Outputs
-from pytest_quant.backends.cpu_engine import CpuEngine
-from pytest_quant.backends.misfit import misfit
+from pytest_quant.backends.base import CpuEngine, Feeds, Outputs, misfit
 from pytest_quant.backends.onnx_files import read_graph
 from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt.coverage import count_layers, macs_by_node, ops_of
-from pytest_quant.backends.trt.layers import layer_of
-from pytest_quant.backends.trt.notes import build_notes
+from pytest_quant.backends.trt.coverage import count_layers, layer_of, macs_by_node, ops_of
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.profile import profile_of
-from pytest_quant.backends.trt.request import LAYERS_FILE, PLAN_FILE
-from pytest_quant.backends.trt_graph.simulation import Simulation
+from pytest_quant.backends.trt.request import LAYERS_FILE, PLAN_FILE, build_notes
+from pytest_quant.backends.trt_graph.quantize import Simulation
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 

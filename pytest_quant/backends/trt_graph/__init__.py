@@ -1,7 +1,6 @@
 """ONNX graphs as every TensorRT parser wants them: checked, quantized in its style, simulated in float."""
 
-from pytest_quant.backends.trt_graph.half import write_half
-from pytest_quant.backends.trt_graph.preflight import check_graph
+from pytest_quant.backends.trt_graph.preflight import check_graph, write_half
 from pytest_quant.backends.trt_graph.quantize import (
     quantizer_spec,
     trt_quantize_ingredients,

@@ -18,14 +18,11 @@ from pytest_quant.history.compare.comparison import (
     Row,
     Side,
 )
-from pytest_quant.history.compare.differs import what_differs
-from pytest_quant.history.compare.exact import compare_exact
-from pytest_quant.history.compare.exits import exit_code, unaccepted
-from pytest_quant.history.compare.family import Draft, judge
+from pytest_quant.history.compare.exact import compare_exact, what_differs
 from pytest_quant.history.compare.latency import compare_latency
-from pytest_quant.history.compare.overlap import overlap
-from pytest_quant.history.compare.pairing import Pair, measured, pair
-from pytest_quant.history.compare.statuses import compare_statuses
+from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
+from pytest_quant.history.compare.samples import overlap
+from pytest_quant.history.compare.status import compare_statuses, exit_code, unaccepted
 from pytest_quant.history.rows import StoredCheck
 
 __all__ = [

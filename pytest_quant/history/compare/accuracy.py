@@ -1,26 +1,46 @@
-"""The candidate's score at base and head, paired per sample where both kept which samples are right."""
+"""Score of the candidate at base and head, paired per sample where both kept which samples are right."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 
-from pytest_quant.history.compare.bits import Bits, candidate_right
 from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row
-from pytest_quant.history.compare.drops import drop_on, score_of_one
-from pytest_quant.history.compare.family import Draft
-from pytest_quant.history.compare.machines import on_common_machines
-from pytest_quant.history.compare.overlap import Overlap, overlap
-from pytest_quant.history.compare.pairing import Pair, measured
-from pytest_quant.history.compare.start import row_of, worse_or_better
+from pytest_quant.history.compare.latency import on_common_machines
+from pytest_quant.history.compare.pairing import Draft, Pair, measured
+from pytest_quant.history.compare.samples import Bits, Overlap, answers_of, candidate_right, overlap
+from pytest_quant.history.compare.status import row_of, worse_or_better
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
 from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.paired import mcnemar_p, tango_interval
+
+
+def score_of_one(found: AccuracyResult, right: Bits) -> float | None:
+    """Return what one sample of `right` (n,), the candidate's, adds to its score times n: 100 for percent."""
+    share = float(np.mean(right)) if found.better != "lower" else 1.0 - float(np.mean(right))
+    return found.candidate / share if found.candidate is not None and share > 0.0 else None
+
+
+def drop_on(found: AccuracyResult, nodeid: str, places: Sequence[int]) -> float | None:
+    """Return the drop on the samples at `places`, in the metric's unit; ``None`` where answers are not kept.
+
+    Raises
+    ------
+    HistoryError : what was kept is damaged; `nodeid` names the test.
+    """
+    reference, candidate = answers_of(found, nodeid)
+    if reference is None or candidate is None or not places:
+        return None
+    one = score_of_one(found, candidate)
+    if one is None:
+        return None
+    at = list(places)
+    return one * (int(np.count_nonzero(reference[at])) - int(np.count_nonzero(candidate[at]))) / len(at)
 
 
 @dataclass(frozen=True, slots=True)

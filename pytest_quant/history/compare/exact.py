@@ -1,19 +1,53 @@
-"""What is a fact of each engine: size, coverage and nodes are compared exactly, without a test."""
+"""Facts compared without a test: size, coverage, nodes, and the ingredients that may explain a change."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from pytest_quant.history.compare.comparison import Outcome, Row
-from pytest_quant.history.compare.machines import on_common_machines
+from pytest_quant.history.compare.comparison import Difference, Outcome, Row
+from pytest_quant.history.compare.latency import on_common_machines
 from pytest_quant.history.compare.pairing import Pair
-from pytest_quant.history.compare.start import row_of, worse_or_better
+from pytest_quant.history.compare.status import row_of, worse_or_better
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
 from pytest_quant.result import Coverage
+
+
+def what_differs(pair: Pair) -> tuple[Difference, ...]:
+    """Return what differs between the last launch of the base and that of the head.
+
+    Calibration, reference and provider first, then digests by their name, the machine, and the versions of
+    libraries.
+    """
+    base, head = pair.base[-1], pair.head[-1]
+    kinds = zip(_facts(base), _facts(head), strict=True)
+    return tuple(one for before, after in kinds for one in _between(before, after))
+
+
+def _facts(check: StoredCheck) -> Iterator[Mapping[str, str]]:
+    record, environment = check.record, check.run.environment
+    told = {
+        "calibration": record.calibration,
+        "calibration samples": None if record.calibration_samples is None else str(record.calibration_samples),
+        "threads": None if record.threads is None else str(record.threads),
+        "reference": record.reference,
+        "provider": record.coverage.provider if record.coverage else None,
+        "samples": str(record.accuracy.n) if record.accuracy else None,
+    }
+    yield {name: value for name, value in told.items() if value is not None}
+    yield {f"{name.replace('_', ' ')} digest": value for name, value in record.digests.items()}
+    yield environment.identity
+    yield environment.context
+
+
+def _between(base: Mapping[str, str], head: Mapping[str, str]) -> Iterator[Difference]:
+    for name in dict.fromkeys([*base, *head]):
+        if base.get(name) != head.get(name):
+            yield Difference(name, base.get(name), head.get(name))
+
 
 MIN_SIZE_CHANGE_PCT = 1.0
 """A file that grows by less is shown and no regression: names and versions inside it take a few bytes."""

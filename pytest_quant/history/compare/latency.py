@@ -1,30 +1,127 @@
-"""Latency at base and head, launch by launch, within one identity."""
+"""Latency at base and head, launch by launch, within one identity of the machine."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from pytest_quant.history.compare.comparison import Outcome, Row
-from pytest_quant.history.compare.family import Draft
-from pytest_quant.history.compare.launches import (
-    FEWEST_LAUNCHES,
-    MIN_CHANGE_PCT,
-    Launches,
-    as_log,
-    difference,
-    launches_of,
-    mean_change,
-    pace,
-    percent,
-)
-from pytest_quant.history.compare.machines import by_identity, describe_machine
-from pytest_quant.history.compare.moved import when_ratio_changed, when_ratio_held
-from pytest_quant.history.compare.pairing import Pair, measured
-from pytest_quant.history.compare.start import row_of, worse_or_better
+from pytest_quant.history.compare.pairing import Draft, Pace, Pair, measured, when_ratio_changed, when_ratio_held
+from pytest_quant.history.compare.status import row_of, worse_or_better
+from pytest_quant.history.rows import StoredCheck, identity_of
+from pytest_quant.record import LatencyFigures
 from pytest_quant.result import Interval
-from pytest_quant.stats.welch import MeanDifference
+from pytest_quant.stats.welch import MeanDifference, welch
+
+_TELLING = ("gpu", "cpu", "isa", "cores")
+
+
+def by_identity(launches: Iterable[StoredCheck]) -> dict[str, list[StoredCheck]]:
+    """Return the launches of each identity, in the order given."""
+    found: dict[str, list[StoredCheck]] = {}
+    for one in launches:
+        found.setdefault(identity_of(one.run, one.record), []).append(one)
+    return found
+
+
+def on_common_machines(pair: Pair) -> tuple[Pair, bool]:
+    """Return the launches of identities that both sides have, and true; all of them, and false, when there is none."""
+    base, head = by_identity(pair.base), by_identity(pair.head)
+    common = base.keys() & head.keys()
+    if not common:
+        return pair, False
+    sides = (
+        tuple(one for one in side if identity_of(one.run, one.record) in common) for side in (pair.base, pair.head)
+    )
+    return Pair(pair.series, *sides), True
+
+
+def describe_machine(launch: StoredCheck) -> str:
+    """Return the parts of an identity that a reader knows a machine by, and the provider that ran."""
+    identity = launch.run.environment.identity
+    provider = launch.record.coverage.provider if launch.record.coverage else ""
+    parts = [f"{identity[name]} cores" if name == "cores" else identity[name] for name in _TELLING if name in identity]
+    return ", ".join([*parts, provider] if provider else parts)
+
+
+FEWEST_LAUNCHES = 5
+"""On each side; with fewer, a latency is advisory."""
+
+MIN_CHANGE_PCT = 1.0
+"""A change of a latency that is smaller is none, however well it is proven."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """Natural logarithms, one for each launch; `spans` are the intervals of the speedup within each.
+
+    `speedup` is empty where a launch has no reference, as in records of other tools.
+    """
+
+    speedup: tuple[float, ...]
+    candidate: tuple[float, ...]
+    reference: tuple[float, ...]
+    spans: tuple[tuple[float, float], ...]
+    doubted: int
+
+    @property
+    def n(self) -> int:
+        """Launches that count."""
+        return len(self.candidate)
+
+
+def launches_of(checks: Iterable[StoredCheck]) -> Launches:
+    """Read the latency of each launch; one that names a reason not to trust it is only counted as doubted."""
+    found = [check.record.latency for check in checks if check.record.latency is not None]
+    sound = [latency for latency in found if not latency.reasons and (latency.candidate_p50_ms or 0.0) > 0.0]
+    ratios = list(_logs(latency.speedup for latency in sound))
+    return Launches(
+        speedup=tuple(ratios) if len(ratios) == len(sound) else (),
+        candidate=tuple(_logs(latency.candidate_p50_ms for latency in sound)),
+        reference=tuple(_logs(latency.reference_p50_ms for latency in sound)),
+        spans=tuple(_spans(sound)),
+        doubted=len(found) - len(sound),
+    )
+
+
+def percent(log_change: float) -> float:
+    """Return a change of a logarithm as percent of what it was."""
+    return 100.0 * math.expm1(log_change)
+
+
+def as_log(percentage: float) -> float:
+    """Return the change of a logarithm that is `percentage`."""
+    return math.log1p(percentage / 100.0)
+
+
+def difference(base: tuple[float, ...], head: tuple[float, ...]) -> MeanDifference | None:
+    """Compare two sides by Welch's test; ``None`` for fewer than two launches on one."""
+    return welch(base, head) if min(len(base), len(head)) >= 2 else None
+
+
+def mean_change(base: tuple[float, ...], head: tuple[float, ...]) -> float | None:
+    """Return mean(head) - mean(base); ``None`` where one has no launch."""
+    return math.fsum(head) / len(head) - math.fsum(base) / len(base) if base and head else None
+
+
+def pace(base: tuple[float, ...], head: tuple[float, ...]) -> Pace:
+    """Tell whether logarithms of latencies moved: by the minimum at least, and with an interval that leaves out 0."""
+    found = difference(base, head)
+    if found is None or found.low <= 0.0 <= found.high or abs(found.value) < as_log(MIN_CHANGE_PCT):
+        return Pace.SAME
+    return Pace.SLOWER if found.value > 0.0 else Pace.FASTER
+
+
+def _logs(values: Iterable[float | None]) -> Iterator[float]:
+    return (math.log(value) for value in values if value is not None and value > 0.0)
+
+
+def _spans(sound: Iterable[LatencyFigures]) -> Iterator[tuple[float, float]]:
+    for latency in sound:
+        if latency.speedup_ci is not None and latency.speedup_ci.low > 0.0:
+            yield math.log(latency.speedup_ci.low), math.log(latency.speedup_ci.high)
+
 
 RESOLVED_PCT = 5.0
 """A comparison that could not have seen a slowdown of so much is inconclusive."""

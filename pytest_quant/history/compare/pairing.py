@@ -1,16 +1,95 @@
-"""Which records of base and head are of the same series."""
+"""Which records of base and head are of the same series, and what makes their changes significant together."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
-from pytest_quant.history.compare.comparison import Listed, Renamed, Reversioned
-from pytest_quant.history.compare.overlap import overlap
-from pytest_quant.history.rows import StoredCheck
-from pytest_quant.history.series import version_of
+from pytest_quant.history.compare.comparison import Listed, Outcome, Renamed, Reversioned, Row
+from pytest_quant.history.compare.samples import overlap
+from pytest_quant.history.rows import StoredCheck, version_of
 from pytest_quant.record import Record
+
+
+class Pace(StrEnum):
+    """How an engine's latency at the head is to that at the base."""
+
+    SLOWER = "slower"
+    SAME = "same"
+    FASTER = "faster"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """`moved` is ``candidate reference both`` or empty; `note` is a sentence, or empty."""
+
+    outcome: Outcome
+    moved: str
+    note: str = ""
+
+
+def when_ratio_changed(candidate: Pace, reference: Pace, *, worse: bool) -> Diagnosis:
+    """Return what a proven change of the speedup is.
+
+    A speedup that is worse only because the reference became faster is no regression of the candidate, and one
+    that is better only because the reference became slower is no improvement.
+    """
+    lost, gained = (Pace.SLOWER, Pace.FASTER) if worse else (Pace.FASTER, Pace.SLOWER)
+    if reference is gained and candidate is not lost:
+        note = f"the reference became {gained}, and the candidate did not become {lost}"
+        return Diagnosis(Outcome.CHANGED, "reference", note)
+    outcome = Outcome.REGRESSION if worse else Outcome.IMPROVEMENT
+    if candidate is not lost:
+        return Diagnosis(outcome, "", "neither engine alone moved by more than its noise; their ratio did")
+    if reference is Pace.SAME:
+        return Diagnosis(outcome, "candidate")
+    return Diagnosis(outcome, "both", f"the candidate became {candidate}, and the reference {reference}")
+
+
+def when_ratio_held(candidate: Pace, reference: Pace) -> Diagnosis | None:
+    """Return what it is when both engines moved alike, which a ratio does not show; ``None`` for anything else."""
+    if candidate is reference and candidate is not Pace.SAME:
+        return Diagnosis(Outcome.CHANGED, "both", f"both became {candidate} alike: the machine, or the runtime")
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A row as it stands unless its test, the row's `p`, is rejected, and as it is then; ``None``: the same."""
+
+    row: Row
+    if_rejected: Row | None = None
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return the p values adjusted by Holm (1979), Scandinavian Journal of Statistics 6, 65-70, in the same order.
+
+    Rejecting those at most alpha keeps the chance of one false rejection or more below alpha, whatever the
+    dependence between the tests.
+    """
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    adjusted = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = highest
+    return adjusted
+
+
+def judge(drafts: Sequence[Draft], alpha: float) -> list[Row]:
+    """Return the rows, those whose adjusted p is at most `alpha` as a rejection makes them."""
+    tested = [(index, draft.row.p) for index, draft in enumerate(drafts) if draft.row.p is not None]
+    adjusted = dict(zip((index for index, _ in tested), holm([p for _, p in tested]), strict=True))
+    return [_judged(draft, adjusted.get(index), alpha) for index, draft in enumerate(drafts)]
+
+
+def _judged(draft: Draft, adjusted: float | None, alpha: float) -> Row:
+    rejected = adjusted is not None and adjusted <= alpha
+    chosen = draft.if_rejected if rejected and draft.if_rejected is not None else draft.row
+    return replace(chosen, p_adjusted=adjusted)
+
 
 _Launches = tuple[StoredCheck, ...]
 _PARTS = 7

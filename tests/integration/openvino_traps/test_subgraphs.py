@@ -77,6 +77,6 @@ def test_exclude_reaches_into_branches(exclude: tuple[str, ...], rounded: int, t
 
 
 def _float(folder: Path) -> dict[str, Any]:
-    from pytest_quant.backends.ort.unoptimized import run_unoptimized
+    from pytest_quant.backends.ort.prepare import run_unoptimized
 
     return run_unoptimized(folder / "branches.onnx", _feeds(0))

@@ -13,8 +13,7 @@ import pytest
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.ort_openvino import OrtOpenVinoBackend
 from pytest_quant.backends.ort_openvino.engine import OrtOpenVinoEngine
-from pytest_quant.backends.ort_openvino.plugin import PROVIDER, cpu_devices
-from pytest_quant.backends.ort_openvino.session import open_session
+from pytest_quant.backends.ort_openvino.plugin import PROVIDER, cpu_devices, open_session
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense
@@ -154,7 +153,7 @@ for name in {order!r}:
     importlib.import_module(name)
 import numpy as np, openvino, pathlib
 from tests.integration.ort_provider_traps.any_cpu import offer_any_cpu
-from pytest_quant.backends.ort_openvino.session import open_session
+from pytest_quant.backends.ort_openvino.plugin import open_session
 feeds = {{"x": np.ones((2, 64), np.float32)}}
 offer_any_cpu()
 session, _ = open_session(pathlib.Path({str(model.path)!r}), 1)

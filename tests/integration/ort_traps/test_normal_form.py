@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_quant.backends.onnx_files import all_nodes, read_signature, write_normalized
-from pytest_quant.backends.ort.unoptimized import check_same, run_unoptimized
+from pytest_quant.backends.ort.prepare import check_same, run_unoptimized
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import Model
 from pytest_quant.testing.conformance.workbench import sqnr_db
@@ -221,7 +221,7 @@ def test_a_constant_that_is_a_result_stays(tmp_path: Path) -> None:
 
 def test_external_data_is_carried_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights beside the model are read, and lie beside the result where they are too large for it."""
-    monkeypatch.setattr("pytest_quant.backends.onnx_files.write.EMBED_BYTES", 0)
+    monkeypatch.setattr("pytest_quant.backends.onnx_files.read.EMBED_BYTES", 0)
     (tmp_path / "out").mkdir()
     model = _Drawn(17, ["initializer", "value"]).model()
     onnx.save_model(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)

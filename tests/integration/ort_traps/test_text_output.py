@@ -9,10 +9,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from pytest_quant.accuracy import OutputPair, evaluate
 from pytest_quant.cache import Cache
 from pytest_quant.data import open_data
-from pytest_quant.outputs import record_outputs, run_over, side_by_side
+from pytest_quant.measure.accuracy import OutputPair, evaluate
+from pytest_quant.measure.outputs import record_outputs, run_over, side_by_side
 from pytest_quant.spec import Dataset, Model
 from tests.integration.ort_traps.bench import engine_of, spec_of
 from tests.leading import leading

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.torch.export import export_ingredients, export_onnx
-from pytest_quant.backends.torch.qat import convert_qat, prepare_qat
+from pytest_quant.backends.torch.quantize import convert_qat, prepare_qat
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, tokens, two_by_two

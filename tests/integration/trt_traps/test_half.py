@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from pytest_quant.backends.ort.unoptimized import run_unoptimized
+from pytest_quant.backends.ort.prepare import run_unoptimized
 from pytest_quant.backends.trt_graph import write_half
 from pytest_quant.testing.conformance.workbench import sqnr_db
 from tests.integration.ort_traps.opsets import network

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from pytest_quant.environment.gpu import find_gpus
+from pytest_quant.plugin.resolve import simulate_check
 from pytest_quant.record import Record
 from pytest_quant.result import Status
-from pytest_quant.simulating import simulate_check
 from pytest_quant.spec import Dataset, Limits
 from tests.integration.trt_traps.networks import check_of, images, recognizer, session_in
 

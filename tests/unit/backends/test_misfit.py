@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Feeds
-from pytest_quant.backends.misfit import misfit
+from pytest_quant.backends.base import misfit
 from pytest_quant.spec import Signature, TensorInfo
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.backends.tally import Kind, Tallied, tally
+from pytest_quant.backends.coverage import Kind, Tallied, tally
 
 ELIGIBLE = (Kind.ASKED, Kind.OTHER)
 

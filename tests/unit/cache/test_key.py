@@ -8,7 +8,7 @@ import random
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_quant.cache.key import key_of
+from pytest_quant.cache.manifest import key_of
 
 INGREDIENTS = st.dictionaries(st.text(), st.text(), min_size=1, max_size=6)
 

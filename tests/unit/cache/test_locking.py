@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from filelock import Timeout
 
-from pytest_quant.cache import locking
-from pytest_quant.cache.layout import temporary_path
-from pytest_quant.cache.presence import Presence
+from pytest_quant.cache import lock as locking
+from pytest_quant.cache.files import temporary_path
+from pytest_quant.cache.lock import Presence
 
 KEY, OTHER = "a" * 64, "b" * 64
 
@@ -34,8 +34,8 @@ def test_the_builder_of_this_entry_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, building: str, told: int
 ) -> None:
     """However long it takes; who builds another entry is not the one that is waited for."""
-    monkeypatch.setattr(locking, "FileLock", BusyThreeTimes)
     presence = Presence(tmp_path)
+    monkeypatch.setattr(locking, "FileLock", BusyThreeTimes)
     temporary_path(tmp_path, "engine", building, presence.token).mkdir(parents=True)
     said: list[str] = []
     locking.hold_entry(tmp_path, "engine", KEY, "ort-int8 of net", presence, said.append)
@@ -44,8 +44,8 @@ def test_the_builder_of_this_entry_is_told_once(
 
 def test_a_builder_that_died_is_not_waited_for_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a dead process left behind names nobody."""
-    monkeypatch.setattr(locking, "FileLock", BusyThreeTimes)
     presence = Presence(tmp_path)
+    monkeypatch.setattr(locking, "FileLock", BusyThreeTimes)
     temporary_path(tmp_path, "engine", KEY, "1-abcd").mkdir(parents=True)
     said: list[str] = []
     locking.hold_entry(tmp_path, "engine", KEY, "slot", presence, said.append)

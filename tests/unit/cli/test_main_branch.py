@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_quant.cli.main_branch import main_branch
+from pytest_quant.cli.places import main_branch
 from tests.repository import make_repository
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.data.canonical import canonical_bytes
+from pytest_quant.data.batch import canonical_bytes
 from pytest_quant.errors import DataError
 
 SCALARS = st.one_of(
@@ -101,7 +101,7 @@ def test_a_tensor_is_the_array_it_holds() -> None:
 def test_processes_agree() -> None:
     """Texts hash differently in each process; the encoding does not."""
     code = (
-        "import hashlib, numpy as np; from pytest_quant.data.canonical import canonical_bytes;"
+        "import hashlib, numpy as np; from pytest_quant.data.batch import canonical_bytes;"
         "v = {'b': ['x', 1, 0.5, None], 'a': (b'y', np.arange(3, dtype='i8')), 'c': {'z': True, 'w': 'ü'}};"
         "print(hashlib.sha256(canonical_bytes(v, 'label')).hexdigest())"
     )

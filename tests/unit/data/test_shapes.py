@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.data import shapes
-from pytest_quant.data.shapes import ShapeScan
+from pytest_quant.data import layout as shapes
+from pytest_quant.data.layout import ShapeScan
 from tests.unit.data.samples import ONE, RAGGED, TWO, numbers, opened, streamed
 
 lengths = st.lists(st.integers(1, 9), min_size=1, max_size=40)

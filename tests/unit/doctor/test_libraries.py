@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_quant.doctor.findings import Library
-from pytest_quant.doctor.libraries import compare, find_libraries
+from pytest_quant.doctor.machine import compare, find_libraries
 
 REQUIREMENTS = [
     "numpy>=1.26",

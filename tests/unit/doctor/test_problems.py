@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_quant.doctor.problems import Facts, find_cuda_header, find_problems, gather_facts
+from pytest_quant.doctor.examine import Facts, find_cuda_header, find_problems, gather_facts
 
 HEALTHY = Facts(
     ort_wheels=("onnxruntime",),

@@ -9,8 +9,7 @@ from importlib.metadata import version
 import pytest
 
 from pytest_quant.environment import ONEDNN_LIMIT, fingerprint, isa_tier
-from pytest_quant.environment.cpu import first_value
-from pytest_quant.environment.fingerprint import quota_cores
+from pytest_quant.environment.machine import first_value, quota_cores
 
 
 def test_identity_is_what_decides_speed() -> None:

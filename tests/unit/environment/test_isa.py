@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.environment import ONEDNN_LIMIT, has_vnni, isa, isa_tier, onednn_tier
-from pytest_quant.environment.isa import flags_in, tier_of
+from pytest_quant.environment import ONEDNN_LIMIT, has_vnni, isa_tier, onednn_tier
+from pytest_quant.environment import machine as isa
+from pytest_quant.environment.machine import flags_in, tier_of
 
 _CASCADE_LAKE = "fpu sse2 avx2 avx512f avx512dq avx512bw avx512vl avx512_vnni"
 

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_quant.environment import Repository
 from pytest_quant.errors import UsageError
-from pytest_quant.history.base import ChosenBase, select_base
+from pytest_quant.history.merge_base import ChosenBase, select_base
 from tests.repository import ScratchRepository, make_repository, without_ci
 
 

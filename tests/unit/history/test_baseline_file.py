@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_quant.errors import HistoryError, UsageError
-from pytest_quant.history.baseline_entry import AcceptedLatency, BaselineEntry, Series, series_of
-from pytest_quant.history.baseline_file import (
+from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, series_of
+from pytest_quant.history.baselines.file import (
     NAME,
     accepted_removals,
+    baseline_text,
     parse_baselines,
     read_baselines,
     write_baselines,
 )
-from pytest_quant.history.baseline_text import baseline_text
 from tests.unit.record.examples import a_record
 
 ENTRY = BaselineEntry(

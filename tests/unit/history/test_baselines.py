@@ -11,9 +11,9 @@ import pytest
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import StoredCheck
-from pytest_quant.history.baseline_file import NAME, write_baselines
-from pytest_quant.history.baselines import Baselines, Evaluated
-from pytest_quant.history.recorded import Recorded
+from pytest_quant.history.baselines.choose import Baselines, Evaluated
+from pytest_quant.history.baselines.file import NAME, write_baselines
+from pytest_quant.history.store import Recorded
 from pytest_quant.record import Run
 from pytest_quant.record.samples import pack_samples
 from pytest_quant.result import AccuracyResult, Baseline, NoBaseline, Status

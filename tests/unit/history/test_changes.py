@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from pytest_quant.history.changes import LEAST_SPEED_PCT, Change, find_changes
-from pytest_quant.history.points import Point
+from pytest_quant.history.trends import LEAST_SPEED_PCT, Change, Point, find_changes
 from pytest_quant.result import Status
 
 

@@ -14,8 +14,8 @@ import pytest
 
 import pytest_quant
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.foreign import foreign_run
-from pytest_quant.history.stream import read_runs
+from pytest_quant.history.exchange.foreign import foreign_run
+from pytest_quant.history.exchange.stream import read_runs
 from pytest_quant.record import run_from_json, run_to_json
 from pytest_quant.result import Status
 from tests.example import environment

@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.git_files import GitFiles
-from pytest_quant.history.git_store import BRANCH, Pulled, file_of, pull, push
+from pytest_quant.history.exchange.git_branch import BRANCH, GitFiles, Pulled, file_of, pull, push
 from pytest_quant.history.store import Store
 from pytest_quant.record import Run
 from tests.unit.history.memory_store import MemoryStore

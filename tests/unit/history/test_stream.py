@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import stream
-from pytest_quant.history.stream import header_line, read_lines, read_runs, run_line, write_runs
+from pytest_quant.history.exchange import stream
+from pytest_quant.history.exchange.stream import header_line, read_lines, read_runs, run_line, write_runs
 from pytest_quant.record import run_to_json
 from tests.unit.record.examples import RUN, a_pass, a_record
 
@@ -98,7 +98,7 @@ _BOUNDED = """
 import resource, sys
 from dataclasses import replace
 from pathlib import Path
-from pytest_quant.history.stream import read_runs, write_runs
+from pytest_quant.history.exchange.stream import read_runs, write_runs
 from tests.unit.record.examples import RUN, a_record
 file, record = Path(sys.argv[1]), a_record()
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

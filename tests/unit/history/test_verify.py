@@ -10,9 +10,9 @@ from sqlalchemy import create_engine, delete, update
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
+from pytest_quant.history.exchange.stream import read_runs
+from pytest_quant.history.maintain import Damage, Verified, read_each, salvage, verify
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS
-from pytest_quant.history.stream import read_runs
-from pytest_quant.history.verify import Damage, Verified, read_each, salvage, verify
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
 
 _OTHER = replace(RUN, id="other", started_at="2026-02-01T00:00:00+00:00")

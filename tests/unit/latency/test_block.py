@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pytest_quant.latency.block import time_block
+from pytest_quant.measure.latency import time_block
 from tests.unit.latency.simulated import SimulatedTime
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_quant.latency import measure
+from pytest_quant.measure.latency import measure
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import latency_verdicts

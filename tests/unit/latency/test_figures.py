@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_quant.latency.block import Block
-from pytest_quant.latency.figures import latency_figures
+from pytest_quant.measure.latency import Block, latency_figures
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.percentile import runs_needed
+from pytest_quant.stats.ratio import runs_needed
 
 ROUNDS = 10
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.latency import machine
-from pytest_quant.latency.machine import MachineState, machine_notes, read_machine
+from pytest_quant.measure import noise as machine
+from pytest_quant.measure.noise import MachineState, machine_notes, read_machine
 
 BEFORE = MachineState(at_s=100.0, own_s=5.0, busy_s=50.0, stolen_s=1.0, throttled=3, processors=4)
 ALONE = replace(BEFORE, at_s=110.0, own_s=15.0, busy_s=60.0)

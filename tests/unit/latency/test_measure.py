@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.latency import measure
-from pytest_quant.latency.machine import MachineState
+from pytest_quant.measure.latency import measure
+from pytest_quant.measure.noise import MachineState
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import latency_verdicts

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.tsa.stattools import acf
 
-from pytest_quant.latency.noise import autocorrelation, budget_reasons, noise_notes, null_reasons
+from pytest_quant.measure.noise import autocorrelation, budget_reasons, noise_notes, null_reasons
 from pytest_quant.result import Interval
 from pytest_quant.spec import LatencyPlan
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_quant.marks import Measuring, Offer, build_check, combine, variants
+from pytest_quant.marks.check import Measuring, build_check
+from pytest_quant.marks.variants import Offer, combine, variants
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Model
 
 MODEL, QUANTIZED = Model.from_onnx("m.onnx"), Model.from_onnx("q.onnx")

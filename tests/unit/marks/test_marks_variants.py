@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant import UsageError
-from pytest_quant.marks import Offer, combine, variants
+from pytest_quant.marks.variants import Offer, combine, variants
 
 OFFERS: dict[str, Offer] = {
     "ort": {"fp32": (None,), "int8": ("static", "dynamic", "qat"), "int4": ("weight-only",)},

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import rel_entr, softmax
 
-from pytest_quant.metrics.classes import ClassError
+from pytest_quant.metrics.scores import ClassError
 from pytest_quant.result import WorstClass
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_quant.metrics.constant import ConstantOutput
+from pytest_quant.metrics.tensor import ConstantOutput
 from pytest_quant.result import OutputFault
 
 

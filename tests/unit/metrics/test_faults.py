@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.errors import ModelError
-from pytest_quant.metrics.faults import check_reference, find_mismatch, find_unsound, sound_rows
+from pytest_quant.metrics.tensor import check_reference, find_mismatch, find_unsound, sound_rows
 
 N = 9
 

@@ -11,7 +11,8 @@ import pytest
 import sklearn.metrics
 
 from pytest_quant.errors import UsageError
-from pytest_quant.metrics import Metric, metric_by_name, metrics_by_name, resolve_metric, table
+from pytest_quant.metrics import Metric, metric_by_name, metrics_by_name, resolve_metric
+from pytest_quant.metrics import builtin as table
 
 OURS = Metric(lambda outputs, _labels: np.max(outputs, axis=1), better="higher", unit="logit", scale=1)
 NOT_A_METRIC = max

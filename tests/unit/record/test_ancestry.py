@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.record import start_run
-from pytest_quant.record.ancestry import Ancestry, ancestry
+from pytest_quant.record.run import Ancestry, ancestry
 from tests.repository import make_repository, without_ci
 
 _SHA = "f" * 40

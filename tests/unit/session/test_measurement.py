@@ -10,7 +10,8 @@ import pytest
 
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
-from pytest_quant.session import Measurement, Session
+from pytest_quant.measure.pipeline import Measurement
+from pytest_quant.measure.session import Session
 from tests.unit.record.examples import ACCURACY, COVERAGE, RESOURCES, a_check
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pytest_quant.errors import ModelError
-from pytest_quant.outputs import Chunk
-from pytest_quant.session.names import match_names, renamed
+from pytest_quant.measure.outputs import Chunk
+from pytest_quant.measure.sides import match_names, renamed
 from pytest_quant.spec import Signature, TensorInfo
 
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_quant.engines import BuiltEngine
+from pytest_quant.measure.build import BuiltEngine
+from pytest_quant.measure.resources import AddedMemory, MemoryAdded, find_resources
+from pytest_quant.measure.sides import Side
 from pytest_quant.result import Resources
-from pytest_quant.session.resources import AddedMemory, MemoryAdded, find_resources
-from pytest_quant.session.sides import Side
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend
 

@@ -13,8 +13,8 @@ import pytest
 
 from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
-from pytest_quant.device_lock import FOLDER_VARIABLE
-from pytest_quant.session import Session
+from pytest_quant.measure.lock import FOLDER_VARIABLE
+from pytest_quant.measure.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
 from tests import models
 from tests.third_party import register_backend
@@ -22,7 +22,7 @@ from tests.unit.data.samples import numbers
 
 HOLD = """
 import sys
-from pytest_quant.device_lock import exclusive
+from pytest_quant.measure.lock import exclusive
 with exclusive("cpu", print):
     print("held", flush=True)
     sys.stdin.readline()

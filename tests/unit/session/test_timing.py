@@ -12,12 +12,12 @@ from typing import Any, cast
 import pytest
 
 from pytest_quant.cache import Cache
-from pytest_quant.device_lock import FOLDER_VARIABLE
-from pytest_quant.latency import measure
+from pytest_quant.measure import timing
+from pytest_quant.measure.latency import measure
+from pytest_quant.measure.lock import FOLDER_VARIABLE
+from pytest_quant.measure.sides import Tools
+from pytest_quant.measure.timing import Subject, time_check
 from pytest_quant.result import LatencyResult
-from pytest_quant.session import timing
-from pytest_quant.session.sides import Tools
-from pytest_quant.session.timing import Subject, time_check
 from pytest_quant.spec import LatencyPlan, Limits
 from tests.unit.latency.simulated import SimulatedTime
 from tests.unit.record.examples import a_check

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from statsmodels.stats.power import TTestPower
 
-from pytest_quant.stats.bootstrap import paired_bootstrap
-from pytest_quant.stats.power import samples_to_resolve
+from pytest_quant.stats.paired import paired_bootstrap, samples_to_resolve
 
 
 def mean(values: np.ndarray) -> float:

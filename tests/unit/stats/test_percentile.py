@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from pytest_quant.stats.percentile import percentile_bounds, runs_needed
+from pytest_quant.stats.ratio import percentile_bounds, runs_needed
 
 
 @pytest.mark.parametrize(("percentile", "runs"), [(90, 29), (95, 59), (99, 299), (99.9, 2995)])

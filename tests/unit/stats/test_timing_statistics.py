@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from pytest_quant.stats.percentile import percentile_bounds
-from pytest_quant.stats.ratio import median_interval, paired_ratio
+from pytest_quant.stats.ratio import median_interval, paired_ratio, percentile_bounds
 
 
 @given(ratio=st.floats(0.1, 10), seed=st.integers(0, 99))

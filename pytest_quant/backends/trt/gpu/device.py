@@ -1,13 +1,27 @@
-"""Memory, streams and events of a GPU, by pycuda or by cuda-python, behind one set of words."""
+"""The GPU that native TensorRT runs on: whether it is there, its memory, streams and events.
+
+A process of its own: a TensorRT that does not fit its driver or its CUDA may end the process that loads it.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import signal
+import subprocess
+import sys
 from contextlib import AbstractContextManager
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from pytest_quant.backends.base import Availability
+from pytest_quant.backends.trt.configure import make_logger
+from pytest_quant.environment.gpu import find_gpus, has_nvml
 from pytest_quant.errors import BackendUnavailable
 
 _FIX = 'pip install "pytest-quant[trt]", which brings cuda-python; pycuda serves too, and needs nvcc and a compiler'
@@ -59,14 +73,14 @@ def open_device(index: int = 0) -> DeviceMemory:
     """
     said = []
     if find_spec("pycuda") is not None:
-        from pytest_quant.backends.trt.gpu.pycuda_memory import PycudaMemory
+        from pytest_quant.backends.trt.gpu.memory import PycudaMemory
 
         try:
             return PycudaMemory(index)
         except ImportError as error:
             said.append(f"pycuda: {error}")
     if find_spec("cuda") is not None:
-        from pytest_quant.backends.trt.gpu.cuda_python_memory import CudaPythonMemory
+        from pytest_quant.backends.trt.gpu.memory import CudaPythonMemory
 
         try:
             return CudaPythonMemory(index)
@@ -77,3 +91,96 @@ def open_device(index: int = 0) -> DeviceMemory:
         value="; ".join(said) or "neither pycuda nor cuda-python",
         fix=_FIX,
     )
+
+
+WITH_DEVICE = "device"
+
+
+def answer(*, with_device: bool) -> dict[str, str]:
+    """Return ``version`` when the module loads, and gives a runtime where there is a device for it; else ``error``."""
+    try:
+        trt = import_module("tensorrt")
+        if with_device:
+            trt.Runtime(make_logger(trt, []))
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    return {"version": str(trt.__version__)}
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n" + json.dumps(answer(with_device=WITH_DEVICE in sys.argv)) + "\n")
+
+TIME_LIMIT_S = 60.0
+_INSTALL = 'pip install "pytest-quant[trt]"'
+_SIMULATE = "or let it be simulated: pytest --quant-simulate=SM89"
+_LIBRARY = re.compile(r"(?P<stem>lib(?:nvinfer|nvonnxparser)\w*)\.so\.(?P<major>\d+)")
+_PACKAGES = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-cu13-libs", "tensorrt-cu12-libs")
+
+
+def find_native() -> Availability:
+    """Tell whether tensorrt, a GPU and a library for device memory are here. TensorRT is loaded in another process."""
+    if find_spec("tensorrt") is None:
+        return Availability(False, reason="tensorrt is not installed", fix=f"{_INSTALL}, {_SIMULATE}")
+    gpus = find_gpus()
+    found = probe_native(with_device=bool(gpus))
+    if not found.available:
+        return found
+    if not gpus and not has_nvml():
+        reason = "nvidia-ml-py is not installed, by which GPUs are found"
+        return Availability(False, reason=reason, fix=f"{_INSTALL}, {_SIMULATE}")
+    if not gpus:
+        reason = f"there is no NVIDIA GPU here, or its driver does not answer; TensorRT {found.version} is installed"
+        return Availability(False, reason=reason, fix=f"run it on a machine with a GPU, {_SIMULATE}")
+    if find_spec("pycuda") is None and find_spec("cuda") is None:
+        return Availability(False, reason="neither pycuda nor cuda-python is installed", fix="pip install cuda-python")
+    return Availability(True, version=found.version, device=f"cuda:0 {gpus[0].name} ({gpus[0].sm})")
+
+
+@cache
+def probe_native(*, with_device: bool) -> Availability:
+    """Load TensorRT in a process of its own, once in this one: a crash there is an answer.
+
+    Without a device nothing is made of it: that TensorRT then fails is no fault of the installation.
+    """
+    command = (sys.executable, "-m", "pytest_quant.backends.trt.gpu.device", *([WITH_DEVICE] if with_device else []))
+    try:
+        ended = subprocess.run(  # noqa: S603 - our own module
+            command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return _broken(f"tensorrt did not load within {TIME_LIMIT_S:g} s")
+    if ended.returncode < 0:
+        return _broken(f"loading tensorrt crashed ({signal.Signals(-ended.returncode).name})")
+    lines = ended.stdout.strip().splitlines()
+    if ended.returncode or not lines:
+        return _broken(f"loading tensorrt ended with exit code {ended.returncode}: {ended.stderr.strip()[-300:]}")
+    said = json.loads(lines[-1])
+    if "version" in said:
+        return Availability(True, version=said["version"])
+    return read_import_error(said["error"], installed_tensorrt())
+
+
+def read_import_error(error: str, installed: str) -> Availability:
+    """Explain why ``import tensorrt`` failed: the library that it wants, and what is installed."""
+    named = _LIBRARY.search(error)
+    if named is None:
+        return _broken(f"import tensorrt fails: {error}")
+    wanted = f"{named['stem']}.so.{named['major']}"
+    major = int(named["major"])
+    fix = f'pip install --force-reinstall "tensorrt>={major},<{major + 1}"'
+    return Availability(False, reason=f"tensorrt wants {wanted}, and found {installed}", fix=fix, broken=True)
+
+
+def installed_tensorrt() -> str:
+    """Return the distributions of TensorRT that are installed, with their versions."""
+    found = []
+    for name in _PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(found) or "no distribution of TensorRT"
+
+
+def _broken(reason: str) -> Availability:
+    return Availability(False, reason=reason, fix=f"pip install --force-reinstall tensorrt, {_SIMULATE}", broken=True)

@@ -1,24 +1,181 @@
-"""Implicit INT8 of TensorRT 10 around one build: the calibrator goes in before, what it found comes out after."""
+"""Implicit INT8 of TensorRT 10 around one build: the calibrator goes in before, what it found comes out after.
+
+TensorRT prints an exception inside a callback and goes on with the samples it had, so it is kept here and raised
+after the build; and a build whose calibrator gave no batch has invented its ranges.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pytest_quant.backends.base import Feeds, misfit
 from pytest_quant.backends.trt.configure import BuildFailedError
-from pytest_quant.backends.trt.gpu.calibrator import ALGORITHMS, make_calibrator, release
-from pytest_quant.backends.trt.gpu.device import open_device
-from pytest_quant.backends.trt.gpu.samples import read_samples
+from pytest_quant.backends.trt.gpu.device import DeviceMemory, open_device
 from pytest_quant.backends.trt.request import BuildRequest
-from pytest_quant.errors import QuantError
+from pytest_quant.errors import BuildError, DataError, QuantError
+from pytest_quant.spec import Signature
 
 if TYPE_CHECKING:
     import tensorrt
+
+
+def write_samples(batches: Iterable[Feeds], folder: Path, signature: Signature, model: str) -> None:
+    """Write every batch into the empty `folder`.
+
+    Raises
+    ------
+    DataError : there is none, one does not fit the model, or one has another shape than the first: a calibrator
+        of TensorRT is told its batch size once.
+    """
+    shapes: dict[str, tuple[int, ...]] | None = None
+    for index, feeds in enumerate(batches):
+        wrong = misfit(feeds, signature)
+        if wrong is not None:
+            raise wrong
+        found = {name: np.shape(array) for name, array in feeds.items()}
+        shapes = shapes or found
+        if found != shapes:
+            raise DataError(
+                f"TensorRT's calibrators take batches of one shape, and batch {index} of {model} has another",
+                value=str(found),
+                allowed=str(shapes),
+                fix="write Calibration(batch_size=1), and pad or crop samples that differ in size",
+            )
+        # Positional names keep inputs apart whose own names are no file names.
+        np.savez(folder / f"{index:06}.npz", allow_pickle=False, names=np.array(list(feeds)), **_numbered(feeds))
+    if shapes is None:
+        raise DataError(
+            f"calibration of {model} got no batch",
+            allowed="at least one calibration sample",
+            fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
+        )
+
+
+def read_samples(folder: Path) -> Iterator[Feeds]:
+    """Yield what `write_samples` wrote, in order."""
+    for file in sorted(folder.glob("*.npz")):
+        with np.load(file) as kept:
+            yield {str(name): kept[f"input{index}"] for index, name in enumerate(kept["names"])}
+
+
+def _numbered(feeds: Feeds) -> Feeds:
+    return {f"input{index}": array for index, array in enumerate(feeds.values())}
+
+
+ALGORITHMS = {"entropy": "IInt8EntropyCalibrator2", "minmax": "IInt8MinMaxCalibrator"}
+"""Calibration method and TensorRT's class for it."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What happened inside the callbacks: the only way to hear of it.
+
+    Attributes
+    ----------
+    batches : given to TensorRT.
+    cache : ranges that were read from an earlier calibration or written by this one; ``None`` before.
+    error : the first exception.
+    """
+
+    batches: int = 0
+    cache: bytes | None = None
+    reused: bool = False
+    error: BaseException | None = None
+    addresses: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def settle(self) -> bytes:
+        """Return the ranges, after the build.
+
+        Raises
+        ------
+        BuildError : no batch was read and no ranges were reused; or TensorRT wrote no ranges.
+        Exception : whatever a callback raised.
+        """
+        if self.error is not None:
+            raise self.error
+        if not self.batches and not self.reused:
+            raise BuildError(
+                "no batch was read: TensorRT asked its calibrator for none, and would build with ranges of its own",
+                fix="check that the model has float layers that INT8 can replace; the build log lies beside the engine",
+            )
+        if self.cache is None:
+            raise BuildError("TensorRT calibrated and wrote no ranges", value=f"{self.batches} batches read")
+        return self.cache
+
+
+def make_calibrator(
+    trt: Any, method: str, batches: Iterator[Feeds], device: DeviceMemory, batch_size: int, cache: bytes | None = None
+) -> tuple[Any, Ledger]:
+    """Return a calibrator and its `Ledger`. Keep a reference to the calibrator until the build has ended.
+
+    Parameters
+    ----------
+    method : a key of `ALGORITHMS`.
+    cache : ranges of an earlier calibration; then no batch is read.
+    """
+    ledger = Ledger()
+    base: Any = getattr(trt, ALGORITHMS[method])
+    stream = device.new_stream()
+
+    class Calibrator(base):  # type: ignore[misc]
+        """Gives each batch as one address for each input."""
+
+        def __init__(self) -> None:
+            # Without this call of the binding's own constructor the first callback crashes the process.
+            base.__init__(self)
+
+        def get_batch_size(self) -> int:
+            return batch_size
+
+        def get_batch(self, names: list[str]) -> list[int] | None:
+            try:
+                feeds = next(batches, None)
+                if feeds is None:
+                    return None
+                addresses = [_copied(device, ledger, name, feeds, stream) for name in names]
+                device.wait(stream)
+            except BaseException as error:
+                ledger.error = ledger.error or error
+                return None
+            ledger.batches += 1
+            return addresses
+
+        def read_calibration_cache(self) -> bytes | None:
+            ledger.reused = cache is not None
+            ledger.cache = cache
+            return cache
+
+        def write_calibration_cache(self, found: Any) -> None:
+            ledger.cache = bytes(found)
+
+    return Calibrator(), ledger
+
+
+def release(ledger: Ledger, device: DeviceMemory) -> None:
+    """Free the device memory that the batches lay in."""
+    while ledger.addresses:
+        device.free(ledger.addresses.popitem()[1][0])
+
+
+def _copied(device: DeviceMemory, ledger: Ledger, name: str, feeds: Feeds, stream: int) -> int:
+    """Copy one input to its own buffer, which the next batch uses again; TensorRT reads floats as float32."""
+    array = feeds[name]
+    flat = np.ascontiguousarray(array, dtype=np.float32 if array.dtype.kind == "f" else array.dtype)
+    address, size = ledger.addresses.get(name, (0, 0))
+    if flat.nbytes > size:
+        if size:
+            device.free(address)
+        address = device.allocate(flat.nbytes)
+        ledger.addresses[name] = (address, flat.nbytes)
+    device.copy_in(address, flat, stream)
+    return address
 
 
 @contextmanager

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.backends.openvino.coverage import computed_in, kind_of, macs
-from pytest_quant.backends.openvino.layers import Layer
-from pytest_quant.backends.openvino.source import operator_macs
-from pytest_quant.backends.tally import Kind
+from pytest_quant.backends.coverage import Kind
+from pytest_quant.backends.openvino.coverage import Layer, computed_in, kind_of, macs, operator_macs
 
 SIZE = st.integers(1, 9)
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_quant.backends.openvino import OpenVinoBackend
-from pytest_quant.backends.openvino.options import OpenVinoOptions, parse_options
-from pytest_quant.backends.openvino.recipe import notes_of, overflow_fix
+from pytest_quant.backends.openvino.recipe import OpenVinoOptions, notes_of, overflow_fix, parse_options
 from pytest_quant.environment import has_vnni, onednn_tier
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Calibration, EngineSpec, Model

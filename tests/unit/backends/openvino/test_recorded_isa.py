@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.openvino.coverage import count_layers, hidden_products
-from pytest_quant.backends.openvino.source import Source
+from pytest_quant.backends.openvino.coverage import Source, count_layers, hidden_products
 from tests.recorded_isa import RECORDED, layers_in
 
 MACS = {"dense": {"first": 64 * 32, "y": 32 * 10}, "conv": {"conv": 8 * 36 * 9, "dense": 288 * 10}}

@@ -11,11 +11,12 @@ from types import ModuleType
 import pytest
 
 from pytest_quant.backends.base import Availability
-from pytest_quant.backends.ort import OrtBackend, availability, lowest
-from pytest_quant.backends.ort.availability import find_runtime
+from pytest_quant.backends.ort import OrtBackend, lowest
+from pytest_quant.backends.ort import backend as availability
+from pytest_quant.backends.ort.backend import find_runtime
 from pytest_quant.backends.ort.lowest import WHEELS, find_outdated, wanted_versions
-from pytest_quant.backends.ort_gpu import availability as ort_gpu_availability
-from pytest_quant.backends.ort_gpu.availability import find_provider
+from pytest_quant.backends.ort_gpu import cuda as ort_gpu_availability
+from pytest_quant.backends.ort_gpu.cuda import find_provider
 from pytest_quant.backends.trt import TrtRtxBackend, rtx
 
 
@@ -87,7 +88,7 @@ def test_empty_namespace(tmp_path: Path) -> None:
         f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.modules['onnx'] = type(sys)('onnx')\n"
         "import importlib.machinery as m\n"
         "sys.path = [p for p in sys.path if 'site-packages' not in p or p.endswith('pytest_quant')]\n"
-        "from pytest_quant.backends.ort.availability import find_runtime; print(find_runtime())\n"
+        "from pytest_quant.backends.ort.backend import find_runtime; print(find_runtime())\n"
     )
     root = Path(availability.__file__).parents[3]
     site = next(Path(path) for path in sys.path if path.endswith("site-packages"))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends.ort.coverage import count_coverage
-from pytest_quant.backends.ort.profile import Operand, RanNode
+from pytest_quant.backends.ort.macs import Operand, RanNode
 
 CPU = "CPUExecutionProvider"
 

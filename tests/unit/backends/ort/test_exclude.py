@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.ort.exclude import excluded_nodes
+from pytest_quant.backends.ort.recipe import excluded_nodes
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import conv, dense

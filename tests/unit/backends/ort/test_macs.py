@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.backends.ort.macs import macs_of
-from pytest_quant.backends.ort.profile import Operand, RanNode
+from pytest_quant.backends.ort.macs import Operand, RanNode, macs_of
 
 torch = pytest.importorskip("torch")
 SIZES = st.integers(1, 6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_quant.backends.ort.coverage import count_coverage
-from pytest_quant.backends.ort.profile import RanNode
+from pytest_quant.backends.ort.macs import RanNode
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])

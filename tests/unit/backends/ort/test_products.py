@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from pytest_quant.backends.ort.products import Product, find_products
+from pytest_quant.backends.ort.macs import Product, find_products
 from pytest_quant.testing.conformance.examples import conv, dense, tokens
 
 SIZES = st.integers(1, 5)

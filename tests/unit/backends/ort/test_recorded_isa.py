@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends.ort.coverage import count_coverage
-from pytest_quant.backends.ort.op_table import CONVERSIONS, INT8_OPS, NARROW_OPS
-from pytest_quant.backends.ort.profile import read_profile
+from pytest_quant.backends.ort.macs import CONVERSIONS, INT8_OPS, NARROW_OPS, read_profile
 from tests.recorded_isa import RECORDED
 
 CONV, DENSE = 8 * 36 * 9, 288 * 10

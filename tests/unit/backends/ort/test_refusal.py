@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_quant.backends.ort.refusal import refused, run_refused
+from pytest_quant.backends.ort.session import refused, run_refused
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.spec import Signature
 

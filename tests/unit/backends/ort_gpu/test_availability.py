@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnxruntime
 import pytest
 
-from pytest_quant.backends.ort_gpu import availability
-from pytest_quant.backends.ort_gpu.availability import CUDA, TENSORRT, find_provider
+from pytest_quant.backends.ort_gpu import cuda as availability
+from pytest_quant.backends.ort_gpu.cuda import CUDA, TENSORRT, find_provider
 
 PROVIDERS = [TENSORRT, CUDA, "CPUExecutionProvider"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from pytest_quant.backends import get_backend
-from pytest_quant.backends.ort_gpu.session import prove_placement
+from pytest_quant.backends.ort_gpu.engine import prove_placement
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
 

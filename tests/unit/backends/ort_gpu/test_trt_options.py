@@ -10,8 +10,7 @@ import onnx
 import pytest
 
 from pytest_quant.backends.ort_gpu import OrtTrtBackend
-from pytest_quant.backends.ort_gpu.trt_options import profile_options, provider_options
-from pytest_quant.backends.ort_gpu.trt_table import TABLE_FILE
+from pytest_quant.backends.ort_gpu.tensorrt import TABLE_FILE, profile_options, provider_options
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense

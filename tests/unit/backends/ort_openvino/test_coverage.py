@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.ort.products import Product
-from pytest_quant.backends.ort.profile import Operand, RanNode
-from pytest_quant.backends.ort_openvino.coverage import count_coverage, kernel_kind
-from pytest_quant.backends.ort_openvino.kernels import Kernel, read_kernels
+from pytest_quant.backends.coverage import Kind
+from pytest_quant.backends.ort.macs import Operand, Product, RanNode
+from pytest_quant.backends.ort_openvino.coverage import Kernel, count_coverage, kernel_kind, read_kernels
 from pytest_quant.backends.ort_openvino.plugin import PROVIDER
-from pytest_quant.backends.tally import Kind
 
 CONV = Product("conv", ("c",), 900)
 DENSE = Product("dense", ("y",), 100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_quant.backends.tally import Kind
+from pytest_quant.backends.coverage import Kind
 from pytest_quant.backends.torch.coverage import kind_of
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_quant.backends.trt.coverage import count_layers
-from pytest_quant.backends.trt.layers import Layer, layer_of, layers_in_log
+from pytest_quant.backends.trt.coverage import Layer, count_layers, layer_of, layers_in_log
 
 TENSOR = (
     "Dimensions: [-1,8], Strides: [8,1], StrideOrder: [1,0], Datatype: {}, Format: (Linear) Row major linear format"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_quant.backends.trt.refusal import SHAPE_INPUT, next_step
+from pytest_quant.backends.trt.run_builder import SHAPE_INPUT, next_step
 
 SHAPES = {"x": ((1, 3, 8, 8), (1, 3, 16, 16), (4, 3, 32, 32))}
 ABOUT_SHAPES = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.trt.gpu import find
+from pytest_quant.backends.trt.gpu import device as find
 from pytest_quant.environment.gpu import Gpu
 
 GPU = Gpu(0, "A GPU", "SM89", 1e4, "550.1")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.trt.gpu.samples import read_samples, write_samples
+from pytest_quant.backends.trt.gpu.implicit import read_samples, write_samples
 from pytest_quant.errors import DataError
 from pytest_quant.spec import Signature, TensorInfo
 

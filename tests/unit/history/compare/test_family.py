@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from pytest_quant.history.compare import Outcome, Row
-from pytest_quant.history.compare.family import Draft, holm, judge
+from pytest_quant.history.compare.pairing import Draft, holm, judge
 
 _P_VALUES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30)
 

@@ -14,7 +14,7 @@ from scipy import stats as scipy_stats
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.compare import Comparison, Outcome, compare
-from pytest_quant.history.compare.overlap import LEAST_SHARE, overlap
+from pytest_quant.history.compare.samples import LEAST_SHARE, overlap
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import run_from_json, run_to_json
 from pytest_quant.record.samples import MOST_SAMPLES, gather_samples, pack_samples, unpack_samples

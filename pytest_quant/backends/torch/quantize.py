@@ -1,0 +1,139 @@
+"""Quantized modules without calibration: quantization-aware training (QAT), and weights of linear layers in int8.
+
+Write::
+
+    prepared = prepare_qat(network, (images[:32],))
+    train(prepared)                                   # the user's loop, as it is
+    converted = convert_qat(prepared)
+
+and judge ``Model.from_torch(converted, (images[:32],))`` as ``quantized=``: as it is in PyTorch, and exported to ONNX
+with Q/DQ pairs in the other runtimes.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from pytest_quant.backends.coverage import Kind, Tallied, tally
+from pytest_quant.backends.torch.export import quiet
+from pytest_quant.errors import BuildError
+from pytest_quant.result import Coverage
+from pytest_quant.spec import EngineSpec
+
+
+def prepare_qat(module: Any, example_inputs: tuple[Any, ...], *, reduce_range: bool = False) -> Any:
+    """Return a copy of `module` that rounds to int8 in its forward pass, ready to be trained.
+
+    Parameters
+    ----------
+    module : a ``torch.nn.Module``; it is left as it was.
+    example_inputs : tensors with a leading batch axis of at least 2, which stays free.
+    reduce_range : train for 7-bit activations, for CPUs without VNNI.
+    """
+    import torch
+
+    with quiet():
+        import torchao.quantization.pt2e.quantizer.x86_inductor_quantizer as x86
+        from torchao.quantization.pt2e import allow_exported_model_train_eval, move_exported_model_to_train
+        from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
+
+        shapes = tuple({0: torch.export.Dim.DYNAMIC} for _ in example_inputs)
+        # Guards look at the gradient of an example that has none, and would raise in the user's training loop.
+        graph = torch.export.export(copy.deepcopy(module).train(), example_inputs, dynamic_shapes=shapes).module(
+            check_guards=False
+        )
+        quantizer = x86.X86InductorQuantizer()
+        quantizer.set_global(x86.get_default_x86_inductor_quantization_config(is_qat=True, reduce_range=reduce_range))
+        prepared = prepare_qat_pt2e(graph, quantizer)
+        move_exported_model_to_train(prepared)
+        allow_exported_model_train_eval(prepared)
+    return prepared
+
+
+def convert_qat(prepared: Any) -> Any:
+    """Return the trained module with Q/DQ pairs in place of the rounding, in evaluation mode; judge this one."""
+    with quiet():
+        from torchao.quantization.pt2e import move_exported_model_to_eval
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
+        trained = copy.deepcopy(prepared)
+        move_exported_model_to_eval(trained)
+        converted = convert_pt2e(trained)
+        move_exported_model_to_eval(converted)
+    return converted
+
+
+_PRODUCTS = (
+    "aten.linear",
+    "aten.mm",
+    "aten.addmm",
+    "aten.bmm",
+    "aten.matmul",
+    "aten.conv",
+    "aten.lstm",
+    "aten.gru",
+    "aten.rnn",
+)
+_LINEAR = ("aten.linear", "aten.mm", "aten.addmm")
+"""Those of linear layers, which are all that this scheme takes."""
+
+_INTEGERS = ("torch.int8", "torch.uint8", "torch.int4")
+
+
+def hold_weights(spec: EngineSpec, module: Any) -> Any:
+    """Turn the weights of the linear layers of `module` into int8 by torchao, and return it.
+
+    Raises
+    ------
+    BuildError : it has no linear layer.
+    """
+    import torch
+
+    layers = {name for name, child in module.named_modules() if isinstance(child, torch.nn.Linear)}
+    if not layers:
+        raise BuildError(
+            f"'{spec.model.name}' has no weights that torchao keeps in int8",
+            value="no torch.nn.Linear",
+            fix="use scheme='static', or another backend: backend='ort'",
+        )
+    chosen = layers.difference(spec.exclude)
+    with quiet():
+        from torchao.quantization import Int8WeightOnlyConfig, quantize_
+        from torchao.utils import unwrap_tensor_subclass
+
+        quantize_(module, Int8WeightOnlyConfig(), filter_fn=lambda _, name: name in chosen)
+        return unwrap_tensor_subclass(module)
+
+
+def measure_held(program: Any, provider: str) -> Coverage:
+    """Return the share of products, by count, whose weights the exported `program` keeps in integers.
+
+    What runs is a float product of weights that are widened on the way, so a profile cannot tell it from any other.
+    """
+    inputs = set(program.graph_signature.user_inputs)
+    found = []
+    for node in program.graph.nodes:
+        if _is_product(node):
+            held = any(_comes_from_integers(one, inputs) for one in node.all_input_nodes)
+            name = str(node.target).removesuffix(".default")
+            beyond = "" if held or name in _LINEAR else name
+            found.append(Tallied(node.name, name, Kind.ASKED if held else Kind.OTHER, beyond=beyond))
+    return tally(found, provider)
+
+
+def _is_product(node: Any) -> bool:
+    return node.op == "call_function" and str(node.target).startswith(_PRODUCTS)
+
+
+def _comes_from_integers(node: Any, inputs: set[str]) -> bool:
+    """Tell whether `node` is made of a weight in integers, before any other product."""
+    waiting, seen = [node], {node}
+    while waiting:
+        one = waiting.pop()
+        if one.op == "placeholder" and one.name not in inputs and str(one.meta["val"].dtype) in _INTEGERS:
+            return True
+        if not _is_product(one):
+            waiting += [before for before in one.all_input_nodes if before not in seen]
+            seen.update(waiting)
+    return False

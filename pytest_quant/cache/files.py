@@ -1,0 +1,161 @@
+"""Files of the cache: written whole or not at all, and where each lies.
+
+::
+
+    <root>/<kind>/<key>/manifest.json     what it was made from
+    <root>/<kind>/<key>/files/            what the builder wrote
+    <root>/<kind>/<key>/last-use          its modification time is the last use
+    <root>/<kind>/<key>/in-use/<token>    one for each process that was given the entry
+    <root>/<kind>/.<key>.<token>.<random>.tmp   an entry being built, or on its way out (key ``gone``)
+    <root>/.locks/<kind>-<key>.lock       held while the entry is built, read or removed
+    <root>/.live/<token>.lock             held by the process of that token as long as it lives
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Every file below `folder`, sorted."""
+    return sorted(path for path in folder.rglob("*") if not path.is_dir())
+
+
+def flush_to_disk(folder: Path) -> None:
+    """Return when every file and folder below `folder` would survive a loss of power."""
+    for path in [*folder.rglob("*"), folder]:
+        _fsync(path)
+
+
+def rename_durably(source: Path, target: Path) -> None:
+    """Give `source` its final name, and return when the name would survive a loss of power."""
+    source.rename(target)
+    _fsync(target.parent)
+
+
+def write_atomically(file: Path, content: bytes) -> None:
+    """Put `content` in the place of `file` in one step: a reader sees the old file or the new one."""
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as temporary:
+        temporary.write(content)
+    try:
+        Path(temporary.name).chmod(0o644)
+        Path(temporary.name).replace(file)
+    except OSError:
+        remove(Path(temporary.name))
+        raise
+
+
+def _fsync(path: Path) -> None:
+    # Windows opens no folder and refuses to flush what is open for reading only.
+    if os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sha256_of(path: Path) -> str:
+    """Sha256 of a file in hex, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def size_below(path: Path) -> int:
+    """Bytes of every file below `path`; a file that vanishes meanwhile counts as none."""
+    total = 0
+    for found in [path, *path.rglob("*")]:
+        try:
+            total += 0 if found.is_dir() else found.lstat().st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder; one that cannot be removed now is left for a later sweep."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return
+
+
+LOCKS = ".locks"
+LAST_USE = "last-use"
+IN_USE = "in-use"
+
+_KIND = re.compile(r"[a-z][a-z0-9-]*")
+_KEY = re.compile(r"[0-9a-f]{64}")
+_TEMPORARY = re.compile(r"\.(?P<key>[0-9a-f]{64}|gone)\.(?P<token>[0-9]+-[0-9a-f]+)\.[0-9a-f]+\.tmp")
+
+
+def is_kind(name: str) -> bool:
+    """Whether `name` can be a kind of entry: it becomes a folder's name."""
+    return _KIND.fullmatch(name) is not None
+
+
+def lock_path(root: Path, kind: str, key: str) -> Path:
+    """The lock of one entry."""
+    return root / LOCKS / f"{kind}-{key}.lock"
+
+
+def temporary_path(root: Path, kind: str, key: str, token: str) -> Path:
+    """A new name beside the entry `key`, on the same file system, that no list shows."""
+    return root / kind / f".{key}.{token}.{secrets.token_hex(4)}.tmp"
+
+
+def gone_path(entry: Path, token: str) -> Path:
+    """A new name beside `entry` for what is about to be removed."""
+    return entry.with_name(f".gone.{token}.{secrets.token_hex(4)}.tmp")
+
+
+def entry_paths(root: Path, kind: str | None = None) -> Iterator[Path]:
+    """Every entry, of one kind or all; what others have put below the root is never one."""
+    yield from (path for path in _children(root, kind) if _KEY.fullmatch(path.name))
+
+
+def temporary_paths(root: Path) -> Iterator[tuple[Path, str, str]]:
+    """Every temporary folder with its key and the token of the process that made it."""
+    for path in _children(root, None):
+        if match := _TEMPORARY.fullmatch(path.name):
+            yield path, match["key"], match["token"]
+
+
+def _children(root: Path, kind: str | None) -> Iterator[Path]:
+    if not root.is_dir():
+        return
+    for folder in [root / kind] if kind else sorted(root.iterdir()):
+        if is_kind(folder.name) and folder.is_dir():
+            yield from sorted(folder.iterdir())
+
+
+_MARKS = {
+    ".gitignore": b"# Created by pytest-quant: nothing here belongs into version control.\n*\n",
+    "CACHEDIR.TAG": (
+        b"Signature: 8a477f597d28d172789f06886806bc55\n"
+        b"# This file marks a cache directory, see https://bford.info/cachedir/\n"
+    ),
+}
+
+
+def create_ignored_folder(folder: Path) -> None:
+    """Create `folder` with its parents and let it ignore itself for git.
+
+    A folder that already holds something else is somebody's own: it is left as it is.
+    Raises `OSError` when it cannot be created.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if {path.name for path in folder.iterdir()} <= _MARKS.keys():
+        for name, content in _MARKS.items():
+            (folder / name).write_bytes(content)

@@ -1,0 +1,76 @@
+"""``pytest-quant prune`` and ``pytest-quant verify``: maintenance of a history."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pytest_quant.cli.places import existing_history, history_option
+from pytest_quant.errors import UsageError
+
+if TYPE_CHECKING:
+    from pytest_quant.history.maintain import Damage
+
+
+@click.command(short_help="Make the history smaller; every figure that is shown stays.")
+@click.option("--keep-runs", type=click.IntRange(min=0), metavar="N", help="Leave the newest N runs as they are.")
+@click.option("--before", type=click.DateTime(), metavar="DATE", help="Only runs that started before, UTC.")
+@click.option("--dry-run", is_flag=True, help="Tell what would be freed, and change nothing.")
+@history_option
+def prune(keep_runs: int | None, before: datetime | None, dry_run: bool, place: str | None) -> None:
+    """Remove the times of single rounds from the records of old runs; medians, intervals and verdicts stay.
+
+    \b
+    Examples:
+      pytest-quant prune --keep-runs 500 --dry-run
+      pytest-quant prune --before 2026-01-01
+    """  # noqa: D301 - click reads a backspace
+    if keep_runs is None and before is None:
+        raise UsageError("prune thins old runs, and nothing says which are old", allowed="--keep-runs N, --before DATE")
+    where = existing_history(place)
+    # Here, because it loads the database.
+    from pytest_quant.history.maintain import prune as prune_runs
+    from pytest_quant.report.text import count
+
+    limit = None if before is None else before.replace(tzinfo=UTC)
+    found = prune_runs(where, keep_runs=keep_runs, before=limit, dry_run=dry_run)
+    would = "would be " if dry_run else ""
+    what = f"{count(found.records, 'record')} of {count(found.runs, 'run')}"
+    click.echo(f"{what} {would}thinned, {found.freed_bytes} bytes {would}freed")
+
+
+@click.command(short_help="Tell whether every record of the history can be read.")
+@click.option(
+    "--salvage", type=click.Path(path_type=Path), metavar="FILE", help="Write all that can be read to a new file."
+)
+@history_option
+def verify(salvage: Path | None, place: str | None) -> None:
+    """Read every record, and name the run of each that cannot be; exit 1 when there is one.
+
+    \b
+    Examples:
+      pytest-quant verify
+      pytest-quant verify --salvage rest.jsonl; pytest-quant import rest.jsonl --history new.db
+    """  # noqa: D301 - click reads a backspace
+    where = existing_history(place)
+    # Here, because it loads the database.
+    from pytest_quant.history import maintain as verifying
+
+    runs = verifying.read_each(where)
+    found = verifying.verify(runs) if salvage is None else verifying.salvage(runs, salvage)
+    for damage in found.damages:
+        click.secho(_line(damage), fg="red", err=True)
+    rest = f", written to {salvage}" if salvage is not None else ""
+    click.echo(f"{found.runs} runs with {found.records} records can be read{rest}; {len(found.damages)} damaged")
+    sys.exit(1 if found.damages else 0)
+
+
+def _line(damage: Damage) -> str:
+    from pytest_quant.report import clean
+
+    what = "the run" if damage.position is None else f"record {damage.position}"
+    return clean(f"damaged: {damage.run_id}, {what}: {damage.reason}")

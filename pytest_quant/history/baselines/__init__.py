@@ -1,0 +1,1 @@
+"""Accepted baselines: the reviewed file, the way into it, and the choice of one."""

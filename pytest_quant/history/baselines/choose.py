@@ -1,0 +1,164 @@
+"""What the limits against earlier records are judged by: the accepted baseline, else the merge base's records."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_quant.environment import Repository, git_state
+from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.history.baselines.entry import BaselineEntry
+from pytest_quant.history.baselines.file import NAME, read_baselines
+from pytest_quant.history.merge_base import select_base
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.record.samples import unpack_digests, unpack_samples
+from pytest_quant.result import AccuracyResult, Baseline, NoBaseline, Status
+
+if TYPE_CHECKING:
+    from pytest_quant.history.store import Recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """Answers of the check that is judged, and the digests of their samples as a record packs them."""
+
+    nodeid: str
+    accuracy: AccuracyResult
+    samples: str | None
+
+
+_NOT_ACCEPTED = "no record of this series was accepted"
+
+
+class Baselines:
+    """The baselines of one run, read when the first limit needs them.
+
+    Parameters
+    ----------
+    root : the project's folder, with the file of baselines.
+    open_history : opens the history; ``None`` when it is turned off.
+    identity : of this machine, see `Environment`.
+    today : entries that ended before it have expired.
+    """
+
+    def __init__(
+        self, root: Path, open_history: Callable[[], Recorded] | None, identity: Mapping[str, str], today: date
+    ) -> None:
+        self._root = root
+        self._open_history = open_history
+        self._identity = dict(identity)
+        self._today = today
+        self._entries: dict[str, BaselineEntry] | None = None
+        self._merge_base: tuple[Sequence[StoredCheck], str] | None = None
+
+    def find(self, series: str, data: str | None, now: Evaluated | None = None) -> Baseline | NoBaseline:
+        """Return the baseline of a series key for the evaluation data with the digest `data`, or why there is none.
+
+        Records of the merge base for other data are compared with `now` on the samples that both have.
+
+        Raises
+        ------
+        HistoryError : the file of baselines is damaged; the message names the line.
+        """
+        if self._entries is None:
+            self._entries = read_baselines(self._root / NAME)
+        entry = self._entries.get(series)
+        if entry is not None and not entry.removed:
+            return self._accepted(entry, data)
+        if self._merge_base is None:
+            self._merge_base = self._read_merge_base()
+        checks, why = self._merge_base
+        return _of_launches([one for one in checks if one.record.series == series], data, self._identity, why, now)
+
+    def _accepted(self, entry: BaselineEntry, data: str | None) -> Baseline | NoBaseline:
+        of_commit = f"the accepted baseline of {entry.commit[:12]}"
+        if entry.expired(self._today):
+            return NoBaseline(f"{of_commit} expired on {entry.expires}")
+        if entry.data is not None and data is not None and entry.data != data:
+            return NoBaseline(f"{of_commit} is for other evaluation data")
+        here = [one for one in entry.latency if dict(one.identity) == self._identity]
+        latency = here[-1] if here else None
+        return Baseline(
+            commit=entry.commit,
+            drop=entry.drop,
+            speedup=latency.speedup if latency else None,
+            candidate_p50_ms=latency.candidate_p50_ms if latency else None,
+            same_identity=latency is not None,
+        )
+
+    def _read_merge_base(self) -> tuple[Sequence[StoredCheck], str]:
+        """Return the records, and what to say about a series that is not among them."""
+        if self._open_history is None:
+            return [], f"{_NOT_ACCEPTED}, and the history is turned off"
+        try:
+            state = git_state(self._root)
+            git = Repository(self._root)
+            recorded = self._open_history()
+            base = select_base(recorded.commits, git, dirty=bool(state and state.dirty))
+            if base.commit is None:
+                return [], f"{_NOT_ACCEPTED}, and {base}"
+            checks = recorded.launches(base.commit)
+        except (UsageError, HistoryError) as error:
+            # A limit that nothing can be compared with is no reason to lose the other verdicts of the check.
+            return [], f"{_NOT_ACCEPTED}, and {error.what}" + (f": {error.value}" if error.value else "")
+        return (
+            checks,
+            f"{_NOT_ACCEPTED}, and {base.commit[:12]} ({base.asked_as}) has no record of it within its limits",
+        )
+
+
+def _of_launches(
+    checks: Sequence[StoredCheck], data: str | None, identity: Mapping[str, str], why: str, now: Evaluated | None
+) -> Baseline | NoBaseline:
+    """Return the last drop and the median speedup over the launches on this machine."""
+    # A regressed record never becomes a baseline, or each further loss would be measured from the one before.
+    usable = [one for one in checks if one.record.status not in (Status.FAIL, Status.ERROR, Status.UNAVAILABLE)]
+    if not usable:
+        return NoBaseline(why)
+    comparable = [one for one in usable if data is None or one.record.digests.get("data") in (None, data)]
+    if comparable:
+        last = comparable[-1].record.accuracy
+        return _baseline(comparable, identity, last.drop if last else None)
+    return _on_overlap(usable, identity, now) or NoBaseline(
+        f"{_NOT_ACCEPTED}, and the merge base's records are for other evaluation data"
+    )
+
+
+def _on_overlap(usable: Sequence[StoredCheck], identity: Mapping[str, str], now: Evaluated | None) -> Baseline | None:
+    """Return the last record's drop, and that of `now`, on the samples that both have; ``None`` where it is unknown."""
+    # Here, because few runs need it, and it loads all that compares.
+    from pytest_quant.history.compare.accuracy import drop_on
+    from pytest_quant.history.compare.samples import overlap_of
+
+    last = usable[-1].record
+    if now is None or last.accuracy is None:
+        return None
+    both = overlap_of(unpack_samples(usable[-1].run, last), unpack_digests(now.samples, now.accuracy.n, now.nodeid))
+    if both is None:
+        return None
+    drop, own_drop = drop_on(last.accuracy, last.nodeid, both.base), drop_on(now.accuracy, now.nodeid, both.head)
+    if drop is None or own_drop is None:
+        return None
+    same = [one for one in usable if one.record.digests.get("data") == last.digests.get("data")]
+    return replace(_baseline(same, identity, drop), own_drop=own_drop, counted=str(both))
+
+
+def _baseline(comparable: Sequence[StoredCheck], identity: Mapping[str, str], drop: float | None) -> Baseline:
+    here = [
+        one.record.latency
+        for one in comparable
+        if dict(one.run.environment.identity) == identity and one.record.latency is not None
+    ]
+    speedups = [figures.speedup for figures in here if figures.speedup is not None and not figures.reasons]
+    medians_ms = [figures.candidate_p50_ms for figures in here if figures.candidate_p50_ms is not None]
+    return Baseline(
+        commit=comparable[-1].run.commit or "unknown",
+        drop=drop,
+        speedup=statistics.median(speedups) if speedups else None,
+        candidate_p50_ms=statistics.median(medians_ms) if medians_ms else None,
+        same_identity=bool(speedups),
+    )

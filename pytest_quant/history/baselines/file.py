@@ -1,0 +1,238 @@
+"""The file of accepted baselines, ``quant-baselines.toml``, kept in version control at the root of the project.
+
+One table for each series. Two branches that accept the same series conflict there, which is the review.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from pytest_quant.cache.files import write_atomically
+from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, Table
+
+SCHEMA = 1
+
+_HEADER = f"""\
+# Baselines of pytest-quant: records that were accepted on purpose, by: pytest-quant accept --reason "..."
+# max_slowdown and max_drop_increase judge against them. Review a change here as you review code.
+schema = {SCHEMA}
+"""
+
+
+def baseline_text(entries: Iterable[BaselineEntry]) -> str:
+    """Return the whole file: one table for each series in a stable order, one value in a line.
+
+    Raises
+    ------
+    UsageError : a name has characters that a text file cannot hold.
+    """
+    ordered = sorted(entries, key=lambda entry: entry.series.key)
+    return "\n".join([_HEADER, *(entry_text(entry) for entry in ordered)])
+
+
+def entry_text(entry: BaselineEntry) -> str:
+    """Return the table of one series."""
+    return "\n".join(["[[baseline]]", *_lines(entry)]) + "\n"
+
+
+def _lines(entry: BaselineEntry) -> Iterator[str]:
+    series = entry.series
+    yield from _pairs(
+        {
+            "test": series.test,
+            "model": series.model,
+            "backend": series.backend,
+            "precision": series.precision,
+            "scheme": series.scheme,
+            "batch_size": series.batch_size,
+            "metric": series.metric,
+            "reason": entry.reason,
+            "commit": entry.commit,
+            "run": entry.run,
+            "accepted_at": entry.accepted_at,
+            "expires": entry.expires,
+            "removed": entry.removed or None,
+            "candidate_score": entry.candidate_score,
+            "drop": entry.drop,
+            "unit": entry.unit,
+            "data": entry.data,
+        }
+    )
+    for latency in sorted(entry.latency, key=lambda one: sorted(one.identity.items())):
+        yield from _latency_lines(latency)
+
+
+def _latency_lines(latency: AcceptedLatency) -> Iterator[str]:
+    machine = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in sorted(latency.identity.items()))
+    yield "[[baseline.latency]]"
+    yield from _pairs({"speedup": latency.speedup, "candidate_p50_ms": latency.candidate_p50_ms})
+    yield f"identity = {{ {machine} }}"
+
+
+def _pairs(values: Mapping[str, object]) -> Iterator[str]:
+    return (f"{name} = {_value(value)}" for name, value in values.items() if value is not None)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, float):
+        # TOML wants a digit on both sides of the point, and Python writes 1e-07 without one.
+        mantissa, e, exponent = repr(value).partition("e")
+        return f"{mantissa if '.' in mantissa else mantissa + '.0'}{e}{exponent}"
+    if isinstance(value, int):
+        return str(value)
+    return _text(str(value))
+
+
+def _text(value: str) -> str:
+    """Return a TOML string in which everything that does not print is an escape."""
+    return '"' + "".join(map(_character, value)) + '"'
+
+
+def _character(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    if "\ud800" <= char <= "\udfff":
+        raise UsageError(
+            "a name that is no text cannot be kept in a baseline file",
+            value=ascii(char),
+            fix="rename the test or its file so that the name is UTF-8",
+        )
+    if char.isprintable():
+        return char
+    return f"\\u{ord(char):04X}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08X}"
+
+
+NAME = "quant-baselines.toml"
+
+_TOP = ("schema", "baseline")
+_FIELDS = (
+    *("test", "model", "backend", "precision", "scheme", "batch_size", "metric"),
+    *("reason", "commit", "run", "accepted_at", "expires", "removed"),
+    *("candidate_score", "drop", "unit", "data", "latency"),
+)
+_LATENCY_FIELDS = ("speedup", "candidate_p50_ms", "identity")
+_CONFLICT = re.compile(r"(<{7}|\|{7}|>{7})( |$)|={7}$")
+
+
+def read_baselines(file: Path) -> dict[str, BaselineEntry]:
+    """Return the entries by series key; none when there is no file.
+
+    Raises
+    ------
+    HistoryError : the file cannot be read, is in the middle of a merge, or holds what is no baseline; the message
+        names the line.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise HistoryError(f"{file} cannot be read", value=str(error)) from error
+    return parse_baselines(text, str(file))
+
+
+def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
+    """Return the entries of a file's text by series key, see `read_baselines`."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    _refuse_conflict(lines, file)
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise HistoryError(
+            f"{file} is not TOML",
+            value=str(error),
+            fix="correct the line, or take the file back from version control: git checkout -- " + NAME,
+        ) from error
+    top = Table(document, file, lines, 0)
+    top.only(_TOP)
+    if document and top.need_integer("schema") > SCHEMA:
+        raise HistoryError(
+            f"{file} was written by a newer pytest-quant",
+            value=f"schema {document['schema']}",
+            allowed=f"schema {SCHEMA} or older",
+            fix="pip install --upgrade pytest-quant",
+        )
+    return _by_series(document.get("baseline", []), top, lines, file)
+
+
+def accepted_removals(entries: Mapping[str, BaselineEntry]) -> set[str]:
+    """Return the keys of the series whose tests are gone on purpose."""
+    return {key for key, entry in entries.items() if entry.removed}
+
+
+def _by_series(found: object, top: Table, lines: list[str], file: str) -> dict[str, BaselineEntry]:
+    if not isinstance(found, list):
+        raise top.wrong("'baseline' is not what it must be", "baseline", "tables that begin with [[baseline]]")
+    headers = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*baseline\s*\]\]", line)]
+    entries: dict[str, BaselineEntry] = {}
+    for index, data in enumerate(found):
+        table = Table(data, file, lines, headers[index] if index < len(headers) else 0)
+        entry = _entry(table)
+        if entry.series.key in entries:
+            raise table.wrong("this series is there twice, as a merge may leave it", "test", "one entry of a series")
+        entries[entry.series.key] = entry
+    return entries
+
+
+def _entry(table: Table) -> BaselineEntry:
+    table.only(_FIELDS)
+    series = Series(
+        test=table.need_text("test"),
+        model=table.need_text("model"),
+        backend=table.need_text("backend"),
+        precision=table.need_text("precision"),
+        scheme=table.text("scheme"),
+        batch_size=table.need_integer("batch_size"),
+        metric=table.text("metric"),
+    )
+    return BaselineEntry(
+        series=series,
+        commit=table.need_text("commit"),
+        run=table.text("run"),
+        reason=table.need_text("reason"),
+        accepted_at=table.need_time("accepted_at"),
+        expires=table.day("expires"),
+        removed=table.flag("removed"),
+        unit=table.text("unit"),
+        candidate_score=table.number("candidate_score"),
+        drop=table.number("drop"),
+        data=table.text("data"),
+        latency=tuple(map(_latency, table.tables("latency"))),
+    )
+
+
+def _latency(table: Table) -> AcceptedLatency:
+    table.only(_LATENCY_FIELDS)
+    return AcceptedLatency(table.texts("identity"), table.number("speedup"), table.number("candidate_p50_ms"))
+
+
+def _refuse_conflict(lines: list[str], file: str) -> None:
+    for number, line in enumerate(lines, 1):
+        if _CONFLICT.match(line):
+            raise HistoryError(
+                f"{file}, line {number}: a merge has left both sides of a conflict",
+                value=line[:80],
+                fix="keep one [[baseline]] of each series, remove the marks, and let the change be reviewed",
+            )
+
+
+def write_baselines(file: Path, entries: Iterable[BaselineEntry]) -> None:
+    """Put `entries` at `file`, whole or not at all. Raises `HistoryError`."""
+    text = baseline_text(entries)
+    try:
+        write_atomically(file, text.encode())
+    except OSError as error:
+        raise HistoryError(
+            f"{file} cannot be written", value=error.strerror or str(error), fix="make the folder writable"
+        ) from error

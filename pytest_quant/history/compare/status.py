@@ -1,0 +1,105 @@
+"""The verdict of each test at base and head, and the exit code of the comparison."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+
+from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Row
+from pytest_quant.history.compare.pairing import Pair
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.record import Record
+from pytest_quant.result import Status
+
+
+def row_of(pair: Pair, record: Record, quantity: str) -> Row:
+    """Return an unchanged row without values; `record` is the head's."""
+    return Row(
+        series=pair.series,
+        nodeid=record.nodeid,
+        model=record.model,
+        engine_id=record.engine_id,
+        quantity=quantity,
+        outcome=Outcome.UNCHANGED,
+        base=None,
+        head=None,
+        base_launches=len(pair.base),
+        head_launches=len(pair.head),
+    )
+
+
+def worse_or_better(worse: bool, *, proven: bool) -> Outcome:
+    """Return the outcome of a change, which gates when it is `proven`."""
+    if worse:
+        return Outcome.REGRESSION if proven else Outcome.WORSE
+    return Outcome.IMPROVEMENT if proven else Outcome.BETTER
+
+
+OK, REGRESSION, INCONCLUSIVE, NO_BASELINE = 0, 1, 3, 4
+
+
+def exit_code(
+    comparison: Comparison, *, strict: bool = False, full_suite: bool = False, accepted: Collection[str] = ()
+) -> int:
+    """Return 0 when all is well, 1 for a regression, and under `strict` 3 or 4 when that could not be told.
+
+    Parameters
+    ----------
+    strict : 3 where a quantity could not be judged, with too few launches for example; 4 where there is no base
+        at all, or a quantity, a machine or a version of the data that the base does not know. An added test is
+        none of these.
+    full_suite : base and head ran every test, so that one that is gone was removed, which is a regression too.
+    accepted : keys of series whose removal was accepted.
+    """
+    if comparison.having(Outcome.REGRESSION) or (full_suite and unaccepted(comparison, accepted)):
+        return REGRESSION
+    if not strict:
+        return OK
+    if comparison.having(Outcome.INCONCLUSIVE) or any(row.advisory for row in comparison.rows):
+        return INCONCLUSIVE
+    if not comparison.base.checks or comparison.having(Outcome.NO_BASELINE) or comparison.reversioned:
+        return NO_BASELINE
+    return OK
+
+
+def unaccepted(comparison: Comparison, accepted: Collection[str]) -> tuple[Listed, ...]:
+    """Return the removed series whose removal nobody accepted."""
+    return tuple(one for one in comparison.removed if one.series not in accepted)
+
+
+_BROKEN = (Status.ERROR, Status.FAIL)
+
+
+def compare_statuses(pair: Pair) -> Row:
+    """Return the row of the status that most launches of each side have, the worst of equally many."""
+    base, head = _usual(pair.base), _usual(pair.head)
+    notes = (*_flaky("base", pair.base, base), *_flaky("head", pair.head, head))
+    row = replace(row_of(pair, pair.head[-1].record, "status"), base=base.value, head=head.value, notes=notes)
+    return replace(row, outcome=_outcome(base, head))
+
+
+def _outcome(base: Status, head: Status) -> Outcome:
+    if base is head:
+        return Outcome.UNCHANGED
+    if head is Status.UNAVAILABLE:
+        return Outcome.INCONCLUSIVE
+    if base is Status.UNAVAILABLE:
+        return Outcome.NO_BASELINE
+    if (base in _BROKEN) == (head in _BROKEN):
+        return Outcome.CHANGED
+    return Outcome.REGRESSION if head in _BROKEN else Outcome.IMPROVEMENT
+
+
+def _usual(launches: tuple[StoredCheck, ...]) -> Status:
+    counts = Counter(one.record.status for one in launches)
+    # `Status` lists its words worst first, and `max` takes the first of equals.
+    return max((status for status in Status if counts[status]), key=lambda status: counts[status])
+
+
+def _flaky(name: str, launches: tuple[StoredCheck, ...], usual: Status) -> tuple[str, ...]:
+    others = Counter(one.record.status.value for one in launches if one.record.status is not usual)
+    if not others:
+        return ()
+    told = ", ".join(f"{status} in {number}" for status, number in sorted(others.items()))
+    return (f"{told} of {len(launches)} launches of the {name}",)

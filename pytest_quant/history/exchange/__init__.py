@@ -1,0 +1,1 @@
+"""Runs on their way between histories, and results of other benchmark tools."""

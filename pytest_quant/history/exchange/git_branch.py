@@ -1,0 +1,253 @@
+"""A history on a branch of its own in a git remote, for teams without a database: one new file for each run.
+
+Files are never changed, so two jobs that push at once add different ones, and the later builds on top of the
+earlier. The branch shares no commit with the code and is never checked out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import random
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.history.exchange.stream import RunWithRecords, header_line, read_lines, run_line
+from pytest_quant.record import Run
+
+if TYPE_CHECKING:
+    from pytest_quant.history.store import Store
+
+
+_NAMED = {
+    "GIT_AUTHOR_NAME": "pytest-quant",
+    "GIT_AUTHOR_EMAIL": "pytest-quant@localhost",
+    "GIT_COMMITTER_NAME": "pytest-quant",
+    "GIT_COMMITTER_EMAIL": "pytest-quant@localhost",
+}
+"""Who commits on a machine whose git knows nobody, as those of CI."""
+
+_LOST_RACE = ("[rejected]", "cannot lock ref", "failed to lock", "failed to update ref", "reference already exists")
+"""What git and its servers say when another push was faster; anything else is said again by a second try."""
+
+_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class GitFiles:
+    """A branch of a remote, seen from the repository at `root`: reading and adding files touches no working tree."""
+
+    root: Path
+    remote: str
+    branch: str
+
+    def check(self) -> None:
+        """Raise `HistoryError` when this is no repository, or branch or remote have no name git takes."""
+        self._git("rev-parse", "--git-dir")
+        if self.remote.startswith("-"):
+            raise HistoryError("a remote cannot be called that", value=self.remote, fix="write --remote origin")
+        if self._run(("check-ref-format", self._ref)).returncode != 0:
+            raise HistoryError("a branch cannot be called that", value=self.branch, allowed="what git branch takes")
+
+    def fetch(self) -> str | None:
+        """Return the remote branch's commit, its objects here; ``None`` when the remote has no such branch."""
+        there = self._git("ls-remote", "--", self.remote, self._ref).decode("utf-8", "replace")
+        if not any(line.endswith(f"\t{self._ref}") for line in there.splitlines()):
+            return None
+        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
+        kept = f"refs/pytest-quant/{self.branch}"
+        self._git("fetch", *options, "--", self.remote, f"+{self._ref}:{kept}")
+        return self._git("rev-parse", "--verify", "--end-of-options", kept).decode().strip()
+
+    def files(self, commit: str) -> dict[str, str]:
+        """Return the object of each file by its path."""
+        listed = self._git("ls-tree", "-r", "-z", commit).decode("utf-8", "backslashreplace")
+        rows = (row.split("\t", 1) for row in listed.split("\0") if row)
+        return {path: fields.split()[2] for fields, path in rows if fields.split()[1] == "blob"}
+
+    def read(self, objects: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
+        """Give path and content of each file in `objects`, one at a time."""
+        if not objects:
+            return
+        command = ("git", "cat-file", "--batch")
+        with subprocess.Popen(command, cwd=self.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: S603
+            if process.stdin is None or process.stdout is None:
+                raise HistoryError("git cannot be talked to", fix="try again")
+            for path, name in objects.items():
+                process.stdin.write(f"{name}\n".encode())
+                process.stdin.flush()
+                head = process.stdout.readline().split()
+                if len(head) != 3:
+                    raise HistoryError("git cannot read a file of the branch", value=path, fix="run: git fsck")
+                yield path, process.stdout.read(int(head[2]) + 1)[:-1]
+
+    def write(self, contents: Iterator[tuple[str, bytes]]) -> dict[str, str]:
+        """Add each content to the repository's objects and return them by path; no branch knows of them yet."""
+        paths: list[str] = []
+        with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
+            drafts = []
+            for path, content in contents:
+                draft = Path(folder) / str(len(paths))
+                draft.write_bytes(content)
+                drafts.append(str(draft))
+                paths.append(path)
+            listed = "".join(f"{draft}\n" for draft in drafts).encode()
+            written = self._git("hash-object", "-w", "--no-filters", "--stdin-paths", given=listed)
+        return dict(zip(paths, written.decode().split(), strict=True))
+
+    def commit(self, parent: str | None, objects: Mapping[str, str], message: str) -> str:
+        """Return a new commit that adds `objects` by path to the files of `parent`."""
+        with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
+            index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+            self._git("read-tree", *((parent,) if parent else ("--empty",)), environ=index)
+            rows = "".join(f"100644 blob {name}\t{path}\0" for path, name in objects.items())
+            self._git("update-index", "-z", "--index-info", given=rows.encode(), environ=index)
+            tree = self._git("write-tree", environ=index).decode().strip()
+        known = self._run(("var", "GIT_COMMITTER_IDENT")).returncode == 0
+        parents = ("-p", parent) if parent else ()
+        made = self._git("commit-tree", tree, *parents, "-m", message, environ={} if known else _NAMED)
+        return made.decode().strip()
+
+    def push(self, commit: str) -> bool:
+        """Move the remote branch on to `commit`; ``False`` when another push came first."""
+        # Hooks of the user check code, which this is not, and often run the tests that wrote these records.
+        options = ("--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no")
+        done = self._run(("push", *options, "--", self.remote, f"{commit}:{self._ref}"))
+        if done.returncode == 0:
+            return True
+        told = (done.stdout + done.stderr).decode("utf-8", "replace")
+        if any(word in told for word in _LOST_RACE):
+            return False
+        raise _failed("push", told)
+
+    @property
+    def _ref(self) -> str:
+        return f"refs/heads/{self.branch}"
+
+    def _git(self, *arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None) -> bytes:
+        done = self._run(arguments, given, environ)
+        if done.returncode != 0:
+            raise _failed(arguments[0], done.stderr.decode("utf-8", "replace"))
+        return done.stdout
+
+    def _run(
+        self, arguments: Sequence[str], given: bytes = b"", environ: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        variables = os.environ | {"LC_ALL": "C"} | dict(environ or {})
+        command = ("git", "-c", "gc.auto=0", *arguments)
+        try:
+            return subprocess.run(  # noqa: S603 - no shell, and every name stands where git reads no option
+                command, cwd=self.root, input=given, capture_output=True, timeout=_TIMEOUT_S, env=variables, check=False
+            )
+        except FileNotFoundError as error:
+            raise HistoryError("git is not installed", fix="install git, or move the history by export") from error
+        except subprocess.TimeoutExpired as error:
+            raise _failed(arguments[0], f"no answer within {_TIMEOUT_S:.0f} s") from error
+
+
+def _failed(action: str, told: str) -> HistoryError:
+    # Addresses of remotes may hold a password or a token, and messages end up in public logs.
+    shown = re.sub(r"://[^/@\s]*@", "://***@", told.strip())
+    return HistoryError(f"git {action} failed", value=shown, fix="make the git command work by itself, and try again")
+
+
+BRANCH = "pytest-quant-history"
+
+_FOLDER = "runs/"
+_ATTEMPTS = 30
+_LONGEST_PAUSE_S = 2.0
+_PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])(?=-)")
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """What `pull` found: runs added, runs that were there, and why files were refused, one text each."""
+
+    added: int
+    known: int
+    refused: tuple[str, ...]
+
+
+def file_of(run: Run) -> str:
+    """Return the path of a run on the branch, ``runs/2026-01/ID.jsonl``; no id of any content leaves the folder.
+
+    An id that is no plain name is replaced by its digest, behind a dot that no plain name has.
+    """
+    month = _MONTH.match(run.started_at)
+    plain = _PLAIN_ID.fullmatch(run.id)
+    digest = hashlib.sha256(run.id.encode("utf-8", "backslashreplace")).hexdigest()[:40]
+    return f"{_FOLDER}{month.group() if month else 'undated'}/{run.id if plain else f'id.{digest}'}.jsonl"
+
+
+def push(store: Store, files: GitFiles, *, pause: Callable[[float], None] = time.sleep) -> int:
+    """Add to the branch every run of `store` that is not on it, and return how many there were.
+
+    Raises
+    ------
+    HistoryError : git refuses, or other jobs were faster every time.
+    """
+    files.check()
+    wanted = {file_of(stored.run): stored.run for stored in store.runs()}
+    written: dict[str, str] = {}
+    for attempt in range(_ATTEMPTS):
+        head = files.fetch()
+        there = files.files(head) if head else {}
+        missing = {path: run for path, run in wanted.items() if path not in there}
+        if not missing:
+            return 0
+        unwritten = {path: run for path, run in missing.items() if path not in written}
+        written |= files.write(_contents(store, unwritten))
+        objects = {path: written[path] for path in missing}
+        message = f"{len(missing)} runs" if len(missing) > 1 else f"Run {file_of(*missing.values())}"
+        if files.push(files.commit(head, objects, message)):
+            return len(missing)
+        pause(random.uniform(0.0, min(_LONGEST_PAUSE_S, 0.05 * 2**attempt)))  # noqa: S311 - spreads jobs, hides nothing
+    raise HistoryError(
+        f"the branch {files.branch} was pushed to by others {_ATTEMPTS} times in a row",
+        fix="run pytest-quant push again; nothing is lost",
+    )
+
+
+def _contents(store: Store, runs: dict[str, Run]) -> Iterator[tuple[str, bytes]]:
+    for path, run in runs.items():
+        yield path, header_line() + run_line(run, store.records(run.id))
+
+
+def pull(store: Store, files: GitFiles) -> Pulled:
+    """Add to `store` every run of the branch that it has not; a file that cannot be read keeps no other one out.
+
+    Raises
+    ------
+    HistoryError : git refuses, the remote has no such branch, or the history cannot be written.
+    """
+    files.check()
+    head = files.fetch()
+    if head is None:
+        raise HistoryError(
+            f"the remote {files.remote} has no branch {files.branch}", fix="run pytest-quant push where a history is"
+        )
+    here = {file_of(stored.run) for stored in store.runs()}
+    there = {path: name for path, name in files.files(head).items() if path.startswith(_FOLDER)}
+    refused: list[str] = []
+    new = {path: name for path, name in there.items() if path not in here}
+    added, known = store.append_many(_readable(files, new, refused))
+    return Pulled(added, known + len(there) - len(new), tuple(refused))
+
+
+def _readable(files: GitFiles, objects: dict[str, str], refused: list[str]) -> Iterator[RunWithRecords]:
+    for path, content in files.read(objects):
+        try:
+            runs = list(read_lines(io.BytesIO(content), path))
+        except HistoryError as error:
+            refused.append(str(error))
+            continue
+        yield from runs

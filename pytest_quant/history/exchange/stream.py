@@ -1,0 +1,146 @@
+"""Runs as newline-delimited JSON, written and read one at a time, so that a file may be larger than memory.
+
+The first line is ``{"format": "pytest-quant-history", "schema": 1}``, every other one the document of a run that
+``record_schema.json`` describes. Files joined with ``cat`` are read too, as are those without a first line, which
+the plugin sets aside, and a file that is one document: of ``--quant-json``, pytest-benchmark or asv.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.history.exchange.foreign import foreign_run
+from pytest_quant.history.rows import encode
+from pytest_quant.record import SCHEMA, Record, Run, run_from_json, run_to_json
+
+FORMAT = "pytest-quant-history"
+
+MOST_LINE_BYTES = 256_000_000
+"""The document of 60 000 checks; a longer line is no run, and would fill the memory."""
+
+RunWithRecords: TypeAlias = tuple[Run, tuple[Record, ...]]
+
+
+def header_line() -> bytes:
+    """Return the first line of an export."""
+    return (encode({"format": FORMAT, "schema": SCHEMA}) + "\n").encode()
+
+
+def run_line(run: Run, records: Sequence[Record]) -> bytes:
+    """Return the line of one run."""
+    return (encode(run_to_json(run, records)) + "\n").encode()
+
+
+def write_runs(stream: BinaryIO, runs: Iterable[tuple[Run, Sequence[Record]]]) -> int:
+    """Write `runs` to `stream` and return how many there were."""
+    stream.write(header_line())
+    number = 0
+    for run, records in runs:
+        stream.write(run_line(run, records))
+        number += 1
+    return number
+
+
+def read_runs(path: Path) -> Iterator[RunWithRecords]:
+    """Read the runs in the file at `path`, one at a time.
+
+    Raises
+    ------
+    HistoryError : the file cannot be read, or holds something else; the message names the line.
+    """
+    try:
+        with path.open("rb") as stream:
+            yield from read_lines(stream, str(path))
+    except OSError as error:
+        raise HistoryError(
+            f"{path} cannot be read",
+            value=error.strerror or str(error),
+            fix="name a file of pytest-quant export, of records that were set aside, or of --quant-json",
+        ) from error
+
+
+def read_lines(stream: BinaryIO, where: str) -> Iterator[RunWithRecords]:
+    """Read the runs in `stream`, which messages call `where`. Raises `HistoryError`."""
+    number = 0
+    while line := stream.readline(MOST_LINE_BYTES):
+        number += 1
+        if number == 1 and line.strip() == b"{":
+            # One document on many lines; each of ours is one line.
+            yield _read(line + stream.read(MOST_LINE_BYTES), where, number)
+            return
+        if line.strip():
+            document = _parse(line, where, number)
+            if not _is_header(document, where, number):
+                yield _understood(document, where, number)
+    if number == 0:
+        raise HistoryError(f"{where} cannot be read: it is empty", fix="write it again with pytest-quant export")
+
+
+def _read(line: bytes, where: str, number: int) -> RunWithRecords:
+    return _understood(_parse(line, where, number), where, number)
+
+
+def _parse(line: bytes, where: str, number: int) -> object:
+    if len(line) >= MOST_LINE_BYTES:
+        raise _refusal(where, number, "too long for a run", f"more than {MOST_LINE_BYTES} bytes")
+    try:
+        return json.loads(line.decode("utf-8-sig"), parse_int=_whole)
+    except UnicodeDecodeError as error:
+        raise _refusal(where, number, "not UTF-8, so it cannot be read", repr(line[:20])) from error
+    except RecursionError as error:
+        raise _refusal(where, number, "not a run, but nested without end", repr(line[:20])) from error
+    except ValueError as error:
+        raise _refusal(
+            where,
+            number,
+            "not JSON, or a number in it has too many digits",
+            line[:80].decode("utf-8", "replace").rstrip(),
+        ) from error
+
+
+def _whole(digits: str) -> int:
+    """Return a whole number that a column holds; no database has larger ones."""
+    number = int(digits)
+    if abs(number) >= 2**63:
+        raise ValueError(digits[:20])
+    return number
+
+
+def _is_header(document: object, where: str, number: int) -> bool:
+    if not isinstance(document, dict) or "format" not in document:
+        return False
+    if document["format"] != FORMAT:
+        raise _refusal(where, number, "another format", repr(document["format"])[:80])
+    schema = document.get("schema")
+    if type(schema) is not int or schema < 1:
+        raise _refusal(where, number, "a schema that cannot be", repr(schema)[:80])
+    if schema > SCHEMA:
+        raise HistoryError(
+            f"{where}, line {number}: these records are of a newer pytest-quant",
+            value=f"schema {schema}",
+            allowed=f"schema {SCHEMA} or older",
+            fix="pip install --upgrade pytest-quant",
+        )
+    return True
+
+
+def _understood(document: object, where: str, number: int) -> RunWithRecords:
+    try:
+        return foreign_run(document) or run_from_json(document)
+    except HistoryError as error:
+        raise HistoryError(
+            f"{where}, line {number}: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix
+        ) from error
+
+
+def _refusal(where: str, number: int, what: str, value: str) -> HistoryError:
+    return HistoryError(
+        f"{where}, line {number}: {what}",
+        value=value,
+        allowed="one run in each line, as pytest-quant wrote it",
+        fix="remove the line, and import the file again; nothing of it was imported",
+    )

@@ -1,0 +1,292 @@
+"""Maintenance: find damaged rows, drop the raw times of old runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from sqlalchemy import Connection, Engine, bindparam, func, select, update
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.history.connect import open_engine, storage_errors
+from pytest_quant.history.exchange.stream import header_line, run_line
+from pytest_quant.history.migrate import outside, reading, writing
+from pytest_quant.history.rows import decode_run, pack, unpack
+from pytest_quant.history.schema import CHECKS, RECORDS, RUNS
+from pytest_quant.record import LatencyFigures, Record, Run
+
+
+@dataclass(frozen=True, slots=True)
+class RawRun:
+    """The row of a run: its number, its id, and when it started as the database sorts it."""
+
+    number: int
+    id: str
+    started_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """The place of a record in its run, from 0, and what is stored of it."""
+
+    position: int
+    stored: bytes | None
+
+    def decode(self) -> Record:
+        """Return the record. Raises `HistoryError` when it is damaged."""
+        if self.stored is None:
+            raise HistoryError("its details are missing")
+        return unpack(self.stored)
+
+
+def raw_runs(connection: Connection) -> list[RawRun]:
+    """Return every run, oldest first, without reading what is stored of it."""
+    wanted = select(RUNS.c.number, RUNS.c.id, RUNS.c.started_at).order_by(RUNS.c.started_at, RUNS.c.id)
+    return [RawRun(*row) for row in connection.execute(wanted)]
+
+
+def last_number(connection: Connection) -> int:
+    """Return the number of the run added last, from its records where those of the runs cannot be read."""
+    return int(connection.execute(select(func.max(RECORDS.c.run))).scalar() or 0)
+
+
+def raw_run(connection: Connection, number: int) -> RawRun | None:
+    """Return the run of this number, found by its number alone; ``None`` when there is none."""
+    wanted = select(RUNS.c.number, RUNS.c.id, RUNS.c.started_at).where(RUNS.c.number == number)
+    row = connection.execute(wanted).one_or_none()
+    return None if row is None else RawRun(*row)
+
+
+def read_run(connection: Connection, run: RawRun) -> Run:
+    """Return what is stored of a run. Raises `HistoryError` when it is damaged."""
+    return decode_run(connection.execute(select(RUNS.c.run).where(RUNS.c.number == run.number)).scalar_one())
+
+
+def raw_records(connection: Connection, run: RawRun) -> list[RawRecord]:
+    """Return the records of one run, in their order."""
+    same = (RECORDS.c.run == CHECKS.c.run) & (RECORDS.c.position == CHECKS.c.position)
+    wanted = select(CHECKS.c.position, RECORDS.c.record).outerjoin(RECORDS, same).where(CHECKS.c.run == run.number)
+    return [RawRecord(*row) for row in connection.execute(wanted.order_by(CHECKS.c.position))]
+
+
+def replace_records(connection: Connection, run: RawRun, stored: Mapping[int, bytes]) -> None:
+    """Store something else for the records at these places."""
+    row = (RECORDS.c.run == bindparam("of_run")) & (RECORDS.c.position == bindparam("at"))
+    changed = update(RECORDS).where(row).values(record=bindparam("kept"))
+    connection.execute(changed, [{"of_run": run.number, "at": at, "kept": kept} for at, kept in stored.items()])
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What cannot be read: a record, by its place in the run from 0, or a whole run (``None``)."""
+
+    run_id: str
+    position: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRun:
+    """What can be read of one run; `run` is ``None`` when the run itself cannot."""
+
+    run: Run | None
+    records: tuple[Record, ...]
+    damages: tuple[Damage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """How many runs and records can be read, and what cannot."""
+
+    runs: int
+    records: int
+    damages: tuple[Damage, ...]
+
+
+def verify(runs: Iterable[ReadRun]) -> Verified:
+    """Count what `read_each` read."""
+    whole = records = 0
+    damages: list[Damage] = []
+    for read in runs:
+        whole += read.run is not None
+        records += len(read.records)
+        damages += read.damages
+    return Verified(whole, records, tuple(damages))
+
+
+def salvage(runs: Iterable[ReadRun], path: Path) -> Verified:
+    """Write everything readable to a new file, which ``pytest-quant import`` reads, and count it.
+
+    Raises
+    ------
+    HistoryError : there is a file already, or it cannot be written.
+    """
+    try:
+        with path.open("xb") as stream:
+            return verify(_written(runs, stream))
+    except OSError as error:
+        raise HistoryError(
+            f"{path} cannot be written", value=error.strerror or str(error), fix="name a new file on a disk with room"
+        ) from error
+
+
+def _written(runs: Iterable[ReadRun], stream: BinaryIO) -> Iterator[ReadRun]:
+    stream.write(header_line())
+    for read in runs:
+        if read.run is not None:
+            stream.write(run_line(read.run, read.records))
+        yield read
+
+
+def read_each(place: str | Path) -> Iterator[ReadRun]:
+    """Read one run after the other, oldest first; what is damaged is named and left out.
+
+    Raises
+    ------
+    HistoryError : the history cannot be opened, or not even the runs in it can be listed.
+    """
+    engine, shown = open_engine(place)
+    with reading(engine) as connection:
+        for run in _runs(connection, shown):
+            yield run if isinstance(run, ReadRun) else _read(connection, run, shown)
+
+
+def _runs(connection: Connection, shown: str) -> Iterator[RawRun | ReadRun]:
+    """Give every run; where they cannot be listed each is looked for by its number, and damage takes its place."""
+    try:
+        with storage_errors(shown, "read"):
+            listed = raw_runs(connection)
+    except HistoryError:
+        connection.rollback()
+    else:
+        yield from listed
+        return
+    with storage_errors(shown, "read"):
+        last = last_number(connection)
+    for number in range(1, last + 1):
+        try:
+            with storage_errors(shown, "read"):
+                found = raw_run(connection, number)
+        except HistoryError as error:
+            connection.rollback()
+            yield ReadRun(None, (), (Damage(f"run number {number}", None, _reason(error)),))
+        else:
+            if found is not None:
+                yield found
+
+
+def _read(connection: Connection, raw: RawRun, shown: str) -> ReadRun:
+    damages: list[Damage] = []
+    run: Run | None = None
+    rows: list[RawRecord] = []
+    records: list[Record] = []
+    try:
+        with storage_errors(shown, "read"):
+            run = read_run(connection, raw)
+            rows = raw_records(connection, raw)
+    except HistoryError as error:
+        # PostgreSQL answers nothing more in a transaction that failed.
+        connection.rollback()
+        damages.append(Damage(raw.id, None, _reason(error)))
+    missing = set(range(rows[-1].position if rows else 0)) - {row.position for row in rows}
+    damages += [Damage(raw.id, position, "it is missing") for position in sorted(missing)]
+    for row in rows:
+        try:
+            records.append(row.decode())
+        except HistoryError as error:
+            damages.append(Damage(raw.id, row.position, _reason(error)))
+    return ReadRun(run, tuple(records), tuple(damages))
+
+
+def _reason(error: HistoryError) -> str:
+    return f"{error.what}: {error.value}" if error.value else error.what
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """How many records of how many runs were thinned, and the bytes that freed."""
+
+    runs: int
+    records: int
+    freed_bytes: int
+
+
+def thinned(record: Record) -> Record:
+    """Return `record` without the rounds of its latency; every other figure stays."""
+    return record if record.latency is None else replace(record, latency=_without_rounds(record.latency))
+
+
+def _without_rounds(latency: LatencyFigures) -> LatencyFigures:
+    repeat = None if latency.repeat is None else _without_rounds(latency.repeat)
+    return replace(latency, round_p50_ms={}, repeat=repeat)
+
+
+def prune(
+    place: str | Path, *, keep_runs: int | None = None, before: datetime | None = None, dry_run: bool = False
+) -> Pruned:
+    """Thin every run that is neither among the newest `keep_runs` nor started at or after `before`.
+
+    Each run is one transaction, so that a killed process leaves whole records, and the next call goes on.
+
+    Raises
+    ------
+    HistoryError : the history cannot be read or written, or a record of it is damaged.
+    """
+    engine, shown = open_engine(place)
+    with storage_errors(shown, "read"), reading(engine) as connection:
+        old = _old(raw_runs(connection), keep_runs, before)
+    runs = records = freed_bytes = 0
+    for run in old:
+        with storage_errors(shown, "written"), (reading if dry_run else writing)(engine) as connection:
+            smaller, freed = _smaller(connection, run)
+            if smaller and not dry_run:
+                replace_records(connection, run, smaller)
+        runs += bool(smaller)
+        records += len(smaller)
+        freed_bytes += freed
+    if records and not dry_run:
+        _shrink_file(engine, shown)
+    return Pruned(runs, records, freed_bytes)
+
+
+def _old(runs: Sequence[RawRun], keep_runs: int | None, before: datetime | None) -> list[RawRun]:
+    old = list(runs)
+    if keep_runs is not None:
+        old = old[: max(0, len(old) - keep_runs)]
+    if before is not None:
+        old = [run for run in old if _started(run.started_at) < before]
+    return old
+
+
+def _started(text: str) -> datetime:
+    """Read the start of a run; one that cannot be read is as old as can be."""
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+    return read if read.tzinfo else read.replace(tzinfo=UTC)
+
+
+def _smaller(connection: Connection, run: RawRun) -> tuple[dict[int, bytes], int]:
+    """Return what would be stored instead, by place, and the bytes that frees."""
+    smaller: dict[int, bytes] = {}
+    freed_bytes = 0
+    for raw in raw_records(connection, run):
+        if raw.stored is None:
+            continue
+        record = raw.decode()
+        thin = thinned(record)
+        if thin != record:
+            smaller[raw.position] = pack(thin)
+            freed_bytes += len(raw.stored) - len(smaller[raw.position])
+    return smaller, freed_bytes
+
+
+def _shrink_file(engine: Engine, shown: str) -> None:
+    """Give the room back to the disk where a file holds the history; servers do that by themselves."""
+    if engine.dialect.name == "sqlite":
+        with storage_errors(shown, "made smaller"), outside(engine) as connection:
+            connection.exec_driver_sql("VACUUM")

@@ -1,0 +1,1 @@
+"""From a check to a measurement: build, evaluate, read back what ran, time, weigh."""

@@ -1,0 +1,205 @@
+"""Reference and candidate over one evaluation set. Compares, and never judges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.backends import Outputs
+from pytest_quant.errors import UsageError, nearest
+from pytest_quant.metrics import ResolvedMetric
+from pytest_quant.metrics.scores import ClassError, Scores
+from pytest_quant.metrics.tensor import (
+    ConstantOutput,
+    TensorError,
+    check_reference,
+    find_mismatch,
+    find_unsound,
+    sound_rows,
+    split,
+)
+from pytest_quant.result import AccuracyResult, OutputError, OutputFault
+from pytest_quant.spec import ChannelGroup
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPair:
+    """Outputs of both engines for `n` samples from index `start`; arrays may be padded beyond `n`."""
+
+    reference: Outputs
+    candidate: Outputs
+    labels: NDArray[Any] | None
+    start: int
+    n: int
+
+
+def evaluate(
+    pairs: Iterable[OutputPair],
+    metric: ResolvedMetric | None,
+    *,
+    output: str | None,
+    channels: Sequence[ChannelGroup] = (),
+    margin: float | None = None,
+    confidence: float = 0.95,
+) -> AccuracyResult:
+    """Compare all outputs of `pairs`, and score one of them by `metric`.
+
+    An output that cannot be compared is a fault in the result, and what remains is compared. A sample whose
+    output is not finite agrees with nothing and is never right; other scores and KL leave it out of both sides.
+
+    Parameters
+    ----------
+    metric : ``None`` compares tensors only.
+    output : the one that the metric, agreement, KL and worst class read, or a group of `channels`; ``None`` is the
+        first.
+    channels : groups that are compared each by itself, in place of the outputs they are of.
+    margin : a limit on the drop in the metric's unit; the samples that would resolve it are computed.
+    confidence : of the drop's interval.
+
+    Raises
+    ------
+    ModelError : the reference gives NaN.
+    UsageError : there is no such `output`, `channels` do not fit, or the metric does not suit outputs and labels.
+    """
+    found = _Comparison(metric, output, channels)
+    for pair in pairs:
+        found.add(pair)
+    result = found.result()
+    return result if found.scores is None else found.scores.added_to(result, margin, confidence)
+
+
+class _Comparison:
+    """What is accumulated over the pairs: a few numbers of each sample, never its outputs."""
+
+    def __init__(self, metric: ResolvedMetric | None, output: str | None, channels: Sequence[ChannelGroup]) -> None:
+        self.output = output
+        self.groups = {one.output: [group for group in channels if group.output == one.output] for one in channels}
+        self.n = 0
+        self.faults: dict[tuple[str, str], OutputFault] = {}
+        self.compared: dict[str, _Compared] = {}
+        self.classes: ClassError | None = None
+        self.scores = None if metric is None else Scores(metric)
+
+    def add(self, pair: OutputPair) -> None:
+        """Compare every output of the reference with the candidate's."""
+        if self.output is None:
+            self.output = next(iter(pair.reference))
+        known = [*pair.reference, *(group.name for groups in self.groups.values() for group in groups)]
+        if self.output not in known:
+            raise UsageError(f"the model has no output '{self.output}'", allowed=nearest(self.output, known))
+        self.n += pair.n
+        for name, padded in pair.reference.items():
+            given = pair.candidate.get(name)
+            self._compare(name, _real(padded, pair.n), None if given is None else _real(given, pair.n), pair)
+
+    def _compare(self, name: str, reference: NDArray[Any], candidate: NDArray[Any] | None, pair: OutputPair) -> None:
+        check_reference(name, reference, pair.start)
+        self._note(find_mismatch(name, reference, candidate, pair.start))
+        if candidate is None or candidate.shape != reference.shape:
+            return
+        sound = sound_rows(reference, candidate)
+        self._note(find_unsound(name, candidate, sound, pair.start))
+        if name == self.output:
+            self._score(reference, candidate, sound, pair)
+        groups = self.groups.get(name)
+        if groups is None:
+            self.compared.setdefault(name, _Compared(name)).add(reference, candidate, pair.start)
+            return
+        for (group, ours), (_, theirs) in zip(split(reference, groups), split(candidate, groups), strict=True):
+            self.compared.setdefault(group.name, _Compared(group.name, name)).add(ours, theirs, pair.start)
+            if group.name == self.output:
+                self._score(ours, theirs, sound_rows(ours, theirs), pair)
+
+    def _note(self, fault: OutputFault | None) -> None:
+        if fault is not None:
+            self.faults.setdefault((fault.output, fault.kind), fault)
+
+    def _score(self, reference: NDArray[Any], candidate: NDArray[Any], sound: NDArray[Any], pair: OutputPair) -> None:
+        labels = None if pair.labels is None else pair.labels[: pair.n]
+        may_be_classes = labels is None or labels.dtype.kind == "O" or _indices(labels) is not None
+        if reference.ndim == 2 and reference.shape[1] > 1 and reference.dtype.kind == "f" and may_be_classes:
+            self.classes = self.classes or ClassError(reference.shape[1])
+            self.classes.add(reference, candidate, _indices(labels), sound)
+        if self.scores is not None and labels is not None:
+            self.scores.add(reference, candidate, labels, sound, pair.start)
+
+    def result(self) -> AccuracyResult:
+        """Return everything but the scores."""
+        classes = self.classes
+        compared = tuple(found.figures() for found in self.compared.values() if not found.is_empty)
+        for found in self.compared.values():
+            self._note(found.constant.fault(found.name))
+        # Text has no figures, and what is identical is not the worst.
+        apart = [one for one in compared if one.max_abs_error is not None and not one.identical] or compared
+        worst = min(apart, key=lambda one: _or_least(one.sqnr_db), default=None)
+        farthest = max(apart, key=lambda one: _or_least(one.max_abs_error), default=None)
+        return AccuracyResult(
+            n=self.n,
+            agreement_pct=None if classes is None else classes.agreement_pct,
+            sqnr_db=None if worst is None else worst.sqnr_db,
+            cosine=min((one.cosine for one in apart), key=_or_least, default=None),
+            max_abs_error=None if farthest is None else farthest.max_abs_error,
+            max_abs_error_sample=None if farthest is None else farthest.sample,
+            by_output=compared,
+            worst_output=None if worst is None or worst.identical else worst.name,
+            kl=None if classes is None else classes.kl,
+            worst_class=None if classes is None else classes.worst_class,
+            faults=tuple(self.faults.values()),
+            identical=bool(compared) and all(one.identical for one in compared) and not self.faults,
+        )
+
+
+class _Compared:
+    """What is accumulated of one output, or of a group of channels of the output `group_of`."""
+
+    def __init__(self, name: str, group_of: str | None = None) -> None:
+        self.name = name
+        self.constant = ConstantOutput()
+        self._group_of = group_of
+        self._tensor = TensorError()
+
+    def add(self, reference: NDArray[Any], candidate: NDArray[Any], start: int) -> None:
+        """Add outputs (n, ...) of one shape; `start` is the index of the first sample."""
+        self._tensor.add(reference, candidate, start)
+        self.constant.add(reference, candidate)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no sample had a value."""
+        return self._tensor.equal is None
+
+    def figures(self) -> OutputError:
+        """Return what was found."""
+        found = self._tensor
+        return OutputError(
+            self.name,
+            sqnr_db=found.sqnr_db,
+            cosine=found.cosine,
+            max_abs_error=found.max_abs_error,
+            sample=found.sample,
+            identical=found.equal is True,
+            reference_constant=self.constant.reference_constant,
+            group_of=self._group_of,
+        )
+
+
+def _or_least(figure: float | None) -> float:
+    """Order a figure that an output does not have, which tells less than any, before all others."""
+    return -math.inf if figure is None else figure
+
+
+def _real(array: NDArray[Any], n: int) -> NDArray[Any]:
+    """Rows of the real samples, without the padding; an output without a sample axis stays what it is."""
+    return array[:n] if array.ndim else array
+
+
+def _indices(labels: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Integer labels (n,) or (n, 1) as (n,); ``None`` where a sample has several, a float, or an object."""
+    if labels is None or labels.dtype.kind not in "iub" or labels.size != len(labels):
+        return None
+    return labels.reshape(-1).astype(np.int64)

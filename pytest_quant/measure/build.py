@@ -1,0 +1,193 @@
+"""Engines from the cache or built into it; torch modules become ONNX files where the backend reads files."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_quant.backends import Backend, get_backend
+from pytest_quant.backends.failure import failing_as
+from pytest_quant.cache import Cache, Entry
+from pytest_quant.data import Data
+from pytest_quant.errors import BackendUnavailable, DataError
+from pytest_quant.measure.memory import PeakMemory
+from pytest_quant.spec import Check, EngineSpec, Model
+
+Step = Callable[[str], AbstractContextManager[None]]
+"""Shows what is being done while it takes long."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltEngine:
+    """An engine's folder and what making it cost, then or now.
+
+    `build_s` includes `calibration_s`; both are those of the run that built it. `reason` says why it was built.
+    """
+
+    folder: Path
+    key: str
+    status: str
+    reason: str
+    build_s: float | None
+    calibration_s: float | None
+    build_memory_mb: float | None
+
+
+def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, cache: Cache, step: Step) -> BuiltEngine:
+    """Return the engine of `spec` from the cache, calibrating and building it when it is not there.
+
+    Raises
+    ------
+    DataError : the scheme needs calibration samples and there are none.
+    BuildError : the runtime refused.
+    """
+    slot = _slot(spec)
+    with step(f"reading what {slot} is built from"):
+        ranges = backend.calibration_ingredients(spec)
+        ingredients = backend.ingredients(spec)
+    if ranges is not None:
+        ingredients |= _calibration_ingredients(spec, ranges, _calibrating(spec, data))
+
+    def build(folder: Path) -> dict[str, float | None]:
+        started = time.perf_counter()
+        with step(f"building {slot}"), PeakMemory() as memory:
+            calibration = None if ranges is None else _calibrate(spec, backend, _calibrating(spec, data), cache, step)
+            with failing_as(f"building {slot} failed"):
+                backend.build(spec, None if calibration is None else calibration.folder, folder)
+        calibration_s = None if calibration is None else _number(calibration, "calibration_s")
+        return {
+            "build_s": time.perf_counter() - started + _spent_earlier(calibration),
+            "calibration_s": calibration_s,
+            "build_memory_mb": memory.peak_mb,
+        }
+
+    entry = cache.obtain("engine", slot, ingredients, build)
+    return BuiltEngine(
+        folder=entry.folder,
+        key=entry.key,
+        status=entry.status,
+        reason=entry.reason,
+        build_s=_number(entry, "build_s"),
+        calibration_s=_number(entry, "calibration_s"),
+        build_memory_mb=_number(entry, "build_memory_mb"),
+    )
+
+
+def build_apart(
+    spec: EngineSpec, like: EngineSpec, backend: Backend, data: Data, cache: Cache, step: Step, work: Path
+) -> Path:
+    """Build `spec` in the empty folder `work`, outside of the cache, and return the engine's folder.
+
+    Where its ranges are those of `like`, an engine that was built through the cache, they are taken from there.
+
+    Raises
+    ------
+    DataError : the scheme needs calibration samples and there are none.
+    BuildError : the runtime refused.
+    """
+    ranges = backend.calibration_ingredients(spec)
+    calibration = None
+    if ranges is not None and ranges == backend.calibration_ingredients(like):
+        calibration = _calibrate(like, backend, _calibrating(like, data), cache, step).folder
+    elif ranges is not None:
+        asked, samples = spec.calibration, _calibrating(spec, data)
+        calibration = work / "ranges"
+        calibration.mkdir()
+        backend.calibrate(spec, lambda: samples.calibration(asked.batch_size, asked.samples), calibration)
+    folder = work / "engine"
+    folder.mkdir()
+    backend.build(spec, calibration, folder)
+    return folder
+
+
+def _slot(spec: EngineSpec) -> str:
+    return f"{spec.id} of {spec.model.name}"
+
+
+def _calibrating(spec: EngineSpec, data: Data | None) -> Data:
+    if data is None or data.n_calibration == 0:
+        raise DataError(
+            f"{_slot(spec)} has no calibration data",
+            allowed="static quantization finds the ranges of activations on samples apart from the evaluation",
+            fix="write Dataset.from_arrays(inputs, labels, calibration=100), or choose scheme='dynamic'",
+        )
+    return data
+
+
+def _calibration_ingredients(spec: EngineSpec, ranges: dict[str, str], data: Data) -> dict[str, str]:
+    named = {f"calibration {name}": value for name, value in ranges.items()}
+    if spec.model.state:
+        named["calibration state"] = json.dumps(spec.model.state)
+    return named | {"calibration data": data.calibration_digest}
+
+
+def _calibrate(spec: EngineSpec, backend: Backend, data: Data, cache: Cache, step: Step) -> Entry:
+    asked = spec.calibration
+
+    def calibrate(folder: Path) -> dict[str, float]:
+        started = time.perf_counter()
+        n = min(asked.samples or data.n_calibration, data.n_calibration)
+        doing = f"calibrating {_slot(spec)} on {n} samples"
+        with step(doing), failing_as(f"{doing} failed"):
+            backend.calibrate(spec, lambda: data.calibration(asked.batch_size, asked.samples), folder)
+        return {"calibration_s": time.perf_counter() - started}
+
+    ranges = backend.calibration_ingredients(spec) or {}
+    return cache.obtain("calibration", _slot(spec), _calibration_ingredients(spec, ranges, data), calibrate)
+
+
+def _spent_earlier(calibration: Entry | None) -> float:
+    """Seconds of a calibration that came from the cache: building from nothing would have spent them again."""
+    if calibration is None or calibration.status == "built":
+        return 0.0
+    return _number(calibration, "calibration_s") or 0.0
+
+
+def _number(entry: Entry, name: str) -> float | None:
+    value = entry.facts.get(name)
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def export_check(check: Check, cache: Cache, step: Step) -> Check:
+    """Return `check` with every torch module replaced by its export, where the side's backend reads ONNX."""
+    return replace(
+        check,
+        candidate=export_spec(check.candidate, cache, step),
+        reference=export_spec(check.reference, cache, step),
+    )
+
+
+def export_spec(spec: EngineSpec, cache: Cache, step: Step) -> EngineSpec:
+    """Return `spec` with its torch modules exported to ONNX, through the cache.
+
+    Raises
+    ------
+    BackendUnavailable : torch is not installed.
+    BuildError : torch cannot export the module, or the export computes something else.
+    """
+    if get_backend(spec.backend).reads == "module":
+        return spec
+    quantized = None if spec.quantized is None else _exported(spec.quantized, cache, step)
+    return replace(spec, model=_exported(spec.model, cache, step), quantized=quantized)
+
+
+def _exported(model: Model, cache: Cache, step: Step) -> Model:
+    if model.module is None:
+        return model
+    found = get_backend("torch").availability()
+    if not found.available:
+        raise BackendUnavailable(f"model '{model.name}' is a torch module: {found.reason}", fix=found.fix or None)
+    from pytest_quant.backends.torch.export import ONNX_FILE, export_ingredients, export_onnx
+
+    def build(folder: Path) -> dict[str, str]:
+        doing = f"exporting {model.name} to ONNX"
+        with step(doing), failing_as(f"{doing} failed"):
+            export_onnx(model, folder)
+        return {}
+
+    entry = cache.obtain("export", f"ONNX of {model.name}", export_ingredients(model), build)
+    return Model.from_onnx(entry.folder / ONNX_FILE, name=model.name)

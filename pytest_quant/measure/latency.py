@@ -1,0 +1,299 @@
+"""Reference, an A/A null and the candidate, timed interleaved in one process, as figures. Never judges.
+
+Each round times every engine once, in random order; the first run of a block is dropped; the statistic is the
+median over rounds of the log ratio of block medians. Timing the two sides one after the other gives 10 to 33 %
+false alarms on a shared machine, interleaving them 0 to 3 %.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from pytest_quant.measure.noise import (
+    MachineState,
+    budget_reasons,
+    machine_notes,
+    noise_notes,
+    null_reasons,
+    read_machine,
+)
+from pytest_quant.result import Blocks, Interval, LatencyResult
+from pytest_quant.spec import LatencyPlan
+from pytest_quant.stats.ratio import median_interval, paired_ratio, percentile_bounds, runs_needed
+
+Call = Callable[[], object]
+"""One run of an engine, synchronized before it returns."""
+
+Clock = Callable[[], int]
+"""Nanoseconds from any start, never going back."""
+
+
+_MONITORS = range(6)
+"""The numbers that `sys.monitoring` gives to debuggers, coverage tools and profilers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """`cold_ns` is the first run after a switch, which is slower for INT8 than for FP32 and kept apart."""
+
+    cold_ns: int
+    runs_ns: tuple[int, ...]
+
+
+def time_block(call: Call, runs: int, clock: Clock) -> Block:
+    """Time one cold run and `runs` more."""
+    with _quiet():
+        times = []
+        for _ in range(runs + 1):
+            started = clock()
+            call()
+            times.append(max(clock() - started, 1))  # a coarse clock may stand still, and a ratio needs a time
+    return Block(times[0], tuple(times[1:]))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep garbage collection, tracers and profilers out of a block; they are back when it ends."""
+    collecting, trace, profile = gc.isenabled(), sys.gettrace(), sys.getprofile()
+    gc.disable()
+    sys.settrace(None)
+    sys.setprofile(None)
+    monitors = _pause_monitors()
+    try:
+        yield
+    finally:
+        _resume_monitors(monitors)
+        sys.setprofile(profile)
+        sys.settrace(trace)
+        if collecting:
+            gc.enable()
+
+
+def _pause_monitors() -> list[tuple[int, int]]:
+    """Stop the events of every monitor, and return what each had asked for; before Python 3.12 there are none."""
+    if sys.version_info < (3, 12):
+        return []
+    active = [tool for tool in _MONITORS if sys.monitoring.get_tool(tool) is not None]
+    asked = [(tool, events) for tool in active if (events := sys.monitoring.get_events(tool))]
+    for tool, _ in asked:
+        sys.monitoring.set_events(tool, sys.monitoring.events.NO_EVENTS)
+    return asked
+
+
+def _resume_monitors(asked: list[tuple[int, int]]) -> None:
+    if sys.version_info >= (3, 12):
+        for tool, events in asked:
+            sys.monitoring.set_events(tool, events)
+
+
+_AGREE = 0.03
+_BLOCKS = 3
+_MAX_RUNS = 1000
+_ENGINES = 3
+_WARMUP_SHARE = 0.1
+_SLACK = 2.0
+"""The least number of rounds fits into the budget so many times: a neighbour may halve the speed meanwhile."""
+_NS_PER_S = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """An engine after warming up.
+
+    Attributes
+    ----------
+    first_ns : nanoseconds of its very first run.
+    run_ns : of the last block's median run; of the first run where there was no time for a block.
+    settled : whether the times had settled.
+    """
+
+    first_ns: int
+    run_ns: float
+    settled: bool
+
+
+def warm_up(call: Call, plan: LatencyPlan, clock: Clock) -> Warm:
+    """Run `call` until the last three block medians agree within 3 %, or `warmup_s` of the plan are over.
+
+    One run is made in any case; after it no block is begun that would last longer than the time that is left.
+    An engine that never settles is timed all the same: interleaving gives every engine the same weather.
+    """
+    until = clock() + warmup_s(plan) * _NS_PER_S
+    first_ns = time_block(call, 0, clock).cold_ns
+    medians = [float(first_ns)]
+    while (runs := min(_runs(medians[-1], plan), int((until - clock()) / medians[-1]) - 1)) >= 1:
+        medians.append(statistics.median(time_block(call, runs, clock).runs_ns))
+        last = medians[-_BLOCKS:]
+        if len(medians) > _BLOCKS and max(last) <= (1.0 + _AGREE) * min(last):
+            return Warm(first_ns, medians[-1], settled=True)
+    return Warm(first_ns, medians[-1], settled=False)
+
+
+def warmup_s(plan: LatencyPlan) -> float:
+    """Seconds to warm one engine: `plan.max_warmup_s`, and no more than a tenth of all that there is for three."""
+    return min(plan.max_warmup_s, _WARMUP_SHARE * plan.max_s)
+
+
+def runs_of_block(run_ns: float, plan: LatencyPlan, left_s: float, percentiles: tuple[float, ...] = ()) -> int:
+    """Return how many runs of `run_ns` nanoseconds make a block, with `left_s` seconds for all rounds.
+
+    Enough to last `plan.min_block_s`, at least `plan.min_runs`, and so many that half of the rounds suffice to bound
+    each of `percentiles`; but fewer where twice the least number of rounds would not fit into `left_s` otherwise:
+    many short blocks tell more than few long ones.
+    """
+    runs = _runs(run_ns, plan)
+    for percentile in percentiles:
+        runs = max(runs, math.ceil(2 * runs_needed(percentile, plan.confidence) / plan.max_rounds))
+    block_ns = left_s * _NS_PER_S / (_ENGINES * _SLACK * plan.min_rounds)
+    return max(1, min(runs, int(block_ns / max(run_ns, 1.0)) - 1))
+
+
+def _runs(run_ns: float, plan: LatencyPlan) -> int:
+    enough = math.ceil(plan.min_block_s * _NS_PER_S / max(run_ns, 1.0))
+    return min(max(enough, plan.min_runs), _MAX_RUNS)
+
+
+_NS_PER_MS = 1e6
+_STATED_PERCENTILES = (90.0, 99.0)
+
+
+def latency_figures(
+    reference: Sequence[Block], null: Sequence[Block], candidate: Sequence[Block], plan: LatencyPlan
+) -> LatencyResult:
+    """Compute every figure from the same rounds, two at least, of the three engines."""
+    ref, nul, cand = _blocks(reference), _blocks(null), _blocks(candidate)
+    ref_ns, null_ns, cand_ns = ref.medians_ns, nul.medians_ns, cand.medians_ns
+    speedup = paired_ratio(ref_ns, cand_ns, confidence=plan.confidence, seed=plan.seed)
+    null_ratio = paired_ratio(null_ns, ref_ns, confidence=plan.confidence, seed=plan.seed)
+    p50 = median_interval(cand_ns, confidence=plan.confidence, seed=plan.seed)
+    runs_ms = [run / _NS_PER_MS for run in chain.from_iterable(cand.runs_ns)]
+    bounds: dict[float, tuple[float | None, float | None]] = {50.0: (p50.low / _NS_PER_MS, p50.high / _NS_PER_MS)}
+    for percentile in {*_STATED_PERCENTILES, *(asked for asked, _ in plan.max_latency_ms)} - {50.0}:
+        bounds[percentile] = percentile_bounds(runs_ms, percentile, confidence=plan.confidence)
+    null_interval = Interval(null_ratio.low, null_ratio.high)
+    return LatencyResult(
+        batch_size=plan.batch_size,
+        rounds=len(cand_ns),
+        reference=ref,
+        null=nul,
+        candidate=cand,
+        reference_p50_ms=statistics.median(ref_ns) / _NS_PER_MS,
+        candidate_p50_ms=p50.value / _NS_PER_MS,
+        candidate_p90_ms=_stated(runs_ms, 90, bounds[90.0][1]),
+        candidate_p99_ms=_stated(runs_ms, 99, bounds[99.0][1]),
+        percentile_bounds_ms=tuple((percentile, *bounds[percentile]) for percentile in sorted(bounds)),
+        speedup=speedup.value,
+        speedup_ci=Interval(speedup.low, speedup.high),
+        null_ratio_ci=null_interval,
+        half_width_pct=50.0 * (speedup.high - speedup.low) / speedup.value,
+        reasons=(*null_reasons(null_interval), *budget_reasons(len(cand_ns), plan)),
+        notes=noise_notes(cand_ns, ref_ns),
+    )
+
+
+def _stated(runs_ms: Sequence[float], percentile: int, upper: float | None) -> float | None:
+    """Return a percentile only when there were enough runs to bound it from above."""
+    return None if upper is None else statistics.quantiles(runs_ms, n=100, method="inclusive")[percentile - 1]
+
+
+def _blocks(blocks: Sequence[Block]) -> Blocks:
+    return Blocks(tuple(block.runs_ns for block in blocks), tuple(block.cold_ns for block in blocks))
+
+
+_NAMES = ("reference", "null", "candidate")
+
+
+def measure(
+    reference: Call,
+    null: Call,
+    candidate: Call,
+    plan: LatencyPlan,
+    *,
+    clock: Clock = time.perf_counter_ns,
+    machine: Callable[[], MachineState] = read_machine,
+) -> LatencyResult:
+    """Time the three calls in rounds until every limit of `plan` is decided or its budget is spent.
+
+    Warming up counts to the budget. No round is begun that would last longer than what is left of it; where not even
+    one fits, the first run of each engine is all there is, and the result says that it is too little.
+
+    Parameters
+    ----------
+    null : a second session of the reference; what differs between the two is noise.
+    plan : budgets, limits to decide and the seed of order and bootstrap.
+    clock : nanoseconds.
+    machine : reads the counters that tell what else the machine did.
+    """
+    before, started = machine(), clock()
+    calls = (reference, null, candidate)
+    warm = [warm_up(call, plan, clock) for call in calls]
+    asked = tuple(percentile for percentile, _ in plan.max_latency_ms if percentile != 50.0)
+    until = started + int(plan.max_s * _NS_PER_S)
+    left_s = max(until - clock(), 0) / _NS_PER_S
+    runs = [runs_of_block(one.run_ns, plan, left_s, of) for one, of in zip(warm, ((), (), asked), strict=True)]
+    if _round_ns(runs, warm) * plan.min_rounds > left_s * _NS_PER_S:
+        # One engine is too slow for its share, so the others give up theirs: rounds tell more than runs.
+        runs = [1] * len(runs)
+    if _round_ns(runs, warm) <= until - clock():
+        result = _timed(calls, runs, plan, clock, until)
+    else:
+        of_reference, of_null, of_candidate = ([Block(one.first_ns, (one.first_ns,))] for one in warm)
+        result = latency_figures(of_reference, of_null, of_candidate, plan)
+    spent_s = (clock() - started) / _NS_PER_S
+    notes = (*_unsettled(warm, plan), *result.notes, *machine_notes(before, machine()))
+    return replace(result, spent_s=spent_s, notes=notes)
+
+
+def _round_ns(runs: Sequence[int], warm: Sequence[Warm]) -> float:
+    """Return how long one round lasts, the first run of each block included."""
+    return sum((n + 1) * one.run_ns for n, one in zip(runs, warm, strict=True))
+
+
+def _timed(calls: Sequence[Call], runs: Sequence[int], plan: LatencyPlan, clock: Clock, until: int) -> LatencyResult:
+    """Add rounds until a look finds everything decided, or another would not be over at `until`."""
+    blocks: tuple[list[Block], list[Block], list[Block]] = ([], [], [])
+    order = random.Random(plan.seed)  # noqa: S311 - an order, not a secret
+    while True:
+        began = clock()
+        for index in order.sample(range(len(calls)), len(calls)):
+            blocks[index].append(time_block(calls[index], runs[index], clock))
+        rounds, now = len(blocks[0]), clock()
+        spent = rounds >= plan.max_rounds or now + (now - began) > until
+        looking = rounds >= plan.min_rounds and (rounds - plan.min_rounds) % plan.look_every == 0
+        if spent or looking:
+            result = latency_figures(*blocks, plan)
+            if spent or _decided(result, plan):
+                return result
+
+
+def _unsettled(warm: Sequence[Warm], plan: LatencyPlan) -> Iterator[str]:
+    """Name the engines whose times still changed when warming up ended."""
+    for name, one in zip(_NAMES, warm, strict=True):
+        if not one.settled:
+            yield f"warm-up: the {name} had not settled after {warmup_s(plan):g} s"
+
+
+def _decided(result: LatencyResult, plan: LatencyPlan) -> bool:
+    """Whether each limit lies outside its interval; without limits, whether the speedup is precise enough."""
+    if result.reasons:
+        return False
+    if plan.min_speedup is None and not plan.max_latency_ms:
+        return result.half_width_pct <= 100.0 * plan.precision
+    if plan.min_speedup is not None and result.speedup_ci.low < plan.min_speedup <= result.speedup_ci.high:
+        return False
+    bounds = {percentile: (low, high) for percentile, low, high in result.percentile_bounds_ms}
+    for percentile, allowed in plan.max_latency_ms:
+        low, high = bounds[percentile]
+        below, above = high is not None and high <= allowed, low is not None and low > allowed
+        if not (below or above):
+            return False
+    return True

@@ -1,0 +1,163 @@
+"""Signs of noise, in the times and in the counters of the machine.
+
+A reason makes the numbers worthless: the null is off, or there are too few rounds for any interval. A note is told
+beside numbers that hold, because interleaving cancels what all engines share.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+
+from pytest_quant.result import Interval
+from pytest_quant.spec import LatencyPlan
+from pytest_quant.stats.ratio import fewest_rounds
+
+NULL_TOLERANCE = 1.02
+"""Interleaved in one process, two sessions of one model differ by 0.4 to 0.6 % (standard deviation) between
+launches; beyond 2 % something else than the model is measured."""
+
+_FEWEST_NOTED = 2
+_WIDE_IQR = 0.10
+_TREND = 1.03
+_CORRELATED = 0.5
+
+
+def null_reasons(null_ratio: Interval) -> tuple[str, ...]:
+    """Say that two sessions of the reference differ by more than the tolerance, if they surely do."""
+    if null_ratio.low > NULL_TOLERANCE or null_ratio.high < 1.0 / NULL_TOLERANCE:
+        span = f"[{null_ratio.low:.3f}, {null_ratio.high:.3f}]"
+        return (f"the null is off: a second session of the reference took {span} times as long as the first",)
+    return ()
+
+
+def budget_reasons(rounds: int, plan: LatencyPlan) -> tuple[str, ...]:
+    """Say that the time allowed was over before there were enough rounds for an interval."""
+    fewest = fewest_rounds(plan.confidence)
+    if rounds < fewest:
+        needed = f"{100 * plan.confidence:g} % confidence needs {fewest}"
+        return (f"too few rounds within {plan.max_s:.3g} s: {rounds}, and {needed}",)
+    return ()
+
+
+def noise_notes(candidate_ns: Sequence[float], reference_ns: Sequence[float]) -> tuple[str, ...]:
+    """Name what the block medians, one per round, show: a wide spread, a trend, rounds that resemble the last."""
+    notes: list[str] = []
+    if len(candidate_ns) < _FEWEST_NOTED:
+        return ()
+    for name, medians in (("candidate", candidate_ns), ("reference", reference_ns)):
+        first, _, third = statistics.quantiles(medians, n=4)
+        spread = (third - first) / statistics.median(medians)
+        if spread > _WIDE_IQR:
+            notes.append(f"wide spread: half of the {name}'s rounds lie {100 * spread:.0f} % apart")
+        part = max(1, len(medians) // 3)
+        trend = statistics.median(medians[-part:]) / statistics.median(medians[:part])
+        if not 1.0 / _TREND < trend < _TREND:
+            notes.append(f"trend: the {name} took {trend:.2f} times as long at the end as at the start")
+        resemblance = autocorrelation(medians)
+        # Of independent rounds 95 % stay within 2 / sqrt(n), whatever n (Box and Jenkins 1976, section 2.1.6).
+        if resemblance > max(_CORRELATED, 2.0 / math.sqrt(len(medians))):
+            notes.append(f"slow waves: a round of the {name} resembles the one before it (r = {resemblance:.2f})")
+    return tuple(notes)
+
+
+def autocorrelation(values: Sequence[float]) -> float:
+    """Correlation of each value with the one before it, -1..1; 0 when all are equal."""
+    mean = statistics.fmean(values)
+    off = [value - mean for value in values]
+    power = math.fsum(one * one for one in off)
+    return math.fsum(one * two for one, two in pairwise(off)) / power if power else 0.0
+
+
+_BUSY_FIELDS = ("user", "nice", "system", "irq", "softirq")
+_OTHERS = 0.25
+"""Processors' worth of other work from which it is told."""
+
+_STOLEN = 0.01
+"""Share of the processors' time taken by the hypervisor from which it is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineState:
+    """Counters at one moment; only differences between two of them mean anything.
+
+    Attributes
+    ----------
+    at_s : a monotonic clock.
+    own_s : processor seconds of this process, all threads together.
+    busy_s, stolen_s : of the `processors` that this process may use: seconds spent on any process, and seconds
+        that the hypervisor gave to somebody else.
+    throttled : times that a CPU limit stopped this process's control group.
+    """
+
+    at_s: float
+    own_s: float
+    busy_s: float
+    stolen_s: float
+    throttled: int
+    processors: int
+
+
+def read_machine() -> MachineState:
+    """Read every counter now; what the system does not tell is 0 and never noted."""
+    times = psutil.cpu_times(percpu=True)
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(times))
+    ours = [times[index] for index in allowed if index < len(times)]
+    return MachineState(
+        at_s=time.monotonic(),
+        own_s=time.process_time(),
+        busy_s=sum(getattr(one, name, 0.0) for one in ours for name in _BUSY_FIELDS),
+        stolen_s=sum(getattr(one, "steal", 0.0) for one in ours),
+        throttled=sum(_throttled(file) for file in _control_group_files()),
+        processors=len(ours),
+    )
+
+
+def machine_notes(before: MachineState, after: MachineState) -> tuple[str, ...]:
+    """Name what took processors away between two readings."""
+    elapsed_s = after.at_s - before.at_s
+    if elapsed_s <= 0.0 or after.processors == 0:
+        return ()
+    notes = []
+    others = ((after.busy_s - before.busy_s) - (after.own_s - before.own_s)) / elapsed_s
+    if others > _OTHERS:
+        notes.append(f"busy machine: other processes used {others:.1f} of {after.processors} processors")
+    stolen = (after.stolen_s - before.stolen_s) / (elapsed_s * after.processors)
+    if stolen > _STOLEN:
+        notes.append(f"stolen time: the hypervisor took {100 * stolen:.0f} % of the processors' time")
+    throttled = after.throttled - before.throttled
+    if throttled > 0:
+        notes.append(f"throttled: a CPU limit of the control group stopped this process {throttled} times")
+    return tuple(notes)
+
+
+def _control_group_files() -> Iterator[Path]:
+    """Yield ``cpu.stat`` of this process's control group and of the ones above it, versions 1 and 2."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text("ascii").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root = Path("/sys/fs/cgroup", *(["cpu"] if controllers else []))
+        group = root / path.lstrip("/")
+        yield from (folder / "cpu.stat" for folder in (group, *group.parents) if folder.is_relative_to(root))
+
+
+def _throttled(file: Path) -> int:
+    """Return the times that the group of `file` was stopped, 0 where it has no limit or no such file."""
+    try:
+        fields = dict(line.split(maxsplit=1) for line in file.read_text("ascii").splitlines())
+    except OSError:
+        return 0
+    return int(fields.get("nr_throttled", 0))

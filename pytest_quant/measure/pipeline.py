@@ -1,0 +1,321 @@
+"""From a check to a measurement: build, run over the data, compare, read back what ran, time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from pytest_quant.backends import Engine
+from pytest_quant.data import Data
+from pytest_quant.measure.accuracy import OutputPair, evaluate
+from pytest_quant.measure.batching import Batched, find_batching
+from pytest_quant.measure.build import export_check
+from pytest_quant.measure.demands import choose_metric, choose_output
+from pytest_quant.measure.energy import measure_energy
+from pytest_quant.measure.lock import exclusive
+from pytest_quant.measure.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
+from pytest_quant.measure.resources import AddedMemory, MemoryAdded, find_resources
+from pytest_quant.measure.sides import (
+    Side,
+    Tools,
+    build_side,
+    match_names,
+    named_axes,
+    on_device,
+    open_side,
+    prove_float,
+    read_data,
+    renamed,
+    shape_check,
+    usable_backend,
+    with_steps,
+)
+from pytest_quant.measure.timing import Subject, device_note, time_check
+from pytest_quant.measure.trials import Compare, TrialInputs
+from pytest_quant.metrics import ResolvedMetric
+from pytest_quant.metrics.tensor import with_groups
+from pytest_quant.record.samples import pack_samples
+from pytest_quant.result import AccuracyResult, Coverage, LatencyResult, Resources
+from pytest_quant.spec import Check
+from pytest_quant.verdict import reference_doubts
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Measurement:
+    """What the `quant` fixture gives.
+
+    Attributes
+    ----------
+    engine, reference : the open candidate and reference; `run(feeds)` runs one batch.
+    accuracy, latency, coverage, resources : see `pytest_quant.result`; `latency` is ``None`` when off.
+    latency_off : why latency was not measured, in words.
+    cache : ``{"engine": ..., "reference": ...}``, each ``built`` or ``hit``.
+    digests : of the engines and the data, for the record.
+    calibration_samples : that the calibration saw, ``None`` when the scheme has none.
+    threads : processor threads of the candidate, ``None`` when its backend does not say.
+    samples : digests of the evaluated samples, packed for the record; ``None`` when there are too many.
+    notes : what the reader should know beside the verdicts.
+    accuracy_again : a second evaluation, where an engine differs from itself on the same batch; else ``None``.
+    bench : what other engines are tried with when a limit is broken.
+    """
+
+    check: Check
+    engine: Engine
+    reference: Engine
+    accuracy: AccuracyResult
+    latency: LatencyResult | None
+    coverage: Coverage
+    resources: Resources
+    cache: Mapping[str, str]
+    digests: Mapping[str, str]
+    calibration_samples: int | None = None
+    threads: int | None = None
+    samples: str | None = None
+    notes: tuple[str, ...] = ()
+    accuracy_again: AccuracyResult | None = None
+    bench: TrialInputs | None = None
+
+    def __repr__(self) -> str:
+        """Say which check it is; pytest prints this where an assertion on it fails."""
+        engine = self.check.candidate
+        return f"<Measurement of {engine.id} of {engine.model.name} on {self.accuracy.n} samples>"
+
+    def close(self) -> None:
+        """Release both engines."""
+        self.engine.close()
+        self.reference.close()
+
+
+EVAL_BATCH_SIZE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """Both engines open over the same data, and what to read from their outputs."""
+
+    data: Data
+    reference: Side
+    candidate: Side
+    output: str
+    metric: ResolvedMetric | None
+    memory: MemoryAdded
+
+
+def measure_check(check: Check, tools: Tools) -> Measurement:
+    """Build and measure everything that `check` asks for; judges nothing."""
+    with tools.step(f"loading {check.candidate.backend}"):
+        for spec in (check.candidate, check.reference):
+            usable_backend(spec)
+    check = export_check(check, tools.cache, tools.step)
+    devices_used = {usable_backend(spec).device for spec in (check.candidate, check.reference)}
+    with ExitStack() as opened:
+        with ExitStack() as devices:
+            for device in sorted(devices_used):
+                devices.enter_context(on_device(device, tools, times=check.latency is not None))
+            data = read_data(check.dataset, check.reference, tools)
+            check = shape_check(check, data, EVAL_BATCH_SIZE)
+            bench = _set_up(check, data, tools, opened)
+            latency_feeds = bench.data.first(_latency_batch_size(check, bench))
+            prove_float(bench.reference, bench.reference.feeds(latency_feeds), tools)
+            recorded = _reference_outputs(bench, tools)
+            accuracy = _compare(check, bench, recorded.chunks(), tools)
+            again = _compare_again(check, bench, tools)
+            with tools.step(f"reading back what {check.candidate.id} of {check.candidate.model.name} runs"):
+                coverage = bench.candidate.engine.coverage(bench.candidate.feeds(latency_feeds))
+        latency, why_not = _latency(check, bench, tools)
+        resources = find_resources(
+            bench.candidate, bench.reference, bench.memory, _energy(check, bench, why_not, tools)
+        )
+        opened.pop_all()
+    return Measurement(
+        check=check if not why_not else replace(check, latency_off=why_not),
+        engine=bench.candidate.engine,
+        reference=bench.reference.engine,
+        accuracy=accuracy,
+        latency=latency,
+        coverage=coverage,
+        resources=resources,
+        cache={"engine": bench.candidate.built.status, "reference": recorded.status},
+        digests=_digests(bench),
+        samples=pack_samples(bench.data.sample_hashes),
+        calibration_samples=_calibration_samples(bench),
+        # Not in the protocol: backends of others need not know of it.
+        threads=getattr(bench.candidate.engine, "threads", None),
+        notes=(*_notes(check, bench, recorded), *_doubts(check, bench, accuracy)),
+        accuracy_again=again,
+        bench=TrialInputs(
+            bench.candidate, bench.reference.backend.device, bench.data, _comparer(check, bench, recorded, tools)
+        ),
+    )
+
+
+def _set_up(check: Check, data: Data, tools: Tools, opened: ExitStack) -> _Bench:
+    ref_backend, ref_built = build_side(check.reference, data, tools)
+    reference = open_side(check.reference, ref_backend, ref_built, tools, opened)
+    data = with_steps(data, reference)
+    own_names = {name: name for name in data.layout.axes}
+    batched = _batched(check, reference, data, own_names, named_axes(reference, data.output_axes), tools)
+    whole = batched.run(data.first(batched.batch_size), batched.batch_size)
+    first_outputs = with_groups(whole, check.channels)
+    output = choose_output(check, first_outputs)
+    metric = choose_metric(check, data, first_outputs[output].shape)
+    backend, built = build_side(check.candidate, data, tools)
+    with AddedMemory(backend.device) as memory:
+        engine = open_side(check.candidate, backend, built, tools, opened)
+        inputs = match_names(reference.signature.inputs, engine.signature.inputs, "input")
+        outputs = match_names(reference.signature.outputs, engine.signature.outputs, "output")
+        asked = {outputs[name]: axis for name, axis in named_axes(engine, data.output_axes).items()}
+        candidate = Side(check.candidate, backend, built, engine, _batched(check, engine, data, inputs, asked, tools))
+    ref_side = Side(check.reference, ref_backend, ref_built, reference, batched)
+    return _Bench(data, ref_side, candidate, output, metric, memory.added)
+
+
+def _batched(
+    check: Check,
+    engine: Engine,
+    data: Data,
+    inputs: Mapping[str, str],
+    output_axes: Mapping[str, int | None],
+    tools: Tools,
+) -> Batched:
+    """Run first batches, which some runtimes compile or load for, and return how the engine takes them."""
+    spec = engine.spec
+    with tools.step(f"running first batches on {spec.id} of {spec.model.name}"):
+        return find_batching(
+            engine,
+            data,
+            inputs,
+            output_axes,
+            batch_size=check.eval_batch_size or EVAL_BATCH_SIZE,
+            timed_size=check.batch_size,
+        )
+
+
+def _reference_outputs(bench: _Bench, tools: Tools) -> RecordedOutputs:
+    side = bench.reference
+    text = f"evaluating the reference {side.spec.id} of {side.spec.model.name} on {bench.data.n} samples"
+    with tools.step(text):
+        return record_outputs(side.batched, bench.data, tools.cache, side.backend.ingredients(side.spec))
+
+
+def _compare(check: Check, bench: _Bench, reference: Iterator[Chunk], tools: Tools) -> AccuracyResult:
+    side = bench.candidate
+    with tools.step(f"evaluating {side.spec.id} of {side.spec.model.name} on {bench.data.n} samples"):
+        chunks = run_over(side.batched, bench.data)
+        named = renamed(chunks, bench.reference.engine.signature, side.engine.signature)
+        pairs = (
+            OutputPair(theirs.outputs, ours.outputs, ours.labels, ours.start, ours.n)
+            for theirs, ours in side_by_side(reference, named)
+        )
+        result = evaluate(
+            pairs,
+            bench.metric,
+            output=bench.output,
+            channels=check.channels,
+            margin=check.limits.max_drop,
+            confidence=check.confidence or 0.95,
+        )
+    return replace(result, simulated=side.engine.simulated)
+
+
+def _comparer(check: Check, bench: _Bench, recorded: RecordedOutputs, tools: Tools) -> Compare:
+    """Return how another engine is compared with the reference, over the data of the check or a part of it."""
+
+    def compare(side: Side, data: Data) -> AccuracyResult:
+        ours = bench.candidate.batched
+        if side.engine is not ours.engine:
+            # Whether outputs depend on the batch is a matter of the scheme.
+            side = replace(side, batched=_batched(check, side.engine, data, ours.inputs, ours.output_axes, tools))
+        reference = recorded.chunks() if data is bench.data else run_over(bench.reference.batched, data)
+        return _compare(check, replace(bench, candidate=side, data=data), reference, tools)
+
+    return compare
+
+
+def _latency_batch_size(check: Check, bench: _Bench) -> int:
+    asked = 1 if check.latency is None else check.latency.batch_size
+    for side in (bench.candidate, bench.reference):
+        if side.batched.pads:
+            return side.batched.batch_size
+    return asked
+
+
+def _latency(check: Check, bench: _Bench, tools: Tools) -> tuple[LatencyResult | None, str]:
+    """Return the latency, or ``None`` and why it was not measured."""
+    if check.latency is None:
+        return None, check.latency_off
+    for side in (bench.reference, bench.candidate):
+        if side.engine.simulated:
+            return None, f"{side.spec.id} is a float simulation, and its speed says nothing about the device"
+    size = _latency_batch_size(check, bench)
+    feeds = bench.data.first(size)
+    plan = replace(check.latency, batch_size=size)
+    reference, candidate = (
+        Subject(side.spec, side.backend, side.built, side.feeds(feeds)) for side in (bench.reference, bench.candidate)
+    )
+    found = time_check(check, plan, reference, candidate, tools)
+    apart = [
+        note
+        for side in (bench.reference, bench.candidate)
+        for note in device_note(side.spec.id, side.engine.device_times(side.feeds(feeds)))
+    ]
+    return replace(found, notes=(*found.notes, *apart)), ""
+
+
+def _energy(check: Check, bench: _Bench, why_no_latency: str, tools: Tools) -> float | None:
+    """Energy is that of timed runs: where latency is not measured, neither is it."""
+    if check.latency is None or why_no_latency:
+        return None
+    side, device = bench.candidate, bench.candidate.backend.device
+    call = side.engine.prepare(side.feeds(bench.data.first(_latency_batch_size(check, bench))))
+    with exclusive(device, tools.notify), tools.step(f"measuring the energy of {side.spec.id}"):
+        return measure_energy(call, device)
+
+
+def _compare_again(check: Check, bench: _Bench, tools: Tools) -> AccuracyResult | None:
+    """Evaluate both engines once more where one differs from itself on the same batch, else return ``None``."""
+    if not (bench.reference.batched.self_difference or bench.candidate.batched.self_difference):
+        return None
+    return _compare(check, bench, run_over(bench.reference.batched, bench.data), tools)
+
+
+def _doubts(check: Check, bench: _Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
+    """Say what makes the figures less than they look."""
+    unlike = (
+        f"{side.spec.id} is nondeterministic: two runs of the same batch differ by {100 * difference:.2g} %"
+        for side in (bench.reference, bench.candidate)
+        if (difference := side.batched.self_difference)
+    )
+    return (*unlike, *reference_doubts(accuracy, check.output))
+
+
+def _digests(bench: _Bench) -> dict[str, str]:
+    return {
+        "engine": bench.candidate.built.key,
+        "reference_engine": bench.reference.built.key,
+        "data": bench.data.digest,
+        "calibration_data": bench.data.calibration_digest,
+    }
+
+
+def _calibration_samples(bench: _Bench) -> int | None:
+    spec = bench.candidate.spec
+    if bench.candidate.backend.calibration_ingredients(spec) is None:
+        return None
+    return min(spec.calibration.samples or bench.data.n_calibration, bench.data.n_calibration)
+
+
+def _notes(check: Check, bench: _Bench, recorded: RecordedOutputs) -> tuple[str, ...]:
+    notes = [*bench.data.notes, *bench.candidate.engine.notes]
+    notes += [note for side in (bench.reference, bench.candidate) for note in side.batched.notes]
+    for what, status, reason in (
+        ("engine", bench.candidate.built.status, bench.candidate.built.reason),
+        ("reference outputs", recorded.status, recorded.reason),
+    ):
+        if status == "built":
+            notes.append(f"{what} built: {reason}")
+    size = _latency_batch_size(check, bench)
+    if check.latency is not None and size != check.latency.batch_size:
+        notes.append(f"latency is for batches of {size}: the model's batch size is fixed")
+    return tuple(notes)

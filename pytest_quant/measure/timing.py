@@ -1,0 +1,106 @@
+"""Timing the engines of one check alone on their devices, twice at most, within one budget."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from pytest_quant.backends import Backend, Engine, Feeds
+from pytest_quant.environment.gpu import clock_notes, gpu_state
+from pytest_quant.measure.build import BuiltEngine
+from pytest_quant.measure.latency import measure
+from pytest_quant.measure.lock import exclusive
+from pytest_quant.measure.sides import Tools, open_built
+from pytest_quant.result import DeviceTimes, LatencyResult, Status
+from pytest_quant.spec import Check, EngineSpec, LatencyPlan
+from pytest_quant.verdict import latency_verdicts
+
+FIRST_SHARE = 0.6
+"""Of the budget, for the first measurement where a limit may need a second one.
+
+The half-width of an interval falls with the square root of the time, so that 40 % of the time give one that is
+sqrt(0.6 / 0.4) = 1.22 times as wide as that of 60 %: what the first finds broken by more than its own width, the second
+can confirm. A limit that is clearly broken is decided by the least rounds, and leaves the second one more.
+"""
+
+
+def timed_within(
+    plan: LatencyPlan,
+    measure_once: Callable[[LatencyPlan], LatencyResult],
+    breaks: Callable[[LatencyResult], bool],
+) -> LatencyResult:
+    """Measure; where that breaks a limit, measure again, and keep the second result as the first one's `repeat`.
+
+    Parameters
+    ----------
+    plan : its `max_s` bounds both measurements together; without a limit the first has all of it.
+    measure_once : measures in fresh sessions; opening them is no part of the budget.
+    breaks : whether a limit is broken.
+    """
+    limited = plan.min_speedup is not None or bool(plan.max_latency_ms)
+    first = measure_once(replace(plan, max_s=plan.max_s * (FIRST_SHARE if limited else 1.0)))
+    if not breaks(first):
+        return first
+    left_s = max(plan.max_s - first.spent_s, 0.0)
+    return replace(first, repeat=measure_once(replace(plan, max_s=left_s, seed=plan.seed + 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An engine that is opened afresh for each measurement, and the one batch it runs."""
+
+    spec: EngineSpec
+    backend: Backend
+    built: BuiltEngine
+    feeds: Feeds
+
+    def open(self, stack: ExitStack) -> Callable[[], object]:
+        """Open a session of its own, closed with `stack`, and return the call to time."""
+        engine: Engine = open_built(self.spec, self.backend, self.built)
+        stack.callback(engine.close)
+        return engine.prepare(self.feeds)
+
+
+def time_check(check: Check, plan: LatencyPlan, reference: Subject, candidate: Subject, tools: Tools) -> LatencyResult:
+    """Time reference, null and candidate; time them again, in fresh sessions, before a limit fails.
+
+    `plan.max_s` bounds all of that but the opening of the sessions, which a step tells where it takes long.
+    """
+    plan = replace(
+        plan,
+        min_speedup=check.limits.min_speedup,
+        max_latency_ms=check.limits.max_latency_ms,
+        seed=zlib.crc32(check.nodeid.encode()),
+    )
+    with ExitStack() as stack:
+        for device in sorted({reference.backend.device, candidate.backend.device}):
+            stack.enter_context(exclusive(device, tools.notify))
+        return timed_within(
+            plan,
+            lambda once: _time_once(once, reference, candidate, tools),
+            lambda found: any(one.status is Status.FAIL for one in latency_verdicts(check.limits, found)),
+        )
+
+
+def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject, tools: Tools) -> LatencyResult:
+    device = candidate.backend.device
+    named = f"{candidate.spec.id} of {candidate.spec.model.name}"
+    with ExitStack() as stack:
+        with tools.step(f"opening sessions to time {named}"):
+            calls = reference.open(stack), reference.open(stack), candidate.open(stack)
+        with tools.step(f"timing {named}"):
+            before = gpu_state(device)
+            found = measure(*calls, plan)
+            after = gpu_state(device)
+    clocks = () if before is None or after is None else clock_notes(before, after)
+    return replace(found, notes=(*found.notes, *clocks))
+
+
+def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:
+    """Say what one run is made of, by the device's own clock; nothing on the CPU."""
+    if times is None:
+        return ()
+    parts = f"GPU {times.gpu_ms:.4g} ms, copies in {times.h2d_ms:.4g} ms and out {times.d2h_ms:.4g} ms"
+    return (f"{name}: {parts}, host without copies {times.host_ms:.4g} ms (medians of {times.runs} runs)",)

@@ -1,0 +1,138 @@
+"""The hooks. What they need beyond pytest is imported when the first marked test is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from pytest_quant.marks.marked import NAME, is_marked, own_marks
+from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge, sweep_storage
+from pytest_quant.plugin.controller import Controller
+from pytest_quant.plugin.options import add_options, check_options, on_command_line
+from pytest_quant.plugin.selection import note_left_out
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare ``--quant-*`` and the ini options."""
+    add_options(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
+    """Examine the machine in place of running tests when asked to."""
+    if not config.getoption("quant_doctor"):
+        return None
+    from pytest_quant.plugin.examination import show_examination
+
+    return show_examination(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse bad options, describe the mark, and collect records where the run is controlled."""
+    sweep_storage(config)
+    check_options(config)
+    _refuse_unknown_names(config)
+    text = f"{NAME}(**keys): quantize a model and judge it against its FP32 reference; all keys: pytest --markers"
+    if config.getoption("markers", False):
+        from pytest_quant.marks.keys import describe
+
+        text = describe()
+    config.addinivalue_line("markers", text)
+    # The name `pytest_plugins` would let pytest look through every installed package for it: some 8 ms.
+    config.pluginmanager.import_plugin("pytest_quant.plugin.fixtures")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Controller(config), "quant-controller")
+        config.pluginmanager.register(BenchmarkBridge(config), "quant-benchmark-bridge")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> Generator[None, object, object]:
+    """Let a marked test function request its check, and check every key of its marks."""
+    is_test = collector.funcnamefilter(name) and collector.istestfunction(obj, name) and not isinstance(obj, type)
+    if is_test and (own_marks(obj) or is_marked(collector)):
+        from pytest_quant.plugin.collect import requesting_check
+
+        with requesting_check(collector, obj):
+            made = yield
+    else:
+        made = yield
+    if made is not None and any(isinstance(item, pytest.Item) and is_marked(item) for item in _items(made)):
+        from pytest_quant.plugin.collect import check_collected
+
+        check_collected(_items(made))
+    return made
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Turn the lists of a mark into tests, after the author's own parameters."""
+    if is_marked(metafunc.definition):
+        from pytest_quant.plugin.collect import parametrize
+
+        parametrize(metafunc)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
+    """Note whether anything that was collected is taken out again, by an option or by a plugin that shards."""
+    collected = list(items)
+    yield
+    note_left_out(config, collected, items)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse a marked item that would run without its check."""
+    if is_marked(item):
+        from pytest_quant.plugin.check import set_up
+
+        set_up(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Pronounce the verdict after the body; a body that raises shows its own error."""
+    if not is_marked(item):
+        return (yield)
+    from pytest_quant.plugin.check import before_body, pronounce
+
+    before_body(item)
+    result = yield
+    pronounce(item)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let the record of a check ride on its report."""
+    report = yield
+    if is_marked(item) or _raised_by_us(call):
+        from pytest_quant.plugin.check import attach
+
+        attach(item, call, report)
+    return report
+
+
+def _refuse_unknown_names(config: pytest.Config) -> None:
+    """Check names on the command line; those in the ini file wait for the first marked test, for they load numpy."""
+    if any(on_command_line(config, name) for name in ("quant_backend", "quant_require", "quant_columns")):
+        from pytest_quant.plugin.options import refuse_unknown_names
+
+        refuse_unknown_names(config)
+
+
+def _raised_by_us(call: pytest.CallInfo[None]) -> bool:
+    if call.excinfo is None:
+        return False
+    from pytest_quant.errors import QuantError
+
+    return isinstance(call.excinfo.value, QuantError)
+
+
+def _items(made: object) -> list[object]:
+    return made if isinstance(made, list) else [made]

@@ -1,0 +1,289 @@
+"""One marked test: measured and judged in set-up, pronounced after its body, its record attached to pytest's report."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+import pytest
+
+from pytest_quant.cache import Cache
+from pytest_quant.environment import fingerprint
+from pytest_quant.errors import BackendUnavailable, InconclusiveWarning, QuantError, UsageError
+from pytest_quant.history import open_store
+from pytest_quant.history.baselines.choose import Baselines, Evaluated
+from pytest_quant.marks.check import Measuring, build_check, named_only
+from pytest_quant.marks.marked import RECORD_ATTRIBUTE
+from pytest_quant.measure.pipeline import Measurement
+from pytest_quant.measure.session import DIAGNOSE_S, Session
+from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
+from pytest_quant.plugin.collect import PLANNED, Planned, prepare
+from pytest_quant.plugin.console import Progress, open_console, width_of
+from pytest_quant.plugin.options import Settings, settings_of
+from pytest_quant.plugin.resolve import find_data, find_model, model_of, simulate_check
+from pytest_quant.record import Json, Record, series_key, to_json
+from pytest_quant.report import failure, headline, junit_properties
+from pytest_quant.result import Baseline, NoBaseline, Status
+from pytest_quant.spec import Check, Dataset, Model
+
+SESSION = pytest.StashKey[Session]()
+
+
+def session_of(config: pytest.Config) -> Session:
+    """Return the session of this process, made once."""
+    if SESSION not in config.stash:
+        settings = settings_of(config)
+        baselines = _baselines(config, settings)
+        progress = Progress(open_console(config))
+        config.stash[SESSION] = Session(
+            Cache(settings.cache, notify=progress.notify),
+            baseline=lambda measurement: _baseline(baselines, measurement),
+            notify=progress.notify,
+            step=progress.step,
+            times=not settings.latency_off,
+            diagnose_s=DIAGNOSE_S if settings.diagnose_s is None else settings.diagnose_s,
+        )
+    return config.stash[SESSION]
+
+
+def _baseline(baselines: Baselines, measurement: Measurement) -> Baseline | NoBaseline | None:
+    """Look for a baseline only where a limit needs it."""
+    check = measurement.check
+    if check.limits.max_slowdown is None and check.limits.max_drop_increase is None:
+        return None
+    now = Evaluated(check.nodeid, measurement.accuracy, measurement.samples)
+    return baselines.find(series_key(check, measurement.accuracy.metric), measurement.digests.get("data"), now)
+
+
+def _baselines(config: pytest.Config, settings: Settings) -> Baselines:
+    place = settings.history
+    return Baselines(
+        config.rootpath,
+        None if place is None else lambda: open_store(place),
+        fingerprint().identity,
+        datetime.now(UTC).date(),
+    )
+
+
+CHECK = pytest.StashKey[Check]()
+RECORD = pytest.StashKey[Record]()
+SAMPLES = pytest.StashKey[dict[str, list[int]]]()
+"""Nanoseconds of every timed run by engine, for pytest-benchmark."""
+FAILURE = pytest.StashKey[str]()
+"""The text that the test failed with because of its verdict."""
+ABSENT = pytest.StashKey[BackendUnavailable]()
+"""The error of a required backend that is not here; the test fails with it in place of its body."""
+
+
+def short_message(item: pytest.Item, error: BaseException | None) -> str:
+    """Return the broken limit with both figures, for a line of pytest's short summary.
+
+    Empty where `error` is not the verdict's, and where no limit can be told so.
+    """
+    if not isinstance(error, pytest.fail.Exception) or error.msg != item.stash.get(FAILURE, None):
+        return ""
+    return headline(item.stash[RECORD])
+
+
+def check_test(request: pytest.FixtureRequest) -> Measurement | None:
+    """Measure and judge the check of the requesting test, and keep its record.
+
+    Raises
+    ------
+    UsageError : the test is not marked.
+    QuantError : the check cannot be; the record of that is made when pytest reports the error.
+    """
+    item: pytest.Item = request.node
+    planned = item.stash.get(PLANNED, None)
+    if planned is None:
+        raise UsageError(
+            "the fixture 'quant' is the check of a marked test, and this test is not marked",
+            value=item.nodeid,
+            fix="write @pytest.mark.quant(max_drop=1.0) above it, or use build_engine, which needs no mark",
+        )
+    check = _resolve(request, planned)
+    item.stash[CHECK] = check
+    session = session_of(item.config)
+    try:
+        measurement = session.measure(check)
+    except BackendUnavailable as error:
+        _keep(item, session.failed(check, error))
+        if not {check.candidate.backend, check.reference.backend} & set(settings_of(item.config).require):
+            pytest.skip(one_line(error))
+        item.stash[ABSENT] = error
+        return None
+    try:
+        _keep(item, session.judge(measurement))
+    except BaseException:
+        measurement.close()
+        raise
+    if measurement.latency is not None and is_active(item.config):
+        item.stash[SAMPLES] = samples_of(measurement.latency)
+    return measurement
+
+
+def present(item: pytest.Item, measurement: Measurement | None) -> Measurement:
+    """Return the measurement; a required backend that is not here raises its error."""
+    if measurement is None:
+        raise item.stash[ABSENT]
+    return measurement
+
+
+def before_body(item: pytest.Item) -> None:
+    """Refuse to run the body of a marked test whose check did not run.
+
+    Raises
+    ------
+    BackendUnavailable : a required backend is not here.
+    UsageError : something stands in the way of the fixture ``quant``.
+    """
+    if ABSENT in item.stash:
+        raise item.stash[ABSENT]
+    if RECORD not in item.stash:
+        raise UsageError(
+            "this marked test would run without its check",
+            value=item.nodeid,
+            fix="name no fixture of your own 'quant'; it takes the place of the plugin's",
+        )
+
+
+def pronounce(item: pytest.Item) -> None:
+    """Fail, warn about or pass the test whose body has run, as its record says."""
+    record = item.stash[RECORD]
+    strict = settings_of(item.config).strict
+    unsure = record.status in (Status.INCONCLUSIVE, Status.NO_BASELINE)
+    if record.status is Status.FAIL or (unsure and strict):
+        item.stash[FAILURE] = failure(record, width_of(item.config))
+        pytest.fail(item.stash[FAILURE], pytrace=False)
+    if record.status is Status.INCONCLUSIVE:
+        item.warn(InconclusiveWarning(_unjudged(record)))
+
+
+def set_up(item: pytest.Item) -> None:
+    """Settle what a marked item will check, before its fixtures are made; what an earlier run of it left goes."""
+    if CHECK in item.stash:
+        del item.stash[CHECK]
+    if SAMPLES in item.stash:
+        del item.stash[SAMPLES]
+    if RECORD in item.stash:
+        del item.stash[RECORD]
+    if ABSENT in item.stash:
+        del item.stash[ABSENT]
+    prepare(item)
+
+
+def keep_error(item: pytest.Item, error: BaseException) -> None:
+    """Keep the record of a check that could not be because its set-up failed."""
+    planned = item.stash.get(PLANNED, None)
+    if planned is None:
+        return
+    check = item.stash.get(CHECK, None) or _nameless(item, planned)
+    known = error if isinstance(error, QuantError) else QuantError(f"{type(error).__name__}: {error}")
+    _keep(item, session_of(item.config).failed(check, known))
+
+
+def record_json(item: pytest.Item) -> dict[str, Json] | None:
+    """Return the item's record in plain JSON types, ``None`` when it has none."""
+    record = item.stash.get(RECORD, None)
+    return None if record is None else to_json(record)
+
+
+def one_line(error: QuantError) -> str:
+    """Return what is wrong and the next step on one line, for reasons of skips."""
+    return "; ".join(part for part in (error.what, error.fix) if part)
+
+
+def _unjudged(record: Record) -> str:
+    open_limits = [verdict for verdict in record.verdicts or () if verdict.status is Status.INCONCLUSIVE]
+    return "; ".join(f"{verdict.limit}: {verdict.reason}" for verdict in open_limits)
+
+
+def _resolve(request: pytest.FixtureRequest, planned: Planned) -> Check:
+    asked = planned.asked
+    if asked.model is None:
+        model = model_of(request, request.getfixturevalue("quant_model"), "quant_model")
+    else:
+        model = find_model(request, asked.model, "model")
+    quantized = None if asked.quantized is None else find_model(request, asked.quantized, "quantized")
+    dataset = find_data(request, "quant_data" if asked.data is None else asked.data)
+    return _check(request.config, planned, model, quantized, dataset)
+
+
+def _nameless(item: pytest.Item, planned: Planned) -> Check:
+    """Return the check of a test whose model or data never came to be."""
+    model = named_only(planned.asked.model, "quant_model")
+    return _check(item.config, planned, model, None, Dataset("arrays", None))
+
+
+def _check(config: pytest.Config, planned: Planned, model: Model, quantized: Model | None, dataset: Dataset) -> Check:
+    settings = settings_of(config)
+    check = build_check(
+        planned.asked,
+        planned.variant,
+        model=model,
+        quantized=quantized,
+        dataset=dataset,
+        nodeid=planned.nodeid,
+        series_nodeid=planned.series_nodeid,
+        measuring=Measuring(settings.confidence, settings.latency_off, settings.max_time_s),
+    )
+    return simulate_check(check, settings.simulate)
+
+
+def _keep(item: pytest.Item, record: Record) -> None:
+    """Keep the record and its JUnit properties; a rerun replaces those of the run before."""
+    item.stash[RECORD] = record
+    own = {name for name, _ in junit_properties(record)}
+    others = [(name, value) for name, value in item.user_properties if name not in own]
+    item.user_properties[:] = [*others, *junit_properties(record)]
+
+
+def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Put the record of a marked item on its report; xdist carries it to the controller.
+
+    A check that was skipped or could not be rides on the report of the set-up, any other on that of the call.
+    """
+    error = None if call.excinfo is None else call.excinfo.value
+    skipped = isinstance(error, pytest.skip.Exception)
+    if report.when == "setup" and error is not None and not skipped:
+        keep_error(item, error)
+    if isinstance(error, QuantError) and report.failed:
+        _show_text_only(item, call, report, error)
+    told = short_message(item, error)
+    if told:
+        _name_the_limit(report, told)
+    if report.when == "call" or (report.when == "setup" and error is not None):
+        record = record_json(item)
+        if record is not None:
+            vars(report)[RECORD_ATTRIBUTE] = record
+            vars(report)[SAMPLES_ATTRIBUTE] = item.stash.get(SAMPLES, None)
+            if skipped and report.when == "setup":
+                _show_at_the_test(item, report)
+
+
+def _show_text_only(
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, error: QuantError
+) -> None:
+    """Replace the traceback of an error that says all by itself, unless it came out of the test's own body."""
+    if call.excinfo is None or item.config.getoption("fulltrace", False):
+        return
+    if report.when == "call" and any(entry.path == item.path for entry in call.excinfo.traceback):
+        return
+    text = call.excinfo.getrepr(style="value", chain=False)
+    if text.reprcrash is not None:
+        text.reprcrash.message = str(error)
+    report.longrepr = text
+
+
+def _name_the_limit(report: pytest.TestReport, told: str) -> None:
+    """Let the short summary, and JUnit's message, name the broken limit with both figures."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None:
+        crash.message = told
+
+
+def _show_at_the_test(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Let the summary of skips name the line of the test in place of ours."""
+    if isinstance(report.longrepr, tuple):
+        path, line = item.reportinfo()[:2]
+        report.longrepr = (os.fspath(path), (line or 0) + 1, report.longrepr[2])

@@ -1,0 +1,164 @@
+"""Marked tests while pytest collects them: each requests its check, every key is checked, lists parametrize."""
+
+from __future__ import annotations
+
+import unittest
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from pytest_quant.backends import backend_names, get_backend
+from pytest_quant.errors import QuantError, UsageError
+from pytest_quant.marks.asked import Asked, series_nodeid
+from pytest_quant.marks.check import check_backend
+from pytest_quant.marks.marked import NAME, is_marked, own_marks
+from pytest_quant.marks.variants import Offer, Variant, closest_first, combine, variants
+from pytest_quant.plugin.options import settings_of
+from pytest_quant.plugin.resolve import fixture_exists
+from pytest_quant.report import pick_columns
+
+VARIANT_FIXTURE = "_quant_variant"
+_PARAMETER_SET = type(pytest.param())
+_DEFAULT_FIXTURES = {"model": "quant_model", "data": "quant_data", "quantized": None}
+_BACKENDS = pytest.StashKey[tuple[str, ...]]()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What one item will check; `nodeid` is the one at collection, before xdist adds a group to it."""
+
+    asked: Asked
+    variant: Variant
+    nodeid: str
+    series_nodeid: str
+
+
+PLANNED = pytest.StashKey[Planned]()
+
+
+@contextmanager
+def requesting_check(collector: pytest.Collector, obj: object) -> Iterator[None]:
+    """Let a marked test function use the fixture ``quant``, as if its author had written so, while it is collected.
+
+    The fixtures of its model and data are used too, because pytest only knows the parameters of a fixture that
+    the test was collected with. The author's function is left as it was.
+    """
+    function = getattr(obj, "__func__", obj)
+    before = getattr(function, "pytestmark", None)
+    names = [NAME, *_fixtures_named(collector, function)]
+    setattr(function, "pytestmark", [*(before or []), pytest.mark.usefixtures(*names).mark])  # noqa: B010
+    try:
+        yield
+    finally:
+        if before is None:
+            delattr(function, "pytestmark")
+        else:
+            setattr(function, "pytestmark", before)  # noqa: B010
+
+
+def _fixtures_named(collector: pytest.Collector, function: object) -> Iterator[str]:
+    """Yield the fixtures that give model and data, unless a ``pytest.param`` may name others."""
+    if _parameters_are_marked(collector, function):
+        return
+    marks = [*own_marks(function), *closest_first(collector)[1]]
+    for key, default in _DEFAULT_FIXTURES.items():
+        written = [mark.kwargs[key] for mark in marks if mark.kwargs.get(key) is not None]
+        name = written[0] if written else default
+        if isinstance(name, str) and fixture_exists(collector, name):
+            yield name
+
+
+def _parameters_are_marked(collector: pytest.Collector, function: object) -> bool:
+    for mark in (*own_marks(function, "parametrize"), *collector.iter_markers("parametrize")):
+        values = mark.args[1] if len(mark.args) > 1 else mark.kwargs.get("argvalues")
+        for value in values if isinstance(values, (list, tuple)) else ():
+            if isinstance(value, _PARAMETER_SET) and any(getattr(one, "name", "") == NAME for one in value.marks):
+                return True
+    return False
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Make one test for each engine that the lists of the mark name."""
+    settings = settings_of(metafunc.config)
+    with _collect_errors(metafunc.definition.nodeid):
+        pick_columns(settings.columns)
+        asked = _ask(metafunc.definition)
+        found = variants(asked, settings.backend, _offer)
+    if asked.lists and VARIANT_FIXTURE in metafunc.fixturenames:
+        metafunc.parametrize(VARIANT_FIXTURE, found, ids=[variant.id for variant in found], indirect=True)
+
+
+def check_collected(made: object) -> None:
+    """Check the marks of every item that was made; an error ends the collection of its file with clean text."""
+    for item in made if isinstance(made, list) else [made]:
+        if isinstance(item, pytest.Function) and is_marked(item):
+            with _collect_errors(item.nodeid):
+                prepare(item)
+
+
+def prepare(item: pytest.Item) -> None:
+    """Settle what `item` will check, and let it request the check if its mark came late.
+
+    A mark may come from a ``pytest.param`` or from another plugin after collection.
+
+    Raises
+    ------
+    UsageError : the mark is wrong, or the item would run without its check.
+    """
+    if not isinstance(item, pytest.Function) or (item.cls is not None and issubclass(item.cls, unittest.TestCase)):
+        what = "a unittest.TestCase" if isinstance(item, pytest.Function) else f"a {type(item).__name__}"
+        raise UsageError(
+            f"{what} is marked with quant, and would run without its check",
+            value=item.nodeid,
+            allowed="test functions and methods of plain classes",
+            fix="write it as a function: def test_model(): ...",
+        )
+    asked = _ask(item)
+    variant = _variant(item, asked)
+    check_backend(asked, variant, get_backend)
+    known = item.stash.get(PLANNED, None)
+    nodeid = item.nodeid if known is None else known.nodeid
+    listed = variant.id if asked.lists else None
+    item.stash[PLANNED] = Planned(asked, variant, nodeid, series_nodeid(nodeid, listed))
+    if NAME not in item.fixturenames:
+        item.fixturenames = [*item.fixturenames, NAME]
+
+
+def _variant(item: pytest.Function, asked: Asked) -> Variant:
+    if not asked.lists:
+        return variants(asked, settings_of(item.config).backend, _offer)[0]
+    callspec = getattr(item, "callspec", None)
+    chosen = None if callspec is None else callspec.params.get(VARIANT_FIXTURE)
+    if not isinstance(chosen, Variant):
+        raise UsageError(
+            f"{', '.join(asked.lists)}: the list cannot parametrize this test",
+            value=f"{item.nodeid}: the mark came after collection, or another fixture is named 'quant'",
+            fix="write the list in the mark of the function, its class or its module, and name no fixture 'quant'",
+        )
+    return chosen
+
+
+def _ask(node: pytest.Item) -> Asked:
+    of_parameter, others = closest_first(node)
+    return combine(others, of_parameter, backends=_known_backends(node.config))
+
+
+def _known_backends(config: pytest.Config) -> tuple[str, ...]:
+    if _BACKENDS not in config.stash:
+        config.stash[_BACKENDS] = backend_names()
+    return config.stash[_BACKENDS]
+
+
+def _offer(backend: str) -> Offer:
+    return get_backend(backend).schemes
+
+
+@contextmanager
+def _collect_errors(nodeid: str) -> Iterator[None]:
+    """Turn an error of ours into a collection error, which prints as text and reaches xdist's controller."""
+    try:
+        yield
+    except QuantError as error:
+        raise pytest.Collector.CollectError(f"{nodeid}: {error}") from None

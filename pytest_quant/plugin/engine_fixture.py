@@ -1,0 +1,76 @@
+"""The fixture `build_engine`: any engine, by the keys of the mark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+import pytest
+
+from pytest_quant.backends import Engine, ShapedBackend, backend_names, get_backend
+from pytest_quant.marks.asked import ModelSource, read
+from pytest_quant.marks.check import engine_specs
+from pytest_quant.marks.variants import variants
+from pytest_quant.plugin.check import session_of
+from pytest_quant.plugin.options import settings_of
+from pytest_quant.plugin.resolve import find_data, find_model, model_of
+from pytest_quant.spec import Calibration, Dataset
+
+
+class EngineFactory:
+    """Builds engines for one test; closing `opened` closes them."""
+
+    def __init__(self, request: pytest.FixtureRequest, opened: ExitStack) -> None:
+        self._request = request
+        self._opened = opened
+
+    def __call__(
+        self,
+        backend: str | None = None,
+        precision: str = "int8",
+        scheme: str | None = None,
+        *,
+        model: ModelSource | None = None,
+        quantized: ModelSource | None = None,
+        data: str | Dataset | None = None,
+        calibration: str | Mapping[str, object] | Calibration | None = None,
+        exclude: Sequence[str] = (),
+        options: Mapping[str, object] | None = None,
+    ) -> Engine:
+        """Build one engine through the cache and open it.
+
+        `model` is ``quant_model`` by default, `data` is ``quant_data`` and read only where the scheme calibrates, or
+        where `data` is given and the backend builds for the shapes in it.
+
+        Raises
+        ------
+        UsageError : a value is wrong, or the backend does not offer what is asked.
+        BackendUnavailable : the runtime or its device is not here.
+        """
+        values: dict[str, object] = {
+            "backend": backend,
+            "precision": precision,
+            "scheme": scheme,
+            "model": model,
+            "quantized": quantized,
+            "data": data,
+            "calibration": dict(calibration) if isinstance(calibration, Mapping) else calibration,
+            "exclude": list(exclude),
+            "options": dict(options or {}),
+        }
+        request, config = self._request, self._request.config
+        asked = read(values, backend_names())
+        (variant,) = variants(asked, settings_of(config).backend, lambda name: get_backend(name).schemes)
+        if asked.model is None:
+            found = model_of(request, request.getfixturevalue("quant_model"), "quant_model")
+        else:
+            found = find_model(request, asked.model, "model")
+        ready = None if asked.quantized is None else find_model(request, asked.quantized, "quantized")
+        _, spec = engine_specs(asked, variant, found, ready)
+        chosen = get_backend(spec.backend)
+        shaped = asked.data is not None and isinstance(chosen, ShapedBackend)
+        reads = shaped or chosen.calibration_ingredients(spec) is not None
+        dataset = find_data(request, asked.data or "quant_data") if reads else None
+        engine = session_of(config).open_engine(spec, dataset)
+        self._opened.callback(engine.close)
+        return engine

@@ -1,0 +1,151 @@
+"""The end of a run: records go once to the history and the JSON file, and the section ``quant`` is printed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_quant.cache.files import write_atomically
+from pytest_quant.errors import HistoryError
+from pytest_quant.history import INSTALL, missing_libraries, open_store, set_aside
+from pytest_quant.plugin.options import faults_of_required, settings_of
+from pytest_quant.plugin.selection import takes_all
+from pytest_quant.record import Record, Run, from_json, run_to_json, start_run
+from pytest_quant.record.samples import gather_samples
+from pytest_quant.report import clean, summary, table
+
+if TYPE_CHECKING:
+    from pytest_quant.plugin.compare_with_base import Compared
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a run left.
+
+    Attributes
+    ----------
+    warnings : what went wrong and leaves the outcomes as they are.
+    faults : what went wrong and makes the run fail.
+    compared : with ``--quant-compare``, when there were records.
+    """
+
+    records: tuple[Record, ...]
+    warnings: tuple[str, ...]
+    faults: tuple[str, ...]
+    compared: Compared | None = None
+
+
+def end_run(config: pytest.Config, collected: Sequence[object], *, check_required: bool, whole: bool = True) -> Ended:
+    """Write everything once; what cannot be written takes nothing else with it.
+
+    Parameters
+    ----------
+    check_required : complain about required backends that are unknown and, of a whole run of every test, about those
+        that no test used.
+    whole : pytest came to the end of what it collected.
+    """
+    settings = settings_of(config)
+    records = tuple(from_json(data) for data in collected)
+    warnings: list[str] = []
+    faults: list[str] = []
+    compared: Compared | None = None
+    if records or settings.json_file is not None:
+        run, records = gather_samples(start_run(config.rootpath), records)
+        if settings.json_file is not None:
+            faults += _write_document(settings.json_file, run, records)
+        if records and settings.history is not None:
+            warnings += _append(settings.history, run, records)
+        if records and settings.compare:
+            compared = _compare(config, run, records, whole=whole)
+            faults += [compared.fault] if compared.fault else []
+    if check_required:
+        references = {record.reference.removesuffix("-fp32") for record in records}
+        used = references | {record.backend for record in records}
+        faults += faults_of_required(settings.require, used, all_ran=whole and takes_all(config))
+    return Ended(records, tuple(warnings), tuple(faults), compared)
+
+
+def _compare(config: pytest.Config, run: Run, records: Sequence[Record], *, whole: bool) -> Compared:
+    # Here, because runs that compare nothing should not load what compares.
+    from pytest_quant.plugin.compare_with_base import compare_run
+
+    return compare_run(config, settings_of(config), run, records, whole=whole)
+
+
+def _write_document(file: Path, run: Run, records: Sequence[Record]) -> list[str]:
+    text = json.dumps(run_to_json(run, records), indent=1, allow_nan=False)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, (text + "\n").encode())
+    except OSError as error:
+        return [f"--quant-json: {file} cannot be written: {error.strerror or error}; name a file in a writable folder"]
+    return []
+
+
+def _append(place: str, run: Run, records: Sequence[Record]) -> list[str]:
+    """Add the records to the history; where it does not take them they go to a file of their own.
+
+    Where its libraries were never installed there is nothing that a file could be added to, and a line says so.
+    """
+    missing = missing_libraries()
+    if missing:
+        return [f"no history is written: {missing}; to keep one: {INSTALL}; to do without: --quant-no-history"]
+    try:
+        open_store(place).append(run, records)
+    except HistoryError as error:
+        told = [str(error)]
+        try:
+            file = set_aside(place, run, records)
+            told.append(
+                f"the records were set aside; add them with: pytest-quant import {file}{_history_option(place)}"
+            )
+        except HistoryError as second:
+            told.append(str(second))
+        return told
+    return []
+
+
+def _history_option(place: str) -> str:
+    """A server is named, since the command would look for a file; its password is the reader's to fill in."""
+    if "://" not in place:
+        return ""
+    # Here, because it loads the database, which a run that keeps no history has no need of.
+    from pytest_quant.history.connect import shown_place
+
+    return f" --history {shlex.quote(shown_place(place))}"
+
+
+def show(
+    config: pytest.Config, ended: Ended, reporter: pytest.TerminalReporter, expected: Collection[str] = ()
+) -> None:
+    """Print the table of all checks, what deserves a line of its own, and in red what went wrong.
+
+    `expected` are the node ids of tests that failed as they were expected to.
+    """
+    if ended.records or ended.warnings or ended.faults:
+        reporter.write_sep("=", "quant")
+    if ended.records:
+        terminal = config.get_terminal_writer()
+        columns = settings_of(config).columns
+        width, color = terminal.fullwidth, terminal.hasmarkup
+        picks = "--quant-columns"
+        reporter.write_line(table(ended.records, width, columns or None, color, expected=expected, picks=picks))
+        told = summary(ended.records, expected)
+        if told:
+            reporter.write_line(told)
+    if ended.compared is not None and ended.compared.comparison is not None:
+        # Here, because runs that compare nothing should not load it.
+        from pytest_quant.report.comparison import comparison_text
+
+        terminal = config.get_terminal_writer()
+        reporter.write_sep("-", "quant compare")
+        reporter.write_line(clean(ended.compared.base))
+        reporter.write_line(comparison_text(ended.compared.comparison, terminal.fullwidth, terminal.hasmarkup))
+    for line in (*ended.warnings, *ended.faults):
+        reporter.write_line(line, red=True)

@@ -1,0 +1,357 @@
+"""The ``--quant-*`` options and the ini options of the same names: declared, parsed, refused when wrong.
+
+Nothing here is loaded beyond argparse, because every start of pytest passes through it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import pytest
+
+from pytest_quant.backends import backend_names
+from pytest_quant.errors import UsageError, nearest
+from pytest_quant.report import pick_columns
+
+Parse = Callable[[str], object]
+
+
+def _name(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("write a name, for example ort")
+    return text.strip()
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.replace("\n", ",").split(",") if name.strip()]
+    if not names:
+        raise argparse.ArgumentTypeError("write one name or several with commas between them, for example ort,trt")
+    return names
+
+
+def _level(text: str) -> float:
+    level = _number(text, "0.95")
+    if not 0.0 < level < 1.0:
+        raise argparse.ArgumentTypeError(f"{text} is not a level strictly between 0 and 1; write 0.95")
+    return level
+
+
+def _seconds(text: str) -> float:
+    seconds = _number(text, "30")
+    if not (seconds > 0.0 and math.isfinite(seconds)):
+        raise argparse.ArgumentTypeError(f"{text} is not a time above 0 in seconds; write 30")
+    return seconds
+
+
+def _seconds_or_none(text: str) -> float:
+    seconds = _number(text, "30")
+    if not (seconds >= 0.0 and math.isfinite(seconds)):
+        raise argparse.ArgumentTypeError(f"{text} is not a time in seconds; write 30, or 0 for none")
+    return seconds
+
+
+def _number(text: str, example: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number; write {example}") from None
+
+
+def _target(text: str) -> str:
+    if not re.fullmatch(r"SM\d{2,3}", text.strip()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a compute capability; write SM89")
+    return text.strip()
+
+
+def _file(text: str) -> str:
+    if not text.strip() or Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder or empty; write the name of a file")
+    return text
+
+
+def _location(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("write a file, a folder or a database URL")
+    return text
+
+
+class Option(NamedTuple):
+    """One option: `parse` is ``None`` for a flag; `name` is spelled as the ini option."""
+
+    name: str
+    metavar: str
+    parse: Parse | None
+    help: str
+
+    @property
+    def flag(self) -> str:
+        """The spelling on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+
+OPTIONS = (
+    Option("quant_backend", "NAME", _name, "backend of marks that name none (default: ort)"),
+    Option(
+        "quant_strict",
+        "",
+        None,
+        "fail checks that could not be judged (INCONCLUSIVE) or have nothing to compare with (NO_BASELINE)",
+    ),
+    Option(
+        "quant_require",
+        "NAME[,NAME]",
+        _names,
+        "backends that must be here: a check on one of them fails where it would be skipped, an unknown name is an "
+        "error, and so is one that no test used in a run of the whole suite",
+    ),
+    Option("quant_json", "FILE", _file, "write the records of this run as JSON; without a check, an empty list"),
+    Option("quant_cache", "DIR", _location, "keep built engines and reference outputs here (default: .quant/cache)"),
+    Option(
+        "quant_history",
+        "FILE_OR_URL",
+        _location,
+        "add the records to this history (default: $PYTEST_QUANT_HISTORY, else .quant/history.db)",
+    ),
+    Option("quant_no_history", "", None, "add the records of this run to no history"),
+    Option(
+        "quant_compare",
+        "",
+        None,
+        "compare the records of this run with those of the merge base with the target branch; a regression fails the "
+        "run",
+    ),
+    Option("quant_compare_base", "REV", _name, "compare with this revision of git; turns --quant-compare on"),
+    Option("quant_no_latency", "", None, "measure no latency; its limits are then INCONCLUSIVE, never PASS"),
+    Option(
+        "quant_confidence",
+        "LEVEL",
+        _level,
+        "ask for proof of max_drop at this level, for example 0.95: judge it on the paired confidence interval in "
+        "place of the measured value",
+    ),
+    Option(
+        "quant_max_time",
+        "SECONDS",
+        _seconds,
+        "measure the latency of one check for at most so long, warming up and confirming a broken limit included "
+        "(default: 10)",
+    ),
+    Option(
+        "quant_diagnose_time",
+        "SECONDS",
+        _seconds_or_none,
+        "when a limit on accuracy or coverage is broken, try for at most about so long what mends it: other options, "
+        "and which nodes to exclude (default: 30; 0 tries nothing)",
+    ),
+    Option(
+        "quant_simulate",
+        "SMxx",
+        _target,
+        "on a machine without a GPU, build trt, ort-trt and trt-rtx checks with TensorRT-RTX for this compute "
+        "capability and judge them by float simulation; everywhere labelled simulated, and nothing that needs the "
+        "device, or for trt and ort-trt their own plan, is measured",
+    ),
+    Option("quant_columns", "NAME[,NAME]", _names, "columns of the table at the end, in this order"),
+)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare every option on the command line and in the ini file."""
+    group = parser.getgroup("quant", "quantized models")
+    group.addoption(
+        "--quant-doctor",
+        action="store_true",
+        help="tell which backends can run here and how to fix the others, and run no test; fails when one of "
+        "--quant-require cannot",
+    )
+    for option in OPTIONS:
+        if option.parse is None:
+            # Both ways, so that a run can undo what the ini file turns on.
+            group.addoption(option.flag, action=argparse.BooleanOptionalAction, default=None, help=option.help)
+            parser.addini(option.name, f"{option.help}; as {option.flag}", type="bool", default=False)
+        else:
+            group.addoption(option.flag, metavar=option.metavar, type=option.parse, default=None, help=option.help)
+            parser.addini(option.name, f"{option.help}; as {option.flag}", type="string", default="")
+
+
+def option_value(config: pytest.Config, name: str) -> object | None:
+    """Return the parsed value from the command line, else from the ini file, else ``None`` (a flag: ``False``).
+
+    ``--no-quant-strict`` is a value of the command line too.
+
+    Raises
+    ------
+    pytest.UsageError : the ini file has a value that the option does not take.
+    """
+    option = next(known for known in OPTIONS if known.name == name)
+    given: object | None = config.getoption(name)
+    if given is not None:
+        return given
+    written = config.getini(name)
+    if option.parse is None:
+        return bool(written)
+    if written == "":
+        return None
+    try:
+        return option.parse(str(written))
+    except argparse.ArgumentTypeError as error:
+        raise pytest.UsageError(f"ini option {name}: {error}") from None
+
+
+def on_command_line(config: pytest.Config, name: str) -> bool:
+    """Tell whether the option was written on the command line, not in the ini file."""
+    return config.getoption(name) is not None
+
+
+def check_options(config: pytest.Config) -> None:
+    """Refuse bad values before anything is collected; a `pytest.UsageError` ends pytest with exit code 4."""
+    for option in OPTIONS:
+        option_value(config, option.name)
+
+
+DEFAULT_BACKEND = "ort"
+FOLDER = ".quant"
+HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
+"""Environment variable for the history, so that a password stands in no file and no command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options of one run, resolved.
+
+    Attributes
+    ----------
+    backend : of marks that name none.
+    strict : INCONCLUSIVE and NO_BASELINE fail.
+    require : backends that must be here and be used.
+    json_file : where the records of the run go, ``None`` for nowhere.
+    cache : folder of engines and reference outputs.
+    history : a file or a database URL, ``None`` when nothing is added to a history. The command line tells it, else
+        the environment variable, else the ini file.
+    compare : compare the records of this run with earlier ones.
+    compare_base : the revision to compare with; ``None`` for the merge base.
+    latency_off : why latency is not measured, in words; empty when it is.
+    confidence : level of proof asked for; ``None`` judges accuracy on the measured value.
+    max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
+    diagnose_s : longest search for what mends a broken limit, in seconds; ``None`` for the default.
+    simulate : compute capability to simulate TensorRT checks for where there is no GPU; ``None`` for never.
+    columns : of the table at the end; empty for the default.
+    """
+
+    backend: str
+    strict: bool
+    require: tuple[str, ...]
+    json_file: Path | None
+    cache: Path
+    history: str | None
+    compare: bool
+    compare_base: str | None
+    latency_off: str
+    confidence: float | None
+    max_time_s: float | None
+    diagnose_s: float | None
+    simulate: str | None
+    columns: tuple[str, ...]
+
+    @classmethod
+    def from_config(cls, config: pytest.Config) -> Settings:
+        """Read every option; a path on the command line starts where pytest was started, else at the root."""
+        json_file = _path(config, "quant_json")
+        return cls(
+            backend=cast("str | None", option_value(config, "quant_backend")) or DEFAULT_BACKEND,
+            strict=bool(option_value(config, "quant_strict")),
+            require=_listed(config, "quant_require"),
+            json_file=json_file,
+            cache=_path(config, "quant_cache") or config.rootpath / FOLDER / "cache",
+            history=_history(config),
+            compare=bool(option_value(config, "quant_compare") or option_value(config, "quant_compare_base")),
+            compare_base=cast("str | None", option_value(config, "quant_compare_base")),
+            latency_off=_latency_off(config),
+            confidence=cast("float | None", option_value(config, "quant_confidence")),
+            max_time_s=cast("float | None", option_value(config, "quant_max_time")),
+            diagnose_s=cast("float | None", option_value(config, "quant_diagnose_time")),
+            simulate=cast("str | None", option_value(config, "quant_simulate")),
+            columns=_listed(config, "quant_columns"),
+        )
+
+
+def _listed(config: pytest.Config, name: str) -> tuple[str, ...]:
+    return tuple(cast("list[str] | None", option_value(config, name)) or ())
+
+
+def _path(config: pytest.Config, name: str) -> Path | None:
+    text = cast("str | None", option_value(config, name))
+    if text is None:
+        return None
+    start = config.invocation_params.dir if on_command_line(config, name) else config.rootpath
+    return start / Path(text).expanduser()
+
+
+def _history(config: pytest.Config) -> str | None:
+    if option_value(config, "quant_no_history"):
+        return None
+    asked = cast("str | None", option_value(config, "quant_history"))
+    told = os.environ.get(HISTORY_VARIABLE)
+    if told and not on_command_line(config, "quant_history"):
+        return told if "://" in told else str(config.invocation_params.dir / Path(told).expanduser())
+    if asked is not None and "://" in asked:
+        return asked
+    return str(_path(config, "quant_history") or config.rootpath / FOLDER / "history.db")
+
+
+def _latency_off(config: pytest.Config) -> str:
+    """Name the option that turns latency off; pytest-benchmark's own switches turn ours off too."""
+    if option_value(config, "quant_no_latency"):
+        return "--quant-no-latency is set"
+    for name, overruled_by in (("benchmark_disable", "benchmark_enable"), ("benchmark_skip", "benchmark_only")):
+        if config.getoption(name, False) and not config.getoption(overruled_by, False):
+            return f"--{name.replace('_', '-')} is set"
+    return ""
+
+
+_SETTINGS = pytest.StashKey[Settings]()
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """Return the settings of this run, read once."""
+    if _SETTINGS not in config.stash:
+        config.stash[_SETTINGS] = Settings.from_config(config)
+    return config.stash[_SETTINGS]
+
+
+def refuse_unknown_names(config: pytest.Config) -> None:
+    """Raise `pytest.UsageError` for a backend that nobody registers, and for a column that does not exist."""
+    settings = settings_of(config)
+    known = backend_names()
+    for option, names in (("--quant-backend", (settings.backend,)), ("--quant-require", settings.require)):
+        for name in names:
+            if name not in known:
+                raise pytest.UsageError(f"{option}: unknown backend '{name}'; {nearest(name, known)}")
+    try:
+        pick_columns(settings.columns)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def faults_of_required(required: Collection[str], used: Collection[str], *, all_ran: bool) -> list[str]:
+    """Return a line for every required name that is no backend's, and for every backend that no check was made on.
+
+    Parameters
+    ----------
+    used : backends that checks were made on.
+    all_ran : every test of the suite ran; where some were left out, a backend may be theirs and is no fault.
+    """
+    known = backend_names()
+    unknown = [name for name in required if name not in known]
+    unused = [name for name in required if name in known and name not in used] if all_ran else []
+    return [
+        *(f"--quant-require: unknown backend '{name}'; {nearest(name, known)}" for name in unknown),
+        *(f"--quant-require: no test used '{name}'" for name in unused),
+    ]
