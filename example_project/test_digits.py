@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_quant.measure.session import Measurement
+from pytest_quant import Measurement
 
 
 @pytest.mark.quant(max_drop=0.5, min_agreement=99, min_sqnr_db=30, min_coverage=100)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_quant.errors import InconclusiveWarning, QuantError, UsageError
+    from pytest_quant.measure.pipeline import Measurement
     from pytest_quant.metrics import Metric
     from pytest_quant.spec import Calibration, Dataset, Model
 
@@ -17,13 +18,23 @@ _HOME = {
     "Calibration": "pytest_quant.spec",
     "Dataset": "pytest_quant.spec",
     "InconclusiveWarning": "pytest_quant.errors",
+    "Measurement": "pytest_quant.measure.pipeline",
     "Metric": "pytest_quant.metrics",
     "Model": "pytest_quant.spec",
     "QuantError": "pytest_quant.errors",
     "UsageError": "pytest_quant.errors",
 }
 
-__all__ = ["Calibration", "Dataset", "InconclusiveWarning", "Metric", "Model", "QuantError", "UsageError"]
+__all__ = [
+    "Calibration",
+    "Dataset",
+    "InconclusiveWarning",
+    "Measurement",
+    "Metric",
+    "Model",
+    "QuantError",
+    "UsageError",
+]
 
 
 def __getattr__(name: str) -> object:

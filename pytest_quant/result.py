@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import statistics
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from pytest_quant.spec import Check
 
 
 class Status(StrEnum):
@@ -354,3 +357,33 @@ class Hint:
     limit: str = ""
     before: float | None = None
     after: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """All that was found about one check: what its limits are judged by, and what its record keeps.
+
+    Attributes
+    ----------
+    latency : ``None`` when it is off; `Check.latency_off` says why.
+    accuracy_again : a second evaluation, where an engine differs from itself on the same batch; else ``None``.
+    cache : ``{"engine": ..., "reference": ...}``, each ``built`` or ``hit``.
+    digests : of the engines and the data, by name.
+    sample_hashes : 64-bit hashes of the evaluated samples, in their order.
+    calibration_samples : that the calibration saw, ``None`` when the scheme has none.
+    threads : processor threads of the candidate, ``None`` when its backend does not say.
+    notes : what the reader should know beside the verdicts.
+    """
+
+    check: Check
+    accuracy: AccuracyResult
+    latency: LatencyResult | None
+    coverage: Coverage
+    resources: Resources
+    cache: Mapping[str, str]
+    digests: Mapping[str, str]
+    accuracy_again: AccuracyResult | None = field(default=None, repr=False)
+    sample_hashes: array[int] = field(default_factory=lambda: array("Q"), repr=False)
+    calibration_samples: int | None = None
+    threads: int | None = None
+    notes: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -31,49 +31,38 @@ from pytest_quant.measure.sides import (
     usable_backend,
     with_steps,
 )
-from pytest_quant.measure.timing import Subject, device_note, time_check
-from pytest_quant.measure.trials import Compare, TrialInputs
+from pytest_quant.measure.timing import Breaks, Subject, device_note, time_check
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.tensor import with_groups
-from pytest_quant.record.samples import pack_samples
-from pytest_quant.result import AccuracyResult, Coverage, LatencyResult, Resources
+from pytest_quant.result import AccuracyResult, LatencyResult, Measured
 from pytest_quant.spec import Check
-from pytest_quant.verdict import reference_doubts
+
+Compare = Callable[[Side, Data], AccuracyResult]
+"""Compares an engine with the reference over data."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Measurement:
-    """What the `quant` fixture gives.
+@dataclass(frozen=True, slots=True)
+class TrialInputs:
+    """What a measurement leaves for trials: the open candidate, the data, and how engines are compared on it."""
+
+    candidate: Side
+    reference_device: str
+    data: Data
+    compare: Compare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Measurement(Measured):
+    """What the `quant` fixture gives: all that was found, and both engines open for assertions of the test.
 
     Attributes
     ----------
     engine, reference : the open candidate and reference; `run(feeds)` runs one batch.
-    accuracy, latency, coverage, resources : see `pytest_quant.result`; `latency` is ``None`` when off.
-    latency_off : why latency was not measured, in words.
-    cache : ``{"engine": ..., "reference": ...}``, each ``built`` or ``hit``.
-    digests : of the engines and the data, for the record.
-    calibration_samples : that the calibration saw, ``None`` when the scheme has none.
-    threads : processor threads of the candidate, ``None`` when its backend does not say.
-    samples : digests of the evaluated samples, packed for the record; ``None`` when there are too many.
-    notes : what the reader should know beside the verdicts.
-    accuracy_again : a second evaluation, where an engine differs from itself on the same batch; else ``None``.
     bench : what other engines are tried with when a limit is broken.
     """
 
-    check: Check
     engine: Engine
     reference: Engine
-    accuracy: AccuracyResult
-    latency: LatencyResult | None
-    coverage: Coverage
-    resources: Resources
-    cache: Mapping[str, str]
-    digests: Mapping[str, str]
-    calibration_samples: int | None = None
-    threads: int | None = None
-    samples: str | None = None
-    notes: tuple[str, ...] = ()
-    accuracy_again: AccuracyResult | None = None
     bench: TrialInputs | None = None
 
     def __repr__(self) -> str:
@@ -102,8 +91,17 @@ class _Bench:
     memory: MemoryAdded
 
 
-def measure_check(check: Check, tools: Tools) -> Measurement:
-    """Build and measure everything that `check` asks for; judges nothing."""
+def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
+    """Build and measure everything that `check` asks for.
+
+    Parameters
+    ----------
+    breaks : tells of the check and a latency whether that breaks a limit, so that it is measured once more.
+
+    Raises
+    ------
+    QuantError : a backend, the model, the data or an engine is not as it must be.
+    """
     with tools.step(f"loading {check.candidate.backend}"):
         for spec in (check.candidate, check.reference):
             usable_backend(spec)
@@ -123,7 +121,7 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
             again = _compare_again(check, bench, tools)
             with tools.step(f"reading back what {check.candidate.id} of {check.candidate.model.name} runs"):
                 coverage = bench.candidate.engine.coverage(bench.candidate.feeds(latency_feeds))
-        latency, why_not = _latency(check, bench, tools)
+        latency, why_not = _latency(check, bench, tools, breaks)
         resources = find_resources(
             bench.candidate, bench.reference, bench.memory, _energy(check, bench, why_not, tools)
         )
@@ -138,11 +136,11 @@ def measure_check(check: Check, tools: Tools) -> Measurement:
         resources=resources,
         cache={"engine": bench.candidate.built.status, "reference": recorded.status},
         digests=_digests(bench),
-        samples=pack_samples(bench.data.sample_hashes),
+        sample_hashes=bench.data.sample_hashes,
         calibration_samples=_calibration_samples(bench),
         # Not in the protocol: backends of others need not know of it.
         threads=getattr(bench.candidate.engine, "threads", None),
-        notes=(*_notes(check, bench, recorded), *_doubts(check, bench, accuracy)),
+        notes=_notes(check, bench, recorded),
         accuracy_again=again,
         bench=TrialInputs(
             bench.candidate, bench.reference.backend.device, bench.data, _comparer(check, bench, recorded, tools)
@@ -241,7 +239,7 @@ def _latency_batch_size(check: Check, bench: _Bench) -> int:
     return asked
 
 
-def _latency(check: Check, bench: _Bench, tools: Tools) -> tuple[LatencyResult | None, str]:
+def _latency(check: Check, bench: _Bench, tools: Tools, breaks: Breaks) -> tuple[LatencyResult | None, str]:
     """Return the latency, or ``None`` and why it was not measured."""
     if check.latency is None:
         return None, check.latency_off
@@ -254,7 +252,7 @@ def _latency(check: Check, bench: _Bench, tools: Tools) -> tuple[LatencyResult |
     reference, candidate = (
         Subject(side.spec, side.backend, side.built, side.feeds(feeds)) for side in (bench.reference, bench.candidate)
     )
-    found = time_check(check, plan, reference, candidate, tools)
+    found = time_check(check, plan, reference, candidate, tools, breaks)
     apart = [
         note
         for side in (bench.reference, bench.candidate)
@@ -278,16 +276,6 @@ def _compare_again(check: Check, bench: _Bench, tools: Tools) -> AccuracyResult 
     if not (bench.reference.batched.self_difference or bench.candidate.batched.self_difference):
         return None
     return _compare(check, bench, run_over(bench.reference.batched, bench.data), tools)
-
-
-def _doubts(check: Check, bench: _Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
-    """Say what makes the figures less than they look."""
-    unlike = (
-        f"{side.spec.id} is nondeterministic: two runs of the same batch differ by {100 * difference:.2g} %"
-        for side in (bench.reference, bench.candidate)
-        if (difference := side.batched.self_difference)
-    )
-    return (*unlike, *reference_doubts(accuracy, check.output))
 
 
 def _digests(bench: _Bench) -> dict[str, str]:
@@ -318,4 +306,9 @@ def _notes(check: Check, bench: _Bench, recorded: RecordedOutputs) -> tuple[str,
     size = _latency_batch_size(check, bench)
     if check.latency is not None and size != check.latency.batch_size:
         notes.append(f"latency is for batches of {size}: the model's batch size is fixed")
+    notes += [
+        f"{side.spec.id} is nondeterministic: two runs of the same batch differ by {100 * difference:.2g} %"
+        for side in (bench.reference, bench.candidate)
+        if (difference := side.batched.self_difference)
+    ]
     return tuple(notes)

@@ -13,9 +13,11 @@ from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.latency import measure
 from pytest_quant.measure.lock import exclusive
 from pytest_quant.measure.sides import Tools, open_built
-from pytest_quant.result import DeviceTimes, LatencyResult, Status
+from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import Check, EngineSpec, LatencyPlan
-from pytest_quant.verdict import latency_verdicts
+
+Breaks = Callable[[Check, LatencyResult], bool]
+"""Tells whether a latency breaks a limit of the check."""
 
 FIRST_SHARE = 0.6
 """Of the budget, for the first measurement where a limit may need a second one.
@@ -63,10 +65,14 @@ class Subject:
         return engine.prepare(self.feeds)
 
 
-def time_check(check: Check, plan: LatencyPlan, reference: Subject, candidate: Subject, tools: Tools) -> LatencyResult:
+def time_check(
+    check: Check, plan: LatencyPlan, reference: Subject, candidate: Subject, tools: Tools, breaks: Breaks
+) -> LatencyResult:
     """Time reference, null and candidate; time them again, in fresh sessions, before a limit fails.
 
-    `plan.max_s` bounds all of that but the opening of the sessions, which a step tells where it takes long.
+    Parameters
+    ----------
+    plan : its `max_s` bounds all of that but the opening of the sessions, which a step tells where it takes long.
     """
     plan = replace(
         plan,
@@ -80,7 +86,7 @@ def time_check(check: Check, plan: LatencyPlan, reference: Subject, candidate: S
         return timed_within(
             plan,
             lambda once: _time_once(once, reference, candidate, tools),
-            lambda found: any(one.status is Status.FAIL for one in latency_verdicts(check.limits, found)),
+            lambda found: breaks(check, found),
         )
 
 

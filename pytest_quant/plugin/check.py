@@ -15,15 +15,16 @@ from pytest_quant.history.baselines.choose import Baselines, Evaluated
 from pytest_quant.marks.check import Measuring, build_check, named_only
 from pytest_quant.marks.marked import RECORD_ATTRIBUTE
 from pytest_quant.measure.pipeline import Measurement
-from pytest_quant.measure.session import DIAGNOSE_S, Session
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
 from pytest_quant.plugin.collect import PLANNED, Planned, prepare
 from pytest_quant.plugin.console import Progress, open_console, width_of
 from pytest_quant.plugin.options import Settings, settings_of
 from pytest_quant.plugin.resolve import find_data, find_model, model_of, simulate_check
 from pytest_quant.record import Json, Record, series_key, to_json
+from pytest_quant.record.samples import pack_samples
 from pytest_quant.report import failure, headline, junit_properties
 from pytest_quant.result import Baseline, NoBaseline, Status
+from pytest_quant.session import DIAGNOSE_S, Session
 from pytest_quant.spec import Check, Dataset, Model
 
 SESSION = pytest.StashKey[Session]()
@@ -51,7 +52,7 @@ def _baseline(baselines: Baselines, measurement: Measurement) -> Baseline | NoBa
     check = measurement.check
     if check.limits.max_slowdown is None and check.limits.max_drop_increase is None:
         return None
-    now = Evaluated(check.nodeid, measurement.accuracy, measurement.samples)
+    now = Evaluated(check.nodeid, measurement.accuracy, pack_samples(measurement.sample_hashes))
     return baselines.find(series_key(check, measurement.accuracy.metric), measurement.digests.get("data"), now)
 
 

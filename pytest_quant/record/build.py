@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_quant.environment import isa_tier
 from pytest_quant.record.codec import from_json, to_json
 from pytest_quant.record.record import LatencyFigures, PercentileBound, Record
-from pytest_quant.result import AccuracyResult, Blocks, Coverage, Hint, LatencyResult, Resources, Status, Verdict
+from pytest_quant.result import Blocks, Hint, LatencyResult, Measured, Status, Verdict
 
 if TYPE_CHECKING:
     from pytest_quant.spec import Check
@@ -20,53 +21,39 @@ _NS_PER_MS = 1e6
 
 
 def build_record(
-    check: Check,
-    *,
-    status: Status,
-    verdicts: Sequence[Verdict],
-    accuracy: AccuracyResult,
-    latency: LatencyResult | None,
-    coverage: Coverage,
-    resources: Resources,
-    cache: Mapping[str, str],
-    digests: Mapping[str, str],
-    samples: str | None = None,
-    notes: Sequence[str] = (),
-    calibration_samples: int | None = None,
-    threads: int | None = None,
-    hints: Sequence[Hint] = (),
+    measured: Measured, *, status: Status, verdicts: Sequence[Verdict], hints: Sequence[Hint] = ()
 ) -> Record:
     """Return the record of a check that was measured and judged.
 
     Parameters
     ----------
-    cache : ``engine`` and ``reference``, each ``built`` or ``hit``.
-    digests : of the engines and the data, by name.
-    samples : digests of the evaluated samples, see `pytest_quant.record.samples`.
-    calibration_samples : samples that the calibration saw; ``None`` when there was none.
-    threads : processor threads that the candidate was given; ``None`` when its backend does not say.
+    status : the worst of the verdicts.
     hints : what is worth trying about the broken limits, the best first.
 
     Raises
     ------
     UsageError : a figure of a metric or backend is neither a number nor a text; the message names it.
     """
+    # Here, because it loads numpy, which the help of our commands can do without.
+    from pytest_quant.record.samples import pack_samples
+
+    latency = None if measured.latency is None else _figures(measured.latency)
+    unmeasured = _unmeasured(measured.check, status, measured.accuracy.metric)
     return _normal(
-        _record(
-            check,
-            status=status,
-            metric=accuracy.metric,
+        replace(
+            unmeasured,
+            batch_size=unmeasured.batch_size if latency is None else latency.batch_size,
             verdicts=tuple(verdicts),
-            accuracy=accuracy,
-            latency=None if latency is None else _figures(latency),
-            coverage=coverage,
-            resources=resources,
-            cache=cache,
-            digests=digests,
-            samples=samples,
-            notes=tuple(notes),
-            calibration_samples=calibration_samples,
-            threads=threads,
+            accuracy=measured.accuracy,
+            latency=latency,
+            coverage=measured.coverage,
+            resources=measured.resources,
+            cache=measured.cache,
+            digests=measured.digests,
+            samples=pack_samples(measured.sample_hashes) if measured.sample_hashes else None,
+            notes=measured.notes,
+            calibration_samples=measured.calibration_samples,
+            threads=measured.threads,
             hints=tuple(hints),
         )
     )
@@ -74,7 +61,7 @@ def build_record(
 
 def failed_record(check: Check, *, status: Status, message: str) -> Record:
     """Return the record of a check that never came to be; `message` says why, and may have several lines."""
-    return _normal(_record(check, status=status, metric=_metric_name(check.metric), message=message))
+    return _normal(replace(_unmeasured(check, status, _metric_name(check.metric)), message=message))
 
 
 def series_key(check: Check, metric: str | None) -> str:
@@ -88,25 +75,8 @@ def series_key(check: Check, metric: str | None) -> str:
     return json.dumps((check.series_nodeid, *engine, _batch_size(check), metric))
 
 
-def _record(
-    check: Check,
-    *,
-    status: Status,
-    metric: str | None,
-    message: str = "",
-    accuracy: AccuracyResult | None = None,
-    latency: LatencyFigures | None = None,
-    coverage: Coverage | None = None,
-    resources: Resources | None = None,
-    cache: Mapping[str, str] | None = None,
-    verdicts: tuple[Verdict, ...] | None = None,
-    calibration_samples: int | None = None,
-    threads: int | None = None,
-    digests: Mapping[str, str] | None = None,
-    notes: tuple[str, ...] = (),
-    samples: str | None = None,
-    hints: tuple[Hint, ...] = (),
-) -> Record:
+def _unmeasured(check: Check, status: Status, metric: str | None) -> Record:
+    """Return the record with what the check itself says; sections that were not measured are ``None``."""
     spec = check.candidate
     return Record(
         nodeid=check.nodeid,
@@ -114,28 +84,15 @@ def _record(
         backend=spec.backend,
         precision=spec.precision,
         scheme=spec.scheme,
-        batch_size=_batch_size(check) if latency is None else latency.batch_size,
+        batch_size=_batch_size(check),
         status=status,
         series=series_key(check, metric),
         reference=check.reference.id,
         metric=metric,
-        message=message,
-        accuracy=accuracy,
-        latency=latency,
-        coverage=coverage,
-        resources=resources,
-        cache=cache,
-        verdicts=verdicts,
         confidence=check.confidence,
         calibration=spec.calibration.method if spec.scheme == "static" else None,
-        calibration_samples=calibration_samples,
-        threads=threads,
         isa=isa_tier(),
         latency_off=check.latency_off,
-        digests=digests or {},
-        notes=notes,
-        samples=samples,
-        hints=hints,
     )
 
 

@@ -4,49 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_quant.result import (
-    AccuracyResult,
-    Baseline,
-    Coverage,
-    LatencyResult,
-    NoBaseline,
-    Resources,
-    Status,
-    Verdict,
-)
+from pytest_quant.result import Baseline, LatencyResult, Measured, NoBaseline, Status, Verdict
 from pytest_quant.spec import Check
 from pytest_quant.verdict.accuracy import accuracy_verdicts, carried, reference_doubts, repeated
 from pytest_quant.verdict.baseline import baseline_verdicts
 from pytest_quant.verdict.latency import latency_verdicts
 from pytest_quant.verdict.proof import coverage_verdicts, resource_verdicts
 
-__all__ = ["judge", "latency_verdicts", "reference_doubts", "worst"]
+__all__ = ["breaks_latency", "judge", "reference_doubts", "worst"]
 
 
-def judge(
-    check: Check,
-    accuracy: AccuracyResult,
-    latency: LatencyResult | None,
-    coverage: Coverage,
-    resources: Resources,
-    baseline: Baseline | NoBaseline | None = None,
-    again: AccuracyResult | None = None,
-) -> tuple[Verdict, ...]:
-    """Return one verdict for each limit that `check` sets, in the order of the mark's table.
-
-    `again` is a second evaluation, where an engine differs from itself on the same batch.
-    """
+def judge(measured: Measured, baseline: Baseline | NoBaseline | None = None) -> tuple[Verdict, ...]:
+    """Return one verdict for each limit that the check sets, in the order of the mark's table."""
+    check, accuracy, again = measured.check, measured.accuracy, measured.accuracy_again
     limits = check.limits
     of_accuracy = accuracy_verdicts(limits, accuracy, check.confidence, check.output)
     if again is not None:
         of_accuracy = repeated(of_accuracy, accuracy_verdicts(limits, again, check.confidence, check.output))
     return (
         *carried(of_accuracy, accuracy, check.output),
-        *latency_verdicts(limits, latency, check.latency_off),
-        *resource_verdicts(limits, resources),
-        *coverage_verdicts(limits, coverage, check.candidate.scheme),
-        *carried(baseline_verdicts(limits, accuracy, latency, baseline), accuracy, check.output),
+        *latency_verdicts(limits, measured.latency, check.latency_off),
+        *resource_verdicts(limits, measured.resources),
+        *coverage_verdicts(limits, measured.coverage, check.candidate.scheme),
+        *carried(baseline_verdicts(limits, accuracy, measured.latency, baseline), accuracy, check.output),
     )
+
+
+def breaks_latency(check: Check, latency: LatencyResult) -> bool:
+    """Tell whether `latency` breaks a limit of `check`."""
+    return any(one.status is Status.FAIL for one in latency_verdicts(check.limits, latency))
 
 
 def worst(verdicts: Sequence[Verdict]) -> Status:

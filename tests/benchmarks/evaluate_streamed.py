@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.cache import Cache
-from pytest_quant.measure.session import Session
+from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
 from tests.example import EXAMPLE
 

@@ -14,8 +14,8 @@ import numpy as np
 from pytest_quant.cache import Cache
 from pytest_quant.errors import QuantError
 from pytest_quant.measure.pipeline import Measurement
-from pytest_quant.measure.session import Session
 from pytest_quant.result import AccuracyResult, OutputError
+from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model
 from tests.generated_graphs.asked import Independent
 from tests.generated_graphs.drawn import Drawn

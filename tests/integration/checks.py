@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.cache import Cache
-from pytest_quant.measure.session import Session
 from pytest_quant.record import Record
+from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
 
 

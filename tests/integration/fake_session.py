@@ -14,11 +14,11 @@ from typing import cast
 import pytest
 
 from pytest_quant.errors import BackendUnavailable, BuildError, UsageError
-from pytest_quant.measure.session import Session
 from pytest_quant.plugin.check import SESSION
 from pytest_quant.plugin.console import Progress, open_console
 from pytest_quant.record import Record, build_record
-from pytest_quant.result import AccuracyResult, Coverage, Resources, Status, Verdict
+from pytest_quant.result import AccuracyResult, Coverage, Measured, Resources, Status, Verdict
+from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from tests.in_process import run_here
 
@@ -95,10 +95,8 @@ class FakeSession:
         if check.output == "unkept":
             raise UsageError("a figure cannot be kept", fix="let it be a float")
         status = Status.__members__.get(check.output or "", Status.PASS)
-        return build_record(
-            check,
-            status=status,
-            verdicts=[Verdict("max_drop", 1.0, 2.0, status, f"the reason of {status.value}")],
+        measured = Measured(
+            check=check,
             accuracy=measurement.accuracy,
             latency=None,
             coverage=Coverage(60.0, "MACs", (), "Fake"),
@@ -106,6 +104,8 @@ class FakeSession:
             cache={"engine": "built", "reference": "built"},
             digests={},
         )
+        verdict = Verdict("max_drop", 1.0, 2.0, status, f"the reason of {status.value}")
+        return build_record(measured, status=status, verdicts=[verdict])
 
     def failed(self, check: Check, error: Exception) -> Record:
         """Return what the real session returns."""

@@ -12,7 +12,7 @@ from pytest_quant.measure.latency import measure
 from pytest_quant.measure.timing import timed_within
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
-from pytest_quant.verdict import latency_verdicts
+from pytest_quant.verdict.latency import latency_verdicts
 from tests.unit.latency.simulated import SimulatedTime
 
 

@@ -12,6 +12,7 @@ from pytest_quant.result import (
     Environment,
     Interval,
     LatencyResult,
+    Measured,
     OpCoverage,
     OutputError,
     Resources,
@@ -102,6 +103,30 @@ def a_check(
     )
 
 
+def found(
+    check: Check | None = None,
+    *,
+    accuracy: AccuracyResult = ACCURACY,
+    latency: LatencyResult | None = LATENCY,
+    coverage: Coverage = COVERAGE,
+    resources: Resources = RESOURCES,
+    cached: bool = False,
+) -> Measured:
+    """What was found about a check."""
+    word = "hit" if cached else "built"
+    return Measured(
+        check=check or a_check(),
+        accuracy=accuracy,
+        latency=latency,
+        coverage=coverage,
+        resources=resources,
+        cache={"engine": word, "reference": word},
+        digests={"engine": "abc123", "data": "def456"},
+        notes=("engine built: first build",),
+        calibration_samples=64,
+    )
+
+
 def a_record(
     check: Check | None = None,
     *,
@@ -114,20 +139,8 @@ def a_record(
     cached: bool = False,
 ) -> Record:
     """The record of a check that was measured."""
-    word = "hit" if cached else "built"
-    return build_record(
-        check or a_check(),
-        status=status,
-        verdicts=verdicts,
-        accuracy=accuracy,
-        latency=latency,
-        coverage=coverage,
-        resources=resources,
-        cache={"engine": word, "reference": word},
-        digests={"engine": "abc123", "data": "def456"},
-        notes=("engine built: first build",),
-        calibration_samples=64,
-    )
+    measured = found(check, accuracy=accuracy, latency=latency, coverage=coverage, resources=resources, cached=cached)
+    return build_record(measured, status=status, verdicts=verdicts)
 
 
 def a_pass() -> Record:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.errors import UsageError
 from pytest_quant.record import LatencyFigures, Record, build_record, failed_record, series_key, to_json
-from pytest_quant.result import Blocks, LatencyResult, Status, Verdict
+from pytest_quant.result import Blocks, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import Check, LatencyPlan, Model
 from tests.unit.record.examples import ACCURACY, COVERAGE, LATENCY, RESOURCES, a_check, a_record
 
@@ -153,18 +153,17 @@ def test_rounds_stay_small(rounds: int, runs_ns: int) -> None:
 
 def test_notes_and_digests_are_kept() -> None:
     """They say what differs between two records."""
-    record: Record = build_record(
-        a_check(),
-        status=Status.PASS,
-        verdicts=(),
+    measured = Measured(
+        check=a_check(),
         accuracy=ACCURACY,
         latency=None,
         coverage=COVERAGE,
         resources=RESOURCES,
         cache={"engine": "hit", "reference": "hit"},
         digests={"data": "x"},
-        notes=["a note"],
+        notes=("a note",),
     )
+    record: Record = build_record(measured, status=Status.PASS, verdicts=())
     assert (record.notes, record.digests, record.latency, record.verdicts) == (("a note",), {"data": "x"}, None, ())
 
 

@@ -20,10 +20,10 @@ from tests.unit.record.examples import (
     COVERAGE,
     FAILED_DROP,
     LATENCY,
-    RESOURCES,
     a_check,
     a_pass,
     a_record,
+    found,
     unavailable,
 )
 from tests.unit.record.strategies import records
@@ -228,7 +228,7 @@ _LIMITS = Limits(
 def test_each_figure_is_said_once(limit: str, confidence: float | None) -> None:
     """The limit's own line has it, and no other line has it again; what it leaves out is in the others."""
     check = replace(a_check(), limits=replace(Limits(), **{limit: getattr(_LIMITS, limit)}), confidence=confidence)
-    verdicts = judge(check, ACCURACY, LATENCY, COVERAGE, RESOURCES)
+    verdicts = judge(found(check))
     assert {verdict.status for verdict in verdicts} == {Status.FAIL}
     text = _flat(a_record(check, verdicts=verdicts))
     several = {figure: n for figure, n in Counter(map(float, _NUMBER.findall(text))).items() if n > 1}
@@ -251,7 +251,7 @@ def test_a_broken_limit_on_outputs_leaves_their_other_figures(limit: str, named:
     allowed = 0.5 if limit == "max_abs_error" else 30.5
     asked: dict[str, Any] = {limit: (("boxes", allowed),) if named else allowed}
     check = replace(a_check(), limits=Limits(**asked))
-    (verdict,) = judge(check, several, None, COVERAGE, RESOURCES)
+    (verdict,) = judge(found(check, accuracy=several, latency=None))
     text = _flat(a_record(check, accuracy=several, latency=None, verdicts=(verdict,)))
     assert [text.count(figure) for figure in ("17.75", "3.25", "20.5", "0.875")] == [1, 1, 1, 1]
     assert "output scores: SQNR 20.5 dB, largest error 0.875 at sample 3; output same: identical" in text
@@ -263,7 +263,7 @@ def test_a_scheme_that_leaves_operators_in_float_is_told_once() -> None:
     dynamic = replace(COVERAGE, pct=0.91, scheme_pct=25.5, not_quantizable={"Conv": 96.43})
     for limits in (Limits(default_min_coverage=50), Limits(min_coverage=90.5)):
         check = replace(a_check(scheme="dynamic"), limits=limits)
-        verdicts = judge(check, ACCURACY, LATENCY, dynamic, RESOURCES)
+        verdicts = judge(found(check, coverage=dynamic))
         text = _flat(a_record(check, coverage=dynamic, verdicts=verdicts))
         assert [text.count(figure) for figure in ("0.91", "25.5", "96.4")] == [1, 1, 1], text
 

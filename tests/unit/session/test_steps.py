@@ -14,7 +14,7 @@ import pytest
 from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
 from pytest_quant.measure.lock import FOLDER_VARIABLE
-from pytest_quant.measure.session import Session
+from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
 from tests import models
 from tests.third_party import register_backend

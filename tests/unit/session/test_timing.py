@@ -19,6 +19,7 @@ from pytest_quant.measure.sides import Tools
 from pytest_quant.measure.timing import Subject, time_check
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
+from pytest_quant.verdict import breaks_latency
 from tests.unit.latency.simulated import SimulatedTime
 from tests.unit.record.examples import a_check
 
@@ -52,7 +53,9 @@ def timed(limits: Limits, reference: Simulated, candidate: Simulated, folder: Pa
     """Time a check with these limits."""
     tools = Tools(Cache(folder), pytest.fail, lambda _: nullcontext())
     check = replace(a_check(), limits=limits)
-    return time_check(check, LatencyPlan(), cast("Subject", reference), cast("Subject", candidate), tools)
+    return time_check(
+        check, LatencyPlan(), cast("Subject", reference), cast("Subject", candidate), tools, breaks_latency
+    )
 
 
 @pytest.mark.parametrize("limits", [Limits(min_speedup=3.0), Limits(max_latency_ms=((50.0, 0.5),))])

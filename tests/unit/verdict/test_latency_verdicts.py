@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.result import Blocks, Interval, LatencyResult, Status, Verdict
 from pytest_quant.spec import Limits
-from pytest_quant.verdict import latency_verdicts
+from pytest_quant.verdict.latency import latency_verdicts
 
 
 def timed(low: float, high: float, *, reasons: tuple[str, ...] = ()) -> LatencyResult:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from pytest_quant.diagnose import Budget, advise, broken, timing_hints
+from pytest_quant.diagnose.advise import Budget, advise
+from pytest_quant.diagnose.effect import broken
+from pytest_quant.diagnose.noise import timing_hints
+from pytest_quant.diagnose.trials import EngineTrials, Judge
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.measure.sides import Tools, on_device
-from pytest_quant.measure.trials import EngineTrials, Judge
 from pytest_quant.result import Hint, Status, Verdict
 
 
@@ -33,15 +35,7 @@ def find_hints(
         for device in sorted({backend.device, bench.reference_device}):
             stack.enter_context(on_device(device, tools, times=measurement.check.latency is not None))
         try:
-            trials = EngineTrials(
-                bench,
-                judge,
-                tools,
-                accuracy=measurement.accuracy,
-                coverage=measurement.coverage,
-                resources=measurement.resources,
-                seconds=seconds,
-            )
+            trials = EngineTrials(bench, measurement, judge, tools, seconds)
             return (*advise(trials, budget), *found)
         except Exception as error:
             # The verdict stands already: what breaks in a trial is told beside it, and must not take its place.

@@ -1,4 +1,4 @@
-"""The straight line: a check in, a measurement and a record out. Knows no pytest."""
+"""The checks of one process: a check in, a measurement and a record out. Knows no pytest."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import replace
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data
+from pytest_quant.diagnose.hints import find_hints
 from pytest_quant.errors import BackendUnavailable
 from pytest_quant.measure.build import Step, export_spec
-from pytest_quant.measure.hints import find_hints
 from pytest_quant.measure.pipeline import EVAL_BATCH_SIZE, Measurement, measure_check
 from pytest_quant.measure.sides import (
     Tools,
@@ -24,9 +24,9 @@ from pytest_quant.measure.sides import (
     with_steps,
 )
 from pytest_quant.record import Record, build_record, failed_record
-from pytest_quant.result import AccuracyResult, Baseline, Coverage, NoBaseline, Resources, Status, Verdict
+from pytest_quant.result import Baseline, NoBaseline, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec
-from pytest_quant.verdict import judge, worst
+from pytest_quant.verdict import breaks_latency, judge, reference_doubts, worst
 
 DIAGNOSE_S = 30.0
 """Seconds that looking for advice about one check may take, unless the user says."""
@@ -62,45 +62,16 @@ class Session:
 
     def measure(self, check: Check) -> Measurement:
         """Build and measure; close the result when done. Raises a `QuantError` when that cannot be."""
-        return measure_check(check, self._tools)
+        return measure_check(check, self._tools, breaks_latency)
 
     def judge(self, measurement: Measurement) -> Record:
         """Judge every limit, try what mends a broken one, and return the record of the check."""
-        check, baseline = measurement.check, self._baseline(measurement)
-
-        def judged(
-            candidate: EngineSpec,
-            accuracy: AccuracyResult,
-            coverage: Coverage,
-            resources: Resources,
-            again: AccuracyResult | None = None,
-        ) -> tuple[Verdict, ...]:
-            ours = replace(check, candidate=candidate)
-            return judge(ours, accuracy, measurement.latency, coverage, resources, baseline, again)
-
-        verdicts = judged(
-            check.candidate,
-            measurement.accuracy,
-            measurement.coverage,
-            measurement.resources,
-            measurement.accuracy_again,
-        )
-        return build_record(
-            check,
-            status=worst(verdicts),
-            verdicts=verdicts,
-            accuracy=measurement.accuracy,
-            latency=measurement.latency,
-            coverage=measurement.coverage,
-            resources=measurement.resources,
-            cache=measurement.cache,
-            digests=measurement.digests,
-            samples=measurement.samples,
-            notes=measurement.notes,
-            calibration_samples=measurement.calibration_samples,
-            threads=measurement.threads,
-            hints=find_hints(measurement, verdicts, judged, self._diagnose_s, self._tools),
-        )
+        baseline = self._baseline(measurement)
+        verdicts = judge(measurement, baseline)
+        hints = find_hints(measurement, verdicts, lambda found: judge(found, baseline), self._diagnose_s, self._tools)
+        doubts = reference_doubts(measurement.accuracy, measurement.check.output)
+        told = replace(measurement, notes=(*measurement.notes, *doubts))
+        return build_record(told, status=worst(verdicts), verdicts=verdicts, hints=hints)
 
     def failed(self, check: Check, error: Exception) -> Record:
         """Return the record of a check that never came to be: UNAVAILABLE or ERROR."""

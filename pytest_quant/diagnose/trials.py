@@ -6,17 +6,17 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from pytest_quant.backends.remedy import Advising, Remedy, with_all_samples, without
-from pytest_quant.data import Data
-from pytest_quant.diagnose import Judged, broken
+from pytest_quant.diagnose.effect import Judged, broken
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.measure.build import build_apart
+from pytest_quant.measure.pipeline import TrialInputs
 from pytest_quant.measure.sides import Side, Tools
-from pytest_quant.result import AccuracyResult, Coverage, Resources, Verdict
+from pytest_quant.result import Measured, Verdict
 from pytest_quant.spec import EngineSpec
 
 _FEW = 64
@@ -28,21 +28,8 @@ _BYTES_PER_MB = 1e6
 
 Found = TypeVar("Found")
 
-Compare = Callable[[Side, Data], AccuracyResult]
-"""Compares an engine with the reference over data."""
-
-Judge = Callable[[EngineSpec, AccuracyResult, Coverage, Resources], Sequence[Verdict]]
-"""Judges the limits of a check on these figures of an engine; those of latency are taken as measured."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrialInputs:
-    """What a measurement leaves for trials: the open candidate, the data, and how engines are compared on it."""
-
-    candidate: Side
-    reference_device: str
-    data: Data
-    compare: Compare
+Judge = Callable[[Measured], Sequence[Verdict]]
+"""Judges the limits of a check on what was found about an engine."""
 
 
 class EngineTrials:
@@ -51,20 +38,17 @@ class EngineTrials:
     Parameters
     ----------
     bench : the engine whose limits are broken, and what it was measured with.
-    judge : by the limits of the check.
-    accuracy, coverage, resources : the candidate's, on all of it.
+    measured : what was found about the candidate, on all of the data.
+    judge : by the limits of the check; those of latency are taken as measured.
     seconds : that may be spent; they decide on how many samples trials are judged.
     """
 
     def __init__(
         self,
         bench: TrialInputs,
+        measured: Measured,
         judge: Judge,
         tools: Tools,
-        *,
-        accuracy: AccuracyResult,
-        coverage: Coverage,
-        resources: Resources,
         seconds: float,
     ) -> None:
         whole = bench.data
@@ -74,13 +58,14 @@ class EngineTrials:
         self._compare = bench.compare
         self._judge = judge
         self._tools = tools
-        self._resources = resources
+        # A trial is evaluated once, by an engine that does not differ from itself.
+        self._measured = replace(measured, accuracy_again=None)
         started = time.perf_counter()
         on_few = bench.compare(bench.candidate, self._few)
         predicted_s = (time.perf_counter() - started) * whole.n / self._few.n
         self._data = whole if predicted_s <= _WHOLE_SHARE * seconds else self._few
-        verdicts = judge(self.spec, accuracy if self._data is whole else on_few, coverage, resources)
-        self.before = Judged(verdicts, coverage.pct)
+        accuracy = measured.accuracy if self._data is whole else on_few
+        self.before = Judged(judge(replace(self._measured, accuracy=accuracy)), measured.coverage.pct)
         self.samples = f"all {whole.n} samples" if self._data is whole else f"{self._data.n} of {whole.n} samples"
 
     def remedies(self) -> Sequence[Remedy]:
@@ -127,9 +112,10 @@ class EngineTrials:
         accuracy = self._compare(side, self._data)
         first = self._data.first(side.batched.batch_size if side.batched.pads else 1)
         coverage = side.engine.coverage(side.feeds(first))
-        size_mb = side.engine.size_bytes / _BYTES_PER_MB
-        verdicts = self._judge(side.spec, accuracy, coverage, replace(self._resources, size_mb=size_mb))
-        return Judged(verdicts, coverage.pct)
+        resources = replace(self._measured.resources, size_mb=side.engine.size_bytes / _BYTES_PER_MB)
+        check = replace(self._measured.check, candidate=side.spec)
+        found = replace(self._measured, check=check, accuracy=accuracy, coverage=coverage, resources=resources)
+        return Judged(self._judge(found), coverage.pct)
 
     def _offered(self, spec: EngineSpec) -> bool:
         """Whether the backend takes `spec`, and there are samples where it calibrates."""
