@@ -39,10 +39,9 @@ TESTS = (
     "tests/unit/environment",
     "tests/unit/history",
     "tests/unit/report",
-    "tests/unit/session",
-    "tests/unit/test_device_lock.py",
-    "tests/unit/test_memory.py",
-    "tests/unit/test_progress.py",
+    "tests/unit/measure",
+    "tests/unit/test_session.py",
+    "tests/unit/plugin/test_console.py",
     "tests/integration/test_history_limits.py",
 )
 

@@ -21,7 +21,7 @@ from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
-from tests.unit.backends.trt.test_preflight import cast_scale
+from tests.unit.backends.trt_graph.test_preflight import cast_scale
 
 RTX = get_backend("trt-rtx")
 TARGET = (("compute_capability", "SM89"),)

@@ -9,7 +9,7 @@ from pytest_quant.errors import ModelError
 from pytest_quant.measure.accuracy import OutputPair, evaluate
 from pytest_quant.metrics import resolve_metric
 from pytest_quant.result import AccuracyResult
-from tests.unit.evaluated import N, outputs, pairs, top1
+from tests.unit.measure.evaluated import N, outputs, pairs, top1
 
 
 def faulty(reference: np.ndarray, candidate: np.ndarray, labels: np.ndarray) -> AccuracyResult:

@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score, precision_score, roc_auc_score
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.accuracy import evaluate
 from pytest_quant.metrics import Metric, resolve_metric
-from tests.unit.evaluated import CLASSES, N, outputs, pairs, top1
+from tests.unit.measure.evaluated import CLASSES, N, outputs, pairs, top1
 
 
 def test_an_error_metric_that_rises_is_a_drop() -> None:

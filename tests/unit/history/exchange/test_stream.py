@@ -17,7 +17,7 @@ from pytest_quant.history.exchange.stream import header_line, read_lines, read_r
 from pytest_quant.record import run_to_json
 from tests.unit.record.examples import RUN, a_pass, a_record
 
-_ROOT = Path(__file__).parents[3]
+_ROOT = Path(__file__).parents[4]
 _OTHER = replace(RUN, id="other")
 
 

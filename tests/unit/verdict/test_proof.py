@@ -14,8 +14,8 @@ from pytest_quant.spec import Limits
 from pytest_quant.verdict import worst
 from pytest_quant.verdict.baseline import baseline_verdicts
 from pytest_quant.verdict.proof import coverage_verdicts, resource_verdicts
-from tests.unit.verdict.test_accuracy_verdicts import TOP1
-from tests.unit.verdict.test_latency_verdicts import timed
+from tests.unit.verdict.test_accuracy import TOP1
+from tests.unit.verdict.test_latency import timed
 
 HALF = Coverage(pct=50.0, unit="MACs", by_op=(), provider="CPUExecutionProvider")
 ACCEPTED = Baseline(commit="c" * 40, drop=0.4, speedup=1.5, candidate_p50_ms=2.0, same_identity=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.measure.latency import runs_of_block, warm_up
 from pytest_quant.spec import LatencyPlan
-from tests.unit.latency.simulated import SimulatedTime
+from tests.unit.measure.simulated import SimulatedTime
 
 PLAN = LatencyPlan()
 NS_PER_MS = 1e6

@@ -14,7 +14,7 @@ from pytest_quant.measure.noise import MachineState
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict.latency import latency_verdicts
-from tests.unit.latency.simulated import SimulatedTime
+from tests.unit.measure.simulated import SimulatedTime
 
 PLAN = LatencyPlan()
 

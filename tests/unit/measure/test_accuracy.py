@@ -21,7 +21,7 @@ from pytest_quant.measure.accuracy import OutputPair, evaluate
 from pytest_quant.metrics import Metric, resolve_metric
 from pytest_quant.result import OutputError, WorstClass
 from pytest_quant.spec import ChannelGroup
-from tests.unit.evaluated import CLASSES, N, outputs, pairs, top1
+from tests.unit.measure.evaluated import CLASSES, N, outputs, pairs, top1
 
 
 @given(seed=st.integers(0, 10_000))

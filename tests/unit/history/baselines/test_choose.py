@@ -20,9 +20,9 @@ from pytest_quant.result import AccuracyResult, Baseline, NoBaseline, Status
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.baseline import baseline_verdicts
 from tests.repository import ScratchRepository, make_repository, without_ci
+from tests.unit.history.baselines.test_file import ENTRY
 from tests.unit.history.compare.launched import packed
 from tests.unit.history.in_memory import InMemory
-from tests.unit.history.test_baseline_file import ENTRY
 from tests.unit.record.examples import RUN, a_pass, a_record
 
 _TODAY = date(2026, 6, 30)

@@ -20,7 +20,7 @@ from pytest_quant.measure.timing import Subject, time_check
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import breaks_latency
-from tests.unit.latency.simulated import SimulatedTime
+from tests.unit.measure.simulated import SimulatedTime
 from tests.unit.record.examples import a_check
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pytest_quant.measure.latency import time_block
-from tests.unit.latency.simulated import SimulatedTime
+from tests.unit.measure.simulated import SimulatedTime
 
 
 def test_a_clock_that_stands_still_still_gives_a_time() -> None:

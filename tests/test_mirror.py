@@ -1,0 +1,101 @@
+"""`tests/unit` mirrors the package, so that the tests of a module are found without a search."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+ELSEWHERE = {
+    "backends.onnx_files.*": "tests/integration/ort_traps",
+    "backends.openvino.*": "tests/integration/openvino_traps",
+    "backends.options": "tests/unit/marks/test_values.py",
+    "backends.ort.*": "tests/integration/ort_traps",
+    "backends.ort_gpu.*": "tests/unit/backends/ort_gpu",
+    "backends.ort_openvino.*": "tests/integration/ort_provider_traps",
+    "backends.registry": "tests/integration/test_fixtures.py",
+    "backends.remedy": "tests/unit/diagnose/test_effect.py",
+    "backends.torch.*": "tests/integration/torch_traps",
+    "backends.torch_cuda.*": "tests/gpu/test_torch_cuda.py",
+    "backends.trt.*": "tests/integration/trt_traps",
+    "backends.trt_graph.*": "tests/integration/trt_traps",
+    "cache.files": "tests/unit/cache/test_sudden_death.py",
+    "cli.doctor": "tests/integration/test_doctor.py",
+    "cli.maintain": "tests/unit/cli/test_exchange.py",
+    "data.source": "tests/unit/data/test_batch.py",
+    "diagnose.*": "tests/integration/test_advice.py",
+    "doctor.findings": "tests/unit/doctor/test_text.py",
+    "errors": "tests/integration/test_short_messages.py",
+    "history.append": "tests/unit/history/test_store.py",
+    "history.baselines.entry": "tests/unit/history/baselines/test_file.py",
+    "history.compare.comparison": "tests/unit/report/test_comparison.py",
+    "history.exchange.*": "tests/unit/history/exchange/test_foreign.py",
+    "history.migrations.*": "tests/unit/history/test_migrate.py",
+    "history.schema": "tests/unit/history/test_migrate.py",
+    "marks.*": "tests/unit/marks",
+    "measure.batching": "tests/integration/test_batch_axes.py",
+    "measure.build": "tests/integration/test_rebuilds.py",
+    "measure.pipeline": "tests/unit/test_session.py",
+    "measure.rollout": "tests/integration/test_rollout.py",
+    "plugin.benchmark_bridge": "tests/integration/test_benchmark_bridge_contract.py",
+    "plugin.check": "tests/integration/test_statuses.py",
+    "plugin.collect": "tests/integration/test_bad_marks.py",
+    "plugin.engine_fixture": "tests/integration/test_fixtures.py",
+    "plugin.examination": "tests/integration/test_doctor.py",
+    "plugin.finish": "tests/integration/test_run_end.py",
+    "plugin.fixtures": "tests/integration/test_fixtures.py",
+    "record.record": "tests/unit/record/test_codec.py",
+    "record.samples": "tests/unit/history/compare/test_samples.py",
+    "report.columns": "tests/unit/report/test_run_table.py",
+    "report.comparison_cells": "tests/unit/report/test_comparison.py",
+    "report.junit": "tests/integration/test_run_end.py",
+    "report.series": "tests/unit/cli/test_series.py",
+    "result": "tests/unit/record/test_build.py",
+    "spec.*": "tests/unit/marks/test_check.py",
+    "strategies.*": "tests/integration/test_properties.py",
+    "testing.conformance.*": "tests/conformance",
+    "testing.numpy_*": "tests/conformance/test_backends.py",
+    "verdict.baseline": "tests/unit/verdict/test_proof.py",
+}
+"""Where modules without a file of their own are tested: on real engines, in runs of pytest, or with their user."""
+
+
+def _modules() -> dict[str, Path]:
+    """Return the file that `tests/unit` has for each module of the package, whether it is there or not."""
+    found = {}
+    for path in (ROOT / "pytest_quant").rglob("*.py"):
+        place = path.relative_to(ROOT / "pytest_quant").with_suffix("")
+        if place.name != "__init__":
+            found[".".join(place.parts)] = ROOT / "tests" / "unit" / place.parent / f"test_{place.name}.py"
+    return found
+
+
+def _mirrored(path: Path) -> bool:
+    """Whether the file is there; of a module that only runs with a fake the name of the file says so."""
+    return path.exists() or path.with_stem(f"{path.stem}_fake").exists()
+
+
+def test_each_module_has_its_test_file_or_a_line_that_says_where_else() -> None:
+    """A new module gets one of both."""
+    homeless = [
+        name
+        for name, path in _modules().items()
+        if not _mirrored(path) and not any(fnmatchcase(name, pattern) for pattern in ELSEWHERE)
+    ]
+    assert homeless == []
+
+
+def test_each_line_is_needed_and_true() -> None:
+    """What it names is there, and the module has no file of its own."""
+    without = [name for name, path in _modules().items() if not _mirrored(path)]
+    assert [pattern for pattern in ELSEWHERE if not any(fnmatchcase(name, pattern) for name in without)] == []
+    assert [place for place in ELSEWHERE.values() if not (ROOT / place).exists()] == []
+
+
+def test_each_folder_of_unit_tests_is_one_of_the_package() -> None:
+    """Otherwise its tests would be looked for in vain."""
+    folders = {
+        path.parent.relative_to(ROOT / "tests" / "unit") for path in (ROOT / "tests" / "unit").rglob("test_*.py")
+    }
+    assert [str(folder) for folder in folders if not (ROOT / "pytest_quant" / folder).is_dir()] == []

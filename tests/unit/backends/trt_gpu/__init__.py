@@ -1,1 +1,0 @@
-"""Native TensorRT without a GPU: what needs a device runs on the fake of `tests.fake_tensorrt`."""
