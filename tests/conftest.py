@@ -14,13 +14,13 @@ import pytest
 from filelock import FileLock
 
 from pytest_quant.measure.lock import FOLDER_VARIABLE
-from tests.compiled import compile_once
-from tests.example import ExampleRun, copy_example, run_example
-from tests.in_process import bring_back
+from tests.support.compiled import compile_once
+from tests.support.example import ExampleRun, copy_example, run_example
+from tests.support.in_process import bring_back
+from tests.support.toolchains import run_toolchains
 from tests.tiers import LONGEST, ROOT, TIERS, is_in
-from tests.toolchains import run_toolchains
 
-pytest_plugins = ["pytester", "tests.postgres"]
+pytest_plugins = ["pytester", "tests.support.postgres"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

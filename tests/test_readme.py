@@ -20,7 +20,7 @@ from pytest_quant.marks.keys import KEYS
 from pytest_quant.plugin.options import OPTIONS
 from pytest_quant.report.columns import COLUMNS
 from pytest_quant.result import Status
-from tests.example import EXAMPLE, ROOT, environment
+from tests.support.example import EXAMPLE, ROOT, environment
 
 README = (ROOT / "README.md").read_text("utf-8")
 

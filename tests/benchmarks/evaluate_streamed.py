@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pytest_quant.cache import Cache
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
-from tests.example import EXAMPLE
+from tests.support.example import EXAMPLE
 
 BYTES_PER_KB, BYTES_PER_MB = 1024, 1e6
 

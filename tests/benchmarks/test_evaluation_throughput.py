@@ -20,8 +20,8 @@ from pytest_quant.metrics import resolve_metric
 from pytest_quant.spec import Dataset, EngineSpec, Model
 from pytest_quant.stats.ratio import paired_ratio
 from tests.benchmarks.limits import at_least, at_most
-from tests.example import EXAMPLE, environment
-from tests.leading import leading
+from tests.support.example import EXAMPLE, environment
+from tests.support.leading import leading
 
 AT_LEAST = 0.95
 MEMORY_GROWTH = 1.1

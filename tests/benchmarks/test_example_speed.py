@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.limits import at_most
-from tests.example import ROOT, ExampleRun, run_example
+from tests.support.example import ROOT, ExampleRun, run_example
 
 FIRST_RUN_LIMIT_S = 180
 SECOND_TO_FIRST = 0.1

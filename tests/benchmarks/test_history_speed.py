@@ -31,7 +31,7 @@ from tests.benchmarks.history_records import (
     save,
 )
 from tests.benchmarks.limits import at_most
-from tests.example import environment
+from tests.support.example import environment
 
 MAX_COMPARE_S, MAX_SERIES_S = 1.0, 0.5
 MAX_APPEND_MS, APPENDED = 100.0, 100

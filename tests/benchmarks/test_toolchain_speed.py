@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.example import ROOT, environment
+from tests.support.example import ROOT, environment
 
 CONFTEST = """
 import numpy as np

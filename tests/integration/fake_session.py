@@ -20,7 +20,7 @@ from pytest_quant.record import Record, build_record
 from pytest_quant.result import AccuracyResult, Coverage, Measured, Resources, Status, Verdict
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec
-from tests.in_process import run_here
+from tests.support.in_process import run_here
 
 PLUGIN = "tests.integration.fake_session"
 REPOSITORY = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.in_process import run_here
+from tests.support.in_process import run_here
 
 CONFTEST = """
 import numpy as np

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests import models
 from tests.integration.projects import output, run_project, write_project
+from tests.support import models
 
 BAD = {
     "wrong input name": ("return Dataset.from_arrays({'pixels': x}, y, calibration=40)", ["pixels", "'x'"]),

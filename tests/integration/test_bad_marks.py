@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.in_process import run_here
+from tests.support.in_process import run_here
 
 BAD = {
     "key": ("max_dropp=1.0", "did you mean 'max_drop'?"),

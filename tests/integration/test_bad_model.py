@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import models
 from tests.integration.projects import output, run_project, write_project
+from tests.support import models
 
 
 def _nothing(path: Path) -> None:

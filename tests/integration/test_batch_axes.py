@@ -14,9 +14,9 @@ from onnx import helper
 from pytest_quant.errors import DataError, ModelError, UsageError
 from pytest_quant.metrics import Metric
 from pytest_quant.spec import Dataset, Limits, Model
-from tests import layouts
 from tests.integration.checks import checked, numbers
 from tests.integration.projects import run_project
+from tests.support import layouts
 
 N = 40
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import models
 from tests.integration.projects import output, run_project, run_project_apart, write_project
+from tests.support import models
 
 
 @pytest.fixture

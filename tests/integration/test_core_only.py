@@ -18,10 +18,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from pytest_quant.cli import commands
-from tests import models
-from tests.example import environment
 from tests.integration.projects import CONFTEST, DATA, TEST, read_checks
-from tests.third_party import register_backend
+from tests.support import models
+from tests.support.example import environment
+from tests.support.third_party import register_backend
 
 ROOT = Path(__file__).parents[2]
 CORE: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]

@@ -9,9 +9,9 @@ import xml.etree.ElementTree as ET  # the file is our own run's
 
 import pytest
 
-from tests import models
-from tests.in_process import run_here
 from tests.integration.projects import CONFTEST, DATA, output, read_checks
+from tests.support import models
+from tests.support.in_process import run_here
 
 BRIEF = "--quant-max-time=0.5"
 """What is timed here is judged by nothing that depends on it."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.example import EXAMPLE, ExampleRun, environment, run_example
+from tests.support.example import EXAMPLE, ExampleRun, environment, run_example
 
 CHECKS = (
     "test_digits.py::test_int8_is_as_good_and_all_of_it_is_int8",

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests import models
 from tests.integration.fake_session import CONFTEST, run_fake
+from tests.support import models
 
 _BARE = "import pytest\n"
 

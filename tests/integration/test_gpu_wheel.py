@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests import models
-from tests.example import environment
 from tests.integration.projects import CONFTEST, DATA, TEST
+from tests.support import models
+from tests.support.example import environment
 
 pytestmark = pytest.mark.slow
 

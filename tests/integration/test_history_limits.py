@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from pytest_quant.cli import commands
 from pytest_quant.history.baselines.file import NAME
-from tests import models
 from tests.integration.projects import output, run_project, write_project
-from tests.repository import make_repository, without_ci
+from tests.support import models
+from tests.support.repository import make_repository, without_ci
 
 
 def test_a_limit_judges_the_merge_base_and_then_what_was_accepted(

@@ -19,9 +19,9 @@ from sqlalchemy import create_engine, make_url
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store, read_aside
 from tests.integration.fake_session import run_fake, run_fake_apart
-from tests.kill_history import Killer
-from tests.old_history import write_version_1
-from tests.postgres import PostgresServer, find_programs
+from tests.support.kill_history import Killer
+from tests.support.old_history import write_version_1
+from tests.support.postgres import PostgresServer, find_programs
 from tests.unit.record.examples import RUN, a_pass, a_record
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.history_project import (
+from tests.support.history_project import (
     ALL_LOST,
     DROPS,
     EXCLUDES,
@@ -26,8 +26,8 @@ from tests.history_project import (
     SOME_LOST,
     N,
 )
-from tests.history_repository import Answer, Repository
-from tests.history_story import LAUNCHES, Story, run_last, tell
+from tests.support.history_repository import Answer, Repository
+from tests.support.history_story import LAUNCHES, Story, run_last, tell
 
 Planted = frozenset[tuple[str, str, str]]
 """Test, quantity and outcome of the rows that changed and count."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.example import ExampleRun, environment
+from tests.support.example import ExampleRun, environment
 
 SCRIPT = Path(__file__).with_name("independent.py")
 N_DIGITS, N_FILES, N_CALIBRATION = 1797, 477, 100

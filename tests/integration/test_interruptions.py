@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import models
 from tests.integration.projects import output, read_checks, run_project, run_project_apart, write_project
-from tests.third_party import register_backend
+from tests.support import models
+from tests.support.third_party import register_backend
 
 SLOW_BACKEND = """
 import time

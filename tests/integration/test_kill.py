@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tests.kill_example import kill_and_recover
+from tests.support.kill_example import kill_and_recover
 
 TIMES = 5
 SLOW = ("test_magika.py::test_dynamic",)
-"""It spends half of a run in one long evaluation; ``python -m tests.kill_example`` leaves it in."""
+"""It spends half of a run in one long evaluation; ``python -m tests.support.kill_example`` leaves it in."""
 
 
 def test_runs_killed_at_random_moments_leave_nothing_wrong(tmp_path: Path) -> None:

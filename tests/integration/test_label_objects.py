@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests import models
 from tests.integration.projects import output, run_project, write_project
+from tests.support import models
 
 TEXTS = "return Dataset.from_arrays(x, ['class ' + str(i) for i in y], calibration=40)"
 ANNOTATED = "return Dataset.from_iterable([(r, {'best': [i], 'scores': r[:4]}) for r, i in zip(x, y)], calibration=40)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.example import ROOT
+from tests.support.example import ROOT
 
 HEAVY = [
     *("numpy", "onnx", "onnxruntime", "sqlalchemy", "scipy", "rich", "click", "torch", "hypothesis"),
@@ -53,7 +53,7 @@ import sys
 from pathlib import Path
 from pytest_quant.backends import get_backend
 from pytest_quant.spec import EngineSpec, Model
-from tests.models import select_first
+from tests.support.models import select_first
 
 path = select_first(Path("model.onnx"))
 get_backend("ort").build(EngineSpec("ort", "int8", "dynamic", Model.from_onnx(path)), None, Path())

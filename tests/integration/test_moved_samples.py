@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests import models
 from tests.integration.projects import output, run_project_apart, write_project
+from tests.support import models
 
 COMPARE = "from pytest_quant.cli import main; main()"
 

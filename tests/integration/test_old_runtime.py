@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests import models
-from tests.example import environment
 from tests.integration.projects import CONFTEST, DATA, TEST
+from tests.support import models
+from tests.support.example import environment
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from pytest_quant import Model, UsageError
 from pytest_quant import strategies as qst
 from pytest_quant.backends import Engine, Feeds, get_backend
 from pytest_quant.spec import EngineSpec
-from tests.models import parsed, samples, select_first
+from tests.support.models import parsed, samples, select_first
 
 SAMPLES = np.linspace(-1, 1, 24, dtype=np.float32).reshape(6, 4)
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.fake_session import CONFTEST, PLUGIN, REPOSITORY, run_fake, run_fake_apart
 from tests.integration.projects import output
-from tests.repository import ScratchRepository, make_repository, without_ci
+from tests.support.repository import ScratchRepository, make_repository, without_ci
 
 TWO = """
 @mark.quant(output="PASS")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.example import EXAMPLE
 from tests.integration.projects import output, run_project
+from tests.support.example import EXAMPLE
 
 CONFTEST = """
 import sys

@@ -21,10 +21,10 @@ from pytest_quant.data import open_data
 from pytest_quant.measure.build import BuiltEngine, build_engine
 from pytest_quant.measure.outputs import record_outputs
 from pytest_quant.spec import Calibration, Dataset, EngineSpec, Model
-from tests import models
-from tests.example import EXAMPLE
 from tests.integration.projects import run_project, run_project_apart, write_project
-from tests.leading import leading
+from tests.support import models
+from tests.support.example import EXAMPLE
+from tests.support.leading import leading
 
 SPECS: dict[str, tuple[Callable[[EngineSpec], EngineSpec], set[str]]] = {
     "excluded node": (lambda spec: replace(spec, exclude=("negative",)), {"exclude"}),

@@ -11,8 +11,8 @@ from onnxruntime.quantization import CalibrationDataReader, quantize_static
 from pytest_quant.errors import ModelError
 from pytest_quant.result import Status, Verdict
 from pytest_quant.spec import Dataset, Limits, Model
-from tests import layouts
 from tests.integration.checks import checked, numbers
+from tests.support import layouts
 
 N = 40
 

@@ -12,8 +12,8 @@ from pytest_quant.errors import DataError, ModelError, UsageError
 from pytest_quant.metrics import Metric
 from pytest_quant.result import Status
 from pytest_quant.spec import Dataset, Limits, Model
-from tests import layouts
 from tests.integration.checks import checked, numbers
+from tests.support import layouts
 
 N, STEPS = 40, 6
 STATE = {"h_out": "h_in"}

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from tests import models
 from tests.integration.projects import output, run_project, write_project
+from tests.support import models
 
 BOXES = 4
 CLASSES = 3

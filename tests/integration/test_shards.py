@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.history_project import DROPS
-from tests.history_repository import Repository, make_repository, run_command
+from tests.support.history_project import DROPS
+from tests.support.history_repository import Repository, make_repository, run_command
 
 SHARDS = ("test_names.py", "test_quality.py", "test_speed.py")
 BASE, HEAD = 3, DROPS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests import models
 from tests.integration.projects import run_project, write_project
+from tests.support import models
 
 
 @pytest.mark.parametrize(("options", "threads"), [("{}", 1), ("{'threads': 2}", 2)])

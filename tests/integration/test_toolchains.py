@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.example import ExampleRun, environment
+from tests.support.example import ExampleRun, environment
 
 pytestmark = pytest.mark.slow
 

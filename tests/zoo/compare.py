@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.example import environment
+from tests.support.example import environment
 from tests.zoo.entry import Entry
 from tests.zoo.project import Combination, Run
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.example import ROOT, environment
+from tests.support.example import ROOT, environment
 from tests.zoo.entry import Entry, Feeds, Samples
 
 CONFTEST = """

@@ -18,7 +18,7 @@ from pytest_quant.errors import BuildError, DataError, ModelError, UsageError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
-from tests.example import environment
+from tests.support.example import environment
 
 OPENVINO = get_backend("openvino")
 

@@ -18,8 +18,8 @@ from pytest_quant.environment import has_vnni, onednn_tier
 from pytest_quant.errors import DataError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 from pytest_quant.testing.conformance.workbench import sqnr_db
-from tests.example import environment
 from tests.integration.openvino_traps.graphs import Array, quantized, write
+from tests.support.example import environment
 
 OPENVINO = get_backend("openvino")
 

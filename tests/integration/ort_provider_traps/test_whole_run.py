@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends.ort_openvino.plugin import PROVIDER
-from tests import models
 from tests.integration.ort_provider_traps.graphs import classifier
 from tests.integration.projects import output, run_project_apart, write_project
+from tests.support import models
 
 OFFER = "from tests.integration.ort_provider_traps.any_cpu import offer_any_cpu\noffer_any_cpu()\n"
 

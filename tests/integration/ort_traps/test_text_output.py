@@ -15,7 +15,7 @@ from pytest_quant.measure.accuracy import OutputPair, evaluate
 from pytest_quant.measure.outputs import record_outputs, run_over, side_by_side
 from pytest_quant.spec import Dataset, Model
 from tests.integration.ort_traps.bench import engine_of, spec_of
-from tests.leading import leading
+from tests.support.leading import leading
 
 SCORES = np.array([[1.0, 0.0], [0.0, 1.0], [0.2, 0.8]], dtype=np.float32)
 

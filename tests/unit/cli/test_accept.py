@@ -15,7 +15,7 @@ from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
 from pytest_quant.record import Record, Run
-from tests.repository import ScratchRepository, make_repository, without_ci
+from tests.support.repository import ScratchRepository, make_repository, without_ci
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
 
 

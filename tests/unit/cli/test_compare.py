@@ -13,7 +13,7 @@ from pytest_quant.cli import commands
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
 from pytest_quant.record import Record
-from tests.repository import ScratchRepository, make_repository, without_ci
+from tests.support.repository import ScratchRepository, make_repository, without_ci
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record
 
 

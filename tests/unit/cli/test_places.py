@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_quant.cli.places import main_branch
-from tests.repository import make_repository
+from tests.support.repository import make_repository
 
 
 def test_the_remote_tells_its_main_branch(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pytest_quant.backends import Availability
 from pytest_quant.doctor.machine import probe, state_of
 from pytest_quant.testing import NumpyBackend
-from tests.third_party import register_backend
+from tests.support.third_party import register_backend
 
 
 def test_a_backend_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_quant.environment import Repository
 from pytest_quant.errors import UsageError
-from tests.repository import ScratchRepository, make_repository, without_ci
+from tests.support.repository import ScratchRepository, make_repository, without_ci
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from pytest_quant.environment import Repository
 from pytest_quant.errors import UsageError
 from pytest_quant.history.merge_base import ChosenBase, select_base
-from tests.repository import ScratchRepository, make_repository, without_ci
+from tests.support.repository import ScratchRepository, make_repository, without_ci
 
 
 def _having(*commits: str) -> Callable[[Sequence[str]], set[str]]:

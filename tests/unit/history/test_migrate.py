@@ -13,7 +13,7 @@ from sqlalchemy import create_engine, inspect, text
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import migrate, open_store
 from pytest_quant.history.schema import METADATA
-from tests.old_history import write_version_1
+from tests.support.old_history import write_version_1
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
 
 _OTHER = replace(RUN, id="other", started_at="2026-03-04T00:00:00+00:00", dirty=True, branch=None)

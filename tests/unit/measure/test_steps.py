@@ -16,8 +16,8 @@ from pytest_quant.cache import Cache
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
-from tests import models
-from tests.third_party import register_backend
+from tests.support import models
+from tests.support.third_party import register_backend
 from tests.unit.data.samples import numbers
 
 HOLD = """

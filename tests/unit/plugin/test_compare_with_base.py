@@ -11,7 +11,7 @@ from pytest_quant.history.baselines.file import NAME
 from pytest_quant.plugin.compare_with_base import Compared, compare_run
 from pytest_quant.plugin.options import Settings
 from pytest_quant.record import Record
-from tests.repository import ScratchRepository, make_repository, without_ci
+from tests.support.repository import ScratchRepository, make_repository, without_ci
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record
 
 _OTHER = a_record(a_check(backend="trt"))

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_quant.record import start_run
 from pytest_quant.record.run import Ancestry, ancestry
-from tests.repository import make_repository, without_ci
+from tests.support.repository import make_repository, without_ci
 
 _SHA = "f" * 40
 

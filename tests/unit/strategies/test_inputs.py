@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_quant import Dataset, Model, UsageError
 from pytest_quant.spec import Signature, TensorInfo
 from pytest_quant.strategies import inputs, settings
-from tests.models import mean_over_time, parsed
+from tests.support.models import mean_over_time, parsed
 
 Feeds = dict[str, np.ndarray[Any, Any]]
 LIMITED = hypothesis.settings(settings, max_examples=40)

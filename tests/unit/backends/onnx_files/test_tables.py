@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_quant.backends.onnx_files import read_table_rows
-from tests.models import parsed
+from tests.support.models import parsed
 
 
 def test_a_table_is_found_behind_casts_and_reshapes(tmp_path: Path) -> None:

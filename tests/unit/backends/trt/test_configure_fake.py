@@ -18,7 +18,7 @@ from pytest_quant.backends.trt.configure import (
 )
 from pytest_quant.backends.trt.gpu.implicit import calibrating
 from pytest_quant.backends.trt.request import BuildRequest
-from tests.fake_tensorrt import HostMemory, make
+from tests.support.fake_tensorrt import HostMemory, make
 
 REQUEST = BuildRequest("tensorrt", "m.onnx", "f", None, None, None)
 IMPLICIT = replace(REQUEST, strongly_typed=False, precisions=("INT8", "FP16"))

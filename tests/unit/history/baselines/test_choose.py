@@ -19,7 +19,7 @@ from pytest_quant.record.samples import pack_samples
 from pytest_quant.result import AccuracyResult, Baseline, NoBaseline, Status
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.baseline import baseline_verdicts
-from tests.repository import ScratchRepository, make_repository, without_ci
+from tests.support.repository import ScratchRepository, make_repository, without_ci
 from tests.unit.history.baselines.test_file import ENTRY
 from tests.unit.history.compare.launched import packed
 from tests.unit.history.in_memory import InMemory

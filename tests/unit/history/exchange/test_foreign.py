@@ -18,7 +18,7 @@ from pytest_quant.history.exchange.foreign import foreign_run
 from pytest_quant.history.exchange.stream import read_runs
 from pytest_quant.record import run_from_json, run_to_json
 from pytest_quant.result import Status
-from tests.example import environment
+from tests.support.example import environment
 
 _ASV: dict[str, Any] = {
     "commit_hash": "5f1d" * 10,

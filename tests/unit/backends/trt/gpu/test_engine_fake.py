@@ -19,7 +19,7 @@ from pytest_quant.backends.trt.gpu.engine import GpuEngine
 from pytest_quant.backends.trt.request import LOG_FILE, PLAN_FILE
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.spec import EngineSpec, Model
-from tests.fake_tensorrt import ACTIVATION_BYTES, COLUMNS, MAX_BATCH, WEIGHT_BYTES, HostMemory, Types, make
+from tests.support.fake_tensorrt import ACTIVATION_BYTES, COLUMNS, MAX_BATCH, WEIGHT_BYTES, HostMemory, Types, make
 
 PLAN = b"plan of some bytes"
 

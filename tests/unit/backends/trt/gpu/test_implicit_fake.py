@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.trt.gpu.implicit import Ledger, make_calibrator, release
 from pytest_quant.errors import BuildError
-from tests.fake_tensorrt import HostMemory, make
+from tests.support.fake_tensorrt import HostMemory, make
 
 METHODS = ("entropy", "minmax")
 

@@ -1,4 +1,4 @@
-"""A git repository with the project of `tests.history_project`, and runs of its commits by real pytest processes."""
+"""A git repository with the project of `history_project`, and runs of its commits by real pytest processes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.example import environment
-from tests.history_project import FEATURE, FIRST, FORK, MAIN, Edit, write_models
+from tests.support.example import environment
+from tests.support.history_project import FEATURE, FIRST, FORK, MAIN, Edit, write_models
 
 TIME_LIMIT_S = 120
 QUICK = ("-q", "-W", "ignore", "--quant-max-time=0.5")

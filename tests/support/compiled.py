@@ -4,7 +4,7 @@ pytest rewrites the modules of its plugins when it imports them, which takes lon
 The processes that tests start read what was compiled and write nothing: a file that a test rewrites within one second
 and at one size would be taken for the compiled one.
 
-``python -m tests.compiled`` is what `compile_once` starts; it is nothing to call by hand.
+``python -m tests.support.compiled`` is what `compile_once` starts; it is nothing to call by hand.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def compile_once() -> None:
     newest = max(path.stat().st_mtime_ns for path in _PACKAGE.rglob("*.py"))
     if not stamp.is_file() or stamp.stat().st_mtime_ns < newest:
         environment = {name: value for name, value in os.environ.items() if name != NO_BYTECODE}
-        command = [sys.executable, "-m", "tests.compiled"]
+        command = [sys.executable, "-m", "tests.support.compiled"]
         subprocess.run(command, cwd=_PACKAGE.parent, env=environment, check=True, capture_output=True)
         stamp.parent.mkdir(exist_ok=True)
         stamp.touch()
@@ -48,4 +48,4 @@ def pytest_cmdline_main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(pytest.main(["-p", "tests.compiled", "-p", "no:cacheprovider"]))
+    sys.exit(pytest.main(["-p", "tests.support.compiled", "-p", "no:cacheprovider"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.example import ExampleRun, run_example
+from tests.support.example import ExampleRun, run_example
 
 FOLDER = "toolchains"
 COLUMNS = "model,backend,precision,scheme,metric,drop,agreement,p50,speedup,coverage,size,memory,build,status"

@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "example_project"
 TIME_LIMIT_S = 600
 

@@ -7,8 +7,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.history_project import SLOWS
-from tests.history_repository import Repository, make_repository
+from tests.support.history_project import SLOWS
+from tests.support.history_repository import Repository, make_repository
 
 LAUNCHES = 5
 """Of the two commits whose latency is compared, with numbers that are more than noise; all others are launched once."""

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.models import save
+from tests.support.models import save
 
 MODELS = ("narrow", "ranges", "speed", "steady", "fresh", "named", "dropped")
 N = 200

@@ -1,7 +1,7 @@
 """Kill whoever writes a history at random moments, and see that it is whole and takes the next run.
 
-``python -m tests.kill_history --times 100`` does it a hundred times and prints a line for each: by turns a process
-that appends to SQLite and to PostgreSQL, one that brings either from version 1 up to date, and PostgreSQL itself.
+``python -m tests.support.kill_history --times 100`` does it a hundred times and prints a line for each: by turns a
+process that appends to SQLite and to PostgreSQL, one that brings either from version 1 up to date, and the server.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
 from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run
-from tests.old_history import write_version_1
-from tests.postgres import PostgresServer, find_programs
+from tests.support.old_history import write_version_1
+from tests.support.postgres import PostgresServer, find_programs
 from tests.unit.record.examples import RUN, a_pass, a_record
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _OLD_RUNS = 150
 _LONGEST_S = 0.4
 _RECORDS = (a_record(), a_pass(), a_record())
@@ -142,7 +142,7 @@ def _named(name: str) -> Run:
 
 def _start(work: str, place: str, name: str) -> subprocess.Popen[str]:
     """Start a process that works, and wait until it begins."""
-    command = [sys.executable, "-m", "tests.kill_history", work, place, name]
+    command = [sys.executable, "-m", "tests.support.kill_history", work, place, name]
     process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "begins\n"

@@ -1,6 +1,6 @@
 """Kill runs of the example at random moments, and see that nothing is lost or wrong afterwards.
 
-``python -m tests.kill_example --times 50`` does it fifty times and prints a line for each.
+``python -m tests.support.kill_example --times 50`` does it fifty times and prints a line for each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 
-from tests.example import ExampleRun, command, copy_example, environment, run_example
+from tests.support.example import ExampleRun, command, copy_example, environment, run_example
 
 OPTIONS = ("--quant-max-time=0.5",)
 LOCKS = "locks"
