@@ -91,7 +91,7 @@ class Session:
         with on_device(backend.device, self._tools, times=self._times), ExitStack() as opened:
             if spec.model.state and data is not None:
                 data = self._with_steps(spec, data, opened)
-            _, built = build_side(spec, data, self._tools)
+            built = build_side(spec, backend, data, self._tools)
             engine = open_side(spec, backend, built, self._tools, opened)
             opened.pop_all()
         return engine
@@ -99,5 +99,6 @@ class Session:
     def _with_steps(self, spec: EngineSpec, data: Data, opened: ExitStack) -> Data:
         """Run the float model over the calibration sequences, for the states that they go through."""
         plain = replace(spec, precision="fp32", scheme=None, quantized=None)
-        backend, built = build_side(plain, data, self._tools)
+        backend = usable_backend(plain)
+        built = build_side(plain, backend, data, self._tools)
         return with_steps(data, open_side(plain, backend, built, self._tools, opened))

@@ -134,9 +134,12 @@ def combine(marks: Sequence[Written], parameter_marks: Sequence[Written] = (), *
     ------
     UsageError : a mark is wrong in itself, or a ``pytest.param`` sets what a list parametrizes.
     """
-    for mark in (*parameter_marks, *marks):
+    written = (*parameter_marks, *marks)
+    for mark in written:
         check_names(mark.args, mark.kwargs)
-        read(mark.kwargs, backends)
+        if len(written) > 1:
+            # What a closer mark hides is checked too.
+            read(mark.kwargs, backends)
     merged = _merge(marks)
     lists = _lists(merged)
     for mark in parameter_marks:

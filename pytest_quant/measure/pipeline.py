@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from pytest_quant.backends import Engine
+from pytest_quant.backends import Backend, Engine
 from pytest_quant.data import Data
 from pytest_quant.measure.accuracy import OutputPair, evaluate
 from pytest_quant.measure.batching import Batched, find_batching
@@ -103,17 +103,15 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
     QuantError : a backend, the model, the data or an engine is not as it must be.
     """
     with tools.step(f"loading {check.candidate.backend}"):
-        for spec in (check.candidate, check.reference):
-            usable_backend(spec)
+        candidate, reference = usable_backend(check.candidate), usable_backend(check.reference)
     check = export_check(check, tools.cache, tools.step)
-    devices_used = {usable_backend(spec).device for spec in (check.candidate, check.reference)}
     with ExitStack() as opened:
         with ExitStack() as devices:
-            for device in sorted(devices_used):
+            for device in sorted({candidate.device, reference.device}):
                 devices.enter_context(on_device(device, tools, times=check.latency is not None))
             data = read_data(check.dataset, check.reference, tools)
             check = shape_check(check, data, EVAL_BATCH_SIZE)
-            bench = _set_up(check, data, tools, opened)
+            bench = _set_up(check, candidate, reference, data, tools, opened)
             latency_feeds = bench.data.first(_latency_batch_size(check, bench))
             prove_float(bench.reference, bench.reference.feeds(latency_feeds), tools)
             recorded = _reference_outputs(bench, tools)
@@ -148,8 +146,10 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
     )
 
 
-def _set_up(check: Check, data: Data, tools: Tools, opened: ExitStack) -> _Bench:
-    ref_backend, ref_built = build_side(check.reference, data, tools)
+def _set_up(
+    check: Check, backend: Backend, ref_backend: Backend, data: Data, tools: Tools, opened: ExitStack
+) -> _Bench:
+    ref_built = build_side(check.reference, ref_backend, data, tools)
     reference = open_side(check.reference, ref_backend, ref_built, tools, opened)
     data = with_steps(data, reference)
     own_names = {name: name for name in data.layout.axes}
@@ -158,7 +158,7 @@ def _set_up(check: Check, data: Data, tools: Tools, opened: ExitStack) -> _Bench
     first_outputs = with_groups(whole, check.channels)
     output = choose_output(check, first_outputs)
     metric = choose_metric(check, data, first_outputs[output].shape)
-    backend, built = build_side(check.candidate, data, tools)
+    built = build_side(check.candidate, backend, data, tools)
     with AddedMemory(backend.device) as memory:
         engine = open_side(check.candidate, backend, built, tools, opened)
         inputs = match_names(reference.signature.inputs, engine.signature.inputs, "input")

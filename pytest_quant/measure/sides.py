@@ -99,14 +99,13 @@ def on_device(device: str, tools: Tools, *, times: bool) -> AbstractContextManag
 def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:
     """Read `dataset` once and check it against the inputs of the model of `spec`."""
     with tools.step(f"reading {dataset.name}, for the inputs of {spec.model.name}"):
-        return open_data(dataset, usable_backend(spec).signature(spec.model), spec.model)
+        return open_data(dataset, get_backend(spec.backend).signature(spec.model), spec.model)
 
 
-def build_side(spec: EngineSpec, data: Data | None, tools: Tools) -> tuple[Backend, BuiltEngine]:
-    """Build `spec` through the cache in a backend that can run here."""
-    backend = usable_backend(spec)
+def build_side(spec: EngineSpec, backend: Backend, data: Data | None, tools: Tools) -> BuiltEngine:
+    """Build `spec` through the cache in its `backend`, which can run here."""
     backend.check(spec)
-    return backend, build_engine(spec, backend, data, tools.cache, tools.step)
+    return build_engine(spec, backend, data, tools.cache, tools.step)
 
 
 def open_side(spec: EngineSpec, backend: Backend, built: BuiltEngine, tools: Tools, opened: ExitStack) -> Engine:

@@ -23,6 +23,7 @@ VARIANT_FIXTURE = "_quant_variant"
 _PARAMETER_SET = type(pytest.param())
 _DEFAULT_FIXTURES = {"model": "quant_model", "data": "quant_data", "quantized": None}
 _BACKENDS = pytest.StashKey[tuple[str, ...]]()
+_ASKED = pytest.StashKey[dict[tuple[object, ...], tuple[Asked, object]]]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +142,17 @@ def _variant(item: pytest.Function, asked: Asked) -> Variant:
 
 
 def _ask(node: pytest.Item) -> Asked:
+    """Read the marks of `node`; those that were read before, with the same values, are not read again."""
     of_parameter, others = closest_first(node)
-    return combine(others, of_parameter, backends=_known_backends(node.config))
+    marks = (*of_parameter, *others)
+    written = [(id(mark), *((key, id(value)) for key, value in mark.kwargs.items())) for mark in marks]
+    known = node.config.stash.setdefault(_ASKED, {})
+    key = (len(of_parameter), *written)
+    if key not in known:
+        asked = combine(others, of_parameter, backends=_known_backends(node.config))
+        # The marks and values are kept too, so that no others can have their identity.
+        known[key] = asked, [(mark, *mark.kwargs.values()) for mark in marks]
+    return known[key][0]
 
 
 def _known_backends(config: pytest.Config) -> tuple[str, ...]:
