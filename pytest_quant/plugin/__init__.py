@@ -121,7 +121,7 @@ def pytest_runtest_makereport(
 def _refuse_unknown_names(config: pytest.Config) -> None:
     """Check names on the command line; those in the ini file wait for the first marked test, for they load numpy."""
     if any(on_command_line(config, name) for name in ("quant_backend", "quant_require", "quant_columns")):
-        from pytest_quant.plugin.options import refuse_unknown_names
+        from pytest_quant.plugin.required import refuse_unknown_names
 
         refuse_unknown_names(config)
 

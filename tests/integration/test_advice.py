@@ -166,7 +166,7 @@ def test_a_trial_that_breaks_takes_nothing_from_the_verdict(pytester: pytest.Pyt
     """A runtime may raise what it likes while other engines are tried: the check FAILs as before, and is told of it."""
     _models(pytester)
     broken = "\nimport pytest_quant.diagnose.trials\n\n\ndef _lost(*args):\n    raise OSError('the device is gone')\n"
-    pytester.makeconftest(f"{CONFTEST}{broken}\n\npytest_quant.session.trials.build_apart = _lost\n")
+    pytester.makeconftest(f"{CONFTEST}{broken}\n\npytest_quant.diagnose.trials.build_apart = _lost\n")
     (check,) = _run(pytester, {"large_channel": ORT["large_channel"]}, run=run_project_apart).values()
     assert check["status"] == "FAIL"
     assert "broke off with OSError: the device is gone" in check["hints"][0]["text"]

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.example import environment
+from tests.support.example import TIME_LIMIT_S, environment
 from tests.support.history_project import FEATURE, FIRST, FORK, MAIN, Edit, write_models
 
-TIME_LIMIT_S = 120
 QUICK = ("-q", "-W", "ignore", "--quant-max-time=0.5")
 """Options of every run: latency in a fraction of a second, because the planted factor is far above any noise."""
 
