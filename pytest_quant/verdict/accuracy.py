@@ -168,9 +168,11 @@ def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str,
     `output` is the one that the metric reads, ``None`` for the first.
     """
     doubts = []
-    judged = next((one for one in accuracy.by_output if output in (None, one.name)), None)
-    if judged is not None and judged.reference_constant:
-        doubts.append(f"the reference gives every sample the same '{judged.name}'")
+    name = output or next((one.name for one in accuracy.by_output), "")
+    # An output that a mark cuts into groups of channels is compared as these, each named output.group.
+    parts = [one for one in accuracy.by_output if one.name == name or one.name.startswith(f"{name}.")]
+    if parts and all(one.reference_constant for one in parts):
+        doubts.append(f"the reference gives every sample the same '{name}'")
     if accuracy.better == "higher" and accuracy.reference is not None:
         unit = f" {accuracy.unit}" if accuracy.unit else ""
         score = f"the reference itself scores {accuracy.reference:.4g}{unit}"

@@ -47,6 +47,15 @@ def test_only_the_judged_output_is_asked(output: str | None, doubted: bool) -> N
     assert bool(reference_doubts(accuracy, output)) is doubted
 
 
+@pytest.mark.parametrize(("scores", "doubted"), [(False, False), (True, True)])
+def test_an_output_of_groups_is_constant_where_all_of_them_are(scores: bool, doubted: bool) -> None:
+    """The metric reads the whole output, which is compared in its groups only."""
+    outputs = (OutputError("y.boxes", reference_constant=True), OutputError("y.scores", reference_constant=scores))
+    found = reference_doubts(AccuracyResult(n=9, by_output=(*outputs, OutputError("z"))), "y")
+    assert bool(found) is doubted
+    assert not doubted or "'y'" in found[0]
+
+
 def test_a_broken_limit_stays_broken() -> None:
     """Only PASS is taken back, and only of limits on the score."""
     verdicts = [at_most(6.0), at_most(1.0), at_most(1.0, limit="max_abs_error")]
