@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.limits import at_most
-from tests.support.example import ROOT, ExampleRun, run_example
+from tests.support.example import ROOT, ExampleRun, copy_example, run_example
 
 FIRST_RUN_LIMIT_S = 180
 SECOND_TO_FIRST = 0.1
@@ -24,9 +24,10 @@ class TimedRun:
 
 
 @pytest.fixture(scope="module")
-def runs(example: Path) -> tuple[TimedRun, TimedRun]:
-    """The first run of a copy of the example, and the one right after it."""
-    return timed_run(example), timed_run(example, "--quant-no-latency")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[TimedRun, TimedRun]:
+    """The first run of a copy of the example of its own, and the one right after it."""
+    project = copy_example(tmp_path_factory.mktemp("timed"))
+    return timed_run(project), timed_run(project, "--quant-no-latency")
 
 
 def timed_run(project: Path, *arguments: str) -> TimedRun:
