@@ -45,6 +45,7 @@ ELSEWHERE = {
     "plugin.examination": "tests/integration/test_doctor.py",
     "plugin.finish": "tests/integration/test_run_end.py",
     "plugin.fixtures": "tests/integration/test_fixtures.py",
+    "plugin.settings": "tests/unit/plugin/test_options.py",
     "record.record": "tests/unit/record/test_codec.py",
     "record.samples": "tests/unit/history/compare/test_samples.py",
     "report.columns": "tests/unit/report/test_run_table.py",

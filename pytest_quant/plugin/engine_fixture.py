@@ -12,8 +12,8 @@ from pytest_quant.marks.asked import ModelSource, read
 from pytest_quant.marks.check import engine_specs
 from pytest_quant.marks.variants import variants
 from pytest_quant.plugin.check import session_of
-from pytest_quant.plugin.options import settings_of
 from pytest_quant.plugin.resolve import find_data, find_model, model_of
+from pytest_quant.plugin.settings import settings_of
 from pytest_quant.spec import Calibration, Dataset
 
 

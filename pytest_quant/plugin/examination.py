@@ -8,7 +8,7 @@ import pytest
 
 from pytest_quant.doctor.examine import examine, unmet
 from pytest_quant.doctor.text import describe
-from pytest_quant.plugin.options import settings_of
+from pytest_quant.plugin.settings import settings_of
 
 
 def show_examination(config: pytest.Config) -> pytest.ExitCode:

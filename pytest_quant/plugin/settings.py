@@ -1,0 +1,121 @@
+"""What the options of one run ask for, as one frozen value; loaded when the first marked test is seen."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from pytest_quant.plugin.options import on_command_line, option_value
+
+DEFAULT_BACKEND = "ort"
+FOLDER = ".quant"
+HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
+"""Environment variable for the history, so that a password stands in no file and no command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options of one run, resolved.
+
+    Attributes
+    ----------
+    backend : of marks that name none.
+    strict : INCONCLUSIVE and NO_BASELINE fail.
+    require : backends that must be here and be used.
+    json_file : where the records of the run go, ``None`` for nowhere.
+    cache : folder of engines and reference outputs.
+    history : a file or a database URL, ``None`` when nothing is added to a history. The command line tells it, else
+        the environment variable, else the ini file.
+    compare : compare the records of this run with earlier ones.
+    compare_base : the revision to compare with; ``None`` for the merge base.
+    latency_off : why latency is not measured, in words; empty when it is.
+    confidence : level of proof asked for; ``None`` judges accuracy on the measured value.
+    max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
+    diagnose_s : longest search for what mends a broken limit, in seconds; ``None`` for the default.
+    simulate : compute capability to simulate TensorRT checks for where there is no GPU; ``None`` for never.
+    columns : of the table at the end; empty for the default.
+    """
+
+    backend: str
+    strict: bool
+    require: tuple[str, ...]
+    json_file: Path | None
+    cache: Path
+    history: str | None
+    compare: bool
+    compare_base: str | None
+    latency_off: str
+    confidence: float | None
+    max_time_s: float | None
+    diagnose_s: float | None
+    simulate: str | None
+    columns: tuple[str, ...]
+
+    @classmethod
+    def from_config(cls, config: pytest.Config) -> Settings:
+        """Read every option; a path on the command line starts where pytest was started, else at the root."""
+        json_file = _path(config, "quant_json")
+        return cls(
+            backend=cast("str | None", option_value(config, "quant_backend")) or DEFAULT_BACKEND,
+            strict=bool(option_value(config, "quant_strict")),
+            require=_listed(config, "quant_require"),
+            json_file=json_file,
+            cache=_path(config, "quant_cache") or config.rootpath / FOLDER / "cache",
+            history=_history(config),
+            compare=bool(option_value(config, "quant_compare") or option_value(config, "quant_compare_base")),
+            compare_base=cast("str | None", option_value(config, "quant_compare_base")),
+            latency_off=_latency_off(config),
+            confidence=cast("float | None", option_value(config, "quant_confidence")),
+            max_time_s=cast("float | None", option_value(config, "quant_max_time")),
+            diagnose_s=cast("float | None", option_value(config, "quant_diagnose_time")),
+            simulate=cast("str | None", option_value(config, "quant_simulate")),
+            columns=_listed(config, "quant_columns"),
+        )
+
+
+def _listed(config: pytest.Config, name: str) -> tuple[str, ...]:
+    return tuple(cast("list[str] | None", option_value(config, name)) or ())
+
+
+def _path(config: pytest.Config, name: str) -> Path | None:
+    text = cast("str | None", option_value(config, name))
+    if text is None:
+        return None
+    start = config.invocation_params.dir if on_command_line(config, name) else config.rootpath
+    return start / Path(text).expanduser()
+
+
+def _history(config: pytest.Config) -> str | None:
+    if option_value(config, "quant_no_history"):
+        return None
+    asked = cast("str | None", option_value(config, "quant_history"))
+    told = os.environ.get(HISTORY_VARIABLE)
+    if told and not on_command_line(config, "quant_history"):
+        return told if "://" in told else str(config.invocation_params.dir / Path(told).expanduser())
+    if asked is not None and "://" in asked:
+        return asked
+    return str(_path(config, "quant_history") or config.rootpath / FOLDER / "history.db")
+
+
+def _latency_off(config: pytest.Config) -> str:
+    """Name the option that turns latency off; pytest-benchmark's own switches turn ours off too."""
+    if option_value(config, "quant_no_latency"):
+        return "--quant-no-latency is set"
+    for name, overruled_by in (("benchmark_disable", "benchmark_enable"), ("benchmark_skip", "benchmark_only")):
+        if config.getoption(name, False) and not config.getoption(overruled_by, False):
+            return f"--{name.replace('_', '-')} is set"
+    return ""
+
+
+_SETTINGS = pytest.StashKey[Settings]()
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """Return the settings of this run, read once."""
+    if _SETTINGS not in config.stash:
+        config.stash[_SETTINGS] = Settings.from_config(config)
+    return config.stash[_SETTINGS]
