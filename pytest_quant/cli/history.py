@@ -113,7 +113,7 @@ def _print_one_run(store: Store, stored: StoredRun, as_json: bool) -> None:
     if as_json:
         _print_document(store, stored)
         return
-    from pytest_quant.report import table
+    from pytest_quant.report.run_table import table
 
     _print_heads_of([stored])
     # Always styled: click takes the styles away where the output is no terminal.

@@ -19,7 +19,7 @@ from pytest_quant.plugin.selection import takes_all
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.record import Record, Run, from_json, run_to_json, start_run
 from pytest_quant.record.samples import gather_samples
-from pytest_quant.report import clean, summary, table
+from pytest_quant.report import clean, summary
 
 if TYPE_CHECKING:
     from pytest_quant.plugin.compare_with_base import Compared
@@ -132,6 +132,9 @@ def show(
     if ended.records or ended.warnings or ended.faults:
         reporter.write_sep("=", "quant")
     if ended.records:
+        # Here, because a run without a check has no table, and needs no rich.
+        from pytest_quant.report.run_table import table
+
         terminal = config.get_terminal_writer()
         columns = settings_of(config).columns
         width, color = terminal.fullwidth, terminal.hasmarkup

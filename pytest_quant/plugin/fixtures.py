@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from pytest_quant.backends import Engine
-    from pytest_quant.marks.asked import ModelSource
     from pytest_quant.measure.pipeline import Measurement
-    from pytest_quant.spec import Calibration, Dataset
+    from pytest_quant.plugin.engine_fixture import EngineFactory
 
 
 _WRITE_MODEL = """in conftest.py:
@@ -28,25 +27,6 @@ _WRITE_DATA = """in conftest.py:
     @pytest.fixture
     def quant_data():
         return pytest_quant.Dataset.from_arrays(inputs, labels, calibration=100)"""
-
-
-class BuildEngine(Protocol):
-    """The factory that the fixture `build_engine` gives; it takes the keys of the mark by the same names."""
-
-    def __call__(
-        self,
-        backend: str | None = None,
-        precision: str = "int8",
-        scheme: str | None = None,
-        *,
-        model: ModelSource | None = None,
-        quantized: ModelSource | None = None,
-        data: str | Dataset | None = None,
-        calibration: str | Mapping[str, object] | Calibration | None = None,
-        exclude: Sequence[str] = (),
-        options: Mapping[str, object] | None = None,
-    ) -> Engine:
-        """Build one engine through the cache and open it; it is closed after the test."""
 
 
 @pytest.fixture
@@ -102,7 +82,7 @@ def quant_reference(request: pytest.FixtureRequest, quant: Measurement | None) -
 
 
 @pytest.fixture
-def build_engine(request: pytest.FixtureRequest) -> Iterator[BuildEngine]:
+def build_engine(request: pytest.FixtureRequest) -> Iterator[EngineFactory]:
     """Build engines of any backend, precision and scheme: ``build_engine("ort", "int8", "dynamic")``."""
     from pytest_quant.plugin.engine_fixture import EngineFactory
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.errors import UsageError
-from pytest_quant.measure import lock as device_lock
+from pytest_quant.measure import lock
 from pytest_quant.measure.lock import FOLDER_VARIABLE, exclusive, shared, shared_if_free
 
 HOLD = """
@@ -28,7 +28,7 @@ with {mode}("cpu", lambda text: None):
 def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks of this test only, and a short wait before anything is told."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(device_lock, "_WAIT_S", 0.2)
+    monkeypatch.setattr(lock, "_WAIT_S", 0.2)
 
 
 def hold(mode: str) -> subprocess.Popen[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.measure import noise as machine
+from pytest_quant.measure import noise
 from pytest_quant.measure.noise import MachineState, machine_notes, read_machine
 
 BEFORE = MachineState(at_s=100.0, own_s=5.0, busy_s=50.0, stolen_s=1.0, throttled=3, processors=4)
@@ -65,7 +65,7 @@ def test_control_groups_are_those_of_this_process_and_above(version: str, monkey
         return listed
 
     monkeypatch.setattr(Path, "read_text", read)
-    found = list(machine._control_group_files())
+    found = list(noise._control_group_files())
     assert asked == [Path("/proc/self/cgroup")]
     assert found == [Path(group, "cpu.stat") for group in groups]
 
@@ -75,4 +75,4 @@ def test_the_limit_of_a_control_group_is_read_where_there_is_one(tmp_path: Path)
     limited, free = tmp_path / "limited", tmp_path / "free"
     limited.write_text("usage_usec 5\nnr_periods 9\nnr_throttled 7\n")
     free.write_text("usage_usec 5\n")
-    assert [machine._throttled(file) for file in (limited, free, tmp_path / "missing")] == [7, 0, 0]
+    assert [noise._throttled(file) for file in (limited, free, tmp_path / "missing")] == [7, 0, 0]
