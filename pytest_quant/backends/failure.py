@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_quant.errors import BuildError, QuantError
+from pytest_quant.whole_file import write_whole
 
 KEPT_FILES = 50
 _LINES_SHOWN = 4
@@ -75,13 +76,12 @@ def failing_as(what: str, fix: str = _NEXT) -> Iterator[None]:
 
 def keep_text(text: str) -> Path | None:
     """Write `text` into a file of its own and return it; ``None`` where nothing can be written."""
-    name = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+    content = text.encode("utf-8", "replace")
+    name = hashlib.sha256(content).hexdigest()[:12]
     try:
         folder = _folder()
         file = folder / f"{name}.txt"
-        writing = folder / f"{name}.{os.getpid()}.tmp"
-        writing.write_text(text, encoding="utf-8", errors="replace")
-        writing.replace(file)
+        write_whole(file, content)
         _forget_old(folder)
     except OSError:
         return None

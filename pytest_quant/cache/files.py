@@ -18,7 +18,6 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,18 +37,6 @@ def rename_durably(source: Path, target: Path) -> None:
     """Give `source` its final name, and return when the name would survive a loss of power."""
     source.rename(target)
     _fsync(target.parent)
-
-
-def write_atomically(file: Path, content: bytes) -> None:
-    """Put `content` in the place of `file` in one step: a reader sees the old file or the new one."""
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as temporary:
-        temporary.write(content)
-    try:
-        Path(temporary.name).chmod(0o644)
-        Path(temporary.name).replace(file)
-    except OSError:
-        remove(Path(temporary.name))
-        raise
 
 
 def _fsync(path: Path) -> None:

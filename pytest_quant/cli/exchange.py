@@ -75,19 +75,13 @@ def _write(store: Store, stream: BinaryIO) -> int:
 
 
 def _write_whole(store: Store, file: Path) -> int:
-    """Put the file in its place in one step, so that a full disk or a kill leaves what was there."""
-    import secrets
+    from pytest_quant.whole_file import whole_file
 
-    draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
-        with draft.open("xb") as stream:
-            number = _write(store, stream)
-        draft.replace(file)
+        with whole_file(file) as stream:
+            return _write(store, stream)
     except OSError as error:
         raise _not_written(str(file), error) from error
-    finally:
-        draft.unlink(missing_ok=True)
-    return number
 
 
 @click.command("import", short_help="Add records of files to the history.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.exchange.stream import RunWithRecords, read_runs, run_line
 from pytest_quant.record import Record, Run
+from pytest_quant.whole_file import write_whole
 
 
 def set_aside(place: str | Path, run: Run, records: Sequence[Record]) -> Path:
@@ -40,26 +39,13 @@ def write_aside(path: Path, run: Run, records: Sequence[Record]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         before = path.read_bytes() if path.exists() else b""
-        _write_whole(path, before + line)
+        write_whole(path, before + line)
     except OSError as error:
         raise HistoryError(
             f"the records of this run cannot be written to {path}",
             value=error.strerror or str(error),
             fix="make room or make the folder writable, and run the tests again",
         ) from error
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Put `content` at `path` in one step, so that a full disk or a kill leaves what was there."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with draft.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def read_aside(path: Path) -> list[RunWithRecords]:

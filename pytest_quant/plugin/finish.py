@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_quant.cache.files import write_atomically
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import INSTALL, missing_libraries, open_store, set_aside
 from pytest_quant.plugin.required import faults_of_required
@@ -20,6 +19,7 @@ from pytest_quant.plugin.settings import settings_of
 from pytest_quant.record import Record, Run, from_json, run_to_json, start_run
 from pytest_quant.record.samples import gather_samples
 from pytest_quant.report import clean, summary
+from pytest_quant.whole_file import write_whole
 
 if TYPE_CHECKING:
     from pytest_quant.plugin.compare_with_base import Compared
@@ -83,7 +83,7 @@ def _write_document(file: Path, run: Run, records: Sequence[Record]) -> list[str
     text = json.dumps(run_to_json(run, records), indent=1, allow_nan=False)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, (text + "\n").encode())
+        write_whole(file, (text + "\n").encode())
     except OSError as error:
         return [f"--quant-json: {file} cannot be written: {error.strerror or error}; name a file in a writable folder"]
     return []

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from pytest_quant.cache.files import write_atomically
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, Table
+from pytest_quant.whole_file import write_whole
 
 SCHEMA = 1
 
@@ -231,7 +231,7 @@ def write_baselines(file: Path, entries: Iterable[BaselineEntry]) -> None:
     """Put `entries` at `file`, whole or not at all. Raises `HistoryError`."""
     text = baseline_text(entries)
     try:
-        write_atomically(file, text.encode())
+        write_whole(file, text.encode())
     except OSError as error:
         raise HistoryError(
             f"{file} cannot be written", value=error.strerror or str(error), fix="make the folder writable"
