@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_quant.cache.files import is_kind
-from pytest_quant.cache.lock import try_hold_entry
 from pytest_quant.cache.manifest import Cleared, Entry, StorageFault, StoredEntry, key_of
-from pytest_quant.cache.store import Build, Store, is_used, list_entries
+from pytest_quant.cache.store import Build, Store, is_used, list_entries, try_hold_entry
 from pytest_quant.errors import CacheError
 
 

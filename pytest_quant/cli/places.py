@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from pytest_quant.environment.git import ask_git
+from pytest_quant.environment.revision import ask_git
 from pytest_quant.errors import UsageError
 
 FOLDER = ".quant"

@@ -2,6 +2,6 @@
 
 from pytest_quant.diagnose.advise import Budget, Trials, advise
 from pytest_quant.diagnose.effect import Judged, broken
-from pytest_quant.diagnose.noise import timing_hints
+from pytest_quant.diagnose.hints import timing_hints
 
 __all__ = ["Budget", "Judged", "Trials", "advise", "broken", "timing_hints"]

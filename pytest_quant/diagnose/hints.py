@@ -2,16 +2,158 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
 
+from pytest_quant.backends.remedy import Advising, Remedy, with_all_samples, without
 from pytest_quant.diagnose.advise import Budget, advise
-from pytest_quant.diagnose.effect import broken
-from pytest_quant.diagnose.noise import timing_hints
-from pytest_quant.diagnose.trials import EngineTrials, Judge
-from pytest_quant.measure.pipeline import Measurement
-from pytest_quant.measure.sides import Tools, on_device
-from pytest_quant.result import Hint, Status, Verdict
+from pytest_quant.diagnose.effect import Judged, broken
+from pytest_quant.errors import QuantError, UsageError
+from pytest_quant.measure.build import build_apart
+from pytest_quant.measure.pipeline import Measurement, TrialInputs
+from pytest_quant.measure.sides import Side, Tools, on_device
+from pytest_quant.result import Hint, LatencyResult, Measured, Status, Verdict
+from pytest_quant.spec import EngineSpec, LatencyPlan
+
+_FEW = 64
+_FEW_CALIBRATION = 16
+_WHOLE_SHARE = 0.1
+"""A trial is judged on the whole evaluation set where running it takes at most this share of the time."""
+
+_BYTES_PER_MB = 1e6
+
+Found = TypeVar("Found")
+
+Judge = Callable[[Measured], Sequence[Verdict]]
+"""Judges the limits of a check on what was found about an engine."""
+
+
+class EngineTrials:
+    """The trials of one check, see `pytest_quant.diagnose.Trials`; the engine of a trial is gone after it.
+
+    Parameters
+    ----------
+    bench : the engine whose limits are broken, and what it was measured with.
+    measured : what was found about the candidate, on all of the data.
+    judge : by the limits of the check; those of latency are taken as measured.
+    seconds : that may be spent; they decide on how many samples trials are judged.
+    """
+
+    def __init__(
+        self,
+        bench: TrialInputs,
+        measured: Measured,
+        judge: Judge,
+        tools: Tools,
+        seconds: float,
+    ) -> None:
+        whole = bench.data
+        self.spec = bench.candidate.spec
+        self._candidate = bench.candidate
+        self._few = whole.some(_FEW)
+        self._compare = bench.compare
+        self._judge = judge
+        self._tools = tools
+        # A trial is evaluated once, by an engine that does not differ from itself.
+        self._measured = replace(measured, accuracy_again=None)
+        started = time.perf_counter()
+        on_few = bench.compare(bench.candidate, self._few)
+        predicted_s = (time.perf_counter() - started) * whole.n / self._few.n
+        self._data = whole if predicted_s <= _WHOLE_SHARE * seconds else self._few
+        accuracy = measured.accuracy if self._data is whole else on_few
+        self.before = Judged(judge(replace(self._measured, accuracy=accuracy)), measured.coverage.pct)
+        self.samples = f"all {whole.n} samples" if self._data is whole else f"{self._data.n} of {whole.n} samples"
+
+    def remedies(self) -> Sequence[Remedy]:
+        """Every calibration sample, the backend's own remedies, and for coverage an ``exclude`` that is dropped."""
+        backend, spec, data = self._candidate.backend, self.spec, self._data
+        found: list[Remedy] = []
+        if spec.exclude and "min_coverage" in broken(self.before.verdicts):
+            found.append(Remedy("exclude=[]", replace(spec, exclude=())))
+        asked = spec.calibration.samples
+        if asked is not None and asked < data.n_calibration and backend.calibration_ingredients(spec) is not None:
+            found.append(with_all_samples(spec))
+        if isinstance(backend, Advising):
+            found += backend.remedies(spec)
+        return [one for one in found if self._offered(one.spec)]
+
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that the backend says it quantizes, none where it takes no ``exclude``."""
+        backend = self._candidate.backend
+        names = backend.quantized_nodes(self.spec) if isinstance(backend, Advising) else ()
+        return names if names and self._offered(without(self.spec, names[:1]).spec) else ()
+
+    def noise(self, spec: EngineSpec) -> float | None:
+        """Build `spec` and compare it on a few samples.
+
+        Where excluded nodes make other ranges, a few calibration samples must do: this only tells nodes apart.
+        """
+        backend, asked = self._candidate.backend, spec.calibration
+        if backend.calibration_ingredients(spec) != backend.calibration_ingredients(self.spec):
+            few = min(asked.samples or _FEW_CALIBRATION, _FEW_CALIBRATION)
+            spec = replace(spec, calibration=replace(asked, samples=few))
+        return self._tried(spec, self._noise)
+
+    def judged(self, spec: EngineSpec) -> Judged | None:
+        """Build `spec`, compare it on `samples`, read back what ran, and judge."""
+        return self._tried(spec, self._judged)
+
+    def _noise(self, side: Side) -> float:
+        found = self._compare(side, self._few)
+        if found.identical:
+            return 0.0
+        return float("inf") if found.faults or found.sqnr_db is None else 10.0 ** (-found.sqnr_db / 10.0)
+
+    def _judged(self, side: Side) -> Judged:
+        accuracy = self._compare(side, self._data)
+        first = self._data.first(side.batched.batch_size if side.batched.pads else 1)
+        coverage = side.engine.coverage(side.feeds(first))
+        resources = replace(self._measured.resources, size_mb=side.engine.size_bytes / _BYTES_PER_MB)
+        check = replace(self._measured.check, candidate=side.spec)
+        found = replace(self._measured, check=check, accuracy=accuracy, coverage=coverage, resources=resources)
+        return Judged(self._judge(found), coverage.pct)
+
+    def _offered(self, spec: EngineSpec) -> bool:
+        """Whether the backend takes `spec`, and there are samples where it calibrates."""
+        backend = self._candidate.backend
+        try:
+            backend.check(spec)
+        except UsageError:
+            return False
+        return self._few.n_calibration > 0 or backend.calibration_ingredients(spec) is None
+
+    def _tried(self, spec: EngineSpec, find: Callable[[Side], Found]) -> Found | None:
+        """Build and open `spec` and return what `find` finds; ``None`` where the runtime refuses it."""
+        ours, tools = self._candidate, self._tools
+        try:
+            with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work, ExitStack() as opened:
+                folder = build_apart(spec, ours.spec, ours.backend, self._few, tools.cache, tools.step, Path(work))
+                engine = ours.backend.open(spec, folder)
+                opened.callback(engine.close)
+                return find(replace(ours, spec=spec, engine=engine, batched=replace(ours.batched, engine=engine)))
+        except QuantError:
+            return None
+
+
+_LONGER = 6
+_TOO_SHORT = "too few rounds"
+
+
+def timing_hints(latency: LatencyResult | None, plan: LatencyPlan | None) -> tuple[Hint, ...]:
+    """Return one hint for each reason why the numbers of `latency` cannot be trusted."""
+    if latency is None or plan is None:
+        return ()
+    return tuple(
+        Hint(reason, f"--quant-max-time={_LONGER * plan.max_s:g}")
+        if reason.startswith(_TOO_SHORT)
+        else Hint(f"measure on a quiet machine: {reason}")
+        for reason in latency.reasons
+    )
 
 
 def find_hints(

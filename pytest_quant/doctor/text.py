@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_quant.doctor.findings import OK, BackendState, Examination, Library
+from pytest_quant.doctor.probe import OK, BackendState, Examination, Library
 from pytest_quant.report.text import clean
 
 _MARKS = {"ok": "ok", "missing": "missing", "broken": "BROKEN"}

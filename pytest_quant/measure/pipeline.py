@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 
 from pytest_quant.backends import Backend, Engine
 from pytest_quant.data import Data
-from pytest_quant.measure.accuracy import OutputPair, evaluate
+from pytest_quant.measure.accuracy import OutputPair, choose_metric, choose_output, evaluate
 from pytest_quant.measure.batching import Batched, find_batching
 from pytest_quant.measure.build import export_check
-from pytest_quant.measure.demands import choose_metric, choose_output
-from pytest_quant.measure.energy import measure_energy
 from pytest_quant.measure.lock import exclusive
 from pytest_quant.measure.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
-from pytest_quant.measure.resources import AddedMemory, MemoryAdded, find_resources
+from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, MemoryAdded, measure_energy
 from pytest_quant.measure.sides import (
     Side,
     Tools,
@@ -34,7 +32,7 @@ from pytest_quant.measure.sides import (
 from pytest_quant.measure.timing import Breaks, Subject, device_note, time_check
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.tensor import with_groups
-from pytest_quant.result import AccuracyResult, LatencyResult, Measured
+from pytest_quant.result import AccuracyResult, LatencyResult, Measured, Resources
 from pytest_quant.spec import Check
 
 Compare = Callable[[Side, Data], AccuracyResult]
@@ -312,3 +310,30 @@ def _notes(check: Check, bench: _Bench, recorded: RecordedOutputs) -> tuple[str,
         if (difference := side.batched.self_difference)
     ]
     return tuple(notes)
+
+
+def find_resources(candidate: Side, reference: Side, memory: MemoryAdded, energy_mj: float | None) -> Resources:
+    """Return every figure that is known.
+
+    Memory of a simulation is not that of the engine it stands for, and neither are the size of the plan and the cost of
+    the build where another product made it.
+    """
+    built, engine = candidate.built, candidate.engine
+    real, other = not engine.simulated, _plan_of(engine)
+    return Resources(
+        size_mb=None if other else engine.size_bytes / BYTES_PER_MB,
+        reference_size_mb=None if _plan_of(reference.engine) else reference.engine.size_bytes / BYTES_PER_MB,
+        build_s=None if other else built.build_s,
+        calibration_s=built.calibration_s,
+        build_memory_mb=None if other else built.build_memory_mb,
+        run_memory_mb=memory.process_mb if real else None,
+        energy_mj=energy_mj,
+        device_memory_mb=engine.device_bytes / BYTES_PER_MB if real and engine.device_bytes is not None else None,
+        device_memory_nvml_mb=memory.device_mb if real else None,
+        plan_of=other,
+    )
+
+
+def _plan_of(engine: Engine) -> str:
+    """Name the product that built `engine` in the place of its own; not in the protocol, for few engines have one."""
+    return str(getattr(engine, "plan_of", ""))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 
 import pytest
 
 from pytest_quant.marks.marked import NAME, is_marked, own_marks
 from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge, sweep_storage
-from pytest_quant.plugin.controller import Controller
+from pytest_quant.plugin.controller import Controller, note_left_out
 from pytest_quant.plugin.options import add_options, check_options, on_command_line
-from pytest_quant.plugin.selection import note_left_out
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,12 +20,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
-    """Examine the machine in place of running tests when asked to."""
+    """Examine the machine in place of running tests when asked to; fail when a required backend cannot run here."""
     if not config.getoption("quant_doctor"):
         return None
-    from pytest_quant.plugin.examination import show_examination
+    from pytest_quant.doctor.examine import examine, unmet
+    from pytest_quant.doctor.text import describe
+    from pytest_quant.plugin.settings import settings_of
 
-    return show_examination(config)
+    found = examine()
+    sys.stdout.write(describe(found) + "\n")
+    absent = unmet(found, settings_of(config).require)
+    for state in absent:
+        sys.stderr.write(f"required, but {state.name} cannot run here: {state.reason}\n")
+    return pytest.ExitCode.TESTS_FAILED if absent else pytest.ExitCode.OK
 
 
 @pytest.hookimpl(tryfirst=True)

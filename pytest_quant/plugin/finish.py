@@ -13,8 +13,8 @@ import pytest
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import INSTALL, missing_libraries, open_store, set_aside
+from pytest_quant.plugin.controller import takes_all
 from pytest_quant.plugin.required import faults_of_required
-from pytest_quant.plugin.selection import takes_all
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.record import Record, Run, from_json, run_to_json, start_run
 from pytest_quant.record.samples import gather_samples

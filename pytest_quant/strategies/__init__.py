@@ -23,9 +23,16 @@ except ModuleNotFoundError as error:
         "pytest_quant.strategies needs hypothesis; run: pip install 'pytest-quant[hypothesis]'", name="hypothesis"
     ) from error
 
-from pytest_quant.strategies.checked import Property, check, settings
 from pytest_quant.strategies.inputs import inputs
-from pytest_quant.strategies.properties import batch_invariant, bounded_error, deterministic, finite
+from pytest_quant.strategies.properties import (
+    Property,
+    batch_invariant,
+    bounded_error,
+    check,
+    deterministic,
+    finite,
+    settings,
+)
 
 __all__ = [
     "Property",

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
+import hypothesis
 import numpy as np
+from hypothesis import HealthCheck
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pytest_quant.backends import Engine, Feeds, Outputs
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.sides import match_names
 from pytest_quant.metrics.tensor import TensorError
+from pytest_quant.strategies.inputs import inputs
 from pytest_quant.strategies.ports import read_ports
 
 _SHOWN = 8
@@ -242,3 +246,56 @@ def _range(array: NDArray[Any]) -> float:
         return 0.0
     values = array[np.isfinite(array)].astype(np.float64)
     return max(float(np.ptp(values)), float(np.abs(values).max())) if values.size else 0.0
+
+
+settings = hypothesis.settings(
+    deadline=None,
+    suppress_health_check=(
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.large_base_example,
+    ),
+)
+"""For tests of engines with ``@given``: the first run of an engine is slow, so that there is no deadline; the fixtures
+`quant_engine` and `quant_reference` hold no state that one example could leave to the next; inputs are large."""
+
+
+class Property(Protocol):
+    """What must hold for one batch, such as `finite`."""
+
+    def __call__(self, engine: Engine, reference: Engine, feeds: Feeds) -> None:
+        """Raise `AssertionError` where it does not hold."""
+
+
+def check(
+    engine: Engine,
+    reference: Engine,
+    data: object | None = None,
+    *,
+    properties: Sequence[Property] = (finite, deterministic, batch_invariant),
+    max_examples: int = 50,
+) -> None:
+    """Look for a batch on which one of `properties` does not hold, and shrink it.
+
+    The same batches are drawn each time, so that a test that passed fails only when something changed.
+
+    Parameters
+    ----------
+    data : what to draw around, see `inputs`; or a strategy such as ``inputs(engine, data, scale=2)``; or
+        ``None`` for inputs out of the signature alone.
+    max_examples : batches to draw.
+
+    Raises
+    ------
+    AssertionError : the property's message for the smallest such batch that was found.
+    """
+    feeds = data if isinstance(data, st.SearchStrategy) else inputs(reference, data)
+
+    @hypothesis.settings(settings, max_examples=max_examples, derandomize=True, report_multiple_bugs=False)
+    @hypothesis.given(feeds)
+    def every_batch(drawn: Feeds) -> None:
+        for holds in properties:
+            holds(engine, reference, drawn)
+
+    every_batch()

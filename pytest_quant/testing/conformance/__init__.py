@@ -3,9 +3,8 @@
 Override the fixture ``backend``. A scheme that needs a model of its own (``qat``) is not tried here.
 """
 
-from pytest_quant.testing.conformance.broken_modules import ModuleTests
 from pytest_quant.testing.conformance.contract import ContractTests
-from pytest_quant.testing.conformance.failures import FailureTests, FileTests
+from pytest_quant.testing.conformance.failures import FailureTests, FileTests, ModuleTests
 from pytest_quant.testing.conformance.results import ProofTests, ResultTests
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from filelock import Timeout
 
-from pytest_quant.cache import lock
+from pytest_quant.cache import store
 from pytest_quant.cache.files import temporary_path
-from pytest_quant.cache.lock import Presence
+from pytest_quant.cache.store import Presence
 
 KEY, OTHER = "a" * 64, "b" * 64
 
@@ -35,18 +35,18 @@ def test_the_builder_of_this_entry_is_told_once(
 ) -> None:
     """However long it takes; who builds another entry is not the one that is waited for."""
     presence = Presence(tmp_path)
-    monkeypatch.setattr(lock, "FileLock", BusyThreeTimes)
+    monkeypatch.setattr(store, "FileLock", BusyThreeTimes)
     temporary_path(tmp_path, "engine", building, presence.token).mkdir(parents=True)
     said: list[str] = []
-    lock.hold_entry(tmp_path, "engine", KEY, "ort-int8 of net", presence, said.append)
+    store.hold_entry(tmp_path, "engine", KEY, "ort-int8 of net", presence, said.append)
     assert said == [f"waiting for process {os.getpid()} which builds ort-int8 of net"] * told
 
 
 def test_a_builder_that_died_is_not_waited_for_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a dead process left behind names nobody."""
     presence = Presence(tmp_path)
-    monkeypatch.setattr(lock, "FileLock", BusyThreeTimes)
+    monkeypatch.setattr(store, "FileLock", BusyThreeTimes)
     temporary_path(tmp_path, "engine", KEY, "1-abcd").mkdir(parents=True)
     said: list[str] = []
-    lock.hold_entry(tmp_path, "engine", KEY, "slot", presence, said.append)
+    store.hold_entry(tmp_path, "engine", KEY, "slot", presence, said.append)
     assert said == []

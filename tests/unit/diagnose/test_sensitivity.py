@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.diagnose.sensitivity import rank_nodes
+from pytest_quant.diagnose.advise import rank_nodes
 
 
 def _names(n: int) -> tuple[str, ...]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_quant.doctor.findings import Library
-from pytest_quant.doctor.machine import compare, find_libraries
+from pytest_quant.doctor.probe import Library, compare, find_libraries
 
 REQUIREMENTS = [
     "numpy>=1.26",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_quant.doctor.findings import BackendState, Examination, Library, Problem
+from pytest_quant.doctor.probe import BackendState, Examination, Library, Problem
 from pytest_quant.doctor.text import describe
 
 MACHINE = {

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_quant.data import Data, open_data
 from pytest_quant.errors import DataError, UsageError
-from pytest_quant.measure.demands import choose_metric, choose_output
+from pytest_quant.measure.accuracy import choose_metric, choose_output
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model, Signature, TensorInfo
 
 SIGNATURE = Signature((TensorInfo("x", "float32", (None, 3)),), (TensorInfo("y", "float32", (None, 4)),))

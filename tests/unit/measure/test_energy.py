@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.measure.energy import measure_energy
+from pytest_quant.measure.resources import measure_energy
 
 
 @given(power_w=st.floats(0.1, 700), run_s=st.floats(0.001, 2.0))

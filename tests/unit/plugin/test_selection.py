@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_quant.plugin.selection import note_left_out, note_worker, takes_all
+from pytest_quant.plugin.controller import note_left_out, note_worker, takes_all
 
 _PASSING = "def test_one(): pass\ndef test_two(): pass\n"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import Availability
-from pytest_quant.doctor.machine import probe, state_of
+from pytest_quant.doctor.probe import probe, state_of
 from pytest_quant.testing import NumpyBackend
 from tests.support.third_party import register_backend
 

@@ -1,6 +1,6 @@
-"""Facts about the machine: versions of the libraries, and whether each backend can run.
+"""What can run here: versions of the libraries, and each backend asked in a process of its own.
 
-It is a process of its own, because a native library that does not fit may end the process that loads it.
+A native library that does not fit may end the process that loads it.
 """
 
 from __future__ import annotations
@@ -8,15 +8,63 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 from packaging.requirements import Requirement
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.base import Availability, Backend
-from pytest_quant.doctor.findings import BROKEN, MISSING, OK, BackendState, Library
+
+OK, MISSING, BROKEN = "ok", "missing", "broken"
+"""States of a backend: it runs, its runtime or device is not here, or it is here and does not work."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendState:
+    """One backend: `state` is ``ok``, ``missing`` or ``broken``; `fix` is a command line where there is one.
+
+    `precisions` : what it offers, ``int8 static`` for each scheme of a quantized precision.
+    """
+
+    name: str
+    state: str
+    version: str = ""
+    device: str = ""
+    reason: str = ""
+    fix: str = ""
+    precisions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A package that an extra of ours names: versions wanted and found, and whether they fit."""
+
+    name: str
+    extras: tuple[str, ...]
+    wanted: str
+    found: str
+    fits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that goes wrong silently later: what, and what to do."""
+
+    what: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """Everything found. `machine` is what identifies it, as text by name."""
+
+    machine: Mapping[str, str]
+    backends: tuple[BackendState, ...]
+    libraries: tuple[Library, ...]
+    problems: tuple[Problem, ...]
+
 
 DISTRIBUTION = "pytest-quant"
 _NOT_FOR_USERS = ("dev", "example")
@@ -61,7 +109,7 @@ TIME_LIMIT_S = 60.0
 
 def probe(name: str) -> BackendState:
     """Return the state of the backend called `name`, found in a process of its own."""
-    command = (sys.executable, "-m", "pytest_quant.doctor.machine", name)
+    command = (sys.executable, "-m", "pytest_quant.doctor.probe", name)
     try:
         answer = subprocess.run(  # noqa: S603 - our own module, and a registered name
             command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.environment import GitState, git_state
-from pytest_quant.environment.git import parse_status
+from pytest_quant.environment.revision import parse_status
 
 
 def _git(root: Path, *arguments: str) -> str:
