@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from hypothesis import HealthCheck, settings
 
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from tests.support.compiled import compile_once
@@ -21,6 +22,9 @@ from tests.support.toolchains import run_toolchains
 from tests.tiers import LONGEST, ROOT, TIERS, is_in
 
 pytest_plugins = ["pytester", "tests.support.postgres"]
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # a test tells of the code, not of who else uses the processor
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
