@@ -1,0 +1,45 @@
+"""What an older commit wrote, see ``README.md`` beside this file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+RECORDED = Path(__file__).parent
+
+
+def recorded_documents() -> list[dict[str, Any]]:
+    """Return the document of each run, the oldest first, without what the package's own readers do to it."""
+    lines = gzip.decompress((RECORDED / "export.jsonl.gz").read_bytes()).decode().splitlines()
+    return [json.loads(line) for line in lines[1:]]
+
+
+def recorded_comparison() -> dict[str, Any]:
+    """Return the comparison of the first commit of ``main`` with that of ``topic``."""
+    found: dict[str, Any] = json.loads(gzip.decompress((RECORDED / "compare.json.gz").read_bytes()))
+    return found
+
+
+def unpack_history(folder: Path) -> Path:
+    """Write the database into `folder`."""
+    file = folder / "history.db"
+    file.write_bytes(gzip.decompress((RECORDED / "history.db.gz").read_bytes()))
+    return file
+
+
+def unpack_cache(folder: Path) -> Path:
+    """Write the cache into `folder`."""
+    with tarfile.open(RECORDED / "cache.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "cache"
+
+
+def clone_project(folder: Path) -> Path:
+    """Clone the project into `folder`, with ``main`` checked out and all of its branches at ``origin``."""
+    command = ("git", "clone", "-q", "-b", "main", str(RECORDED / "project.bundle"), str(folder))
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
