@@ -67,20 +67,22 @@ def _show(root: Path) -> None:
     entries = Cache(root).entries()
     now = time.time()
     if entries:
-        click.echo(f"{'kind':<12} {'size':>12}  {'built':>10}  {'used':>10}  of")
-    for entry in entries:
-        click.echo(_line(entry, now))
+        # Here, because help should come at once.
+        from pytest_quant.report.grid import aligned
+
+        rows = [("kind", "size", "built", "used", "of"), *(_cells(entry, now) for entry in entries)]
+        click.echo("\n".join(aligned(rows, right=(1, 2, 3))))
     total = sum(entry.size_bytes for entry in entries) / _BYTES_PER_MB
     click.echo(f"{len(entries)} entries, {total:.1f} MB in {root}")
 
 
-def _line(entry: StoredEntry, now: float) -> str:
+def _cells(entry: StoredEntry, now: float) -> tuple[str, ...]:
     from pytest_quant.report import clean
 
     size = f"{entry.size_bytes / _BYTES_PER_MB:.3f} MB"
-    ages = "  ".join(f"{_age(now - at):>6} ago" for at in (entry.created, entry.last_used))
+    built, used = (f"{_age(now - at)} ago" for at in (entry.created, entry.last_used))
     what = clean(entry.slot) if entry.readable else "damaged; it is built again when it is needed"
-    return f"{entry.kind:<12} {size:>12}  {ages}  {what}"
+    return entry.kind, size, built, used, what
 
 
 def _age(seconds: float) -> str:

@@ -189,7 +189,7 @@ def _print_document(store: Store, stored: StoredRun) -> None:
 
 
 def _print_heads_of(chosen: list[StoredRun]) -> None:
-    from pytest_quant.report.series import aligned
+    from pytest_quant.report.grid import aligned
 
     click.echo("\n".join(aligned([["run", "started", "commit", "branch", "checks"], *map(_cells, chosen)])))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_quant.doctor.probe import OK, BackendState, Examination, Library
+from pytest_quant.report.grid import aligned
 from pytest_quant.report.text import clean
 
 _MARKS = {"ok": "ok", "missing": "missing", "broken": "BROKEN"}
@@ -20,14 +21,14 @@ def describe(found: Examination) -> str:
 
 def _machine(found: Examination) -> Iterator[str]:
     yield f"pytest-quant {found.machine['pytest-quant']}"
-    for name in _MACHINE:
-        yield f"  {name:<8}{clean(found.machine[name])}"
+    for line in aligned([(name, clean(found.machine[name])) for name in _MACHINE]):
+        yield f"  {line}"
 
 
 def _backends(states: Sequence[BackendState]) -> Iterator[str]:
     rows = [("backend", "state", "version", "device")]
     rows += [(state.name, _MARKS[state.state], state.version or "-", state.device or "-") for state in states]
-    lines = _columns(rows)
+    lines = aligned(rows)
     yield lines[0]
     for state, line in zip(states, lines[1:], strict=True):
         yield line
@@ -48,7 +49,7 @@ def _libraries(libraries: Sequence[Library]) -> list[str]:
         rows.append(
             (library.name, library.wanted or "any", verdict, ", ".join(library.extras) or "pytest-quant itself")
         )
-    return _columns(rows)
+    return aligned(rows)
 
 
 def _ends(found: Examination) -> Iterator[str]:
@@ -60,8 +61,3 @@ def _ends(found: Examination) -> Iterator[str]:
     yield ""
     working = sum(state.state == OK for state in found.backends)
     yield f"{working} of {len(found.backends)} backends can run here"
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -66,9 +66,7 @@ class Column:
 
     def cells(self, rows: Sequence[Row]) -> tuple[str, list[str]]:
         """Return the head and one cell for each row."""
-        found = [self.cell(row) for row in rows]
-        size = max(map(len, found), default=0) if self.number else 0
-        return self.head, [text.rjust(size) for text in found]
+        return self.head, [self.cell(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-import click
 from rich.cells import cell_len
+from rich.text import Text
 
 from pytest_quant.history.compare import CONFIDENCE, Comparison, Outcome, Row
 from pytest_quant.record import Json
@@ -25,6 +26,7 @@ from pytest_quant.report.comparison_cells import (
     values,
     verdict,
 )
+from pytest_quant.report.grid import GAP, Cell, Grid, printed
 from pytest_quant.report.text import clean, shorten
 
 MARKER = "<!-- pytest-quant compare -->"
@@ -120,11 +122,10 @@ def _shown(char: str) -> str:
 SCHEMA = 1
 """Version of the document of `comparison_json`; a field that is added leaves it as it is."""
 
-_GAP = "  "
 _INDENT = "    "
 _HEADERS = ("outcome", "quantity", "base -> head", f"change [{100 * CONFIDENCE:g} %]", "p (Holm)")
-_COLORS = {
-    Outcome.REGRESSION: "red",
+_STYLES = {
+    Outcome.REGRESSION: "bold red",
     Outcome.WORSE: "yellow",
     Outcome.IMPROVEMENT: "green",
     Outcome.BETTER: "green",
@@ -144,7 +145,7 @@ def comparison_text(comparison: Comparison, width: int, color: bool = False) -> 
     color : put ANSI colours around the outcomes.
     """
     lines = [*_wrap(title(comparison), width, ""), *_wrap(verdict(comparison), width, "")]
-    lines += _table(comparison.changed, width, color)
+    lines += printed(_table(comparison.changed, width), color)
     for heading, entries in other_lists(comparison):
         lines += _listed(heading, entries, width)
     for line in (*comparison.notes, unchanged(comparison), level(comparison)):
@@ -175,44 +176,39 @@ def _word(comparison: Comparison) -> str:
     return Outcome.REGRESSION.value if comparison.having(Outcome.REGRESSION) else "ok"
 
 
-def _table(rows: Sequence[Row], width: int, color: bool) -> Iterator[str]:
+def _table(rows: Sequence[Row], width: int) -> Iterator[Text]:
     if not rows:
         return
     cells = {id(row): _cells(row) for row in rows}
-    sizes = [max(cell_len(line[column]) for line in (_HEADERS, *cells.values())) for column in range(len(_HEADERS))]
-    yield from _lines(_HEADERS, sizes, width)
-    yield "-" * min(width, sum(sizes) + len(_GAP) * len(sizes))
+    grid = Grid.around([_HEADERS, *cells.values()])
+    yield from _lines([Cell(head) for head in _HEADERS], grid, width)
+    yield Text("-" * min(width, len(GAP) + grid.width()))
     for group in by_test(rows):
-        yield from _wrap(name(group[0]), width, "")
+        yield from map(Text, _wrap(name(group[0]), width, ""))
         for row in group:
-            first, *folded = _lines(cells[id(row)], sizes, width)
-            yield first.replace(row.outcome.value, _styled(row.outcome), 1) if color else first
-            yield from folded
+            outcome, *others = map(Cell, cells[id(row)])
+            styled = replace(outcome, style=_STYLES.get(row.outcome, ""))
+            yield from _lines([styled, *others], grid, width)
             for remark in remarks(row):
-                yield from _wrap(remark, width, _INDENT)
+                yield from map(Text, _wrap(remark, width, _INDENT))
         for line in differences(group[0]):
-            yield from _wrap(line, width, _GAP)
+            yield from map(Text, _wrap(line, width, GAP))
 
 
 def _cells(row: Row) -> list[str]:
     return [row.outcome.value, row.quantity, values(row), change(row), p_value(row)]
 
 
-def _styled(outcome: Outcome) -> str:
-    return click.style(outcome.value, fg=_COLORS[outcome], bold=outcome is Outcome.REGRESSION)
-
-
-def _lines(cells: Sequence[str], sizes: Sequence[int], width: int) -> Iterator[str]:
-    """Yield the padded cells on one indented line, or folded onto as many as they need."""
-    line = _GAP
-    for index, (cell, size) in enumerate(zip(cells, sizes, strict=True)):
-        padded = cell + " " * (size - cell_len(cell))
-        if index and cell_len(line + _GAP + cell) > width:
-            yield line.rstrip()
-            line = _INDENT + padded
-        else:
-            line += _GAP + padded if index else padded
-    yield line.rstrip()
+def _lines(cells: Sequence[Cell], grid: Grid, width: int) -> Iterator[Text]:
+    """Yield the cells on one indented line, or folded onto as many as they need."""
+    first, indent = 0, GAP
+    for after in range(1, len(cells) + 1):
+        if after < len(cells):
+            used = len(indent) + grid.width(first, after) + len(GAP)
+            if used + cell_len(cells[after].text) <= width:
+                continue
+        yield Text(indent) + grid.line(cells[first:after], first)
+        first, indent = after, _INDENT
 
 
 def _listed(heading: str, entries: Sequence[str], width: int) -> Iterator[str]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
 from rich.text import Text
 
 from pytest_quant.record import Record
@@ -24,10 +22,10 @@ from pytest_quant.report.columns import (
     pick_columns,
     rows_of,
 )
+from pytest_quant.report.grid import GAP, Cell, Grid, printed, width_of
 from pytest_quant.report.text import clean, shorten
 from pytest_quant.result import Status
 
-_GAP = "  "
 _LEAST_TEST = 30
 """Cells that the id of a test may always take, before a column is left out for it."""
 _LEAST_REASON = 12
@@ -88,9 +86,10 @@ def table(
     if not columns:
         found = _with_reasons(found, rows, width)
     shown, left_out = _fit(found, width, columns or STAY_LONGEST)
-    lines = [_head(shown), Text("-" * min(width, _used(shown)))]
-    lines += [_line(shown, index, row) for index, row in enumerate(rows)]
-    told = [_render(line, color) for line in lines]
+    grid = Grid(tuple(column.size for column in shown), frozenset(i for i, column in enumerate(shown) if column.number))
+    lines = [grid.line([column.head for column in shown]), Text("-" * min(width, grid.width()))]
+    lines += [grid.line(_cells(shown, index, row, grid)) for index, row in enumerate(rows)]
+    told = printed(lines, color)
     if left_out:
         told += _without_room(left_out, picks, width)
     return "\n".join(told)
@@ -115,7 +114,7 @@ def _with_reasons(found: Sequence[_Printed], rows: Sequence[Row], width: int) ->
     longest = max(cell_len(_why(row)) for row in rows)
     if not longest or _used([column for column in found if column.name not in _NO_FIGURES]) >= _LEAST_REASON:
         return list(found)
-    left = width - _used([_narrowed(column, max(_LEAST_TEST, width // 4)) for column in found]) - len(_GAP)
+    left = width - _used([_narrowed(column, max(_LEAST_TEST, width // 4)) for column in found]) - len(GAP)
     size = max(_LEAST_REASON, min(longest, left))
     return [*found[:-1], _Printed(REASON, REASON, [""] * len(rows), size, number=False), found[-1]]
 
@@ -146,32 +145,23 @@ def _narrowed(column: _Printed, size: int) -> _Printed:
 
 
 def _used(columns: Sequence[_Printed]) -> int:
-    return sum(column.size for column in columns) + len(_GAP) * (len(columns) - 1)
+    return width_of([column.size for column in columns])
 
 
-def _head(shown: Sequence[_Printed]) -> Text:
-    return _joined([Text(_pad(column.head, column.size, column.number)) for column in shown])
+def _cells(shown: Sequence[_Printed], index: int, row: Row, grid: Grid) -> list[Cell]:
+    cells = [
+        Cell(column.cells[index], _STYLES.get(column.cells[index], "") if column.name == "status" else "")
+        for column in shown
+    ]
+    reason, first, after = _reason(shown, row, grid)
+    return [*cells[:first], Cell(reason, span=after - first), *cells[after:]] if reason else cells
 
 
-def _line(shown: Sequence[_Printed], index: int, row: Row) -> Text:
-    reason, first, after = _reason(shown, row)
-    cells = []
-    for place, column in enumerate(shown):
-        if reason and first <= place < after:
-            if place == first:
-                cells.append(Text(_pad(reason, _used(shown[first:after]), to_the_right=False)))
-            continue
-        text = column.cells[index]
-        style = _STYLES.get(text, "") if column.name == "status" else ""
-        cells.append(Text(_pad(text, column.size, column.number), style=style))
-    return _joined(cells)
-
-
-def _reason(shown: Sequence[_Printed], row: Row) -> tuple[str, int, int]:
+def _reason(shown: Sequence[_Printed], row: Row, grid: Grid) -> tuple[str, int, int]:
     """Return why a check never came to be, and the neighbouring columns of figures that it stands in place of."""
     first = next((place for place, column in enumerate(shown) if column.name not in _NO_FIGURES), len(shown))
     after = next((place for place in range(first, len(shown)) if shown[place].name in _NO_FIGURES), len(shown))
-    room = _used(shown[first:after])
+    room = grid.width(first, after)
     told = _why(row)
     if not told or room < _LEAST_REASON:
         return "", 0, 0
@@ -182,24 +172,3 @@ def _why(row: Row) -> str:
     """Return the first line of why a check never came to be; empty for one that was measured."""
     message = row.record.message
     return clean(message.splitlines()[0]) if message and row.record.accuracy is None else ""
-
-
-def _pad(text: str, size: int, to_the_right: bool) -> str:
-    blank = " " * (size - cell_len(text))
-    return blank + text if to_the_right else text + blank
-
-
-def _joined(cells: list[Text]) -> Text:
-    joined = Text(_GAP).join(cells)
-    joined.rstrip()
-    return joined
-
-
-def _render(text: Text, color: bool) -> str:
-    if not color:
-        return text.plain
-    out = io.StringIO()
-    # Without a width of its own the console would wrap and measure; this only turns styles into escapes.
-    console = Console(file=out, force_terminal=True, color_system="standard", legacy_windows=False)
-    console.print(text, end="", soft_wrap=True, markup=False, highlight=False)
-    return out.getvalue()

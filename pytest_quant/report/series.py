@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rich.cells import cell_len
-
 from pytest_quant.history.trends import CONFIDENT_POINTS, Change, Point, SeriesSummary
+from pytest_quant.report.grid import aligned
 from pytest_quant.report.text import NOT_MEASURED, clean, count, figure, in_unit, points
 
 _COMMIT = 10
@@ -107,17 +106,6 @@ def series_text(summary: SeriesSummary, found: Sequence[Point], width: int, *, u
         version = point.version or version
         table.append(line)
     return "\n".join([series_name(summary), *_trends(found, width, unicode), "", *table])
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the rows as lines whose columns start at the same place."""
-    if not rows:
-        return []
-    sizes = [max(cell_len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(cell + " " * (size - cell_len(cell)) for cell, size in zip(row, sizes, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def _trends(found: Sequence[Point], width: int, unicode: bool) -> list[str]:
