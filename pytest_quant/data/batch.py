@@ -1,7 +1,7 @@
 """Batches: samples converted to arrays, stacked, and their labels as canonical bytes.
 
-Every value is its kind (one byte), the length of what follows (eight bytes, little-endian) and what follows, so that
-no two contents share an encoding. The names of a dict are sorted by their own encoding.
+In the encoding every value is a byte for its type, the length of its content (eight bytes, little-endian) and the
+content, so that no two contents share an encoding. The keys of a dict are sorted by their own encoding.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Sample: TypeAlias = tuple[Feeds, NDArray[Any] | None]
 
 _WAITING_BYTES = 64 << 20
 _WAITING_BATCHES = 8
-"""Samples that wait for others of their shape hold at most so much memory, and so many batches."""
+"""Caps on the samples that wait for others of their shape: their memory, and their number in batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Samples of the evaluation set that one run takes.
+    """Samples that one run of an engine takes.
 
     Attributes
     ----------
@@ -90,12 +90,15 @@ def assemble(
 ) -> Iterator[Batch]:
     """Stack samples of equal shapes, which need not follow each other.
 
-    A batch is given as soon as it is full. Of samples that wait for others of their shape the oldest are given as they
-    are once too much waits, so that memory is bounded. Feeds lead with the samples.
+    A batch is yielded as soon as it is full. When too many samples wait for others of their shape, the oldest group
+    is yielded although it is not full, so that memory is bounded. Axis 0 of every array in the feeds is the sample.
 
     Parameters
     ----------
-    whole : inputs that one run takes one value of; samples whose values differ there are kept apart.
+    samples : in the order of the data.
+    batch_size : samples in a full batch.
+    pad : fill up a batch that is not full by repeating its last sample.
+    whole : inputs that take one value for all samples of a run; samples whose values differ are batched separately.
     """
     waiting: dict[object, _Group] = {}
     held = held_bytes = 0
@@ -130,14 +133,14 @@ _PADDED = "gG"
 
 
 def canonical_bytes(value: object, where: str) -> bytes:
-    """Return the encoding of `value`, whose kinds tell an int from a float, a bool and a text, and a list from a tuple.
+    """Return bytes that are equal for equal labels only; 1, 1.0, True and "1" differ, and so do a list and a tuple.
 
-    A numpy scalar is the Python value it holds, a torch tensor the array it holds; arrays differ by dtype and shape,
-    arrays of text by shape alone. Floats are compared by their bits: 0.0 is not -0.0, and a NaN is itself.
+    A numpy scalar is encoded as the Python value it holds, a torch tensor as an array. Arrays differ by dtype and
+    shape, arrays of text by shape alone. Floats are compared by their bits: 0.0 differs from -0.0, and equal NaN agree.
 
     Raises
     ------
-    DataError : there is a value of another type in it; `where` names the label.
+    DataError : `value` contains a type that has no encoding; `where` names the label in the message.
     """
     if isinstance(value, np.generic) and value.dtype.kind in "biufUS" and value.dtype.char not in _PADDED:
         value = value.item()
@@ -201,12 +204,12 @@ def _refused(value: object, where: str, why: str = "") -> DataError:
 
 @cache
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """``dtype.name``, which numpy spells anew each time: as slow as hashing a small sample."""
+    """Return ``dtype.name``, cached because numpy builds it at each access, as slowly as a small sample is hashed."""
     return dtype.name
 
 
 def to_array(value: object, what: str) -> NDArray[Any]:
-    """Return `value` as an array, without a copy where it can be. Raises `DataError` when it is none."""
+    """Return `value` as an array, without a copy where possible. Raises `DataError` when it cannot be converted."""
     tensor: Any = value
     try:
         if hasattr(value, "detach") and hasattr(value, "numpy"):
@@ -219,5 +222,5 @@ def to_array(value: object, what: str) -> NDArray[Any]:
             allowed="a numpy array, a torch tensor, or numbers of one shape",
             fix="convert it to a numpy array, for example with .float().numpy()",
         ) from error
-    # Fixed-width text would be cut when a longer one joins the same batch.
+    # numpy's fixed-width text would truncate a longer text in the same batch.
     return array.astype(object) if array.dtype.kind == "U" else array

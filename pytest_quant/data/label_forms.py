@@ -1,4 +1,4 @@
-"""From any form in which labels are given to an array with one label for each sample."""
+"""Labels of any form, converted to an array with one label for each sample."""
 
 from __future__ import annotations
 
@@ -15,19 +15,27 @@ _NUMBERS = "biuf"
 
 
 def is_object(labels: NDArray[Any]) -> bool:
-    """Whether the labels are kept as they were given."""
+    """Whether the labels are Python objects, not numbers of one shape."""
     return labels.dtype.kind == "O"
 
 
 def labels_of(value: object, n: int, what: str) -> NDArray[Any]:
-    """Return the labels of `n` samples: numbers of one shape as an array (n, ...), any other as objects (n,).
+    """Convert the labels of several samples to one array.
 
-    A dict holds the labels of all samples under each name, as torch collates them; it is taken apart into one dict
-    for each sample. The length of any other form is that of what was given.
+    Parameters
+    ----------
+    value : an array, a tensor, a sequence with one label for each sample, or a dict that holds the labels of all
+        samples under each key, as torch collates them; such a dict is split into one dict for each sample.
+    n : samples; only a dict is checked against it, the caller compares the length of any other form.
+    what : name of the labels in messages.
+
+    Returns
+    -------
+    Numbers of one shape as an array (n, ...), any other labels as an object array (n,).
 
     Raises
     ------
-    DataError : a dict cannot be taken apart.
+    DataError : a dict cannot be split into `n` labels, or `value` cannot become an array.
     """
     if isinstance(value, Mapping):
         return as_objects(_taken_apart(value, n, what))
@@ -42,11 +50,11 @@ def labels_of(value: object, n: int, what: str) -> NDArray[Any]:
 
 
 def label_of(value: object, what: str) -> NDArray[Any]:
-    """Return the label of one sample as an array without a sample axis: its numbers, or the object it is.
+    """Return the label of one sample as an array without a sample axis: its numbers, or () around the object.
 
     Raises
     ------
-    DataError : it holds NaN or infinity.
+    DataError : the label contains NaN or infinity.
     """
     numbers = None if isinstance(value, Mapping) else _numbers(value)
     return as_objects([value]).reshape(()) if numbers is None else widened(numbers, what)
@@ -57,7 +65,7 @@ def widened(labels: NDArray[Any], what: str) -> NDArray[Any]:
 
     Raises
     ------
-    DataError : there is NaN or infinity among the numbers.
+    DataError : the numbers contain NaN or infinity.
     """
     if is_object(labels):
         return labels
@@ -70,15 +78,15 @@ def widened(labels: NDArray[Any], what: str) -> NDArray[Any]:
 
 
 def as_objects(labels: Sequence[object]) -> NDArray[Any]:
-    """Return an array (n,) of the objects themselves, whatever their length."""
-    found = np.empty(len(labels), object)
+    """Return an object array (n,) with one element for each label, even where the labels are sequences themselves."""
+    objects = np.empty(len(labels), object)
     for index, label in enumerate(labels):
-        found[index] = label
-    return found
+        objects[index] = label
+    return objects
 
 
 def _numbers(value: object) -> NDArray[Any] | None:
-    """Numbers of one shape as an array, ``None`` where `value` holds anything else."""
+    """Return numbers of one shape as an array, ``None`` where `value` contains anything else."""
     tensor: Any = value
     try:
         if hasattr(value, "detach") and hasattr(value, "numpy"):

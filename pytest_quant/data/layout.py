@@ -1,6 +1,6 @@
-"""Which axis of each input counts samples, and the shapes that the samples have.
+"""The batch axis of each input, and the shapes of the samples.
 
-Data is kept with the samples in front, whatever the model wants; a `Layout` turns it into what the model takes.
+Data is kept with the samples on axis 0, whatever the model takes; a `Layout` moves that axis to the model's own.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from pytest_quant.spec import Signature, TensorInfo
 
 _BATCH = re.compile(r"(n|b|bs|bsz|[a-z0-9_.]*batch[a-z0-9_.]*)", re.IGNORECASE)
 _STEPS = re.compile(r"(t|.*(time|seq|len|frame|step).*)", re.IGNORECASE)
-"""Names that exporters and people give to an axis of samples, and to one of steps in time."""
+"""Names that exporters and people give to a batch axis, and to a time axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the samples lie in the inputs of a model.
+    """The batch axis of each input of a model.
 
     Attributes
     ----------
-    axes : by input name, the axis of the model's input that counts samples; ``None`` where no axis does.
+    axes : batch axis of the model's input by input name; ``None`` for an input without one.
     fixed_batch_size : the size of these axes where the graph fixes it, else ``None``.
-    stepped : inputs whose samples lead with an axis of steps that the model's input does not have.
+    stepped : inputs whose samples have a leading time axis that the model's input does not have.
     """
 
     axes: Mapping[str, int | None]
@@ -39,35 +39,35 @@ class Layout:
 
     @property
     def whole(self) -> frozenset[str]:
-        """Inputs that one run takes one value of, for all its samples."""
+        """Inputs without a batch axis, which take one value for all samples of a run."""
         return frozenset(name for name, axis in self.axes.items() if axis is None)
 
     @property
     def leads(self) -> bool:
-        """Whether all inputs lead with the samples, as the data does."""
+        """Whether axis 0 is the batch axis of all inputs, so that the data needs no rearrangement."""
         return not self.stepped and all(axis == 0 for axis in self.axes.values())
 
     def arranged(self, feeds: Feeds) -> Feeds:
-        """Return one batch as the model takes it: samples on its own axis, steps in front.
+        """Return one batch as the model takes it: samples on the model's batch axis, steps on axis 0.
 
-        `feeds` holds (samples, ...) or (samples, steps, ...) by name, and for inputs in `whole` one value.
+        `feeds` holds arrays (samples, ...) or (samples, steps, ...) by input name, and one value for inputs in `whole`.
         """
-        found: Feeds = {}
+        arranged: Feeds = {}
         for name, array in feeds.items():
             axis = self.axes[name]
             to = 0 if axis is None else axis + (name in self.stepped)
-            # Only what moves: a scalar, which has no axis to move, would be given one.
-            found[name] = np.ascontiguousarray(np.moveaxis(array, 0, to)) if to else array
-        return found
+            # Only where the axis moves: `ascontiguousarray` would give a scalar an axis.
+            arranged[name] = np.ascontiguousarray(np.moveaxis(array, 0, to)) if to else array
+        return arranged
 
     def samples(self, feeds: Feeds, rows: Sequence[int]) -> Feeds:
-        """Return these samples of one batch that is arranged for the model."""
-        found: Feeds = {}
+        """Return the samples at the indices `rows` of a batch that `arranged` returned."""
+        chosen: Feeds = {}
         for name, array in feeds.items():
             axis = self.axes[name]
             along = None if axis is None else axis + (name in self.stepped)
-            found[name] = array if along is None else np.ascontiguousarray(np.take(array, rows, axis=along))
-        return found
+            chosen[name] = array if along is None else np.ascontiguousarray(np.take(array, rows, axis=along))
+        return chosen
 
 
 def find_layout(
@@ -78,18 +78,19 @@ def find_layout(
     where: str,
     states: frozenset[str] = frozenset(),
 ) -> Layout:
-    """Return where the samples lie in the inputs that the data gives.
+    """Return the batch axis of each input that the data provides.
 
     Parameters
     ----------
-    asked : axes that the user names.
-    ranks : axes of the data by input name, one of them for the samples where each has a value of its own.
-    where : what messages call the data.
-    states : inputs that an output of the step before is fed into; where there are any, samples are sequences.
+    signature : inputs and outputs of the model.
+    asked : batch axes that the user names, by input or output name.
+    ranks : number of axes of the data's array by input name, the sample axis included where it has one.
+    where : name of the data in messages.
+    states : inputs that receive an output of the step before; where there are any, samples are sequences.
 
     Raises
     ------
-    DataError : an axis that the user names is not there.
+    DataError : an input does not have the axis that the user names, or inputs fix different batch sizes.
     """
     inputs = [tensor for tensor in signature.inputs if tensor.name in ranks]
     symbol = _batch_symbol(inputs)
@@ -113,7 +114,7 @@ def find_layout(
 
 
 def fixed_batch_size(signature: Signature, axes: Mapping[str, int | None]) -> int | None:
-    """Return the size that `signature` fixes for the samples of its inputs, ``None`` where it is free."""
+    """Return the batch size that the graph fixes, ``None`` where it is free; `axes` are batch axes by input name."""
     sizes = (
         tensor.shape[axis]
         for tensor in signature.inputs
@@ -132,7 +133,7 @@ def _first_size(inputs: list[TensorInfo], asked: Mapping[str, int | None]) -> in
 
 
 def _batch_symbol(inputs: list[TensorInfo]) -> str:
-    """Return the name of the axis that counts samples, empty when no axis has a name that could be it."""
+    """Return the symbolic name of the batch axis, empty when no axis has a name that could be it."""
     for tensor in inputs:
         for name in tensor.symbols:
             if _BATCH.fullmatch(name):
@@ -142,7 +143,7 @@ def _batch_symbol(inputs: list[TensorInfo]) -> str:
 
 
 def _free_axis(tensor: TensorInfo, symbol: str) -> int | None:
-    """An input with a fixed leading size, beside others that are free there, holds no samples."""
+    """Return the batch axis of an input in a graph with a free batch size, ``None`` where its leading size is fixed."""
     if tensor.shape is None:
         return 0
     if symbol and symbol in tensor.symbols:
@@ -151,7 +152,7 @@ def _free_axis(tensor: TensorInfo, symbol: str) -> int | None:
 
 
 def _is_free(tensor: TensorInfo, symbol: str, asked: Mapping[str, int | None]) -> bool:
-    """Whether the graph leaves the number of samples of an input free, on the axis that the user names if any."""
+    """Whether the graph leaves the batch size of an input free, on the axis that the user names if any."""
     if tensor.name not in asked:
         return _free_axis(tensor, symbol) is not None
     axis = asked[tensor.name]
@@ -171,7 +172,7 @@ def _named(tensor: TensorInfo, axis: int | None, where: str) -> int | None:
 
 
 def _leads_with_steps(tensor: TensorInfo, axes: Mapping[str, int | None], ranks: Mapping[str, int]) -> bool:
-    """An input that is the same in all steps has one axis fewer."""
+    """Whether the samples of an input have a time axis; an input that is the same in all steps has one axis fewer."""
     if tensor.shape is None:
         return True
     return ranks[tensor.name] == len(tensor.shape) + (1 if axes[tensor.name] is not None else 2)
@@ -196,7 +197,7 @@ def _fixed_size(inputs: list[TensorInfo], axes: Mapping[str, int | None], where:
 Shape = tuple[int, ...]
 
 _MAX_KINDS = 4096
-"""Different shapes that are counted; one that comes later only widens the range."""
+"""Different combinations of shapes that are counted; a later one only widens the range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +206,8 @@ class SampleShapes:
 
     Attributes
     ----------
-    smallest, largest : by axis; no single sample need have all of them at once.
-    commonest : the shape of this input in the commonest kind of sample.
+    smallest, largest : extremes of each axis; no single sample need have all of them at once.
+    commonest : this input's shape in the commonest combination of input shapes.
     """
 
     smallest: Shape
@@ -215,10 +216,10 @@ class SampleShapes:
 
 
 class ShapeScan:
-    """Counts the samples of each kind: those whose inputs all have the same shapes.
+    """Counts samples by kind: the combination of the shapes of all inputs.
 
-    Inputs are counted together, because the commonest shape of each by itself may belong to different samples, and a
-    network whose inputs share an axis takes no such mixture.
+    Inputs are counted together, because the commonest shapes of each input alone may belong to different samples, and
+    a network whose inputs share an axis cannot run on such a mixture.
     """
 
     def __init__(self) -> None:
@@ -227,12 +228,12 @@ class ShapeScan:
         self._ranges: dict[str, tuple[Shape, Shape] | None] = {}
 
     def see(self, feeds: Feeds, n: int) -> None:
-        """Take note of `n` samples of one kind, as arrays with a leading axis."""
+        """Count `n` samples of one kind, given as arrays (n, ...) by input name."""
         self._names = tuple(feeds)
         self._count(tuple(rows.shape[1:] for rows in feeds.values()), n)
 
     def add(self, other: ShapeScan) -> None:
-        """Take note of everything that `other` has seen."""
+        """Add the counts of `other`."""
         self._names = self._names or other._names
         for kind, n in other._kinds.items():
             self._count(kind, n)
@@ -241,9 +242,9 @@ class ShapeScan:
                 self._widen(name, shape)
 
     def found(self) -> dict[str, SampleShapes]:
-        """Return the shapes of each input; one whose samples differ in rank is left out.
+        """Return the shapes by input name, without inputs whose samples differ in rank.
 
-        Where several kinds are equally common, the one in the middle by its number of elements is taken.
+        Of several equally common kinds the one with the median number of elements is the commonest.
         """
         most = max(self._kinds.values(), default=0)
         common = sorted((kind for kind, n in self._kinds.items() if n == most), key=_elements)

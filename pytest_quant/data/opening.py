@@ -1,4 +1,4 @@
-"""From what a fixture returned to data that has been read once and is known to fit the model."""
+"""Data of a test, read once and checked against the model's inputs."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from pytest_quant.spec import Dataset, Model, Signature
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """An evaluation set and its calibration set, apart from each other; see `open_data`.
+    """A disjoint evaluation set and calibration set; see `open_data`.
 
     Attributes
     ----------
-    name : what messages call it.
-    n, n_calibration : samples to evaluate, and samples to calibrate with (0: none).
+    name : of the data in messages.
+    n, n_calibration : number of evaluation samples, and of calibration samples (0: none).
     digest : sha256 in hex over inputs and labels of the evaluation set, in order: names, dtypes, shapes, bytes.
     calibration_digest : the same over the inputs of the calibration set; empty without one.
     labels : ``none``, ``int``, ``float``, or ``object`` for any but numbers of one shape.
-    label_type : what objects are, as a message names it; empty for the other kinds.
+    label_type : names of the Python types of object labels, for messages; empty for the other kinds.
     label_range : smallest and largest number in any label, ``None`` without labels and for objects.
-    shapes : of the samples of both sets, by input.
-    overlap : calibration samples whose inputs equal those of an evaluation sample.
-    notes : what the user should know, in sentences.
-    calibration_indices : samples of the data that calibrate and are therefore not evaluated; empty when
-        there is no calibration set, or one of its own.
-    layout : where the samples lie in the inputs of the model.
-    output_axes : axes of outputs that count samples, where the user names them.
-    steps : takes batches of sequences apart into what the model takes in each step; ``None`` without a state.
+    shapes : of the samples of both sets, by input name.
+    overlap : number of calibration samples whose inputs equal those of an evaluation sample.
+    notes : remarks for the user, each a sentence.
+    calibration_indices : indices of the samples taken out of the evaluation set for calibration; empty when there is
+        no calibration set, or one given as data of its own.
+    layout : the batch axis of each input of the model.
+    output_axes : batch axes of outputs that the user names, by output name.
+    steps : splits batches of sequences into the feeds of each step; ``None`` for a model without a state.
     """
 
     name: str
@@ -71,25 +71,25 @@ class Data:
     def batches(self, batch_size: int, pad: bool = False) -> Iterator[Batch]:
         """Start a pass over the evaluation set.
 
-        Samples of equal shape make a batch, though they need not follow each other. With `pad` the inputs of a batch
-        that is not full are filled up with its last sample; labels are not.
+        A batch holds samples of equal shape, which need not be consecutive. With `pad` the inputs of a batch that is
+        not full are filled up with its last sample; labels are not.
 
         Raises
         ------
-        DataError : while iterating, when a stream is not what it was in the first pass.
+        DataError : while iterating, when a sample differs from the first pass.
         """
         _check_batch_size(batch_size)
         return self.evaluation_part.batches(batch_size, pad=pad)
 
     def calibration(self, batch_size: int, samples: int | None = None) -> Iterator[Feeds]:
-        """Start a pass over the calibration set, or over `samples` evenly spaced ones of it.
+        """Start a pass over the calibration set, or over `samples` evenly spaced samples of it.
 
-        Samples of another shape begin another batch. Where the model fixes its batch size, that one is used
-        and the last batch is filled up with its last sample.
+        Samples of different shapes are in different batches. Where the model fixes its batch size, that size replaces
+        `batch_size`, and a batch that is not full is filled up with its last sample.
 
         Raises
         ------
-        DataError : there are no calibration samples; while iterating, when a stream is not what it was.
+        DataError : there are no calibration samples; while iterating, when a sample differs from the first pass.
         """
         _check_batch_size(batch_size)
         if self.calibration_part is None:
@@ -104,13 +104,13 @@ class Data:
         return batches if self.steps is None else self.steps(batches)
 
     def some(self, samples: int) -> Data:
-        """The same data with at most so many evenly spaced samples to evaluate, which are kept in memory."""
+        """Return the data with at most `samples` evenly spaced evaluation samples, held in memory."""
         if samples >= self.n:
             return self
         return replace(self, n=samples, evaluation_part=self.evaluation_part.spaced(samples).held())
 
     def first(self, batch_size: int) -> Feeds:
-        """The first evaluation samples as one full batch; the last is repeated when there are fewer of its shape."""
+        """Return the first evaluation samples as one full batch, its last sample repeated where they are too few."""
         return next(self.batches(batch_size, pad=True)).feeds
 
 
@@ -120,19 +120,22 @@ def _check_batch_size(batch_size: int) -> None:
 
 
 def open_data(dataset: Dataset, signature: Signature, model: Model | None = None) -> Data:
-    """Read `dataset` once, check it against the model's inputs, and set calibration samples apart.
+    """Read `dataset` once, check it against the model's inputs, and separate the calibration samples.
 
-    Arrays are sliced later, iterables and loaders iterated again: nothing is held but eight bytes for each
-    sample (sixteen while reading labelled data that calibrates), against which later passes are compared.
+    Arrays are sliced later, iterables and loaders iterated again: only a hash of eight bytes is held for each sample
+    (sixteen while reading labelled data that calibrates), against which later passes are compared.
 
     Parameters
     ----------
-    model : tells which axes count samples, and which outputs are fed back, where it says so.
+    dataset : the user's samples.
+    signature : inputs and outputs of the model.
+    model : source of the batch axes and the fed back outputs that the user names; ``None`` for none.
 
     Raises
     ------
-    DataError : empty, one-shot, not finite, labelled in part, or not what the model takes; more than 10 % of
-        the calibration samples are evaluated too; or nothing is left to evaluate.
+    DataError : the data is empty, can be iterated only once, contains NaN or infinity, is labelled in part, or does
+        not fit the model; more than 10 % of the calibration samples are evaluated too; or no sample is left to
+        evaluate.
     """
     what = dataset.name
     wanted = Wanted(
@@ -193,7 +196,7 @@ def _check_axes(wanted: Wanted, what: str) -> None:
 
 
 def _split(whole: Part, taken: list[int]) -> tuple[Part, Part]:
-    """The samples at the indices `taken`, and all others."""
+    """Return the samples at the indices `taken`, and all others."""
     chosen = np.zeros(len(whole.hashes), bool)
     chosen[taken] = True
     return replace(whole, chosen=chosen), replace(whole, chosen=~chosen)

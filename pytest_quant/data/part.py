@@ -1,4 +1,4 @@
-"""Which samples calibrate and which are evaluated, as batches."""
+"""The samples that calibrate and the samples that are evaluated, as batches."""
 
 from __future__ import annotations
 
@@ -20,19 +20,26 @@ _MAX_OVERLAP = 0.1
 
 
 def evenly_spaced(n: int, k: int) -> list[int]:
-    """`k` indices below `n`: ``round(i * (n - 1) / (k - 1))``, and the first alone for ``k == 1``.
+    """Return `k` indices below `n`: ``round(i * (n - 1) / (k - 1))``, and index 0 alone for ``k == 1``.
 
-    For ``k <= n`` they are `k` different ones: neighbours lie at least 1 apart before rounding.
+    For ``k <= n`` they are distinct: neighbours lie at least 1 apart before rounding.
     """
     return [0] if k == 1 else [round(i * (n - 1) / (k - 1)) for i in range(k)]
 
 
 def calibration_count(asked: float, n: int, what: str) -> int:
-    """Turn a count or a share of `n` samples into a count; a share gives ``max(1, round(share * n))``.
+    """Return the number of calibration samples to take out of the data.
+
+    Parameters
+    ----------
+    asked : an int is the count itself; a float is a share of `n`, 0 < share < 1, and gives
+        ``max(1, round(share * n))``.
+    n : samples in the data.
+    what : name of the data in messages.
 
     Raises
     ------
-    DataError : nothing would be left to evaluate.
+    DataError : no sample would be left to evaluate.
     """
     k = asked if isinstance(asked, int) else max(1, round(asked * n))
     if k >= n:
@@ -46,14 +53,25 @@ def calibration_count(asked: float, n: int, what: str) -> int:
 
 
 def count_overlap(calibration: array[int], evaluation: array[int]) -> int:
-    """How many calibration samples have the contents of an evaluation sample, by their input hashes."""
-    wanted = set(calibration)
-    found = {value for value in evaluation if value in wanted}
-    return sum(value in found for value in calibration)
+    """Count the calibration samples whose input hash is that of an evaluation sample."""
+    calibrating = set(calibration)
+    shared = {value for value in evaluation if value in calibrating}
+    return sum(value in shared for value in calibration)
 
 
 def overlap_note(overlap: int, n_calibration: int, what: str) -> tuple[str, ...]:
-    """Say how many calibration samples are evaluated too. Raises `DataError` above 10 % of them."""
+    """Return a note about the calibration samples that are evaluated too; empty when there are none.
+
+    Parameters
+    ----------
+    overlap : calibration samples with the contents of an evaluation sample.
+    n_calibration : calibration samples.
+    what : name of the data in messages.
+
+    Raises
+    ------
+    DataError : they are more than 10 % of the calibration samples.
+    """
     if not overlap:
         return ()
     text = (
@@ -71,14 +89,14 @@ def overlap_note(overlap: int, n_calibration: int, what: str) -> tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The samples of `source` that `chosen` marks, in order.
+    """The samples of `source` that the mask `chosen` selects, in order.
 
     Attributes
     ----------
-    layout : where the samples lie in the inputs of the model.
-    hashes : of every sample of the source, chosen or not, as the first pass found them.
-    chosen : one truth for each sample of the source; ``None`` for all of them.
-    label_dtype : int64 or float64; object where labels stay what was given.
+    layout : the batch axis of each input of the model.
+    hashes : 64-bit hash of every sample of the source in the first pass, chosen or not.
+    chosen : mask (samples of the source,); ``None`` for all of them.
+    label_dtype : int64 or float64; object where labels are kept as given.
     """
 
     source: Source
@@ -88,24 +106,26 @@ class Part:
     label_dtype: type[np.int64 | np.float64 | np.object_] = np.int64
 
     def batches(self, batch_size: int, *, pad: bool) -> Iterator[Batch]:
-        """Samples of one shape, as the model takes them; with `pad` the last fills up a batch that is not full.
+        """Yield batches of samples of one shape, as the model takes them.
+
+        With `pad` a batch that is not full is filled up with its last sample.
 
         Raises
         ------
-        DataError : a stream is not what it was in the first pass.
+        DataError : a sample differs from the first pass.
         """
         batches = self._batches(batch_size, pad=pad)
         return batches if self.layout.leads else self._arranged(batches)
 
     def _arranged(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Put the samples where the model has them."""
+        """Move the samples to the model's batch axes."""
         layout, whole = self.layout, self.layout.whole
         for batch in batches:
             feeds = {name: rows[0, ...] if name in whole else rows for name, rows in batch.feeds.items()}
             yield replace(batch, feeds=layout.arranged(feeds))
 
     def _batches(self, batch_size: int, *, pad: bool) -> Iterator[Batch]:
-        """Feeds that lead with the samples."""
+        """Yield batches with the samples on axis 0."""
         arrays, whole = self.source.arrays, self.layout.whole
         if arrays is None or any(arrays[name].strides[0] for name in whole if name in arrays):
             return assemble(self._samples(), batch_size, pad=pad, whole=whole)
@@ -114,11 +134,11 @@ class Part:
         return self._takes(arrays, np.flatnonzero(self.chosen), batch_size, pad=pad)
 
     def pick(self, hashes: array[int]) -> array[int]:
-        """Those of `hashes`, one for each sample of the source, that belong to the chosen samples."""
+        """Return the chosen ones of `hashes`, which has one for each sample of the source."""
         return hashes if self.chosen is None else array("Q", np.asarray(hashes)[self.chosen].tobytes())
 
     def spaced(self, k: int) -> Part:
-        """At most `k` of the chosen samples, evenly spaced."""
+        """Return at most `k` of the chosen samples, evenly spaced."""
         chosen = np.ones(len(self.hashes), bool) if self.chosen is None else self.chosen
         indices = np.flatnonzero(chosen)
         if k >= len(indices):
@@ -128,7 +148,7 @@ class Part:
         return replace(self, chosen=fewer)
 
     def held(self) -> Part:
-        """The same samples kept in memory, so that no later pass reads a stream again."""
+        """Return the same samples held in memory, so that no later pass reads a stream again."""
         if self.source.arrays is not None:
             return self
         blocks = [Block(one.feeds, one.labels, one.n) for one in self._batches(1, pad=False)]
@@ -138,7 +158,7 @@ class Part:
         return replace(self, source=Source(what, lambda: iter(blocks)), hashes=hashes, chosen=None)
 
     def _slices(self, arrays: Feeds, batch_size: int, *, pad: bool) -> Iterator[Batch]:
-        """All samples, without a copy where memory is contiguous."""
+        """Yield batches of all samples, without a copy where memory is contiguous."""
         total = len(self.hashes)
         for start in range(0, total, batch_size):
             n = min(batch_size, total - start)
@@ -149,7 +169,7 @@ class Part:
             yield Batch(feeds, self._labels(cut), start, n)
 
     def _takes(self, arrays: Feeds, indices: NDArray[np.intp], batch_size: int, *, pad: bool) -> Iterator[Batch]:
-        """Chosen samples, copied batch by batch."""
+        """Yield batches of the chosen samples, copied batch by batch."""
         for start in range(0, len(indices), batch_size):
             rows = indices[start : start + batch_size]
             feeds = {name: _taken(values, rows) for name, values in arrays.items()}
@@ -162,7 +182,7 @@ class Part:
         return None if labels is None else labels[rows].astype(self.label_dtype, copy=False)
 
     def _samples(self) -> Iterator[Sample]:
-        """Chosen samples of a new pass; those of a stream are compared with the first pass."""
+        """Yield the chosen samples of a new pass; every sample of a stream is compared with the first pass."""
         position = 0
         for block in self.source.blocks():
             if self.source.arrays is None:
@@ -192,7 +212,7 @@ class Part:
 
 
 def _contiguous(rows: NDArray[Any]) -> NDArray[Any]:
-    """One value that all samples share is not copied for each."""
+    """Return a contiguous array, or a view as it is where all samples share one value (stride 0)."""
     return rows if rows.strides[0] == 0 else np.ascontiguousarray(rows)
 
 

@@ -1,4 +1,4 @@
-"""The first pass over data: everything that must be known before anything is measured."""
+"""The first pass over data: hashes, kinds of labels, shapes, and whether every sample fits the model."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LABEL_DTYPES: dict[LabelKind, type[np.int64 | np.float64 | np.object_]] = {
     "float": np.float64,
     "object": np.object_,
 }
-"""How the labels of each kind are kept."""
+"""The dtype of each kind of labels in a batch."""
 
 
 class LabelScan:
-    """Sees every block once and knows the kind and the range of the labels then.
+    """Finds kind and range of the labels from every block of one pass.
 
     Attributes
     ----------
@@ -46,13 +46,13 @@ class LabelScan:
 
     @property
     def type_name(self) -> str:
-        """What the objects are, as a message names it; empty for other kinds."""
+        """Names of the Python types of object labels, for messages; empty for other kinds."""
         if self.kind != "object":
             return ""
         return " and ".join(sorted(self._types)) or "arrays of different shapes"
 
     def see(self, block: Block) -> None:
-        """Take note of the labels of the next block.
+        """Add the labels of the next block.
 
         Raises
         ------
@@ -98,14 +98,24 @@ _HASH_BYTES = 8
 
 
 def hash_rows(block: Block, what: str, first: int) -> tuple[array[int], array[int]]:
-    """Return one 64-bit hash for each sample: of its inputs alone, and of inputs and label.
+    """Hash every sample of a block.
 
-    The first eight bytes of a sha256 over name, dtype, shape and bytes of every input; two unequal samples
-    share one with probability 2^-64. `what` is the data and `first` the index of the block's first sample.
+    A hash is the first eight bytes of a sha256 over name, dtype, shape and bytes of every input; two unequal samples
+    have equal hashes with probability 2^-64.
+
+    Parameters
+    ----------
+    block : consecutive samples.
+    what : name of the data in messages.
+    first : index of the block's first sample in the data, for messages.
+
+    Returns
+    -------
+    Two arrays with one 64-bit hash for each sample: of its inputs alone, and of its inputs and label.
 
     Raises
     ------
-    DataError : a label holds what has no canonical encoding.
+    DataError : a label contains a type that `canonical_bytes` cannot encode.
     """
     columns = [(f"{name}|".encode(), _rows(values)) for name, values in sorted(block.feeds.items())]
     labels = None if block.labels is None else _label_rows(block.labels, what, first)
@@ -124,7 +134,7 @@ def hash_rows(block: Block, what: str, first: int) -> tuple[array[int], array[in
 
 
 def _label_rows(labels: NDArray[np.generic], what: str, first: int) -> tuple[bytes, list[bytes] | list[memoryview]]:
-    """The same of labels; objects are told apart by their content, not by how they print."""
+    """Return the same as `_rows` for labels; objects are encoded by their content, not by how they print."""
     if not is_object(labels):
         return _rows(labels)
     return b"object|", [
@@ -133,11 +143,11 @@ def _label_rows(labels: NDArray[np.generic], what: str, first: int) -> tuple[byt
 
 
 def _rows(values: NDArray[np.generic]) -> tuple[bytes, list[bytes] | list[memoryview]]:
-    """Dtype and shape of a row, and the bytes of each row, without a copy where memory is contiguous."""
+    """Return dtype and shape of a row, and the bytes of each row, without a copy where memory is contiguous."""
     n = values.shape[0]
     kind = f"{dtype_name(values.dtype)}{values.shape[1:]}|".encode()
     if n > 1 and values.strides[0] == 0 and values.dtype.kind != "O":
-        # One value for all samples: it is hashed with each, and copied for none.
+        # A broadcast value is hashed with each sample, and copied once.
         return kind, [np.ascontiguousarray(values[0]).tobytes()] * n
     if values.dtype.kind == "O":
         return f"text{values.shape[1:]}|".encode(), [repr(row).encode() for row in values.tolist()]
@@ -147,7 +157,7 @@ def _rows(values: NDArray[np.generic]) -> tuple[bytes, list[bytes] | list[memory
 
 
 def digest_of(hashes: array[int]) -> str:
-    """Sha256 in hex over the hashes of a set's samples, in order."""
+    """Return the sha256 in hex over the hashes of a set's samples, in order."""
     return hashlib.sha256(hashes.tobytes()).hexdigest()
 
 
@@ -156,16 +166,16 @@ _FLOATS = ("float", "bfloat", "complex")
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What one pass over a source has shown.
+    """Facts about a source from one pass over it.
 
     Attributes
     ----------
-    n : samples.
-    hashes : of inputs and label, one for each sample.
+    n : number of samples.
+    hashes : 64-bit hash of inputs and label of each sample.
     input_hashes : of the inputs alone; the same object when there are no labels, and empty when not asked for.
-    labels, label_type, label_range : kind, type, smallest and largest; see `LabelScan`.
+    labels, label_type, label_range : kind, type names, and smallest and largest number; see `LabelScan`.
     shapes : of the samples.
-    layout : where the samples lie in the inputs of the model.
+    layout : the batch axis of each input of the model.
     """
 
     n: int
@@ -179,11 +189,17 @@ class Scan:
 
 
 def scan_source(source: Source, wanted: Wanted, *, keep_input_hashes: bool) -> Scan:
-    """Read the source once from end to end.
+    """Read a source once from end to end.
+
+    Parameters
+    ----------
+    source : the data.
+    wanted : requirements of the model that every sample must meet.
+    keep_input_hashes : return hashes of the inputs alone too, eight bytes for each sample.
 
     Raises
     ------
-    DataError : it is empty, does not fit the model, holds NaN or infinity, or is labelled in part.
+    DataError : the source is empty, does not fit the model, contains NaN or infinity, or is labelled in part.
     """
     hashes, input_hashes = array("Q"), array("Q")
     labels, shapes = LabelScan(source.what), ShapeScan()
@@ -221,6 +237,6 @@ def _check_finite(block: Block, what: str, first: int) -> None:
 
 
 def _finite_rows(values: NDArray[np.generic]) -> NDArray[np.bool_]:
-    """One truth for each sample."""
+    """Return a mask (n,) of the samples without NaN and infinity."""
     finite: NDArray[np.bool_] = np.isfinite(values).reshape(values.shape[0], -1).all(axis=1)
     return finite

@@ -1,4 +1,4 @@
-"""Every form of data as blocks of consecutive samples, and whether they fit the model."""
+"""Every form of data as blocks of consecutive samples, checked against the model's inputs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,23 @@ from pytest_quant.spec import Signature, TensorInfo
 from pytest_quant.spec.dataset import DatasetKind
 
 _TEXT = ("object", "str")
-"""How a signature may spell the dtype of strings."""
+"""Spellings of the dtype of strings in a signature."""
 
 
 def name_inputs(value: object, signature: Signature, where: str, optional: frozenset[str] = frozenset()) -> Feeds:
-    """Return arrays by input name, in the model's order; a single array is the only input's.
+    """Return the inputs of one sample or batch as arrays by input name, in the model's order.
 
-    `optional` names inputs that may be missing.
+    Parameters
+    ----------
+    value : a dict by input name, or a single array for a model with one required input.
+    signature : inputs of the model.
+    where : name of the sample or batch in messages.
+    optional : names of inputs that may be missing.
 
     Raises
     ------
-    DataError : an input is unknown or missing, or one array is given to several inputs.
+    DataError : an input is unknown or missing, a single array is given to a model with several inputs, or a value
+        cannot become an array.
     """
     names = [tensor.name for tensor in signature.inputs]
     needed = [name for name in names if name not in optional]
@@ -61,7 +67,19 @@ def name_inputs(value: object, signature: Signature, where: str, optional: froze
 
 
 def check_fit(feeds: Feeds, signature: Signature, layout: Layout, where: str) -> None:
-    """Raise `DataError` when an array that leads with the samples does not fit its input."""
+    """Check dtype and shape of every array against its input.
+
+    Parameters
+    ----------
+    feeds : arrays (n, ...) by input name, axis 0 the sample.
+    signature : inputs of the model.
+    layout : the batch axis of each input of the model.
+    where : name of the samples in messages.
+
+    Raises
+    ------
+    DataError : an array has another dtype, rank or size than its input takes.
+    """
     for tensor in signature.inputs:
         if tensor.name in feeds:
             _check_dtype(feeds[tensor.name], tensor, f"{where}, input '{tensor.name}'")
@@ -81,7 +99,7 @@ def _check_dtype(array: NDArray[np.generic], tensor: TensorInfo, where: str) -> 
 
 
 def _check_shape(shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, where: str) -> None:
-    """`shape` is that of one sample, without the batch axis."""
+    """Check `shape`, that of one sample without the batch axis."""
     if tensor.shape is None:
         return
     axis = layout.axes[tensor.name]
@@ -96,7 +114,7 @@ def _check_shape(shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, whe
             fix="reshape the samples; a sample has no batch axis"
             + (f", or say that this input has none: batch_axes={{'{tensor.name}': None}}" if axis is not None else ""),
         )
-    if any(size not in (None, found) for size, found in zip(wanted, shape, strict=True)):
+    if any(size not in (None, given) for size, given in zip(wanted, shape, strict=True)):
         raise DataError(
             f"{where}: a sample's shape is not the model's",
             value=f"a sample of shape {_text(shape)}",
@@ -106,7 +124,7 @@ def _check_shape(shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, whe
 
 
 def _text(shape: tuple[int | None, ...]) -> str:
-    """``(3, ?, 224)``: a question mark where any size will do."""
+    """Return ``(3, ?, 224)``, with a question mark for a free size."""
     sizes = ["?" if size is None else str(size) for size in shape]
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
 
@@ -116,12 +134,12 @@ _BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive samples of one shape; every array leads with `n` samples, also where the model has no such axis.
+    """Consecutive samples of one shape, on axis 0 of every array even where the model's input has no batch axis.
 
     Attributes
     ----------
     labels : numbers of one shape (n, ...), or objects (n,); ``None`` without labels.
-    given : the labels before they became numbers, where other blocks may hold objects.
+    given : the labels before their conversion to numbers, for data whose other blocks hold objects.
     """
 
     feeds: Feeds
@@ -130,7 +148,7 @@ class Block:
     given: Sequence[object] | None = None
 
     def rows(self, *, label_objects: bool) -> Iterator[Sample]:
-        """One sample after the other, as views; with `label_objects` each label is the object that was given."""
+        """Yield each sample as views; with `label_objects` each label is the object that the user gave."""
         labels = self.labels
         if label_objects and labels is not None and not is_object(labels) and self.given is not None:
             labels = as_objects(self.given)
@@ -141,13 +159,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Data that can be read again and again.
+    """Data that can be read repeatedly.
 
     Attributes
     ----------
-    what : what messages call it.
+    what : name of the data in messages.
     blocks : starts a pass from the first sample.
-    arrays, labels : everything, when it lies in memory anyway; then a pass cannot differ from the one before.
+    arrays, labels : all samples, when they are in memory; then a later pass cannot differ from the first.
     """
 
     what: str
@@ -158,14 +176,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the model takes of the data.
+    """Requirements of the model on the data.
 
     Attributes
     ----------
-    signature : its inputs and outputs.
-    batch_axes : axes that count samples, by name, as the user says it of the model.
-    in_arrays : the same, of the arrays of the data too.
-    states : inputs that an output of the step before is fed into, empty unless samples are sequences.
+    signature : inputs and outputs of the model.
+    batch_axes : batch axes in the model that the user names, by input or output name.
+    in_arrays : the same, for axes that hold in the arrays of the data too.
+    states : inputs that receive an output of the step before, empty unless samples are sequences.
     """
 
     signature: Signature
@@ -175,12 +193,12 @@ class Wanted:
 
     @property
     def of_outputs(self) -> dict[str, int | None]:
-        """Axes of outputs that the user names."""
+        """Batch axes of outputs that the user names."""
         names = {tensor.name for tensor in self.signature.outputs}
         return {name: axis for name, axis in {**self.batch_axes, **self.in_arrays}.items() if name in names}
 
     def layout(self, ranks: Mapping[str, int], where: str) -> Layout:
-        """Return where the samples lie, by the number of axes of the data; see `find_layout`."""
+        """Return the batch axes, given the number of axes of the data's arrays; see `find_layout`."""
         asked = {**self.batch_axes, **self.in_arrays}
         return find_layout(self.signature, asked, ranks, where=where, states=self.states)
 
@@ -188,11 +206,21 @@ class Wanted:
 def open_source(
     kind: DatasetKind, inputs: object, labels: object | None, wanted: Wanted, what: str, *, labelled: bool
 ) -> Source:
-    """Read `inputs` as `kind`; without `labelled`, labels that come with the samples are dropped.
+    """Return data of any form as a source of blocks.
+
+    Parameters
+    ----------
+    kind : the form of `inputs`, see `Dataset`.
+    inputs : arrays, an iterable of samples, or a loader of batches.
+    labels : of ``arrays``, one for each sample; ``None`` for none.
+    wanted : requirements of the model.
+    what : name of the data in messages.
+    labelled : keep the labels that come with the samples of an iterable or a loader; else they are dropped.
 
     Raises
     ------
-    DataError : it cannot be read, or not twice.
+    DataError : arrays do not fit together, or the data cannot be iterated, or only once; while iterating, when a
+        sample is not what the model takes.
     """
     if kind == "arrays":
         return _from_arrays(inputs, labels, wanted, what)
@@ -233,7 +261,7 @@ def _from_arrays(inputs: object, labels: object | None, wanted: Wanted, what: st
 
 
 def _samples_first(feeds: Feeds, wanted: Wanted, layout: Layout) -> tuple[Feeds, Feeds]:
-    """Return the arrays with a value for each sample, samples in front, and those with one value for all."""
+    """Return the arrays with a value for each sample, samples on axis 0, and those with one value for all samples."""
     ranks = {tensor.name: None if tensor.shape is None else len(tensor.shape) for tensor in wanted.signature.inputs}
     shared = {name for name in layout.whole if name in feeds and feeds[name].ndim == ranks[name]}
     each = {name: _in_front(array, wanted.in_arrays.get(name)) for name, array in feeds.items() if name not in shared}
@@ -241,7 +269,7 @@ def _samples_first(feeds: Feeds, wanted: Wanted, layout: Layout) -> tuple[Feeds,
 
 
 def _in_front(array: NDArray[Any], axis: int | None) -> NDArray[Any]:
-    """Move the axis of samples to the front; an array that has no such axis is refused for its rank later."""
+    """Move the sample axis to the front; an array without that axis is refused later because of its rank."""
     return np.moveaxis(array, axis, 0) if axis and axis < array.ndim else array
 
 
