@@ -1,4 +1,4 @@
-"""The cache as the rest of the package sees it, with room made by removing what was not used for longest."""
+"""The cache as the rest of the package sees it, kept below its cap by removing the least recently used entries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,18 @@ def trim(store: Store, max_bytes: int) -> int:
 
 
 def clear(store: Store, kind: str | None, slot: str | None) -> Cleared:
-    """Remove entries of one kind, one slot or all, but none that another process uses. Raises `OSError`."""
+    """Remove entries, except those that another process uses.
+
+    Parameters
+    ----------
+    store : the folder of the cache.
+    kind : remove entries of this kind only; ``None`` for every kind.
+    slot : remove entries of this slot only; ``None`` for every slot.
+
+    Raises
+    ------
+    OSError : the folder cannot be read or changed.
+    """
     asked = [entry for entry in list_entries(store.root, kind) if slot is None or entry.slot == slot]
     removed = [entry for entry in asked if _remove(store, entry, by_others_only=True)]
     return Cleared(len(removed), sum(entry.size_bytes for entry in removed), len(asked) - len(removed))
@@ -49,22 +60,22 @@ _MB = 10**6
 
 
 def _silent(_: str) -> None:
-    """Tell nobody."""
+    """Drop the message."""
 
 
 class Cache:
-    """Keeps what takes long to make, under a key of everything it was made from.
+    """Keeps results that are slow to build, under a key of everything they were made from.
 
-    Several processes may use one root: one builds an entry, the others wait for it. An entry is put in its place
-    in one step, so that a process that dies at any moment leaves whole entries only. An entry that was
-    damaged is built again. Where the root cannot be written, builds go to a temporary folder of this process.
+    Several processes may use one root: one builds an entry, the others wait for it. An entry is published by one
+    rename, so that a process that dies at any moment leaves complete entries only. A damaged entry is built again.
+    Where the root cannot be written, builds go to a temporary folder of this process.
 
     Parameters
     ----------
-    root : the folder; it is created when it is first needed and ignores itself for git.
-    max_bytes : cap on the size of everything; entries that were not used for longest are removed first. Entries
-        that living processes were given stay, as long as the `Cache` that gave them exists.
-    notify : is told what the user should know: whom this process waits for, and what could not be kept.
+    root : folder of the cache; it is created when first needed, with a .gitignore that excludes it.
+    max_bytes : cap on the size of all entries; the least recently used ones are removed first. Entries in use by
+        living processes stay, as long as the `Cache` that returned them exists.
+    notify : shows a message to the user: which process this one waits for, and what could not be kept.
     """
 
     def __init__(self, root: Path, max_bytes: int = 10 * 10**9, notify: Callable[[str], None] = _silent) -> None:
@@ -78,13 +89,13 @@ class Cache:
         self._said_over_cap = False
 
     def obtain(self, kind: str, slot: str, ingredients: Mapping[str, str], build: Build) -> Entry:
-        """Return the entry made from `ingredients`, building it when it is not there.
+        """Return the entry made from `ingredients`, building it when the cache does not have it.
 
         Parameters
         ----------
-        kind : what it is, a lower-case word such as ``engine``.
-        slot : what it is for, in words; a rebuild is explained by what differs from the last one of the slot.
-        ingredients : name -> value or digest of everything that decides what `build` writes.
+        kind : type of the entry, a lower-case word such as ``engine``.
+        slot : purpose of the entry, in words; the reason of a rebuild names what differs from the slot's last entry.
+        ingredients : name -> value or digest of everything that determines what `build` writes.
         build : writes into the empty folder it is given and returns facts to keep: name -> plain JSON scalar.
 
         Raises
@@ -154,18 +165,18 @@ class Cache:
             )
 
     def entries(self) -> tuple[StoredEntry, ...]:
-        """Everything that is kept, the last used first."""
+        """Return all entries, the most recently used first."""
         try:
             return list_entries(self.root)
         except OSError as error:
             raise self._unreadable(error) from error
 
     def total_bytes(self) -> int:
-        """Bytes on disk of all entries."""
+        """Return the bytes on disk of all entries."""
         return sum(entry.size_bytes for entry in self.entries())
 
     def clear(self, kind: str | None = None, slot: str | None = None) -> Cleared:
-        """Remove the entries of one kind, of one slot, or all; those that other processes use stay."""
+        """Remove the entries of one kind, of one slot, or all, except those that other processes use."""
         if not self.root.exists():
             return Cleared(0, 0, 0)
         try:

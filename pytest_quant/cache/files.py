@@ -1,12 +1,12 @@
-"""Files of the cache: written whole or not at all, and where each lies.
+"""Files of the cache: durable writes, and the path of each file.
 
 ::
 
-    <root>/<kind>/<key>/manifest.json     what it was made from
-    <root>/<kind>/<key>/files/            what the builder wrote
+    <root>/<kind>/<key>/manifest.json     ingredients, facts and checksums of the entry
+    <root>/<kind>/<key>/files/            output of the builder
     <root>/<kind>/<key>/last-use          its modification time is the last use
-    <root>/<kind>/<key>/in-use/<token>    one for each process that was given the entry
-    <root>/<kind>/.<key>.<token>.<random>.tmp   an entry being built, or on its way out (key ``gone``)
+    <root>/<kind>/<key>/in-use/<token>    one for each process that uses the entry
+    <root>/<kind>/.<key>.<token>.<random>.tmp   an entry being built, or being removed (key ``gone``)
     <root>/.locks/<kind>-<key>.lock       held while the entry is built, read or removed
     <root>/.live/<token>.lock             held by the process of that token as long as it lives
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Every file below `folder`, sorted."""
+    """Return every file below `folder`, sorted."""
     return sorted(path for path in folder.rglob("*") if not path.is_dir())
 
 
@@ -51,17 +51,17 @@ def _fsync(path: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Sha256 of a file in hex, read in pieces."""
+    """Return the sha256 of a file in hex, read in pieces."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def size_below(path: Path) -> int:
-    """Bytes of every file below `path`; a file that vanishes meanwhile counts as none."""
+    """Return the bytes of all files below `path`; a file that vanishes meanwhile counts as 0."""
     total = 0
-    for found in [path, *path.rglob("*")]:
+    for file in [path, *path.rglob("*")]:
         try:
-            total += 0 if found.is_dir() else found.lstat().st_size
+            total += 0 if file.is_dir() else file.lstat().st_size
         except FileNotFoundError:
             continue
     return total
@@ -93,27 +93,42 @@ def is_kind(name: str) -> bool:
 
 
 def lock_path(root: Path, kind: str, key: str) -> Path:
-    """The lock of one entry."""
+    """Return the path of an entry's lock.
+
+    Parameters
+    ----------
+    root : folder of the cache.
+    kind : of the entry.
+    key : of the entry, sha256 in hex.
+    """
     return root / LOCKS / f"{kind}-{key}.lock"
 
 
 def temporary_path(root: Path, kind: str, key: str, token: str) -> Path:
-    """A new name beside the entry `key`, on the same file system, that no list shows."""
+    """Return a new path in the folder of an entry, on its file system, that no list of entries shows.
+
+    Parameters
+    ----------
+    root : folder of the cache.
+    kind : of the entry.
+    key : of the entry, sha256 in hex.
+    token : of this process, see `Presence`.
+    """
     return root / kind / f".{key}.{token}.{secrets.token_hex(4)}.tmp"
 
 
 def gone_path(entry: Path, token: str) -> Path:
-    """A new name beside `entry` for what is about to be removed."""
+    """Return a new path in the folder of `entry`, to rename it to before its removal."""
     return entry.with_name(f".gone.{token}.{secrets.token_hex(4)}.tmp")
 
 
 def entry_paths(root: Path, kind: str | None = None) -> Iterator[Path]:
-    """Every entry, of one kind or all; what others have put below the root is never one."""
+    """Yield the folder of every entry, of one kind or all; foreign files below the root are skipped."""
     yield from (path for path in _children(root, kind) if _KEY.fullmatch(path.name))
 
 
 def temporary_paths(root: Path) -> Iterator[tuple[Path, str, str]]:
-    """Every temporary folder with its key and the token of the process that made it."""
+    """Yield every temporary folder with its key and the token of the process that made it."""
     for path in _children(root, None):
         if match := _TEMPORARY.fullmatch(path.name):
             yield path, match["key"], match["token"]
@@ -137,10 +152,10 @@ _MARKS = {
 
 
 def create_ignored_folder(folder: Path) -> None:
-    """Create `folder` with its parents and let it ignore itself for git.
+    """Create `folder` with its parents, and mark it as a cache that git and backups skip.
 
-    A folder that already holds something else is somebody's own: it is left as it is.
-    Raises `OSError` when it cannot be created.
+    A folder that already contains other files belongs to the user and gets no marks. Raises `OSError` when the folder
+    cannot be created.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if {path.name for path in folder.iterdir()} <= _MARKS.keys():

@@ -1,4 +1,4 @@
-"""The manifest of a cache entry: what it was made from, which decides its name, and what its files must be."""
+"""The manifest of a cache entry: its ingredients, which determine its key, and the checksums of its files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pytest_quant.cache.files import files_below, sha256_of
 
 
 def canonical_json(value: object) -> bytes:
-    """One spelling for equal values: keys sorted, no spaces, ASCII only. Raises `ValueError` on NaN."""
+    """Return JSON that is equal for equal values: keys sorted, no spaces, ASCII only. Raises `ValueError` on NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def key_of(kind: str, ingredients: Mapping[str, str]) -> str:
-    """Sha256 in hex over the kind and the sorted ingredients."""
+    """Return the sha256 in hex over the kind and the sorted ingredients."""
     return hashlib.sha256(canonical_json([kind, dict(ingredients)])).hexdigest()
 
 
@@ -30,7 +30,7 @@ _PROBE_BYTES = 1 << 16
 
 
 class StorageFault(Exception):  # noqa: N818 - it never leaves the package; a fault of the folder, not of the caller
-    """The folder cannot be written; the text is the operating system's reason."""
+    """The folder cannot be written; the message is the operating system's reason."""
 
 
 @contextmanager
@@ -43,9 +43,9 @@ def storage() -> Iterator[None]:
 
 
 def storage_cause(error: BaseException, folder: Path) -> str | None:
-    """Return why `folder` cannot be written when that is what made a builder fail, else ``None``.
+    """Return the reason why `folder` cannot be written if that made a builder fail, else ``None``.
 
-    Runtimes report a full disk in words of their own, so the folder itself is asked by writing to it.
+    Runtimes report a full disk in their own words, so the folder is probed by writing to it.
     """
     cause: BaseException | None = error
     while cause is not None:
@@ -66,17 +66,17 @@ JsonScalar: TypeAlias = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One kept thing, ready to be used.
+    """An entry of the cache, ready to be used.
 
     Attributes
     ----------
-    kind : what it is, for example ``engine``.
-    slot : what it is for, in words; entries of one slot replace each other as ingredients change.
+    kind : type of the entry, for example ``engine``.
+    slot : purpose of the entry, in words; entries of one slot replace each other as ingredients change.
     key : sha256 of the kind and every ingredient, in hex.
-    folder : holds what the builder wrote; nothing may be written to it.
+    folder : contains the builder's output; nothing may be written to it.
     status : ``built`` just now, or ``hit``.
     reason : why it had to be built; empty for a hit.
-    facts : what the builder told about the build, then or now.
+    facts : values that the builder returned when it built the entry.
     """
 
     kind: str
@@ -90,14 +90,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """One line of the cache's list; its contents have not been checked.
+    """An entry as the list of the cache shows it; its files have not been verified.
 
     Attributes
     ----------
     folder : of the whole entry, manifest included.
-    size_bytes : everything on disk.
+    size_bytes : bytes on disk of all its files.
     created, last_used : seconds since the epoch.
-    readable : ``False`` when the manifest is broken; then slot, ingredients and facts are empty.
+    readable : ``False`` when the manifest is damaged; then slot, ingredients and facts are empty.
     """
 
     kind: str
@@ -114,7 +114,7 @@ class StoredEntry:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """What clearing removed, and how many entries stayed because another process uses them."""
+    """Entries that clearing removed, their bytes, and the entries that stayed because another process uses them."""
 
     removed: int
     freed_bytes: int
@@ -124,11 +124,11 @@ class Cleared:
 SCHEMA = 1
 MANIFEST = "manifest.json"
 FILES = "files"
-"""Folder inside an entry that holds what the builder wrote."""
+"""Folder inside an entry with the builder's output."""
 
 
 class DamagedEntryError(Exception):
-    """An entry that must not be used; the text names the file and what is wrong with it."""
+    """An entry that must not be used; the message names the file and what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +155,17 @@ class Manifest:
 def write_manifest(
     folder: Path, *, kind: str, slot: str, ingredients: Mapping[str, str], facts: Mapping[str, JsonScalar]
 ) -> Manifest:
-    """Describe the files that lie in `folder` and write that beside them.
+    """Write the manifest of an entry whose files are complete.
 
-    The manifest carries a checksum of itself, so that a fact changed by a broken disk is noticed too.
+    The manifest contains a checksum of itself, so that facts changed by a broken disk are noticed too.
+
+    Parameters
+    ----------
+    folder : of the entry; the builder's output is in its folder `FILES`.
+    kind : type of the entry.
+    slot : purpose of the entry, in words.
+    ingredients : name -> value or digest of everything the entry was made from.
+    facts : values that the builder returned.
     """
     root = folder / FILES
     files = {

@@ -1,4 +1,4 @@
-"""Entries below one root: found, built and published, safe against other processes and sudden death."""
+"""Entries below one root: looked up, built and published, safe against other processes and sudden death."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _FOLDER = ".live"
 
 
 class Presence:
-    """Tells the living from the dead among the processes that use one root.
+    """Registers this process as a user of a root, and tells which other registered processes are alive.
 
-    A process id alone would not do: ids are reused, and mean nothing across containers that share a volume.
+    A process id alone does not suffice: ids are reused, and mean nothing across containers that share a volume.
 
     Attributes
     ----------
-    pid : the process it stands for.
-    token : its name in this root, ``<pid>-<random>``; in use until this object goes.
+    pid : of the process that made this object.
+    token : name of the process in this root, ``<pid>-<random>``; registered as long as this object exists.
     """
 
     def __init__(self, root: Path) -> None:
@@ -68,7 +68,7 @@ class Presence:
         self._lock.acquire()
 
     def is_alive(self, token: str) -> bool:
-        """Whether the process behind `token` still runs; when that cannot be told it is taken to."""
+        """Whether the process of `token` still runs; true when that cannot be determined."""
         path = self._folder / f"{token}.lock"
         if token == self.token:
             return True
@@ -83,14 +83,14 @@ class Presence:
         return False
 
     def remove_dead(self) -> None:
-        """Forget processes that are gone; the caller sees to it that none is being registered meanwhile."""
+        """Unregister dead processes; the caller makes sure that none is being registered meanwhile."""
         for path in self._folder.glob("*.lock"):
             if not self.is_alive(path.stem):
                 path.unlink(missing_ok=True)
 
 
 def pid_of(token: str) -> str:
-    """The process id inside a token."""
+    """Return the process id that a token starts with."""
     return token.split("-")[0]
 
 
@@ -101,10 +101,18 @@ _POLL_S = 0.02
 def hold_entry(
     root: Path, kind: str, key: str, slot: str, presence: Presence, notify: Callable[[str], None]
 ) -> BaseFileLock:
-    """Return the lock of an entry, held; the operating system frees it when a holder dies.
+    """Wait for the lock of an entry and return it, held; the operating system frees it when a holder dies.
 
-    Says once, through `notify`, which process builds the entry meanwhile. Raises `OSError` when the root cannot
-    be written.
+    Parameters
+    ----------
+    root, kind, key : folder of the cache, and kind and key of the entry.
+    slot : purpose of the entry, for the message.
+    presence : of this process in the root.
+    notify : shows, once, a message with the process that builds the entry meanwhile.
+
+    Raises
+    ------
+    OSError : the root cannot be written.
     """
     lock = FileLock(lock_path(root, kind, key))
     said = False
@@ -121,7 +129,12 @@ def hold_entry(
 
 
 def try_hold_entry(root: Path, kind: str, key: str) -> BaseFileLock | None:
-    """Return the lock of an entry, held, or ``None`` when another process holds it."""
+    """Return the lock of an entry, held, or ``None`` when another process holds it.
+
+    Parameters
+    ----------
+    root, kind, key : folder of the cache, and kind and key of the entry.
+    """
     lock = FileLock(lock_path(root, kind, key))
     try:
         lock.acquire(blocking=False)
@@ -131,13 +144,13 @@ def try_hold_entry(root: Path, kind: str, key: str) -> BaseFileLock | None:
 
 
 def _builder(root: Path, key: str, presence: Presence) -> str | None:
-    """The id of the living process that builds `key`."""
+    """Return the id of the living process that builds `key`, ``None`` when there is none."""
     tokens = (token for _, building, token in temporary_paths(root) if building == key)
     return next((pid_of(token) for token in tokens if presence.is_alive(token)), None)
 
 
 def mark_use(entry: Path, presence: Presence) -> None:
-    """Note that this process uses `entry` from now on. Raises `OSError`."""
+    """Mark `entry` as used by this process, and drop the marks of dead ones. Raises `OSError`."""
     markers = entry / IN_USE
     markers.mkdir(exist_ok=True)
     (markers / presence.token).touch()
@@ -148,7 +161,14 @@ def mark_use(entry: Path, presence: Presence) -> None:
 
 
 def is_used(entry: Path, presence: Presence, *, by_others_only: bool) -> bool:
-    """Whether a living process was given `entry`."""
+    """Whether a living process uses an entry.
+
+    Parameters
+    ----------
+    entry : folder of the entry.
+    presence : of this process in the root.
+    by_others_only : do not count this process.
+    """
     markers = entry / IN_USE
     if not markers.is_dir():
         return False
@@ -157,19 +177,24 @@ def is_used(entry: Path, presence: Presence, *, by_others_only: bool) -> bool:
 
 
 def list_entries(root: Path, kind: str | None = None) -> tuple[StoredEntry, ...]:
-    """Entries below `root`, the last used first; broken ones are listed too, as not readable."""
-    found = [_describe(path) for path in entry_paths(root, kind)]
-    present = [entry for entry in found if entry is not None]
+    """Return the entries below `root`, most recently used first; damaged ones are listed too, as not readable."""
+    described = [_describe(path) for path in entry_paths(root, kind)]
+    present = [entry for entry in described if entry is not None]
     return tuple(sorted(present, key=lambda entry: entry.last_used, reverse=True))
 
 
 def last_used_ingredients(root: Path, kind: str, slot: str) -> dict[str, str] | None:
-    """Ingredients of the entry of `slot` that was used last, ``None`` when there is none."""
+    """Return the ingredients of the most recently used entry of a slot, ``None`` when it has no entry.
+
+    Parameters
+    ----------
+    root, kind, slot : folder of the cache, and kind and slot of the entries.
+    """
     return next((entry.ingredients for entry in list_entries(root, kind) if entry.slot == slot), None)
 
 
 def _describe(folder: Path) -> StoredEntry | None:
-    """``None`` when the entry has gone since it was found."""
+    """Return an entry as the list shows it, ``None`` when it was removed meanwhile."""
     try:
         touched = folder / LAST_USE
         last_used = (touched if touched.exists() else folder).stat().st_mtime
@@ -191,7 +216,14 @@ _MAX_TEXT = 60
 
 
 def why_built(slot: str, previous: Mapping[str, str] | None, ingredients: Mapping[str, str]) -> str:
-    """Name every ingredient that differs from the last used entry of the same slot; ``None`` when there was none."""
+    """Explain why an entry is built, by every ingredient that differs from the slot's last one.
+
+    Parameters
+    ----------
+    slot : purpose of the entry, for the text.
+    previous : ingredients of the most recently used entry of the slot; ``None`` when there is none.
+    ingredients : of the entry to build.
+    """
     if previous is None:
         return f"first build of {slot}"
     names = sorted(previous.keys() | ingredients.keys())
@@ -220,7 +252,7 @@ def _short(text: str) -> str:
 
 
 Build: TypeAlias = Callable[[Path], Mapping[str, JsonScalar]]
-"""Writes into the empty folder it is given and returns facts about that."""
+"""Writes into the empty folder it is given and returns facts about the output."""
 
 
 class Store:
@@ -232,7 +264,7 @@ class Store:
         self._presence: Presence | None = None
 
     def presence(self) -> Presence:
-        """Create the root where needed, remove what dead processes left, and enter this process. Raises `OSError`."""
+        """Create the root, remove what dead processes left, and register this process. Raises `OSError`."""
         if self._presence is None or self._presence.pid != os.getpid():
             create_ignored_folder(self.root)
             (self.root / LOCKS).mkdir(exist_ok=True)
@@ -250,7 +282,20 @@ class Store:
     def obtain(
         self, kind: str, slot: str, ingredients: Mapping[str, str], build: Build, reason: str | None = None
     ) -> Entry:
-        """Return the entry, built when it is not there whole; `reason` replaces the one found here."""
+        """Return an entry, building it when it is missing or damaged.
+
+        Parameters
+        ----------
+        kind, slot : type and purpose of the entry.
+        ingredients : name -> value or digest of everything that determines what `build` writes.
+        build : writes the entry's files.
+        reason : text of a rebuild's reason; ``None`` for the differing ingredients.
+
+        Raises
+        ------
+        StorageFault : the root cannot be written.
+        CacheError : a fact that `build` returns is no plain JSON scalar.
+        """
         key = key_of(kind, ingredients)
         with storage():
             presence = self.presence()
@@ -262,7 +307,13 @@ class Store:
             lock.release()
 
     def look(self, kind: str, slot: str, key: str) -> Entry | None:
-        """Return the entry if it is there whole, without asking that the root can be written."""
+        """Return an undamaged entry, ``None`` when there is none; the root need not be writable.
+
+        Parameters
+        ----------
+        kind, slot : type and purpose of the entry.
+        key : sha256 of kind and ingredients, in hex.
+        """
         folder = self.root / kind / key
         try:
             manifest = verify(folder, key)
@@ -274,7 +325,13 @@ class Store:
         return Entry(kind, slot, key, folder / FILES, "hit", "", manifest.facts)
 
     def reason(self, kind: str, slot: str, ingredients: Mapping[str, str]) -> str:
-        """Say why an entry that `look` did not find has to be built."""
+        """Explain why an entry that `look` did not return has to be built.
+
+        Parameters
+        ----------
+        kind, slot : type and purpose of the entry.
+        ingredients : name -> value or digest of everything it is made from.
+        """
         key = key_of(kind, ingredients)
         folder = self.root / kind / key
         if os.path.lexists(folder):
@@ -285,7 +342,7 @@ class Store:
         return why_built(slot, last_used_ingredients(self.root, kind, slot), ingredients)
 
     def _build(self, kind: str, slot: str, ingredients: Mapping[str, str], build: Build, reason: str | None) -> Entry:
-        """Build beside the entry's place, then put it there in one step."""
+        """Build in a temporary folder, then rename it to the entry's path."""
         key = key_of(kind, ingredients)
         folder = self.root / kind / key
         with storage():
@@ -308,7 +365,7 @@ class Store:
         return Entry(kind, slot, key, folder / FILES, "built", why, facts)
 
     def discard(self, folder: Path) -> None:
-        """Remove an entry in one step as others see it. Raises `OSError`."""
+        """Remove an entry, atomically for other processes. Raises `OSError`."""
         gone = gone_path(folder, self.presence().token)
         with suppress(FileNotFoundError):
             folder.rename(gone)
@@ -327,7 +384,7 @@ def _run(build: Build, folder: Path, slot: str) -> dict[str, JsonScalar]:
 
 
 def _plain(name: str, value: JsonScalar, slot: str) -> JsonScalar:
-    """The value as it will be read back."""
+    """Return the value as it will be read back. Raises `CacheError` when it is no plain JSON scalar."""
     try:
         if value is None or isinstance(value, (str, int, float)):
             plain: JsonScalar = json.loads(canonical_json(value))
