@@ -1,4 +1,4 @@
-"""Where a sequence of numbers changes its level: E-divisive, a divisive search with an energy statistic.
+"""Change points of a sequence of numbers: E-divisive, a divisive search with an energy statistic.
 
 Matteson and James (2014), A Nonparametric Approach for Multiple Change Point Analysis of Multivariate Data,
 Journal of the American Statistical Association 109, 334-345; with alpha = 1, so that only a mean must exist.
@@ -29,8 +29,8 @@ class ChangePoint:
     Attributes
     ----------
     index : of the first value of the new level.
-    p_value : of the permutation test that found it, at least 1 / (permutations + 1).
-    before, after : medians of the segments on both sides, in the unit of the values.
+    p_value : of the permutation test, at least 1 / (permutations + 1).
+    before, after : medians of the segments before and after, in the unit of the values.
     """
 
     index: int
@@ -53,7 +53,7 @@ def change_points(
     permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> tuple[ChangePoint, ...]:
-    """Return the changes of level in `values`, in their order; the same for the same seed.
+    """Return the changes of level in `values`, in their order.
 
     Each step takes the split with the largest statistic of all segments and keeps it while values permuted within
     the segments reach that statistic rarely enough: p = (1 + reached) / (1 + permutations) <= significance, which
@@ -61,8 +61,11 @@ def change_points(
 
     Parameters
     ----------
-    values : finite numbers in the order of time. Time and memory grow with their number squared.
+    values : finite numbers in the order of time; run time and memory grow with their number squared.
+    significance : largest accepted p, 0..1.
     min_segment : fewest values of a level, at least 2.
+    permutations : of the test; more give finer p values.
+    seed : of the permutations; equal values and seeds give equal results.
     """
     series = np.asarray(values, dtype=np.float64)
     random = np.random.default_rng(seed)
@@ -94,7 +97,7 @@ def _p_value(
     permutations: int,
     random: np.random.Generator,
 ) -> float:
-    """Permute within segments; stops as soon as `significance` is out of reach, which decides the same way."""
+    """Return the p value of a split; stops early, with some p above `significance`, once that is certain."""
     reached = 1
     for _ in range(permutations):
         largest = max(_best_split(random.permutation(segment), min_segment).statistic for segment in segments)

@@ -40,6 +40,17 @@ def tango_interval(lost: int, won: int, n: int, *, confidence: float = 0.95) -> 
 
     Inverts the score test of Tango (1998), Statistics in Medicine 17, 891-908. Unlike the Wald interval it keeps
     its level for few discordant samples, and is not empty when there are none.
+
+    Parameters
+    ----------
+    lost : samples that only the reference gets right.
+    won : samples that only the candidate gets right.
+    n : all samples, at least 1.
+    confidence : of the two-sided interval, 0..1.
+
+    Returns
+    -------
+    Lower and upper end.
     """
     z = NormalDist().inv_cdf(0.5 + confidence / 2.0)
     estimate = (lost - won) / n
@@ -78,7 +89,7 @@ def _crossing(inside: float, outside: float, excess: Callable[[float], float]) -
 def samples_to_resolve(
     variance: float, drop: float, limit: float, *, confidence: float = 0.95, power: float = 0.8
 ) -> int | None:
-    """Samples n at which a one-sided test tells `drop` from `limit`; ``None`` when they are equal.
+    """Return the samples n at which a one-sided test distinguishes `drop` from `limit`.
 
     n = (z_confidence + z_power)^2 variance / (limit - drop)^2, the normal sample size for a paired difference; for
     right or wrong answers the variance is (discordant share) - drop^2 (Connor 1987, Biometrics 43, 207-211).
@@ -86,6 +97,14 @@ def samples_to_resolve(
     Parameters
     ----------
     variance : of one sample's difference, in the squared unit of `drop` and `limit`.
+    drop : measured difference reference - candidate.
+    limit : largest allowed difference.
+    confidence : of the test, one-sided, 0..1.
+    power : probability that the test decides, 0..1.
+
+    Returns
+    -------
+    ``None`` when drop and limit are equal, or the samples show no variance.
     """
     distance = limit - drop
     if distance == 0.0 or variance <= 0.0:
@@ -96,7 +115,7 @@ def samples_to_resolve(
 
 RESAMPLES, SAMPLES = 2000, 20_000
 COSTLY_RESAMPLES, COSTLY_SAMPLES = 400, 5_000
-"""For scores that a third party computes over all samples at every call."""
+"""For scores of third parties, which are computed over all samples at every call."""
 
 _SEED = 20260101
 _MOST_UNDEFINED = 0.05
@@ -127,7 +146,9 @@ def paired_bootstrap(
     Parameters
     ----------
     reference, candidate : statistics of the same samples in the same order, n rows.
-    aggregate : a score of any samples; a `ValueError` or `RuntimeError` tells that it is undefined for these.
+    aggregate : returns the score of any rows; raises `ValueError` or `RuntimeError` where it is undefined.
+    confidence : of the two-sided interval, 0..1.
+    resamples : number of bootstrap resamples.
     most_samples : with more, each resample draws only so many of them (m) and its distance from the estimate is
         scaled by sqrt(m / n), the m out of n bootstrap (Bickel, Goetze and van Zwet 1997, Statistica Sinica 7, 1-31):
         time and memory stay bounded.

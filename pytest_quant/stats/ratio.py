@@ -28,22 +28,35 @@ def paired_ratio(
 
     The estimate is exp of the median over rounds of log(numerator / denominator); the interval is the percentile
     bootstrap over rounds (Efron and Tibshirani 1993, chapter 13), so that what both share in a round cancels.
+
+    Parameters
+    ----------
+    numerator, denominator : positive values of the same rounds, in one unit and of equal length.
+    confidence : of the two-sided interval, 0..1.
+    seed : of the bootstrap.
     """
     logs = np.log(np.asarray(numerator, dtype=np.float64) / np.asarray(denominator, dtype=np.float64))
-    found = _bootstrap_median(logs, confidence, seed)
-    return Estimate(*(float(np.exp(value)) for value in (found.value, found.low, found.high)))
+    log_ratio = _bootstrap_median(logs, confidence, seed)
+    return Estimate(*(float(np.exp(value)) for value in (log_ratio.value, log_ratio.low, log_ratio.high)))
 
 
 def median_interval(values: Sequence[float], *, confidence: float = 0.95, seed: int = 0) -> Estimate:
-    """Estimate the median of `values`, one per round, with its percentile bootstrap interval."""
+    """Estimate a median with its percentile bootstrap interval.
+
+    Parameters
+    ----------
+    values : one for each round; the estimate has their unit.
+    confidence : of the two-sided interval, 0..1.
+    seed : of the bootstrap.
+    """
     return _bootstrap_median(np.asarray(values, dtype=np.float64), confidence, seed)
 
 
 def fewest_rounds(confidence: float) -> int:
     """Return the fewest values n whose range encloses their median with `confidence`: 1 - 2 (1/2)^n >= confidence.
 
-    No interval within the range of fewer values reaches it, the bootstrap's least of all; 6 at 95 %
-    (Conover 1999, section 3.2).
+    With fewer values no interval within their range reaches that confidence, and a bootstrap interval lies within it;
+    6 at 95 % (Conover 1999, section 3.2).
     """
     return math.ceil(1.0 - math.log2(1.0 - confidence))
 
@@ -70,6 +83,7 @@ def percentile_bounds(
     ----------
     samples : any positive number of values, in any order.
     percentile : strictly between 0 and 100.
+    confidence : of each bound, 0..1.
     """
     ordered = np.sort(np.asarray(samples, dtype=np.float64))
     below = _binomial_cdf(ordered.size, percentile / 100.0)[:-1]  # P(B <= k - 1) at index k - 1, k = 1..n

@@ -15,7 +15,7 @@ _MOST_STEPS = 100
 
 @dataclass(frozen=True, slots=True)
 class MeanDifference:
-    """mean(second) - mean(first), its two-sided interval in the same unit, and the p that it is 0."""
+    """mean(second) - mean(first), its two-sided interval in the same unit, and the two-sided p of equal means."""
 
     value: float
     low: float
@@ -27,7 +27,12 @@ def welch(first: Sequence[float], second: Sequence[float], *, confidence: float 
     """Compare the means of two independent groups of at least two numbers each.
 
     The statistic is Welch's (1947, Biometrika 34, 28-35), its degrees of freedom those of Satterthwaite (1946).
-    Groups without any spread differ with p = 0, or are equal with p = 1.
+    Two groups without any spread differ with p = 0, or are equal with p = 1.
+
+    Parameters
+    ----------
+    first, second : at least two numbers each, in one unit.
+    confidence : of the two-sided interval, 0..1.
     """
     value = statistics.mean(second) - statistics.mean(first)
     variances = [statistics.variance(group) / len(group) for group in (first, second)]
