@@ -1,4 +1,4 @@
-"""What was asked: frozen values with no behaviour, standard library only."""
+"""The request of a check: model, data, engines and limits as frozen values; standard library only."""
 
 from pytest_quant.spec.check import (
     PRECISIONS,

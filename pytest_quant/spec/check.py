@@ -1,4 +1,4 @@
-"""What one marked test asks for: the engine, the limits and the plan of the timing."""
+"""The request of one marked test: its engines, its limits and the plan of the timing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Calibration:
     ----------
     method : ``minmax``, ``entropy`` or ``percentile``.
     percentile : share of the histogram kept by ``percentile``, in percent; see `check_percentile`.
-    samples : use at most so many calibration samples; ``None`` uses all of them.
+    samples : largest number of calibration samples to use; ``None`` for all of them.
     batch_size : samples in one calibration batch.
     """
 
@@ -34,7 +34,7 @@ class Calibration:
 def check_percentile(percentile: float) -> float:
     """Return `percentile` if a calibration can use it.
 
-    Half of the values or fewer is no range of them, but a share that was written as 0.99 and meant 99.
+    50 and below is refused because it is most likely a share, 0.99, where percent, 99, was meant.
 
     Raises
     ------
@@ -56,11 +56,13 @@ class EngineSpec:
 
     Attributes
     ----------
+    backend : registered name.
+    precision : one of `PRECISIONS`.
     scheme : one of `SCHEMES` for a quantized precision, else ``None``.
     quantized : a model that is already quantized (scheme ``qat``), else ``None``.
     exclude : names of nodes to leave in float.
-    options : what the backend alone understands, sorted by name; the backend checks it.
-    shapes : what its inputs look like in the data; only for a backend that builds for them, empty without data.
+    options : options of the backend as ``(name, value)`` pairs sorted by name; the backend validates them.
+    shapes : shapes of its inputs in the data; only for a backend that builds for them, empty without data.
     """
 
     backend: str
@@ -81,21 +83,21 @@ class EngineSpec:
 
 @dataclass(frozen=True, slots=True)
 class LatencyPlan:
-    """The budget of one latency measurement; the constants are measured, see `pytest_quant.measure.latency`.
+    """The budget of one latency measurement, see `pytest_quant.measure.latency`.
 
     Attributes
     ----------
     batch_size : samples in one run.
-    min_rounds, max_rounds : every engine is timed once in each round.
+    min_rounds, max_rounds : bounds on the rounds; every engine is timed once in each round.
     look_every : rounds between two looks at the interval.
-    min_runs : runs of one block that are kept; one more is made first and kept apart as cold.
-    min_block_s : a block lasts at least so long.
-    max_warmup_s : seconds spent warming up one engine at the most.
+    min_runs : fewest runs of one block, not counting its first one, which is recorded separately as cold.
+    min_block_s : shortest duration of a block in seconds.
+    max_warmup_s : most seconds spent warming up one engine.
     max_s : seconds for everything: warming up, all rounds, and the second measurement that confirms a broken limit.
-    confidence : of every interval.
+    confidence : of every interval, 0..1.
     precision : relative half-width of the speedup's interval at which a plan without limits stops.
-    min_speedup : stop when the interval of the speedup lies on one side of it; ``None`` to ignore.
-    max_latency_ms : ``{percentile: milliseconds}`` to decide, percentile 50 for the median.
+    min_speedup : stop when the interval of the speedup lies above or below it; ``None`` to ignore.
+    max_latency_ms : ``(percentile, milliseconds)`` limits to decide, percentile 50 for the median.
     seed : of the random order and of the bootstrap.
     """
 
@@ -115,19 +117,19 @@ class LatencyPlan:
 
 
 OutputLimit = float | tuple[tuple[str, float], ...]
-"""A limit on every output, or ``(output, limit)`` pairs: an output that they do not name has none."""
+"""A limit on every output, or ``(output, limit)`` pairs; an output without a pair has no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Every limit a mark can set; ``None`` where it sets none.
+    """Every limit that a mark can set; ``None`` where it sets none.
 
     Percentages and drops are in points of a hundred, latency in milliseconds per run of one batch, sizes in
     megabytes of 10^6 bytes, SQNR in dB, energy in millijoules per run, `min_ratio` and `min_speedup` as ratios.
-    `min_coverage` is of all eligible compute; `default_min_coverage`, no key of the mark, holds where the mark sets
-    none, and is of what the engine's scheme can quantize. `max_latency_ms` holds ``(percentile, milliseconds)`` pairs;
-    50 is the median.
-    `min_sqnr_db`, `min_cosine` and `max_abs_error` hold for each output by itself.
+    `min_coverage` refers to all eligible compute. `default_min_coverage`, not a key of the mark, applies where the
+    mark sets no `min_coverage`, and refers to what the engine's scheme can quantize. `max_latency_ms` has
+    ``(percentile, milliseconds)`` pairs; 50 is the median. `min_sqnr_db`, `min_cosine` and `max_abs_error` apply to
+    each output separately.
     """
 
     max_drop: float | None = None
@@ -166,16 +168,17 @@ class Check:
 
     Attributes
     ----------
-    nodeid : the test, as pytest spells it.
-    series_nodeid : the same without what our own lists add to it.
+    nodeid : pytest's id of the test.
+    series_nodeid : the same without the parameters that lists in the mark add.
     metric : a metric's name, a ``Metric``, or ``None`` for the default.
-    output : the output that the metric reads and limits on tensors are for; ``None`` for the first, and for all.
-    channels : groups of channels that are judged as outputs of their own, in place of the outputs they are of.
+    output : the output that the metric reads and tensor limits apply to; ``None``: the metric reads the first, tensor
+        limits apply to all.
+    channels : groups of channels that are judged as outputs of their own, in place of the outputs they belong to.
     batch_size : samples in one timed run, as the mark asks; part of the series also when latency is off.
-    eval_batch_size : samples in one batch of the evaluation; ``None`` lets the model decide.
+    eval_batch_size : samples in one batch of the evaluation; ``None`` for the default or the model's fixed size.
     latency : ``None`` when latency is not to be measured.
-    latency_off : why it is not, in words; empty when it is.
-    confidence : ask for proof at this level; ``None`` judges accuracy on the point estimate.
+    latency_off : reason why latency is not measured; empty when it is.
+    confidence : judge accuracy by its interval at this level; ``None`` judges it by the point estimate.
     """
 
     nodeid: str

@@ -1,4 +1,4 @@
-"""The user's labelled data, and which of it calibrates."""
+"""The user's labelled data, and the part of it that calibrates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DatasetKind = Literal["arrays", "iterable", "loader"]
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Samples to evaluate on, and the ones to calibrate with, apart from each other.
+    """Samples to evaluate on, and disjoint samples to calibrate with.
 
     Use a constructor: `from_arrays`, `from_iterable`, `from_loader`, or `of` for anything.
 
@@ -26,9 +26,9 @@ class Dataset:
         ``loader``: a torch ``DataLoader`` of ``(inputs, labels)`` batches.
     labels : ``arrays`` only: one for each sample, or ``None``.
     calibration : ``None``, data of the same form without labels, a count, or a share of the samples.
-    name : what messages call it.
-    batch_axes : axes that count samples, by the name of an input or an output, where they are not found right:
-        in an input of the model and in its array here; ``None`` where no axis does. Others are found.
+    name : of the data in messages.
+    batch_axes : batch axes by the name of an input or an output, in the model's input and in its array here; ``None``
+        for one without a batch axis. Axes that are not named are detected.
     """
 
     kind: DatasetKind
@@ -74,8 +74,8 @@ class Dataset:
             and tensor metrics can be limited.
         calibration : arrays of the same form; or an int, a count; or a float strictly between 0 and 1, a
             share. Count and share take evenly spaced samples out of the evaluation set.
-        batch_axes : the axis that counts samples, ``{"state": 1}``, in the model's input or output of that name and
-            in its array here; ``None`` for one without. Only for what is not found right.
+        batch_axes : the batch axis, ``{"state": 1}``, in the model's input or output of that name and in its array
+            here; ``None`` for one without a batch axis. Needed only where it is not detected correctly.
         """
         return cls("arrays", inputs, labels, calibration, batch_axes=read_batch_axes("Dataset", batch_axes))
 
@@ -87,11 +87,15 @@ class Dataset:
         *,
         batch_axes: Mapping[str, int | None] | None = None,
     ) -> Dataset:
-        """Samples that are streamed: a re-iterable of ``(inputs, label)``, the same ones each time.
+        """Samples that are streamed.
 
-        A label is a number, an array, or any value made of text, numbers, arrays, lists, tuples and dicts.
-        `calibration` is another such iterable, a count or a share; `batch_axes` as in `from_arrays`: a sample has no
-        batch axis, so it only tells where the model has its own.
+        Parameters
+        ----------
+        samples : a re-iterable of ``(inputs, label)``, which gives the same samples in the same order each time. Inputs
+            have no batch axis. A label is a number, an array, or any value made of text, numbers, arrays, lists, tuples
+            and dicts.
+        calibration : another such iterable, a count or a share, as in `from_arrays`.
+        batch_axes : as in `from_arrays`, for the model's inputs and outputs only.
         """
         return cls("iterable", samples, None, calibration, batch_axes=read_batch_axes("Dataset", batch_axes))
 
@@ -103,19 +107,27 @@ class Dataset:
         *,
         batch_axes: Mapping[str, int | None] | None = None,
     ) -> Dataset:
-        """Samples of a torch ``DataLoader`` that does not shuffle.
+        """Samples of a torch ``DataLoader``.
 
-        The labels of a batch are a tensor (n, ...), a list of one for each sample, or a dict of such, taken apart here.
-        `calibration` is another ``DataLoader``, a count or a share; `batch_axes` as in `from_arrays`.
+        Parameters
+        ----------
+        loader : yields ``(inputs, labels)`` batches and does not shuffle. Labels are a tensor (n, ...), a list with one
+            for each sample, or a dict of such, which is split into one dict for each sample.
+        calibration : another ``DataLoader``, a count or a share, as in `from_arrays`.
+        batch_axes : as in `from_arrays`.
         """
         return cls("loader", loader, None, calibration, batch_axes=read_batch_axes("Dataset", batch_axes))
 
     @classmethod
     def of(cls, value: object, name: str = "quant_data") -> Dataset:
-        """Turn whatever the fixture `name` returned into a `Dataset` that messages call by that name.
+        """Return the value of the fixture `name` as a `Dataset` that messages call by that name.
 
-        A `Dataset` keeps its data, and a name of its own; ``(inputs, labels)`` are arrays, a torch ``DataLoader`` is
-        one, and any other iterable holds samples ``(inputs, label)``.
+        A `Dataset` is returned with its own name, if it has one. ``(inputs, labels)``, a dict and an array are read by
+        `from_arrays`, a torch ``DataLoader`` by `from_loader`, any other iterable by `from_iterable`.
+
+        Raises
+        ------
+        UsageError : `value` is none of these.
         """
         if isinstance(value, Dataset):
             return replace(value, name=name) if value.name == "quant_data" else value

@@ -1,4 +1,4 @@
-"""The network under test as the user describes it: its source, inputs, outputs, and the meaning of their axes."""
+"""The network under test as the user describes it: its source, inputs, outputs and batch axes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TypeAlias
 from pytest_quant.errors import UsageError
 
 BatchAxes: TypeAlias = tuple[tuple[str, int | None], ...]
-"""Axes by the name of an input or an output; ``None`` for one whose axes count no samples."""
+"""Pairs of the name of an input or an output and its batch axis; ``None`` for one without a batch axis."""
 
 
 def read_batch_axes(owner: str, given: Mapping[str, int | None] | None) -> BatchAxes:
-    """Return `given` as pairs. Raises `UsageError` for anything but a dict of axes; `owner` is who was given it."""
+    """Return `given` as pairs. Raises `UsageError` for anything but a dict of axes; `owner` names the class there."""
     if given is None:
         return ()
     if not isinstance(given, Mapping):
@@ -42,9 +42,9 @@ class ChannelGroup:
 
     Attributes
     ----------
-    output, group : the output as the graph spells it, and what the mark calls these channels of it.
+    output, group : name of the output in the graph, and name of the channels in the mark.
     axis : the axis of the channels in the output (n, ...), whose axis 0 is the sample; never 0.
-    first, end : the first channel, and the one after the last; ``None`` for all that follow.
+    first, end : the first channel, and the one after the last; ``None`` for all remaining ones.
     """
 
     output: str
@@ -55,7 +55,7 @@ class ChannelGroup:
 
     @property
     def name(self) -> str:
-        """What limits and messages call it, ``output0.scores``."""
+        """Name in limits and messages, ``output0.scores``."""
         return f"{self.output}.{self.group}"
 
 
@@ -68,10 +68,10 @@ class InputShapes:
 
     Attributes
     ----------
-    name : of the input, as the engine's own graph spells it.
-    smallest, largest : by axis; no single run need have all of them at once.
+    name : of the input in the engine's own graph.
+    smallest, largest : extremes of each axis; no single run need have all of them at once.
     usual : of the commonest sample at the batch size that is timed.
-    batch_axis : the axis that counts samples; ``None`` where the graph fixes it or there is none.
+    batch_axis : ``None`` where the graph fixes the batch size or the input has no batch axis.
     """
 
     name: str
@@ -87,11 +87,10 @@ class TensorInfo:
 
     Attributes
     ----------
-    name : as the graph spells it.
-    dtype : numpy's name for the element type, for example ``"float32"`` or ``"int64"``.
-    shape : one entry for each axis, ``None`` where the size is free.
-        ``None`` in place of the tuple when the graph does not tell the rank.
-    symbols : one name for each axis, as the graph spells its free sizes; empty text for an axis without one.
+    name : in the graph.
+    dtype : numpy's name of the element type, for example ``"float32"`` or ``"int64"``.
+    shape : size of each axis, ``None`` where it is free; ``None`` in place of the tuple when the rank is unknown.
+    symbols : the graph's name of each axis whose size is free; empty text for an axis without one.
     """
 
     name: str
@@ -110,18 +109,18 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A network to quantize or one that already is: an ONNX file, or a torch module.
+    """A float or quantized network: an ONNX file, or a torch module.
 
     Attributes
     ----------
-    name : what tables and histories call it; never a digest.
-    path : the ONNX file, external data beside it; ``None`` for a torch module.
+    name : of the model in tables and histories; never a digest.
+    path : the ONNX file, with external data in the same folder; ``None`` for a torch module.
     module, example_inputs : a ``torch.nn.Module`` and one tuple of inputs for it.
-    dynamic : which axes of a module's inputs are free: ``True`` the leading one of each, ``False`` none, or
-        a tuple of axes by the input's name, ``(("ids", (0, 1)), ...)``.
-    batch_axes : axes that count samples, by the name of an input or an output, where they are not found right.
-    state : outputs that are fed back, ``(("h_out", "h_in"), ...)``: the model makes one step of a sequence, and a
-        sample is a whole one.
+    dynamic : free axes of a module's inputs: ``True`` the leading one of each, ``False`` none, or a tuple of axes for
+        each input's name, ``(("ids", (0, 1)), ...)``.
+    batch_axes : batch axes by the name of an input or an output, where they are not detected correctly.
+    state : outputs that are fed back, ``(("h_out", "h_in"), ...)``: a run of the model is one step of a sequence, and
+        a sample is a whole sequence.
     """
 
     name: str
@@ -141,15 +140,21 @@ class Model:
         batch_axes: Mapping[str, int | None] | None = None,
         state: Mapping[str, str] | None = None,
     ) -> Model:
-        """Name an ONNX file; it is read when an engine is built, not now.
+        """Describe an ONNX file; it is read when an engine is built, not now.
 
         Parameters
         ----------
-        batch_axes : the axis that counts samples, ``{"state": 1}``, by the name of an input or an output; ``None``
-            for one that has no such axis. Only for what is not found right.
-        state : the input that takes an output in the next step, ``{"h_out": "h_in"}``. A sample of any other input
-            then leads with an axis of steps, (steps, ...), the first step starts from zeros, and every output is
-            that of all steps. `Dataset` may give another start as an input of that name.
+        path : of the file.
+        name : of the model in tables and histories; by default the file's name without its ending.
+        batch_axes : the batch axis by the name of an input or an output, ``{"state": 1}``; ``None`` for one without a
+            batch axis. Needed only where it is not detected correctly.
+        state : the input that receives an output in the next step, ``{"h_out": "h_in"}``. Samples of the other inputs
+            then have a leading time axis, (steps, ...), the first step starts from zeros, and every output has the
+            values of all steps. The `Dataset` may contain another initial state as an input of that name.
+
+        Raises
+        ------
+        UsageError : `batch_axes` or `state` is no such dict.
         """
         file = Path(path)
         axes = read_batch_axes("Model", batch_axes)
@@ -166,13 +171,20 @@ class Model:
         batch_axes: Mapping[str, int | None] | None = None,
         state: Mapping[str, str] | None = None,
     ) -> Model:
-        """Name a ``torch.nn.Module`` together with one tuple of inputs that it accepts.
+        """Describe a ``torch.nn.Module``.
 
         Parameters
         ----------
-        dynamic : which axes of the inputs are free: the leading one of each (``True``), none (``False``), or
-            those named, ``{"ids": (0, 1)}``; an input that is not named has none.
+        module : the module.
+        example_inputs : one tuple of inputs that it accepts.
+        dynamic : free axes of the inputs: the leading one of each (``True``), none (``False``), or those named,
+            ``{"ids": (0, 1)}``; an input that is not named has none.
+        name : of the model in tables and histories; by default the module's class.
         batch_axes, state : as in `from_onnx`.
+
+        Raises
+        ------
+        UsageError : `batch_axes` or `state` is no such dict.
         """
         free = dynamic if isinstance(dynamic, bool) else tuple((key, tuple(axes)) for key, axes in dynamic.items())
         return cls(
@@ -186,7 +198,7 @@ class Model:
 
 
 def _read_state(given: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    """Return `given` as pairs of an output and an input. Raises `UsageError` when it is anything else."""
+    """Return `given` as pairs of an output and an input. Raises `UsageError` for anything but such a dict."""
     if given is None:
         return ()
     if isinstance(given, Mapping) and all(isinstance(name, str) for pair in given.items() for name in pair):
