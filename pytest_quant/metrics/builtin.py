@@ -1,6 +1,6 @@
 """The metrics that come with the package, and the table of metrics by name.
 
-All take outputs (n, ...) and labels (n, ...) and keep only a few numbers of each sample.
+All read outputs (n, ...) and labels (n, ...), and keep only a few numbers for each sample.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _root_mean(statistics: Array) -> float:
 
 
 def _class_indices(labels: Array) -> Array:
-    """One class index per sample (n,), from labels (n,) or (n, 1)."""
+    """Return one class index per sample (n,), from labels (n,) or (n, 1). Raises `UsageError` for other shapes."""
     if labels.size != len(labels):
         raise UsageError(
             "a classification metric needs one class index per sample",
@@ -45,9 +45,10 @@ def _top1_right(outputs: Array, labels: Array) -> Array:
 
 
 def _top5_right(outputs: Array, labels: Array) -> Array:
-    """Whether fewer than five classes come before the label's.
+    """Return a mask (n,) of the samples whose label is among the five classes with the largest scores.
 
-    Of equal scores the lower class index comes first, as in argmax: a dead output, all scores equal, is not right.
+    Of equal scores the lower class index ranks first, as in argmax, so that a dead output, all scores equal, is not
+    right for every label.
     """
     wanted = _class_indices(labels)[:, None]
     own = np.take_along_axis(outputs, wanted, axis=1)
@@ -56,7 +57,7 @@ def _top5_right(outputs: Array, labels: Array) -> Array:
 
 
 def _flat(outputs: Array, labels: Array) -> tuple[Array, Array]:
-    """Both as float64 (n, values). Raises `UsageError` where a sample's output and label differ in size."""
+    """Return both as float64 (n, values). Raises `UsageError` when a sample's output and label differ in size."""
     n = len(outputs)
     if outputs.size != labels.size:
         raise UsageError(
@@ -68,19 +69,19 @@ def _flat(outputs: Array, labels: Array) -> tuple[Array, Array]:
 
 
 def _absolute_error(outputs: Array, labels: Array) -> Array:
-    """Mean over one sample of |output - label|."""
+    """Return the mean of |output - label| of each sample, (n,)."""
     one, other = _flat(outputs, labels)
     return np.asarray(np.mean(np.abs(one - other), axis=1))
 
 
 def _squared_error(outputs: Array, labels: Array) -> Array:
-    """Mean over one sample of (output - label)^2."""
+    """Return the mean of (output - label)^2 of each sample, (n,)."""
     one, other = _flat(outputs, labels)
     return np.asarray(np.mean(np.square(one - other), axis=1))
 
 
 def _cosine(outputs: Array, labels: Array) -> Array:
-    """Cosine of the angle between output and label vector; 0 where one of them is all zero."""
+    """Return the cosine between output and label vector of each sample, (n,); 0 where one of them is all zero."""
     one, other = _flat(outputs, labels)
     norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
     products = np.sum(one * other, axis=1)
@@ -92,7 +93,7 @@ def _class_pairs(outputs: Array, labels: Array) -> Array:
 
 
 def macro_f1_pct(pairs: Array) -> float:
-    """Mean over the classes that occur of F1 = 2 TP / (2 TP + FP + FN), in percent.
+    """Return the mean of F1 = 2 TP / (2 TP + FP + FN) over the classes that occur, in percent.
 
     `pairs` holds (predicted, label) rows (n, 2). Equal to scikit-learn's ``f1_score(average="macro")``.
     """
@@ -130,11 +131,11 @@ GROUP = "pytest_quant.metrics"
 
 @cache
 def metrics_by_name() -> dict[str, ResolvedMetric | EntryPoint]:
-    """Every metric that a mark can name, third parties' not loaded yet.
+    """Return every metric that a mark can name; those of third parties are not loaded yet.
 
     Raises
     ------
-    UsageError : two have the same name.
+    UsageError : two packages register the same name.
     """
     table: dict[str, ResolvedMetric | EntryPoint] = dict(BUILTIN)
     for point in entry_points(group=GROUP):
@@ -151,12 +152,12 @@ def metrics_by_name() -> dict[str, ResolvedMetric | EntryPoint]:
 
 @cache
 def metric_by_name(name: str) -> ResolvedMetric | Metric:
-    """Return the metric called `name`. Raises `UsageError` that names the nearest, or when it does not load."""
+    """Return the metric called `name`. Raises `UsageError` when there is none, or it does not load."""
     table = metrics_by_name()
     if name not in table:
         raise UsageError(f"unknown metric '{name}'", allowed=nearest(name, table))
-    found = table[name]
-    return found if isinstance(found, ResolvedMetric) else _loaded(found)
+    metric = table[name]
+    return metric if isinstance(metric, ResolvedMetric) else _loaded(metric)
 
 
 def _loaded(point: EntryPoint) -> Metric:
@@ -176,24 +177,29 @@ def _loaded(point: EntryPoint) -> Metric:
 def resolve_metric(
     value: object | None, labels: str, output_shape: tuple[int, ...], label_type: str = ""
 ) -> ResolvedMetric | None:
-    """Return the metric for what a mark says, ``None`` when there is nothing to score.
+    """Return the metric that a mark asks for, or the default.
 
     Parameters
     ----------
     value : a name, a `Metric`, or ``None`` for the default: top1 where labels are integers and the output is
         (n, classes) with more than one class.
-    labels : ``none``, ``int``, ``float`` or ``object``.
-    label_type : what the objects are, for messages.
+    labels : kind of the labels: ``none``, ``int``, ``float`` or ``object``.
+    output_shape : of the output that is scored, axis 0 the sample.
+    label_type : names of the Python types of object labels, for messages.
+
+    Returns
+    -------
+    ``None`` when the mark names no metric and the default does not apply.
 
     Raises
     ------
-    UsageError : a metric is named that is unknown, or that these labels or this output do not suit.
+    UsageError : the named metric is unknown, or not defined for such labels or outputs.
     """
     classes = output_shape[1] if len(output_shape) == 2 else 0
     if value is None:
         return BUILTIN["top1"] if labels == "int" and classes > 1 else None
-    found = value if isinstance(value, Metric) else metric_by_name(_name(value))
-    metric = resolve_wrapped(found) if isinstance(found, Metric) else found
+    given = value if isinstance(value, Metric) else metric_by_name(_name(value))
+    metric = resolve_wrapped(given) if isinstance(given, Metric) else given
     if labels == "none":
         raise UsageError(
             f"the metric '{metric.name}' needs labels, and the data has none",

@@ -1,4 +1,4 @@
-"""A task metric: the user's callable, a metric of scikit-learn or torchmetrics, or one of our own."""
+"""A task metric: the user's callable, a metric of scikit-learn or torchmetrics, or a built-in one."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric of your own, with what is needed to read its numbers.
+    """A user-defined metric: a function, and the direction and unit of its scores.
 
     Parameters
     ----------
     fn : a callable ``(outputs, labels) -> one score per sample`` of some consecutive samples, with outputs (n, ...).
-        Labels that are numbers of one shape come as int64 or float64 (n, ...). Any others come as an object array
-        (n,) that holds what the data gave: texts, lists, dicts, arrays of different shapes. It is read as a list is:
+        Labels that are numbers of one shape are passed as int64 or float64 (n, ...), all others as an object array (n,)
+        of the labels in the data: texts, lists, dicts, arrays of different shapes. Iterate it as a list:
         ``zip(outputs, labels)``;
         or a torchmetrics metric object; or a function of ``sklearn.metrics``, also in a ``functools.partial``.
         The last two are defined on the whole set, so that outputs and labels of all samples are kept for them.
-    better : ``"higher"`` or ``"lower"``; a drop is always how much worse the candidate is.
-    unit : what a score counts after scaling, ``"%"`` for shares.
-    scale : a score times `scale` is in `unit`; 100 turns a share into percent.
-    name : what tables call it; the name of `fn` by default.
+    better : ``"higher"`` or ``"lower"``; a positive drop always means that the candidate is worse.
+    unit : of a score after scaling, ``"%"`` for shares.
+    scale : a score times `scale` is in `unit`; 100 converts a share to percent.
+    name : of the metric in tables; by default the name of `fn`.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def _is_positive(value: object) -> bool:
 
 
 def innermost(fn: Callable[..., object]) -> Callable[..., object]:
-    """Return the function that ``functools.partial`` was put around."""
+    """Return the function inside any nesting of ``functools.partial``."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     return fn
@@ -83,16 +83,17 @@ class ResolvedMetric:
 
     Attributes
     ----------
-    statistics : (outputs, labels) of one chunk -> what is kept of each sample, an array of n rows.
-    aggregate : the statistics of any samples -> their score in `unit`.
-    rate : a score is `rate` times the mean of one number per sample, so that where each number is 0 or 1
-        McNemar's test and score intervals hold; ``None`` for any other score.
+    better : ``higher`` or ``lower``.
+    statistics : (outputs, labels) of one chunk -> one row for each sample, with all that `aggregate` needs of it.
+    aggregate : rows of any samples -> their score in `unit`.
+    rate : a score is `rate` times the mean of one number per sample, so that McNemar's test and score intervals
+        apply where each number is 0 or 1; ``None`` for any other score.
     reads_classes : labels are indices of the output's classes.
-    reads_objects : labels of any type, where otherwise they must be numbers of one shape.
-    answers : classes that may hold the right one, so that a guess is right in `answers` of all classes; ``None``
-        where a guess has no score of its own.
-    fewest_classes : with fewer classes no answer could be wrong.
-    costly : aggregating calls a third party over all samples, so that it is resampled less often.
+    reads_objects : labels may have any type; else they must be numbers of one shape.
+    answers : number of guesses per sample, k of top-k, so that chance is `answers` / classes; ``None`` where chance has
+        no fixed score.
+    fewest_classes : smallest number of classes with which an answer can be wrong.
+    costly : `aggregate` calls a third party over all samples, so that it is resampled less often.
     """
 
     name: str
@@ -112,7 +113,7 @@ def resolve_wrapped(metric: Metric) -> ResolvedMetric:
     """Return `metric` ready to score chunks."""
     inner = innermost(metric.fn)
     if all(hasattr(inner, method) for method in ("update", "compute", "reset")):
-        # It takes tensors, which texts and dicts are not.
+        # torchmetrics takes tensors, which texts and dicts cannot become.
         return _whole_set(metric, torchmetrics_score(inner), reads_objects=False)
     if (getattr(inner, "__module__", "") or "").startswith("sklearn."):
         return _whole_set(metric, scikit_learn_score(metric.fn, inner), reads_objects=True)
@@ -128,7 +129,7 @@ def resolve_wrapped(metric: Metric) -> ResolvedMetric:
 
 
 def _scores(metric: Metric, outputs: Array, labels: Array) -> Array:
-    """Call the user's function; its scores as float64 (n,), or bool where it gives bool."""
+    """Return the scores of the user's function as float64 (n,), or bool where it returns bool."""
     scores = np.asarray(metric.fn(outputs, labels))
     if scores.shape != (len(outputs),) or scores.dtype.kind not in "biuf":
         raise UsageError(
@@ -141,7 +142,7 @@ def _scores(metric: Metric, outputs: Array, labels: Array) -> Array:
 
 
 def _whole_set(metric: Metric, score: Score, *, reads_objects: bool) -> ResolvedMetric:
-    """Keep outputs and labels of all samples, because the score is defined on the whole set."""
+    """Return a metric that keeps outputs and labels of all samples, because its score is defined on the whole set."""
 
     def aggregate(rows: Array) -> float:
         return metric.scale * score(rows["label"], rows["output"])
@@ -152,7 +153,7 @@ def _whole_set(metric: Metric, score: Score, *, reads_objects: bool) -> Resolved
 
 
 def _rows(outputs: Array, labels: Array) -> Array:
-    """One record per sample, so that both sides of it are drawn together and keep their shapes and dtypes."""
+    """Return a structured array (n,), so that the output and label of a sample are resampled together."""
     known = labels.astype(np.int64) if labels.dtype.kind in "iub" else labels
     rows = np.empty(
         len(outputs), dtype=[("label", known.dtype, known.shape[1:]), ("output", outputs.dtype, outputs.shape[1:])]
@@ -165,14 +166,14 @@ Score = Callable[[Array, Array], float]
 """(labels, outputs) of any samples -> their score, before scaling."""
 
 _TAKE_PROBABILITIES = frozenset({"brier_score_loss", "d2_brier_score", "d2_log_loss_score", "hinge_loss", "log_loss"})
-"""Functions of scikit-learn's classification module that take what the model gives, not the class it chose."""
+"""Functions of scikit-learn's classification module that take the model's outputs, not the predicted class."""
 
 
 def scikit_learn_score(fn: Callable[..., Any], inner: Callable[..., object]) -> Score:
-    """Score by a function ``(labels, predictions)`` of scikit-learn; `inner` is `fn` without its partials.
+    """Return a score by a function ``(labels, predictions)`` of scikit-learn; `inner` is `fn` without its partials.
 
-    Classification takes the class with the largest output; ranking, regression and losses of probabilities take
-    the outputs. For two classes ranking takes one number, the second output less the first.
+    Classification metrics get the class with the largest output; ranking, regression and losses of probabilities get
+    the outputs. For two classes ranking metrics get one number, the second output less the first.
     """
     name = getattr(inner, "__name__", "")
     module = inner.__module__ or ""
@@ -192,7 +193,12 @@ def scikit_learn_score(fn: Callable[..., Any], inner: Callable[..., object]) -> 
 
 
 def torchmetrics_score(metric: Any) -> Score:
-    """Score by a torchmetrics object, on its own device; whoever made the object has imported torch."""
+    """Return a score by a torchmetrics object, on its own device.
+
+    Raises
+    ------
+    UsageError : torch is not imported, so that `metric` is no torchmetrics object.
+    """
     torch: Any = sys.modules.get("torch")
     if torch is None:
         raise UsageError(
@@ -216,5 +222,5 @@ def torchmetrics_score(metric: Any) -> Score:
 
 
 def _alike(labels: Array, outputs: Array) -> Array:
-    """Outputs (n, 1) as (n,) where labels are (n,)."""
+    """Return outputs in the shape of the labels where both have as many values: (n, 1) becomes (n,)."""
     return outputs.reshape(labels.shape) if outputs.size == labels.size else outputs

@@ -1,4 +1,4 @@
-"""Score of reference and candidate by one task metric, with agreement, divergence and a classifier's worst class."""
+"""Scores of reference and candidate by one task metric, with agreement, divergence and a classifier's worst class."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pytest_quant.stats.paired import (
 
 
 class Scores:
-    """Keeps what `metric` needs of each sample: a few numbers, or all of it for a third party's whole-set score."""
+    """Accumulates a metric's statistics: a few numbers per sample, or whole samples for a third party's metric."""
 
     def __init__(self, metric: ResolvedMetric) -> None:
         self._metric = metric
@@ -35,13 +35,19 @@ class Scores:
         self._classes: int | None = None
 
     def add(self, reference: Array, candidate: Array, labels: Array, sound: Array, start: int) -> None:
-        """Score one chunk of outputs (n, ...) from sample index `start`.
+        """Score one chunk of consecutive samples.
 
-        Samples that are not `sound` (n,) are wrong for a metric of right and wrong, and left out of any other.
+        Parameters
+        ----------
+        reference, candidate : outputs (n, ...) of one shape.
+        labels : (n, ...), or objects (n,).
+        sound : mask (n,) of the samples whose outputs can be compared; the others count as wrong for a metric of right
+            and wrong, and are left out of any other.
+        start : index of the first sample in the set, for messages.
 
         Raises
         ------
-        UsageError : the metric gives NaN or Inf for a sample; the message names it.
+        UsageError : the metric gives NaN or Inf for a sample.
         """
         self._classes = reference.shape[1] if reference.ndim == 2 else None
         whole = bool(sound.all())
@@ -58,23 +64,35 @@ class Scores:
         self._candidate.append(right)
 
     def _scores_wrong(self) -> bool:
-        """Whether a sample that cannot be compared has a score all the same, because it is not right."""
+        """Whether a sample that cannot be compared has a score, because it counts as wrong."""
         return self._metric.reads_classes and self._metric.rate is not None
 
     def _statistics(self, outputs: Array, labels: Array, samples: Array) -> Array:
-        """Statistics of finite outputs; `samples` (n,) are their indices in the set."""
-        found = self._metric.statistics(outputs, labels)
-        if self._metric.rate is not None and found.dtype.kind == "f" and not np.isfinite(found).all():
-            row = int(np.argmin(np.isfinite(found)))
+        """Return the statistics of finite outputs; `samples` (n,) are their indices in the set."""
+        statistics = self._metric.statistics(outputs, labels)
+        if self._metric.rate is not None and statistics.dtype.kind == "f" and not np.isfinite(statistics).all():
+            row = int(np.argmin(np.isfinite(statistics)))
             raise UsageError(
                 f"metric '{self._metric.name}' must give a finite score for every sample",
-                value=f"{found[row]} for sample {int(samples[row])}",
+                value=f"{statistics[row]} for sample {int(samples[row])}",
                 fix="give the score of such a sample its worst value, or leave the sample out of the data",
             )
-        return found
+        return statistics
 
     def added_to(self, result: AccuracyResult, margin: float | None, confidence: float) -> AccuracyResult:
-        """Return `result` with scores, drop, interval and, for a `margin`, the samples that would resolve it."""
+        """Return `result` with the scores of both engines.
+
+        Parameters
+        ----------
+        result : figures that need no metric.
+        margin : limit on the drop in the metric's unit, for which the samples needed to decide it are computed;
+            ``None`` for no limit.
+        confidence : of the drop's interval, 0..1.
+
+        Raises
+        ------
+        UsageError : a third party's metric gives no number for these samples.
+        """
         metric = self._metric
         result = replace(result, metric=metric.name, unit=metric.unit, better=metric.better, confidence=confidence)
         if metric.answers is not None and metric.rate is not None and self._classes:
@@ -93,7 +111,7 @@ class Scores:
 
 
 def _score(metric: ResolvedMetric, statistics: Array) -> float:
-    """Score of all samples; a third party that refuses them, or gives more than one number, is a `UsageError`."""
+    """Return the score of all samples. Raises `UsageError` when a third party's metric gives no number for them."""
     if not metric.costly:
         return float(metric.aggregate(statistics))
     try:
@@ -114,7 +132,7 @@ def _only_0_and_1(numbers: Array) -> bool:
 def _right_or_wrong(
     result: AccuracyResult, reference: Array, candidate: Array, rate: float, margin: float | None
 ) -> AccuracyResult:
-    """Add what 0/1 scores (n,) allow: score interval, exact test, samples that would resolve the margin."""
+    """Add score interval, exact test and the samples that would resolve the margin, all from 0/1 scores (n,)."""
     if result.better == "lower":
         reference, candidate = ~reference, ~candidate
     n = len(reference)
@@ -143,9 +161,9 @@ def _resampled(
     """Add the interval of the paired bootstrap, and the samples that would resolve the margin by its variance."""
     better, worse = (reference, candidate) if metric.better == "higher" else (candidate, reference)
     with warnings.catch_warnings():
-        # What a third party has to say about the samples, it said about all of them; not again of every draw.
+        # A third party's warnings were shown when all samples were scored; resamples would repeat them.
         warnings.simplefilter("ignore")
-        found = paired_bootstrap(
+        interval = paired_bootstrap(
             better,
             worse,
             metric.aggregate,
@@ -153,12 +171,12 @@ def _resampled(
             resamples=COSTLY_RESAMPLES if metric.costly else RESAMPLES,
             most_samples=COSTLY_SAMPLES if metric.costly else SAMPLES,
         )
-    if found is None:
+    if interval is None:
         return result
     needed = None
     if margin is not None and result.drop is not None:
-        needed = samples_to_resolve(found.variance, result.drop, margin, confidence=result.confidence)
-    return replace(result, drop_ci=Interval(found.low, found.high), n_to_resolve=needed)
+        needed = samples_to_resolve(interval.variance, result.drop, margin, confidence=result.confidence)
+    return replace(result, drop_ci=Interval(interval.low, interval.high), n_to_resolve=needed)
 
 
 def _packed(right: Array) -> str:
@@ -181,12 +199,14 @@ class ClassError:
         self._indices = True
 
     def add(self, reference: Array, candidate: Array, labels: Array | None, sound: Array) -> None:
-        """Add outputs (n, classes).
+        """Add a chunk of samples.
 
         Parameters
         ----------
-        labels : (n,) class indices, or ``None``. Labels beyond the classes are no indices, and leave no worst class.
-        sound : (n,) samples whose outputs can be compared; the others agree with nothing and are never right.
+        reference, candidate : outputs (n, classes).
+        labels : class indices (n,), or ``None``. A label outside 0..classes - 1 means that they are no indices; then
+            there is no worst class.
+        sound : mask (n,) of the samples whose outputs can be compared; the others never agree and are never right.
         """
         r_class, c_class = np.argmax(reference, axis=1), np.argmax(candidate, axis=1)
         self._n += len(reference)
@@ -219,14 +239,14 @@ class ClassError:
     def kl(self) -> float | None:
         """Mean KL(reference || candidate) in nats, >= 0, over the samples that can be compared.
 
-        Of softmax scores; or of the outputs as they are, when the reference's first ones are probabilities already:
-        not negative, each row summing to 1. A probability below 1e-12 counts as 1e-12.
+        It is computed from the softmax of the outputs, or from the outputs themselves when the first chunk of the
+        reference's are probabilities: not negative, each row summing to 1. Probabilities below 1e-12 count as 1e-12.
         """
         return max(0.0, self._divergence / self._diverging) if self._diverging else None
 
     @property
     def worst_class(self) -> WorstClass | None:
-        """The class whose share of right answers fell most, the first of equal ones; ``None`` when none fell."""
+        """The class whose accuracy fell most, the first of equal ones; ``None`` when none fell."""
         if not self._indices:
             return None
         n, reference, candidate = self._counts
@@ -243,13 +263,13 @@ def _probabilities(outputs: Array) -> bool:
 
 
 def _divergences_of_probabilities(reference: Array, candidate: Array) -> Array:
-    """KL of each row (n,) in nats; not finite where a row is not."""
+    """Return the KL of each row (n,) in nats; not finite where a row is not."""
     r, c = (np.maximum(side, _SMALLEST, dtype=np.float64) for side in (reference, candidate))
     return np.asarray(np.einsum("ij,ij->i", r, np.log(r) - np.log(c)))
 
 
 def _divergences_of_scores(reference: Array, candidate: Array, r_class: Array, c_class: Array) -> Array:
-    """KL between the softmax of each row (n,) in nats; not finite where a row is not.
+    """Return the KL between the softmax of each row (n,) in nats; not finite where a row is not.
 
     `r_class` and `c_class` (n,) are the indices of each row's largest score.
     """
@@ -264,7 +284,7 @@ def _divergences_of_scores(reference: Array, candidate: Array, r_class: Array, c
 
 
 def _below_largest(scores: Array, largest: Array) -> Array:
-    """Scores (n, classes) less the one at index `largest` (n,) of their row, so that no exponential overflows."""
+    """Return scores (n, classes) less each row's value at index `largest` (n,), so that no exponential overflows."""
     scores = scores.astype(np.float64)
     scores -= scores[np.arange(len(scores)), largest][:, None]
     return scores

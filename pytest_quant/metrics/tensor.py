@@ -1,14 +1,14 @@
-"""How far one output of the candidate lies from the reference's: SQNR, cosine, largest error, constant outputs.
+"""Error of one output of the candidate against the reference's: SQNR, cosine, largest error, constant outputs.
 
-Rounding makes a constant of an output only where the reference itself hardly varies, or where the output is a
-decision and the samples are few. What is beyond that is a broken output, whatever the limits say:
+Rounding makes an output constant only where the reference itself hardly varies, or where the output is a decision
+and the samples are few. Any other constant output is broken, whatever the limits are:
 
-- Values of a continuous kind (floats). Those that lie within two steps of int8 of each other, steps of 1/127 of the
-  largest value, may come out as one: one step for the rounding, and as much again because calibration may have
-  seen a wider range than this set has. An output of zeros is no rounding of a reference that varies.
-- Decisions (integers, truth values, texts, floats that are all whole numbers). A few may flip and so be the same for
-  all samples. That each of ten flips has a chance below 0.1 %, even if every second decision flipped: where ten
-  values of the reference or more are others than the constant, it is no chance.
+- Continuous values (floats). Values of the reference within two int8 steps of each other, steps of 1/127 of the
+  largest value, may round to one: one step for the rounding, and another because calibration may have seen a wider
+  range than this set has. An output of zeros is never the rounding of a reference that varies.
+- Decisions (integers, booleans, texts, floats that are all whole numbers). A few decisions may flip so that all
+  samples have the same one. If every decision flipped with probability 1/2, ten would flip that way with a
+  probability below 0.1 %; so a constant from which ten or more values of the reference differ is a fault.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _NUMBERS = "biuf"
 
 
 class TensorError:
-    """Accumulates over the samples of a set, in float64, whatever the dtype; outputs of text are told equal or not.
+    """Accumulates the error over the samples of a set, in float64 for every numeric dtype.
 
     ``sqnr_db`` is 10 log10(sum r^2 / sum (r - c)^2), any sign, higher is better; ``None`` without noise or signal.
-    ``cosine`` is sum rc / sqrt(sum r^2 sum c^2), -1..1; ``None`` when a side is all zero.
-    ``max_abs_error`` is the largest |r - c| and ``sample`` the index of the first sample that shows it.
-    ``equal`` tells whether every value was; ``None`` when nothing was compared. -0.0 equals 0.0.
-    Values that are not finite on both sides enter none of the sums.
+    ``cosine`` is sum rc / sqrt(sum r^2 sum c^2), -1..1; ``None`` when reference or candidate is all zero.
+    ``max_abs_error`` is the largest |r - c| and ``sample`` the index of the first sample with it.
+    ``equal`` is whether all values are equal, the only figure of text; ``None`` when nothing was compared. -0.0 equals
+    0.0. Positions where reference or candidate is not finite are left out of all other figures.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,13 @@ class TensorError:
         self.sample: int | None = None
 
     def add(self, reference: Array, candidate: Array, start: int) -> None:
-        """Add outputs (n, ...) of one shape; `start` is the index of the first sample."""
+        """Add a chunk of samples.
+
+        Parameters
+        ----------
+        reference, candidate : outputs (n, ...) of one shape.
+        start : index of the first sample in the set.
+        """
         if reference.size == 0:
             return
         self.equal = self.equal is not False and bool(np.array_equal(reference, candidate))
@@ -88,7 +94,7 @@ _FEWEST_DECISIONS = 10
 
 
 class ConstantOutput:
-    """Accumulates over the samples of a set. An output that varies costs one look at two samples of it."""
+    """Detects an output that is constant over a set; one that varies costs one comparison of two samples per chunk."""
 
     def __init__(self) -> None:
         self._n = 0
@@ -107,20 +113,20 @@ class ConstantOutput:
 
     @property
     def reference_constant(self) -> bool:
-        """Whether the reference gave every sample the same; of one sample, whether all its values are equal."""
+        """Whether the reference gives all samples the same output; of one sample, whether all values are equal."""
         same, value = self._reference.same, self._reference.value
         return self._n > 0 and same and (self._n > 1 or value is not None)
 
     def fault(self, name: str) -> OutputFault | None:
-        """Return the fault of a candidate that is constant where the reference is not, ``None`` when it is not so."""
+        """Return the fault of a candidate that is constant where the reference is not, else ``None``."""
         if self._n == 0 or not self._candidate.same:
             return None
         value = self._candidate.value
         if value is not None and self._beside.varies_beyond(value):
             return OutputFault(name, "constant", 0, f"{_shown(value)} everywhere, {self._beside.told()}")
         if self._n > 1 and self._beside.varies_between_samples():
-            told = "the same for every sample, where the reference's are not"
-            return OutputFault(name, "constant", 0, told)
+            detail = "the same for every sample, where the reference's are not"
+            return OutputFault(name, "constant", 0, detail)
         return None
 
 
@@ -137,14 +143,14 @@ class _First:
             return
         if self._row is None:
             self._row = np.array(rows[0], dtype=rows.dtype)
-        # Where outputs vary the last sample nearly always shows it, and the others need no look.
+        # Where outputs vary the last sample nearly always differs, and the others need no comparison.
         self.same = bool(np.array_equal(rows[-1], self._row) and np.all(rows == self._row))
         if not self.same:
             self._row = None
 
     @property
     def value(self) -> object | None:
-        """The value that all of them have everywhere; ``None`` when there are several."""
+        """The one value of every element of every sample; ``None`` when there are several."""
         if self._row is None:
             return None
         values = self._row.reshape(-1)
@@ -152,14 +158,14 @@ class _First:
 
 
 class _Beside:
-    """The reference's values beside a candidate that has not varied yet; a few numbers for each value of a sample."""
+    """Statistics of the reference while the candidate is constant; a few numbers for each element of a sample."""
 
     def __init__(self) -> None:
         self._first: Array | None = None
         self._whole = True
 
     def add(self, reference: Array, candidate: Array) -> None:
-        """Add outputs (n, ...) of one shape, which is the same each time."""
+        """Add outputs (n, ...) of one shape; every call has the same (...)."""
         r, c = reference.reshape(len(reference), -1), candidate.reshape(len(reference), -1)
         if self._first is None:
             self._first = r[0].copy()
@@ -175,7 +181,7 @@ class _Beside:
             self._whole = self._whole and bool(np.all(finite == np.rint(finite)))
 
     def varies_beyond(self, value: object) -> bool:
-        """Whether a candidate that is `value` everywhere has lost what the reference tells."""
+        """Whether the reference varies by more than rounding to the constant `value` explains."""
         first = self._first
         if first is None or not (self._varies.any() or np.any(first != first[0])):
             return False
@@ -184,13 +190,13 @@ class _Beside:
         return bool(value == 0) or float(self._high.max() - self._low.min()) > self._rounding
 
     def varies_between_samples(self) -> bool:
-        """Whether a candidate that is the same for every sample has lost what tells the reference's samples apart."""
+        """Whether the reference's samples differ by more than rounding to one sample explains."""
         if self._are_decisions:
             return int(self._other[self._varies].sum()) >= _FEWEST_DECISIONS
         return bool(np.any(self._high - self._low > self._rounding))
 
     def told(self) -> str:
-        """Say what the reference gives."""
+        """Describe the reference's values, as the end of a sentence."""
         if self._are_decisions:
             return f"where {int(self._other.sum())} values of the reference are others"
         return f"where the reference goes from {self._low.min():.4g} to {self._high.max():.4g}"
@@ -213,9 +219,17 @@ _TEXT = "OU"
 
 
 def check_reference(name: str, reference: Array, start: int) -> None:
-    """Raise `ModelError` where the reference is NaN: nothing can be compared with it.
+    """Check that no value of the reference is NaN, with which nothing can be compared.
 
-    `start` is the index of the first sample.
+    Parameters
+    ----------
+    name : of the output.
+    reference : its values (n, ...).
+    start : index of the first sample in the set, for messages.
+
+    Raises
+    ------
+    ModelError : a value is NaN.
     """
     if reference.dtype.kind != "f":
         return
@@ -229,7 +243,19 @@ def check_reference(name: str, reference: Array, start: int) -> None:
 
 
 def find_mismatch(name: str, reference: Array, candidate: Array | None, start: int) -> OutputFault | None:
-    """Return why `candidate` is another kind of output than `reference`, ``None`` when it is the same kind."""
+    """Compare presence, shape and dtype of one output.
+
+    Parameters
+    ----------
+    name : of the output.
+    reference : its values (n, ...).
+    candidate : its values by the candidate; ``None`` where the candidate does not have the output.
+    start : index of the first sample in the set.
+
+    Returns
+    -------
+    The fault, ``None`` when the outputs can be compared value by value.
+    """
     if candidate is None:
         return OutputFault(name, "missing", start, "the candidate does not give it")
     if candidate.shape != reference.shape:
@@ -241,7 +267,7 @@ def find_mismatch(name: str, reference: Array, candidate: Array | None, start: i
 
 
 def sound_rows(reference: Array, candidate: Array) -> Array:
-    """Mask (n,) of the samples where every value is finite on both sides, or the same infinity on both."""
+    """Return a mask (n,) of the samples whose every value is finite in both outputs, or the same infinity in both."""
     kinds = reference.dtype.kind + candidate.dtype.kind
     if "f" not in kinds or not set(kinds) <= set(_NUMBERS):
         return np.ones(len(reference), dtype=bool)
@@ -252,7 +278,19 @@ def sound_rows(reference: Array, candidate: Array) -> Array:
 
 
 def find_unsound(name: str, candidate: Array, sound: Array, start: int) -> OutputFault | None:
-    """Return the fault of the first sample that is not `sound`, ``None`` when all are."""
+    """Return the fault of the first sample that is not finite where it should be.
+
+    Parameters
+    ----------
+    name : of the output.
+    candidate : its values (n, ...).
+    sound : mask (n,) by `sound_rows`.
+    start : index of the first sample in the set.
+
+    Returns
+    -------
+    ``None`` when every sample is sound.
+    """
     if sound.all():
         return None
     row = int(np.argmin(sound))
@@ -262,19 +300,20 @@ def find_unsound(name: str, candidate: Array, sound: Array, start: int) -> Outpu
     return OutputFault(name, "not finite", start + row, detail)
 
 
-def _first(found: Array) -> int:
-    """Index of the first row of (n, ...) that holds a true value."""
-    return int(np.argmax(found.reshape(len(found), -1).any(axis=1)))
+def _first(mask: Array) -> int:
+    """Return the index of the first row of a mask (n, ...) with a true value."""
+    return int(np.argmax(mask.reshape(len(mask), -1).any(axis=1)))
 
 
 def with_groups(outputs: Mapping[str, Array], channels: Sequence[ChannelGroup]) -> dict[str, Array]:
-    """Return `outputs` (n, ...), and beside them each group of `channels` by its name.
+    """Return `outputs` (n, ...) together with each group of `channels`, by name.
 
     Raises
     ------
-    UsageError : a group is of no output, has the name of one, or does not fit its shape, or channels are in no group.
+    UsageError : the output of a group does not exist, a group has the name of an output or does not fit its shape, or
+        channels are in no group.
     """
-    found = dict(outputs)
+    named = dict(outputs)
     for name in dict.fromkeys(group.output for group in channels):
         if name not in outputs:
             raise UsageError(
@@ -286,16 +325,16 @@ def with_groups(outputs: Mapping[str, Array], channels: Sequence[ChannelGroup]) 
                     f"channels calls a group '{group.group}', and '{group.name}' is an output of the model",
                     fix="give the group another name",
                 )
-            found[group.name] = part
-    return found
+            named[group.name] = part
+    return named
 
 
 def split(output: Array, groups: Sequence[ChannelGroup]) -> list[tuple[ChannelGroup, Array]]:
-    """Return a view (n, ...) of `output` (n, ...) for each of its `groups`; together they hold all of it.
+    """Return a view (n, ...) of `output` (n, ...) for each of its `groups`; together they cover all channels.
 
     Raises
     ------
-    UsageError : a group does not fit the shape, or channels are in no group, so that nothing would judge them.
+    UsageError : a group does not fit the shape, or channels are in no group, so that no limit would apply to them.
     """
     parts, ranges = [], []
     for group in groups:
@@ -320,7 +359,7 @@ def split(output: Array, groups: Sequence[ChannelGroup]) -> list[tuple[ChannelGr
 
 
 def _check_rest(output: str, ranges: Sequence[tuple[int, int]], size: int) -> None:
-    """Refuse channels that are in none of the `ranges`."""
+    """Raise `UsageError` when channels are in none of the `ranges`."""
     for start in (0, *(end for _, end in ranges)):
         if start < size and not any(first <= start < end for first, end in ranges):
             end = min((first for first, _ in ranges if first > start), default=size)
@@ -332,5 +371,5 @@ def _check_rest(output: str, ranges: Sequence[tuple[int, int]], size: int) -> No
 
 
 def _shape(output: Array) -> str:
-    """``(n, 84, 8400)``: the samples are as many as there are."""
+    """Return the shape as text with n for the samples, ``(n, 84, 8400)``."""
     return f"({', '.join(['n', *map(str, output.shape[1:])])})"
