@@ -1,4 +1,4 @@
-"""The checks of one process: a check in, a measurement and a record out. Knows no pytest."""
+"""Runs the checks of one process: a check in, a measurement and a record out. Knows no pytest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pytest_quant.spec import Check, Dataset, EngineSpec
 from pytest_quant.verdict import breaks_latency, judge, reference_doubts, worst
 
 DIAGNOSE_S = 30.0
-"""Seconds that looking for advice about one check may take, unless the user says."""
+"""Default budget in seconds for the search for advice about one check."""
 
 
 class Session:
@@ -37,12 +37,13 @@ class Session:
 
     Parameters
     ----------
-    cache : where engines, calibrations and reference outputs are kept.
-    baseline : gives what the limits against earlier records are judged by, or why there is nothing, or ``None``;
-        it takes a measurement.
-    times : whether the run measures latency; one that does not waits for nobody's timing.
-    notify, step : tell the user what goes on; see `pytest_quant.plugin.console`.
-    diagnose_s : seconds that looking for advice about one check may take; 0 gives none.
+    cache : of engines, calibrations and reference outputs.
+    baseline : returns the baseline of a measurement for the limits against earlier records, or the reason why there is
+        none; ``None`` where no such limit is set.
+    notify : shows a message to the user.
+    step : shows a long step while it runs; see `pytest_quant.plugin.console`.
+    times : the run measures latency; a run that does not never waits for another process's timing.
+    diagnose_s : budget in seconds for the search for advice about one check; 0 for no advice.
     """
 
     def __init__(
@@ -61,27 +62,27 @@ class Session:
         self._diagnose_s = diagnose_s
 
     def measure(self, check: Check) -> Measurement:
-        """Build and measure; close the result when done. Raises a `QuantError` when that cannot be."""
+        """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
         return measure_check(check, self._tools, breaks_latency)
 
     def judge(self, measurement: Measurement) -> Record:
-        """Judge every limit, try what mends a broken one, and return the record of the check."""
+        """Judge every limit, search for remedies of a broken one, and return the record of the check."""
         baseline = self._baseline(measurement)
         verdicts = judge(measurement, baseline)
-        hints = find_hints(measurement, verdicts, lambda found: judge(found, baseline), self._diagnose_s, self._tools)
+        hints = find_hints(measurement, verdicts, lambda trial: judge(trial, baseline), self._diagnose_s, self._tools)
         doubts = reference_doubts(measurement.accuracy, measurement.check.output)
-        told = replace(measurement, notes=(*measurement.notes, *doubts))
-        return build_record(told, status=worst(verdicts), verdicts=verdicts, hints=hints)
+        noted = replace(measurement, notes=(*measurement.notes, *doubts))
+        return build_record(noted, status=worst(verdicts), verdicts=verdicts, hints=hints)
 
     def failed(self, check: Check, error: Exception) -> Record:
-        """Return the record of a check that never came to be: UNAVAILABLE or ERROR."""
+        """Return the record of a check that could not be measured: UNAVAILABLE or ERROR."""
         status = Status.UNAVAILABLE if isinstance(error, BackendUnavailable) else Status.ERROR
         return failed_record(check, status=status, message=str(error))
 
     def open_engine(self, spec: EngineSpec, dataset: Dataset | None = None) -> Engine:
-        """Build one engine through the cache and open it; `dataset` is needed where `spec` calibrates.
+        """Build one engine through the cache and open it.
 
-        A backend that builds for shapes takes them from it too.
+        `dataset` is needed where `spec` calibrates; a backend that builds for shapes takes them from it too.
         """
         backend = usable_backend(spec)
         spec = export_spec(spec, self._tools.cache, self._tools.step)
@@ -97,7 +98,7 @@ class Session:
         return engine
 
     def _with_steps(self, spec: EngineSpec, data: Data, opened: ExitStack) -> Data:
-        """Run the float model over the calibration sequences, for the states that they go through."""
+        """Return `data` with its calibration sequences split into steps, the float model giving the states."""
         plain = replace(spec, precision="fp32", scheme=None, quantized=None)
         backend = usable_backend(plain)
         built = build_side(plain, backend, data, self._tools)
