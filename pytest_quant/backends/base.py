@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.errors import DataError, UsageError, nearest
+from pytest_quant.errors import BuildError, DataError, UsageError, nearest
 from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 
@@ -182,23 +184,86 @@ def spelled(tensor: TensorInfo) -> str:
     return f"({sizes})"
 
 
-class CpuEngine:
-    """Base of engines whose memory is the process's own."""
+class EngineBase(ABC):
+    """Base of engines: it knows whether it is open, and checks what it is fed before the runtime sees it.
 
+    A subclass sets `spec`, `signature`, `provider` and `size_bytes`, and writes `_run`, `_coverage` and `_close`, which
+    are called while it is open and with inputs that fit; `_prepare`, `_device_times` and `_misfit` where the runtime
+    has more to offer. What satisfies `Engine` without this class is an engine too.
+    """
+
+    spec: EngineSpec
+    signature: Signature
+    provider: str
+    size_bytes: int
+    simulated: bool = False
     device_bytes: int | None = None
+    notes: tuple[str, ...] = ()
     threads: int | None = None
     """Processor threads of one run; latencies with other numbers of them are not compared."""
+    plan_of: str = ""
+    """The product that built the engine in the place of its own; empty where it is its own."""
+    _is_open = True
 
-    def device_times(self, feeds: Feeds) -> DeviceTimes | None:  # noqa: ARG002
-        """Return ``None``: the clock of the process is the only one."""
-        return None
+    def run(self, feeds: Feeds) -> Outputs:
+        """Run one batch. Raises `DataError` when the inputs do not fit, `BuildError` when the engine is closed."""
+        self._check(feeds)
+        return self._run(feeds)
+
+    def prepare(self, feeds: Feeds) -> Callable[[], object]:
+        """Return the bare call over `feeds` that is timed. Raises as `run` does."""
+        self._check(feeds)
+        return self._prepare(feeds)
+
+    def coverage(self, feeds: Feeds) -> Coverage:
+        """Read back what ran, where and in which precision, on one run over `feeds`. Raises as `run` does."""
+        self._check(feeds)
+        return self._coverage(feeds)
+
+    def device_times(self, feeds: Feeds) -> DeviceTimes | None:
+        """Time copies and compute apart; ``None`` where the clock of the process is the only one."""
+        self._check(feeds)
+        return self._device_times(feeds)
 
     def close(self) -> None:
-        """Release the native memory; closing twice is harmless."""
-        raise NotImplementedError
+        """Release the native memory; closing twice is harmless, and a later run says that it is closed."""
+        if self._is_open:
+            self._is_open = False
+            self._close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _check(self, feeds: Feeds) -> None:
+        if not self._is_open:
+            raise BuildError(f"engine {self.spec.id} is closed", fix="run it before close(), or inside its with block")
+        wrong = self._misfit(feeds)
+        if wrong is not None:
+            raise wrong
+
+    def _misfit(self, feeds: Feeds) -> DataError | None:
+        """Return what is wrong with `feeds`; ``None`` when the engine takes them."""
+        return misfit(feeds, self.signature)
+
+    @abstractmethod
+    def _run(self, feeds: Feeds) -> Outputs:
+        """Run one batch and return arrays that no later run overwrites."""
+
+    def _prepare(self, feeds: Feeds) -> Callable[[], object]:
+        """Return one run over `feeds`; better the runtime's own call, without what `_run` does around it."""
+        return partial(self._run, feeds)
+
+    @abstractmethod
+    def _coverage(self, feeds: Feeds) -> Coverage:
+        """Run once over `feeds` and return what the runtime tells of it."""
+
+    def _device_times(self, feeds: Feeds) -> DeviceTimes | None:  # noqa: ARG002
+        """Return ``None``: there is no device with a clock of its own."""
+        return None
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Let go of everything native."""

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from pytest_quant.backends.base import CpuEngine, Feeds, Outputs, misfit
+from pytest_quant.backends.base import EngineBase, Feeds, Outputs
 from pytest_quant.backends.onnx_files import read_signature, size_bytes
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage, OpCoverage
@@ -19,7 +19,7 @@ from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.rounding import ELIGIBLE, is_rounded
 
 
-class NumpyEngine(CpuEngine):
+class NumpyEngine(EngineBase):
     """A graph that is evaluated node by node in numpy; `simulated` unless it is the float one."""
 
     provider = "numpy"
@@ -29,30 +29,22 @@ class NumpyEngine(CpuEngine):
         self.signature = read_signature(path)
         self.simulated = spec.scheme is not None
         self.size_bytes = size_bytes(path)
-        self.notes: tuple[str, ...] = ("int8 is simulated: values are rounded to 8 bits and computed in float",)
-        if not self.simulated:
-            self.notes = ()
+        if self.simulated:
+            self.notes = ("int8 is simulated: values are rounded to 8 bits and computed in float",)
         self._model = onnx.load(path)
-        self._evaluator: ReferenceEvaluator | None = _evaluator(self._model, path)
+        self._evaluator = _evaluator(self._model, path)
 
-    def run(self, feeds: Feeds) -> Outputs:
-        """Run one batch. Raises `DataError` when the inputs do not fit the model."""
-        call = self.prepare(feeds)
+    def _run(self, feeds: Feeds) -> Outputs:
+        call = self._prepare(feeds)
         names = (tensor.name for tensor in self.signature.outputs)
         return {name: np.array(array) for name, array in zip(names, call(), strict=True)}  # type: ignore[call-overload]
 
-    def prepare(self, feeds: Feeds) -> Callable[[], object]:
-        """Return one evaluation of the graph over `feeds`."""
-        if self._evaluator is None:
-            raise BuildError(f"engine {self.spec.id} is closed", fix="run it before close()")
-        wrong = misfit(feeds, self.signature)
-        if wrong is not None:
-            raise wrong
+    def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         return partial(self._evaluator.run, None, feeds)
 
-    def coverage(self, feeds: Feeds) -> Coverage:
+    def _coverage(self, feeds: Feeds) -> Coverage:
         """Count the eligible nodes whose operands are rounded to 8 bits; for a float engine, all of them."""
-        self.prepare(feeds)()
+        self._prepare(feeds)()
         nodes = [node for node in self._model.graph.node if node.op_type in ELIGIBLE]
         done = [node for node in nodes if not self.simulated or is_rounded(node, self._model.graph)]
         all_types = Counter(node.op_type for node in nodes)
@@ -66,9 +58,8 @@ class NumpyEngine(CpuEngine):
             float_nodes=tuple(missed[:10]),
         )
 
-    def close(self) -> None:
-        """Drop the graph."""
-        self._evaluator = None
+    def _close(self) -> None:
+        del self._evaluator
 
 
 def _evaluator(model: onnx.ModelProto, path: Path) -> ReferenceEvaluator:

@@ -59,15 +59,12 @@ def test_smaller_floats(trt: Backend, tmp_path: Path, precision: str) -> None:
         assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 30
 
 
-def test_times_of_copies_compute_and_layers(trt: Backend, tmp_path: Path) -> None:
-    """By the device's clock; the layers together take about what the run takes."""
-    from pytest_quant.backends.trt.gpu.engine import GpuEngine
-
+def test_times_of_copies_and_compute(trt: Backend, tmp_path: Path) -> None:
+    """By the device's clock."""
     example = conv()
     feeds = example.feeds(8, 1)
     with opened(trt, float_spec(trt, example.write(tmp_path)), example) as engine:
-        assert isinstance(engine, GpuEngine)
         times = engine.device_times(feeds)
+        assert times is not None
         assert min(times.gpu_ms, times.h2d_ms, times.d2h_ms) > 0
         assert engine.device_bytes
-        assert all(ms >= 0 for _, ms in engine.layer_times(feeds))

@@ -137,15 +137,6 @@ class ILogger:
         self.made = True
 
 
-class IProfiler:
-    """The base of ours; `made` as above."""
-
-    made = False
-
-    def __init__(self) -> None:
-        self.made = True
-
-
 class Context:
     """Runs the fixed computation at the addresses it was given."""
 
@@ -153,9 +144,6 @@ class Context:
         self.engine = engine
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.addresses: dict[str, int] = {}
-        self.profiler: Any = None
-        self.enqueue_emits_profile = True
-        engine.contexts += 1
 
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
         """Say whether the profile holds the shape in every axis; what it does not hold is logged and not kept."""
@@ -191,13 +179,6 @@ class Context:
         device.start(stream, lambda: _compute(device, addresses, rows))
         return True
 
-    def report_to_profiler(self) -> bool:
-        """Report one layer."""
-        if self.profiler is None or not self.profiler.made or self.enqueue_emits_profile:
-            return False
-        self.profiler.report_layer_time("product", 0.25)
-        return True
-
     def __del__(self) -> None:
         self.engine.ended.append("context gone")
 
@@ -211,7 +192,7 @@ class Engine:
     inspection = INSPECTION
 
     def __init__(self, logger: Any, device: HostMemory, ended: list[str], changes: dict[str, Any]) -> None:
-        self.logger, self.device, self.ended, self.contexts = logger, device, ended, 0
+        self.logger, self.device, self.ended = logger, device, ended
         self.__dict__.update(changes)
         setattr(self, "device_memory_size" if changes.get("old") else "device_memory_size_v2", ACTIVATION_BYTES)
 
@@ -280,7 +261,6 @@ def make(device: HostMemory, major: int = 10, **changes: Any) -> SimpleNamespace
         __name__="tensorrt",
         __version__=f"{major}.13.0",
         ILogger=ILogger,
-        IProfiler=IProfiler,
         Runtime=lambda logger: Runtime(logger, device, ended, changes),
         TensorIOMode=IoMode,
         LayerInformationFormat=Formats,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_quant.backends.base import CpuEngine, Feeds, Outputs, misfit
+from pytest_quant.backends.base import EngineBase, Feeds, Outputs
 from pytest_quant.backends.failure import failing_as
 from pytest_quant.backends.openvino.coverage import measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, read_model, refused, signature_of
@@ -60,10 +60,9 @@ def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | N
     return compiled
 
 
-class OpenVinoEngine(CpuEngine):
+class OpenVinoEngine(EngineBase):
     """A compiled model with one request, run synchronously."""
 
-    simulated = False
     provider = DEVICE
 
     def __init__(self, spec: EngineSpec, folder: Path) -> None:
@@ -78,33 +77,26 @@ class OpenVinoEngine(CpuEngine):
         self._inputs = [tensor.name for tensor in self.signature.inputs]
         self._outputs = [tensor.name for tensor in self.signature.outputs]
 
-    def run(self, feeds: Feeds) -> Outputs:
-        """Run one batch; the request copies what it returns. Raises `DataError` when the inputs do not fit."""
-        call = self.prepare(feeds)
+    def _run(self, feeds: Feeds) -> Outputs:
+        """Run one batch; the request copies what it returns."""
+        call = self._prepare(feeds)
         try:
             found: Any = call()
         except Exception as error:
             raise refused(f"a run of {self.spec.id}", error) from error
         return {name: found[index] for index, name in enumerate(self._outputs)}
 
-    def prepare(self, feeds: Feeds) -> Callable[[], object]:
-        """Return the request's own `infer` over `feeds`. Raises `DataError` when they do not fit the model."""
-        if self._request is None:
-            raise BuildError(f"engine {self.spec.id} is closed", fix="run it before close()")
-        wrong = misfit(feeds, self.signature)
-        if wrong is not None:
-            raise wrong
+    def _prepare(self, feeds: Feeds) -> Callable[[], object]:
+        """Return the request's own `infer` over `feeds`."""
         return partial(self._request.infer, {index: feeds[name] for index, name in enumerate(self._inputs)})
 
-    def coverage(self, feeds: Feeds) -> Coverage:
+    def _coverage(self, feeds: Feeds) -> Coverage:
         """Compile the model once more for the shapes of `feeds` and count what it would run in which precision."""
-        self.prepare(feeds)
         model = read_model(self._file)
         with failing_as(f"OpenVINO could not fix the shapes of {self.spec.id} to those of the data"):
             model.reshape({index: list(np.shape(feeds[name])) for index, name in enumerate(self._inputs)})
         return measure_coverage(model, self.spec.precision, partial(compile_model, model, self.spec))
 
-    def close(self) -> None:
-        """Drop the request and the model; a later run says that it is closed."""
+    def _close(self) -> None:
         self._request = None
         self._compiled = None

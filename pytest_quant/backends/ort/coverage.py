@@ -13,9 +13,9 @@ from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.coverage import Tallied, tally
 from pytest_quant.backends.ort.macs import FLOAT_OPS, ONNX_OPS, RanNode, kind_of, macs_of, read_profile
 from pytest_quant.backends.ort.recipe import DYNAMIC, recipe_of
-from pytest_quant.backends.ort.session import open_session, run_refused
+from pytest_quant.backends.ort.session import open_session, refused
 from pytest_quant.result import Coverage
-from pytest_quant.spec import EngineSpec, Signature
+from pytest_quant.spec import EngineSpec
 
 _BETWEEN = " between activations"
 
@@ -69,19 +69,14 @@ def _weightless(graph: onnx.GraphProto) -> Iterator[str]:
                 yield from _weightless(attribute.g)
 
 
-def measure_coverage(path: Path, spec: EngineSpec, threads: int, feeds: Feeds, signature: Signature) -> Coverage:
-    """Run the model in `path` once over `feeds` and return the share of eligible compute in `spec`'s precision.
-
-    Raises
-    ------
-    DataError : `feeds` do not fit the model.
-    """
+def measure_coverage(path: Path, spec: EngineSpec, threads: int, feeds: Feeds) -> Coverage:
+    """Run the model in `path` once over `feeds` and return the share of eligible compute in `spec`'s precision."""
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
         session = open_session(path, threads, profile=Path(folder))
         try:
             session.run(None, feeds)
         except Exception as error:
-            raise run_refused(error, feeds, signature, f"a profiled run of {spec.id}") from error
+            raise refused(f"a profiled run of {spec.id}", error) from error
         nodes = read_profile(Path(session.end_profiling()))
     return count_coverage(nodes, spec.precision, reach_of(spec, path))
 

@@ -7,16 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import CpuEngine, Feeds, Outputs, misfit
+from pytest_quant.backends.base import EngineBase, Feeds, Outputs
 from pytest_quant.backends.onnx_files import read_signature, size_bytes
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.coverage import measure_coverage
 from pytest_quant.backends.ort.options import CPU, parse_options
 from pytest_quant.backends.ort.recipe import recipe_of
-from pytest_quant.backends.ort.session import open_session, run_refused
-from pytest_quant.errors import BuildError
+from pytest_quant.backends.ort.session import open_session, refused
 from pytest_quant.result import Coverage
-from pytest_quant.spec import EngineSpec, Signature
+from pytest_quant.spec import EngineSpec
 
 
 def open_engine(spec: EngineSpec, folder: Path) -> OrtEngine:
@@ -24,7 +23,7 @@ def open_engine(spec: EngineSpec, folder: Path) -> OrtEngine:
     return OrtEngine(spec, engine_file(spec, folder))
 
 
-class OrtEngine(CpuEngine):
+class OrtEngine(EngineBase):
     """A session on the CPU; a subclass opens one on another provider.
 
     Attributes
@@ -34,49 +33,35 @@ class OrtEngine(CpuEngine):
     threads : threads of one operator.
     """
 
-    simulated = False
     provider: str = CPU
 
     def __init__(self, spec: EngineSpec, path: Path) -> None:
         self.spec = spec
-        self.signature: Signature = read_signature(path)
+        self.signature = read_signature(path)
         self.size_bytes = size_bytes(path)
         self.notes = recipe_of(spec).notes
         self.path = path
         self.threads: int = parse_options(spec.options).threads
         self._session: Any = self.open_session()
         self._names = [tensor.name for tensor in self.signature.outputs]
-        self._run: Callable[[Feeds], list[Any]] = partial(self._session.run, self._names)
 
     def open_session(self) -> Any:
         """Open the session on this engine's provider and prove that it is there."""
         return open_session(self.path, self.threads)
 
-    def run(self, feeds: Feeds) -> Outputs:
-        """Run one batch. Raises `DataError` when the inputs do not fit the model."""
+    def _run(self, feeds: Feeds) -> Outputs:
         try:
-            return dict(zip(self._names, self._run(feeds), strict=True))
+            return dict(zip(self._names, self._session.run(self._names, feeds), strict=True))
         except Exception as error:
-            raise run_refused(error, feeds, self.signature, f"a run of {self.spec.id}") from error
+            raise refused(f"a run of {self.spec.id}", error) from error
 
-    def prepare(self, feeds: Feeds) -> Callable[[], object]:
-        """Return the session's own `run` over `feeds`. Raises `DataError` when they do not fit the model."""
-        if self._session is None:
-            _closed(self.spec.id)
-        wrong = misfit(feeds, self.signature)
-        if wrong is not None:
-            raise wrong
+    def _prepare(self, feeds: Feeds) -> Callable[[], object]:
+        """Return the session's own `run` over `feeds`."""
         return partial(self._session.run, None, feeds)
 
-    def coverage(self, feeds: Feeds) -> Coverage:
+    def _coverage(self, feeds: Feeds) -> Coverage:
         """Profile one run in a session of its own and count what ran in the asked precision."""
-        return measure_coverage(self.path, self.spec, self.threads, feeds, self.signature)
+        return measure_coverage(self.path, self.spec, self.threads, feeds)
 
-    def close(self) -> None:
-        """Drop the session; a later run says that it is closed."""
+    def _close(self) -> None:
         self._session = None
-        self._run = partial(_closed, self.spec.id)
-
-
-def _closed(name: str, *_: object) -> list[Any]:
-    raise BuildError(f"engine {name} is closed", fix="run it before close(), or inside its with block")

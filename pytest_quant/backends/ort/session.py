@@ -47,9 +47,9 @@ def refused(doing: str, error: Exception, fix: str | None = None) -> QuantError:
 
 
 def run_refused(error: Exception, feeds: Feeds, signature: Signature, doing: str) -> QuantError:
-    """Return the error that explains why a run over `feeds` failed with `error`.
+    """Return the error that explains why a calibrator's run over `feeds` failed with `error`.
 
-    A session checks its inputs itself, so they are looked at here only after it said no: a good run pays nothing.
+    Its session checks the inputs itself, so they are looked at here only after it said no: a good run pays nothing.
     """
     if isinstance(error, QuantError):
         return error

@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from pytest_quant.backends.base import Feeds, Outputs, misfit
+from pytest_quant.backends.base import EngineBase, Feeds, Outputs
 from pytest_quant.backends.onnx_files import read_signature, size_bytes
 from pytest_quant.backends.ort.coverage import count_coverage
 from pytest_quant.backends.ort.macs import FLOAT_OPS, INT8_OPS, NARROW_OPS, read_profile
-from pytest_quant.backends.ort.session import refused, run_refused
+from pytest_quant.backends.ort.session import refused
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import EngineSpec
@@ -86,11 +86,8 @@ def prove_placement(parts: Sequence[Any], asked: Sequence[str], name: str) -> tu
 _TIMED_RUNS = 21
 
 
-class OrtGpuEngine:
+class OrtGpuEngine(EngineBase):
     """A session whose inputs and outputs stay on the device while it is timed."""
-
-    simulated = False
-    device_bytes: int | None = None
 
     def __init__(self, spec: EngineSpec, path: Path, providers: Providers, notes: tuple[str, ...] = ()) -> None:
         self.spec = spec
@@ -103,31 +100,26 @@ class OrtGpuEngine:
         self._session: Any = session
         self.notes = (*notes, *beside)
 
-    def run(self, feeds: Feeds) -> Outputs:
-        """Run one batch. Raises `DataError` when the inputs do not fit the model."""
-        self._check(feeds)
+    def _run(self, feeds: Feeds) -> Outputs:
         try:
             return dict(zip(self._names, self._session.run(self._names, feeds), strict=True))
         except Exception as error:
-            raise run_refused(error, feeds, self.signature, f"a run of {self.spec.id}") from error
+            raise refused(f"a run of {self.spec.id}", error) from error
 
-    def prepare(self, feeds: Feeds) -> Callable[[], object]:
+    def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one run over inputs that are on the device already, synchronized before it returns."""
-        self._check(feeds)
         binding = self._bound(feeds)
         return partial(_run_bound, self._session, binding)
 
-    def coverage(self, feeds: Feeds) -> Coverage:
+    def _coverage(self, feeds: Feeds) -> Coverage:
         """Profile one run in a session of its own and count what ran in the asked precision, and where."""
-        self._check(feeds)
         with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
             session, _ = open_session(self._path, self._providers, profile=Path(folder))
             session.run(None, feeds)
             return count_coverage(read_profile(Path(session.end_profiling())), self.spec.precision)
 
-    def device_times(self, feeds: Feeds) -> DeviceTimes | None:
+    def _device_times(self, feeds: Feeds) -> DeviceTimes | None:
         """Time copies apart; ONNX Runtime shows no events of its stream, so compute is timed by the host."""
-        self._check(feeds)
         times: dict[str, list[float]] = {"h2d": [], "run": [], "d2h": []}
         for _ in range(_TIMED_RUNS):
             started = time.perf_counter()
@@ -142,22 +134,8 @@ class OrtGpuEngine:
         found = {name: statistics.median(values) for name, values in times.items()}
         return DeviceTimes(_TIMED_RUNS, found["run"], found["h2d"], found["d2h"], found["run"])
 
-    def close(self) -> None:
-        """Drop the session; a later run says that it is closed."""
+    def _close(self) -> None:
         self._session = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _check(self, feeds: Feeds) -> None:
-        if self._session is None:
-            raise BuildError(f"engine {self.spec.id} is closed", fix="run it before close()")
-        wrong = misfit(feeds, self.signature)
-        if wrong is not None:
-            raise wrong
 
     def _bound(self, feeds: Feeds) -> Any:
         from onnxruntime import OrtValue

@@ -16,10 +16,10 @@ from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.coverage import Kind, Tallied, tally
 from pytest_quant.backends.openvino.coverage import COMPUTE
 from pytest_quant.backends.ort.macs import Product, RanNode, find_products, kind_of, read_profile
-from pytest_quant.backends.ort.session import run_refused
+from pytest_quant.backends.ort.session import refused
 from pytest_quant.backends.ort_openvino.plugin import PROVIDER, open_session
 from pytest_quant.result import Coverage
-from pytest_quant.spec import EngineSpec, Signature
+from pytest_quant.spec import EngineSpec
 
 _PREFIX = "OV::"
 _RAN = "EXECUTED"
@@ -74,19 +74,14 @@ _COMPUTES_IN = _FLOATS | {"i8", "u8"}
 """A product of other integers, token numbers for example, is no compute of the network."""
 
 
-def measure_coverage(path: Path, spec: EngineSpec, threads: int, feeds: Feeds, signature: Signature) -> Coverage:
-    """Run the model in `path` once over `feeds` and return the share of eligible compute in `spec`'s precision.
-
-    Raises
-    ------
-    DataError : `feeds` do not fit the model.
-    """
+def measure_coverage(path: Path, spec: EngineSpec, threads: int, feeds: Feeds) -> Coverage:
+    """Run the model in `path` once over `feeds` and return the share of eligible compute in `spec`'s precision."""
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
         session, _ = open_session(path, threads, profile=Path(folder))
         try:
             session.run(None, feeds)
         except Exception as error:
-            raise run_refused(error, feeds, signature, f"a profiled run of {spec.id}") from error
+            raise refused(f"a profiled run of {spec.id}", error) from error
         file = Path(session.end_profiling())
         kernels, nodes = read_kernels(file), read_profile(file)
     return count_coverage(kernels, nodes, find_products(path, feeds), spec.precision)

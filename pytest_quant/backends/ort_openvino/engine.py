@@ -30,6 +30,6 @@ class OrtOpenVinoEngine(OrtEngine):
         self.notes = (*self.notes, *beside)
         return session
 
-    def coverage(self, feeds: Feeds) -> Coverage:
+    def _coverage(self, feeds: Feeds) -> Coverage:
         """Run once in a session of its own that counts kernels."""
-        return measure_coverage(self.path, self.spec, self.threads, feeds, self.signature)
+        return measure_coverage(self.path, self.spec, self.threads, feeds)

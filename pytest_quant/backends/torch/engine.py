@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_quant.backends.base import CpuEngine, Feeds, Outputs, misfit
+from pytest_quant.backends.base import EngineBase, Feeds, Outputs, misfit
 from pytest_quant.backends.failure import failed, failing_as
 from pytest_quant.backends.torch.coverage import measure_coverage
 from pytest_quant.backends.torch.export import quiet
@@ -182,7 +182,7 @@ _REBUILD = "pytest-quant cache clear --kind engine, and the next run writes it a
 _SIMULATION = "not compiled: Q/DQ pairs around float operations, so no INT8 kernel runs and nothing can be timed"
 
 
-class TorchEngine(CpuEngine):
+class TorchEngine(EngineBase):
     """A traced program.
 
     Inductor compiles a copy of it for each shape of inputs: with sizes left free its int8 convolutions give wrong
@@ -205,11 +205,9 @@ class TorchEngine(CpuEngine):
         self.threads: int = options.threads
         self._names = input_names(spec.quantized or spec.model)
         self._fills = all(0 in free for free in free_axes(spec.quantized or spec.model).values())
-        self._ready: dict[Shapes, Any] | None = {}
+        self._ready: dict[Shapes, Any] = {}
 
-    def run(self, feeds: Feeds) -> Outputs:
-        """Run one batch. Raises `DataError` when the inputs do not fit the model."""
-        self._check(feeds)
+    def _run(self, feeds: Feeds) -> Outputs:
         filled, size = self._filled(feeds)
         call = self._call(filled)
         with failing_as(f"a run of {self.spec.id} failed"):
@@ -219,32 +217,23 @@ class TorchEngine(CpuEngine):
             for name, one in outputs.items()
         }
 
-    def prepare(self, feeds: Feeds) -> Callable[[], object]:
-        """Return the compiled program's own call over `feeds`. Raises `DataError` when they do not fit the model."""
-        self._check(feeds)
+    def _prepare(self, feeds: Feeds) -> Callable[[], object]:
+        """Return the compiled program's own call over `feeds`."""
         call = self._call(feeds)
         with failing_as(f"a run of {self.spec.id} failed"):
             call()
         return call
 
-    def coverage(self, feeds: Feeds) -> Coverage:
+    def _coverage(self, feeds: Feeds) -> Coverage:
         """Profile one run and count the kernels that it called; weights kept in int8 are counted in the program."""
-        call = self.prepare(feeds)
+        call = self._prepare(feeds)
         if self.spec.scheme == "weight-only":
             return measure_held(load_program(self._file), self.provider)
         dynamic = self.spec.scheme == "dynamic"
         return measure_coverage(call, self.spec.precision, self.provider, takes_linear_only=dynamic)
 
-    def close(self) -> None:
-        """Drop the compiled programs; a later run says that it is closed."""
-        self._ready = None
-
-    def _check(self, feeds: Feeds) -> None:
-        if self._ready is None:
-            raise BuildError(f"engine {self.spec.id} is closed", fix="run it before close()")
-        wrong = misfit(feeds, self.signature)
-        if wrong is not None:
-            raise wrong
+    def _close(self) -> None:
+        self._ready.clear()
 
     def _filled(self, feeds: Feeds) -> tuple[Feeds, int | None]:
         """Repeat the last sample up to the smallest compiled batch that holds `feeds`; return how many are real."""
@@ -285,12 +274,11 @@ class TorchEngine(CpuEngine):
 
     def _program(self, shapes: Shapes, tensors: tuple[Any, ...]) -> Any:
         """Return the program for these shapes, compiled and run once when it is new."""
-        ready = {} if self._ready is None else self._ready
-        if shapes not in ready:
-            ready[shapes] = self._new(tensors) if self._compiles else ready.get((), None) or self._load()
+        if shapes not in self._ready:
+            self._ready[shapes] = self._new(tensors) if self._compiles else self._ready.get((), None) or self._load()
             if not self._compiles:
-                ready[()] = ready[shapes]
-        return ready[shapes]
+                self._ready[()] = self._ready[shapes]
+        return self._ready[shapes]
 
     def _new(self, tensors: tuple[Any, ...]) -> Any:
         import torch

@@ -27,11 +27,11 @@ class TorchCudaEngine(TorchEngine):
         super().__init__(spec, folder)
         _switch_tf32_off()
 
-    def prepare(self, feeds: Feeds) -> Callable[[], object]:
+    def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one run over inputs that are on the device already, synchronized before it returns."""
         import torch
 
-        call = super().prepare(feeds)
+        call = super()._prepare(feeds)
 
         def synchronized() -> None:
             call()
@@ -39,11 +39,11 @@ class TorchCudaEngine(TorchEngine):
 
         return synchronized
 
-    def device_times(self, feeds: Feeds) -> DeviceTimes | None:
+    def _device_times(self, feeds: Feeds) -> DeviceTimes | None:
         """Time compute between two events on the stream, copies and the host beside it."""
         import torch
 
-        call = super().prepare(feeds)
+        call = super()._prepare(feeds)
         times: dict[str, list[float]] = {"h2d": [], "host": [], "d2h": [], "gpu": []}
         for _ in range(_TIMED_RUNS):
             first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

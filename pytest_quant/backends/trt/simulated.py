@@ -5,23 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from pytest_quant.backends.base import CpuEngine, Feeds, Outputs, misfit
-from pytest_quant.backends.onnx_files import read_graph
+from pytest_quant.backends.base import EngineBase, Feeds, Outputs
+from pytest_quant.backends.onnx_files import read_graph, read_signature
+from pytest_quant.backends.ort.session import open_session, refused
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_of, macs_by_node, ops_of
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt.request import LAYERS_FILE, PLAN_FILE, build_notes
-from pytest_quant.backends.trt_graph.quantize import Simulation
+from pytest_quant.errors import DataError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
 PRODUCT = "TensorRT-RTX"
 
 
-class SimulatedEngine(CpuEngine):
+class SimulatedEngine(EngineBase):
     """Runs the graph that was built in float, every Q/DQ pair rounding, and reads coverage from the build.
 
     Parameters
@@ -38,8 +41,9 @@ class SimulatedEngine(CpuEngine):
         self.spec = spec
         self.provider = f"{provider} for {target}, simulated in float" if target else f"{provider}, simulated in float"
         self._graph = folder / GRAPH_FILE
-        self._simulation = Simulation(self._graph, spec.id)
-        self.signature = self._simulation.signature
+        self.signature = read_signature(self._graph)
+        self._session: Any = open_session(self._graph, threads=1, simulates=True)
+        self._names = [tensor.name for tensor in self.signature.outputs]
         self._profile = profile_of(spec, self.signature)
         self.size_bytes = (folder / PLAN_FILE).stat().st_size
         self.notes = (
@@ -52,32 +56,28 @@ class SimulatedEngine(CpuEngine):
         self._ops = ops_of(graph)
         self._has_pairs = any(node.op_type == "QuantizeLinear" for node in graph.node)
 
-    def run(self, feeds: Feeds) -> Outputs:
-        """Run one batch. Raises `DataError` when the inputs do not fit the model, or what it was built for."""
-        self._check(feeds)
-        return self._simulation.run(feeds)
+    def _misfit(self, feeds: Feeds) -> DataError | None:
+        """Refuse what the engine on a device would refuse, too."""
+        return super()._misfit(feeds) or self._profile.misfit(feeds)
 
-    def prepare(self, feeds: Feeds) -> Callable[[], object]:
+    def _run(self, feeds: Feeds) -> Outputs:
+        try:
+            return dict(zip(self._names, self._session.run(self._names, feeds), strict=True))
+        except Exception as error:
+            raise refused(f"a simulated run of {self.spec.id}", error) from error
+
+    def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one simulated run, whose time says nothing about the device."""
-        self._check(feeds)
-        return self._simulation.prepare(feeds)
+        return partial(self._session.run, self._names, feeds)
 
-    def coverage(self, feeds: Feeds) -> Coverage:
+    def _coverage(self, feeds: Feeds) -> Coverage:
         """Count the layers of the plan that read their activations in the asked precision.
 
         Explicit INT8 needs Q/DQ pairs in every product, so that a graph without any is known to have none.
         """
-        self.prepare(feeds)
         macs = macs_by_node(self._graph, feeds)
         found = count_layers(self._layers, self._ops, self.spec.precision, self.provider, macs)
         return replace(found, plan_of=self.plan_of if self._has_pairs else "")
 
-    def close(self) -> None:
-        """Drop the simulation."""
-        self._simulation.close()
-
-    def _check(self, feeds: Feeds) -> None:
-        """Refuse what the engine on a device would refuse."""
-        wrong = misfit(feeds, self.signature) or self._profile.misfit(feeds)
-        if wrong is not None:
-            raise wrong
+    def _close(self) -> None:
+        self._session = None

@@ -1,13 +1,17 @@
-"""Inputs that do not fit are told precisely."""
+"""Inputs that do not fit are told precisely, by every engine that has the base, as long as it is open."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from pytest_quant.backends import Feeds
-from pytest_quant.backends.base import misfit
-from pytest_quant.spec import Signature, TensorInfo
+from pytest_quant.backends import Feeds, Outputs
+from pytest_quant.backends.base import Engine, EngineBase, misfit
+from pytest_quant.errors import BuildError, DataError
+from pytest_quant.result import Coverage
+from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 
 SIGNATURE = Signature(
     inputs=(TensorInfo("image", "float32", (None, 3)), TensorInfo("text", "object", None)),
@@ -37,3 +41,68 @@ def test_misfits(feeds: Feeds, words: tuple[str, ...]) -> None:
     """The error names the input, what it got and what is allowed."""
     found = str(misfit(feeds, SIGNATURE))
     assert all(word in found for word in words), found
+
+
+class Doubling(EngineBase):
+    """The least that a subclass writes; it keeps what reached it."""
+
+    provider = "test"
+    size_bytes = 1
+
+    def __init__(self) -> None:
+        self.spec = EngineSpec("test", "fp32", None, Model("net"))
+        self.signature = Signature((TensorInfo("x", "float32", (None,)),), (TensorInfo("y", "float32", (None,)),))
+        self.reached: list[str] = []
+
+    def _run(self, feeds: Feeds) -> Outputs:
+        self.reached.append("run")
+        return {"y": 2 * feeds["x"]}
+
+    def _coverage(self, feeds: Feeds) -> Coverage:
+        self.reached.append("coverage")
+        return Coverage(100.0 * len(feeds), "nodes", (), self.provider)
+
+    def _close(self) -> None:
+        self.reached.append("close")
+
+
+def calls_of(engine: Engine) -> list[Callable[[Feeds], object]]:
+    """Return everything that takes inputs."""
+    return [engine.run, engine.prepare, engine.coverage, engine.device_times]
+
+
+GOOD = {"x": np.ones(3, np.float32)}
+
+
+def test_an_open_engine_does_what_its_subclass_writes() -> None:
+    """The call that is timed is a run unless there is a better one, and there is no device with a clock."""
+    with Doubling() as engine:
+        assert engine.run(GOOD)["y"].tolist() == [2.0, 2.0, 2.0]
+        call = engine.prepare(GOOD)
+        assert engine.reached == ["run"]
+        call()
+        assert engine.coverage(GOOD).pct == 100.0
+        assert engine.device_times(GOOD) is None
+    assert engine.reached == ["run", "run", "coverage", "close"]
+    assert (engine.simulated, engine.device_bytes, engine.notes, engine.threads) == (False, None, (), None)
+
+
+@pytest.mark.parametrize("place", range(4), ids=["run", "prepare", "coverage", "device_times"])
+def test_what_does_not_fit_never_reaches_the_runtime(place: int) -> None:
+    """One message from each of the calls, and nothing ran."""
+    engine = Doubling()
+    with pytest.raises(DataError, match="input 'x' has the wrong dtype"):
+        calls_of(engine)[place]({"x": np.ones(3, np.float64)})
+    assert engine.reached == []
+
+
+@pytest.mark.parametrize("place", range(4), ids=["run", "prepare", "coverage", "device_times"])
+def test_a_closed_engine_says_so(place: int) -> None:
+    """One message from each of the calls; it was released once, however often it was closed."""
+    engine = Doubling()
+    engine.close()
+    engine.close()
+    with pytest.raises(BuildError, match="engine test-fp32 is closed") as caught:
+        calls_of(engine)[place](GOOD)
+    assert caught.value.fix == "run it before close(), or inside its with block"
+    assert engine.reached == ["close"]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.backends.base import Feeds, Outputs, misfit
+from pytest_quant.backends.base import EngineBase, Feeds, Outputs
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.configure import complaints
@@ -62,35 +62,6 @@ def _one(runner: Runner, device: DeviceMemory) -> tuple[float, float, float, flo
     return (
         device.between_ms(start, copied), device.between_ms(before, after), device.between_ms(outward, end), host_ms,
     )  # fmt: skip
-
-
-def time_layers(trt: Any, context: tensorrt.IExecutionContext, runner: Runner) -> tuple[tuple[str, float], ...]:
-    """Return each layer with its milliseconds in one run, in the order they ran.
-
-    `context` is the one that `runner` runs, staged, and its primary context current. It is good for nothing else
-    afterwards: a context does not forget its profiler, and a profiled run is slower as a whole.
-    """
-    found: list[tuple[str, float]] = []
-
-    class Profiler(trt.IProfiler):  # type: ignore[misc]
-        """Keeps what TensorRT reports."""
-
-        def __init__(self) -> None:
-            trt.IProfiler.__init__(self)
-
-        def report_layer_time(self, layer_name: str, ms: float) -> None:
-            found.append((layer_name, ms))
-
-    runner.copy_in()
-    # TensorRT holds no reference to it.
-    profiler = Profiler()
-    context.profiler = profiler
-    context.enqueue_emits_profile = False
-    runner.execute()
-    runner.wait()
-    if not context.report_to_profiler():
-        raise BuildError("TensorRT gave no times of its layers", fix="it profiles no captured CUDA graphs")
-    return tuple(found)
 
 
 class Runner:
@@ -206,7 +177,7 @@ class Runner:
         return complaints(self._lines)
 
 
-class GpuEngine:
+class GpuEngine(EngineBase):
     """Runs the plan in `folder` on a stream of its own, in the primary context that other libraries share.
 
     Raises
@@ -214,8 +185,6 @@ class GpuEngine:
     BackendUnavailable : no library for device memory loads.
     BuildError : TensorRT does not take the plan.
     """
-
-    simulated = False
 
     def __init__(self, spec: EngineSpec, folder: Path, device: DeviceMemory | None = None) -> None:
         import tensorrt as trt
@@ -228,16 +197,15 @@ class GpuEngine:
         self.provider = f"TensorRT {trt.__version__}"
         self._device = device or open_device()
         with self._device.current():
-            self._plan: Plan | None = Plan(trt, folder / PLAN_FILE)
-            self.device_bytes: int | None = held_bytes(trt, self._plan.engine, self.size_bytes)
+            self._plan = Plan(trt, folder / PLAN_FILE)
+            self.device_bytes = held_bytes(trt, self._plan.engine, self.size_bytes)
             self._slots = slots_of(trt, self._plan.engine)
             self._runner = self._new_runner(self._plan.new_context())
         self._staged: Feeds | None = None
         self.notes = (f"device memory by {self._device.name}", *build_notes(folder))
 
-    def run(self, feeds: Feeds) -> Outputs:
-        """Run one batch. Raises `DataError` when the inputs do not fit the model or the profile."""
-        self._check(feeds)
+    def _run(self, feeds: Feeds) -> Outputs:
+        """Run one batch. Raises `DataError` when the inputs do not fit the profile."""
         with self._device.current():
             self._load(feeds)
             self._runner.execute()
@@ -247,56 +215,31 @@ class GpuEngine:
             self._staged = None
         return {tensor.name: found[tensor.name] for tensor in self.signature.outputs}
 
-    def prepare(self, feeds: Feeds) -> Callable[[], object]:
+    def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one synchronized run over inputs that lie on the device already; copies are told by `device_times`."""
-        self._check(feeds)
         with self._device.current():
             self._load(feeds)
         return partial(self._timed, feeds)
 
-    def coverage(self, feeds: Feeds) -> Coverage:
+    def _coverage(self, feeds: Feeds) -> Coverage:
         """Ask the engine's inspector for its layers and count the products in the asked precision."""
-        self._check(feeds)
-        plan = self._opened()
-        inspector: tensorrt.EngineInspector = plan.engine.create_engine_inspector()
+        inspector: tensorrt.EngineInspector = self._plan.engine.create_engine_inspector()
         text = inspector.get_engine_information(self._trt.LayerInformationFormat.JSON)
         ops = ops_of(read_graph(self._graph).graph)
         macs = macs_by_node(self._graph, feeds)
         return count_layers(layers_in_inspection(text), ops, self.spec.precision, self.provider, macs)
 
-    def device_times(self, feeds: Feeds) -> DeviceTimes:
+    def _device_times(self, feeds: Feeds) -> DeviceTimes:
         """Time copies and compute apart, by events on the engine's stream."""
-        self._check(feeds)
         with self._device.current():
             self._load(feeds)
             return time_parts(self._runner, self._device)
 
-    def layer_times(self, feeds: Feeds) -> tuple[tuple[str, float], ...]:
-        """Return name and milliseconds of each layer, in a pass of its own: profiling slows the run it looks at."""
-        self._check(feeds)
-        with self._device.current():
-            context = self._opened().new_context()
-            runner = self._new_runner(context)
-            try:
-                runner.stage(feeds)
-                return time_layers(self._trt, context, runner)
-            finally:
-                runner.close()
-
-    def close(self) -> None:
-        """Free buffers, context, engine and runtime in this order; closing twice is harmless."""
-        if self._plan is None:
-            return
+    def _close(self) -> None:
+        """Free buffers, context, engine and runtime in this order."""
         with self._device.current():
             self._runner.close()
             self._plan.close()
-        self._plan = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _timed(self, feeds: Feeds) -> None:
         """A run over other inputs in between costs one copy, and never the right inputs."""
@@ -314,16 +257,4 @@ class GpuEngine:
         self._staged = feeds
 
     def _new_runner(self, context: tensorrt.IExecutionContext) -> Runner:
-        plan = self._opened()
-        return Runner(plan.engine, context, plan.lines, self._slots, self._device)
-
-    def _check(self, feeds: Feeds) -> None:
-        self._opened()
-        wrong = misfit(feeds, self.signature)
-        if wrong is not None:
-            raise wrong
-
-    def _opened(self) -> Plan:
-        if self._plan is None:
-            raise BuildError(f"engine {self.spec.id} is closed", fix="run it before close(), or inside its with block")
-        return self._plan
+        return Runner(self._plan.engine, context, self._plan.lines, self._slots, self._device)
