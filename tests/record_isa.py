@@ -72,7 +72,7 @@ def _record_ort(example: Example, model: Model, folder: Path) -> None:
         spec = EngineSpec("ort", precision, scheme, model)
         with tempfile.TemporaryDirectory() as work:
             built = build(get_backend("ort"), spec, example, Path(work))
-            session = open_session(engine_file(spec, built), 1, profile=Path(work))
+            session, _ = open_session(engine_file(spec, built), threads=1, profile=Path(work))
             session.run(None, example.feeds(1, 0))
             events = json.loads(Path(session.end_profiling()).read_text("utf-8"))
         ran = [_node(event) for event in events if event.get("cat") == "Node" and "op_name" in event["args"]]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 
-from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.coverage import Tallied, tally
-from pytest_quant.backends.ort.macs import FLOAT_OPS, ONNX_OPS, RanNode, kind_of, macs_of, read_profile
+from pytest_quant.backends.ort.macs import FLOAT_OPS, ONNX_OPS, RanNode, kind_of, macs_of
 from pytest_quant.backends.ort.recipe import DYNAMIC, recipe_of
-from pytest_quant.backends.ort.session import open_session, refused
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
@@ -67,18 +64,6 @@ def _weightless(graph: onnx.GraphProto) -> Iterator[str]:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 yield from _weightless(attribute.g)
-
-
-def measure_coverage(path: Path, spec: EngineSpec, threads: int, feeds: Feeds) -> Coverage:
-    """Run the model in `path` once over `feeds` and return the share of eligible compute in `spec`'s precision."""
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
-        session = open_session(path, threads, profile=Path(folder))
-        try:
-            session.run(None, feeds)
-        except Exception as error:
-            raise refused(f"a profiled run of {spec.id}", error) from error
-        nodes = read_profile(Path(session.end_profiling()))
-    return count_coverage(nodes, spec.precision, reach_of(spec, path))
 
 
 def count_coverage(nodes: list[RanNode], precision: str, reach: Reach | None = None) -> Coverage:

@@ -1,13 +1,18 @@
-"""A session of ONNX Runtime with every setting that matters set, and the reasons for which it is refused."""
+"""A session of ONNX Runtime on the provider that was asked for, proven, and the reasons for which it is refused."""
 
 from __future__ import annotations
 
 import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.base import Feeds, misfit
 from pytest_quant.backends.failure import failed
+from pytest_quant.backends.ort.macs import FLOAT_OPS, INT8_OPS, NARROW_OPS
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.errors import BuildError, QuantError
 from pytest_quant.spec import Signature
@@ -66,57 +71,170 @@ def _node(text: str) -> str:
     return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A provider of ONNX Runtime, as a session is asked for it.
+
+    Attributes
+    ----------
+    options : what it is told, in its own words.
+    devices : of a provider that is a plugin, the devices that it goes by.
+    """
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[Any, ...] = ()
+
+
+ON_CPU = (Provider(CPU),)
 _FATAL = 4
 """Errors are raised; printing them too would put native text between the lines of a test run."""
 
+_INNER = (
+    "TensorRT takes only a part of this graph, and tensors between the parts have free axes: use backend='trt', which "
+    "takes it whole or says what it cannot, or export the model with fixed axes"
+)
 
-def open_session(path: Path, threads: int, profile: Path | None = None, *, simulates: bool = False) -> Any:
-    """Open the model in `path` on the CPU and prove that every node is there.
+
+def open_session(
+    path: Path,
+    providers: Sequence[Provider] = ON_CPU,
+    *,
+    threads: int | None = None,
+    profile: Path | None = None,
+    simulates: bool = False,
+) -> tuple[Any, tuple[str, ...]]:
+    """Open the model in `path` and prove that it runs on `providers`.
 
     Parameters
     ----------
-    simulates : keep Q/DQ pairs as they are and run every product in float.
+    providers : the first is the one that is judged; the others may run what it does not take.
+    threads : of one operator, which never spin; ``None`` leaves them to ONNX Runtime.
     profile : a folder; the session then writes what it runs into a file there, with the shapes of all operands.
+    simulates : keep Q/DQ pairs as they are and run every product in float.
+
+    Returns
+    -------
+    The session, and in words what runs on the CPU beside the providers that were asked for.
 
     Raises
     ------
-    BuildError : ONNX Runtime refuses the model, or puts a node elsewhere.
+    BuildError : ONNX Runtime refuses the model, falls back, or puts a product on another provider.
     """
     import onnxruntime
 
+    settings = _settings(threads, profile, simulates=simulates)
+    layouts: list[str] = []
+    if profile is not None and providers[0].name == CPU:
+        # Packed weights leave the graph, and their shapes with them; the choice of kernels does not depend on it.
+        settings.add_session_config_entry("session.disable_prepacking", "1")
+        # Float convolutions and poolings in blocks of the vector width pad their channels, and the padding would be
+        # counted as compute. Integer nodes are none of that layout's: what runs in which precision stays.
+        layouts = ["NchwcTransformer"]
+    named: list[tuple[str, dict[str, str]]] | None = [(one.name, dict(one.options)) for one in providers]
+    try:
+        for plugin in (one for one in providers if one.devices):
+            settings.add_provider_for_devices(list(plugin.devices), dict(plugin.options))
+            named = None
+        session = onnxruntime.InferenceSession(
+            str(path), settings, providers=named, disabled_optimizers=layouts, enable_fallback=0
+        )
+        parts = session.get_provider_graph_assignment_info()
+    except Exception as error:
+        fix = _INNER if "no associated shape profiles" in str(error) else None
+        raise refused(f"the model {path.name}", error, fix) from error
+    asked = [one.name for one in providers]
+    _prove_first(session.get_providers(), asked[0], path.name)
+    return session, prove_placement(parts, asked, path.name)
+
+
+def _settings(threads: int | None, profile: Path | None, *, simulates: bool) -> Any:
+    import onnxruntime
+
     settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = threads
-    settings.inter_op_num_threads = 1
     settings.log_severity_level = _FATAL
-    settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
     settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    if simulates:
-        settings.add_session_config_entry("session.disable_quant_qdq", "1")
-        settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    if threads is not None:
+        settings.intra_op_num_threads = threads
+        settings.inter_op_num_threads = 1
+        settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if profile is not None:
         settings.enable_profiling = True
         settings.profile_file_prefix = str(profile / "run")
-        # Packed weights leave the graph, and their shapes with them; the choice of kernels does not depend on it.
-        settings.add_session_config_entry("session.disable_prepacking", "1")
-    # Float convolutions and poolings in blocks of the vector width pad their channels, and the padding would be counted
-    # as compute. Integer nodes are none of that layout's: what runs in which precision does not depend on it.
-    layouts = [] if profile is None else ["NchwcTransformer"]
-    try:
-        session = onnxruntime.InferenceSession(str(path), settings, providers=[CPU], disabled_optimizers=layouts)
-    except Exception as error:
-        raise refused(f"the model {path.name}", error) from error
-    _prove_provider(session, path)
-    return session
+    if simulates:
+        settings.add_session_config_entry("session.disable_quant_qdq", "1")
+        settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    return settings
 
 
-def _prove_provider(session: Any, path: Path) -> None:
-    parts = session.get_provider_graph_assignment_info()
-    elsewhere = {part.ep_name: [node.name for node in part.get_nodes()] for part in parts if part.ep_name != CPU}
-    first = session.get_providers()[0]
-    if elsewhere or first != CPU:
+def _prove_first(registered: Sequence[str], asked: str, name: str) -> None:
+    """Refuse a session that registered another provider than the one `asked` for in its first place."""
+    if registered[0] != asked:
         raise BuildError(
-            f"{path.name} does not run where it was asked to",
-            value="; ".join(f"{name}: {len(nodes)} nodes" for name, nodes in elsewhere.items()) or first,
-            allowed=CPU,
-            fix="reinstall onnxruntime: pip install --force-reinstall onnxruntime",
+            f"{name} does not run where it was asked to",
+            value=f"asked for {asked}, got {', '.join(registered)}",
+            fix=_REINSTALL if asked == CPU else "pytest-quant doctor tells which library does not load",
         )
+
+
+_COMPUTE = FLOAT_OPS | INT8_OPS | NARROW_OPS
+_REINSTALL = "reinstall onnxruntime: pip install --force-reinstall onnxruntime"
+
+
+def prove_placement(parts: Sequence[Any], asked: Sequence[str], name: str) -> tuple[str, ...]:
+    """Refuse nodes outside the providers `asked`; harmless ones on the CPU, where ONNX Runtime leaves them, are told.
+
+    Parameters
+    ----------
+    parts : what each provider runs, ``get_provider_graph_assignment_info()``.
+    asked : names of providers.
+    name : the model's, for errors.
+
+    Returns
+    -------
+    One sentence on the nodes without products that run on the CPU; nothing where there are none.
+
+    Raises
+    ------
+    BuildError : names the nodes.
+    """
+    strays = [(part.ep_name, node) for part in parts if part.ep_name not in asked for node in part.get_nodes()]
+    lost = [
+        f"{node.name} ({node.op_type}) on {where}" for where, node in strays if where != CPU or node.op_type in _COMPUTE
+    ]
+    if lost:
+        others = "leave these nodes out of the quantization with exclude=[...], or use a provider that has them"
+        raise BuildError(
+            f"a part of {name} does not run where it was asked to",
+            value="; ".join(lost[:6]) + (f" and {len(lost) - 6} more" if len(lost) > 6 else ""),
+            allowed=", ".join(asked),
+            fix=_REINSTALL if asked[0] == CPU else others,
+        )
+    if not strays:
+        return ()
+    kinds = sorted({node.op_type for _, node in strays})
+    return (f"{len(strays)} nodes without products run on {CPU}: {', '.join(kinds[:6])}",)
+
+
+@contextmanager
+def profiled(
+    path: Path, providers: Sequence[Provider], feeds: Feeds, doing: str, *, threads: int | None = None
+) -> Iterator[Path]:
+    """Run the model in `path` once over `feeds` in a session of its own, and give the file that tells what ran.
+
+    Parameters
+    ----------
+    path, providers, threads : see `open_session`.
+    doing : the run in words, for errors.
+
+    Raises
+    ------
+    BuildError : ONNX Runtime refuses the model or the run.
+    """
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
+        session, _ = open_session(path, providers, threads=threads, profile=Path(folder))
+        try:
+            session.run(None, feeds)
+        except Exception as error:
+            raise refused(doing, error) from error
+        yield Path(session.end_profiling())

@@ -89,7 +89,7 @@ def _unloadable(provider: str, trouble: str) -> Availability:
     return Availability(False, reason=reason, fix=f'pip install "tensorrt<{major + 1}"', broken=bool(here))
 
 
-PROVIDERS = ((CUDA, {"device_id": "0", "use_tf32": "0"}),)
+CUDA_OPTIONS = {"device_id": "0", "use_tf32": "0"}
 """TF32 off: with it the FP32 reference would round its inputs to ten bits."""
 
 
@@ -123,6 +123,8 @@ class OrtCudaBackend(OrtBackend):
         """Open a session and prove that its products are on the GPU. Raises `BuildError`."""
         from pytest_quant.backends.ort.build import engine_file
         from pytest_quant.backends.ort.recipe import recipe_of
+        from pytest_quant.backends.ort.session import Provider
         from pytest_quant.backends.ort_gpu.engine import OrtGpuEngine
 
-        return OrtGpuEngine(spec, engine_file(spec, folder), PROVIDERS, recipe_of(spec).notes)
+        providers = (Provider(CUDA, CUDA_OPTIONS),)
+        return OrtGpuEngine(spec, engine_file(spec, folder), providers, notes=recipe_of(spec).notes)

@@ -24,7 +24,7 @@ import numpy as np
 
 from pytest_quant.backends.base import Availability, Engine
 from pytest_quant.backends.options import check_offer, checked, one_of
-from pytest_quant.backends.ort_gpu.cuda import CUDA, TENSORRT, find_provider
+from pytest_quant.backends.ort_gpu.cuda import CUDA, CUDA_OPTIONS, TENSORRT, find_provider
 from pytest_quant.backends.trt import TrtRtxBackend
 from pytest_quant.backends.trt.options import Range, parse_options
 from pytest_quant.errors import BuildError, UsageError
@@ -221,13 +221,14 @@ class OrtTrtBackend(TrtRtxBackend):
 
             return SimulatedEngine(builder_spec(spec), folder, stands_for="ONNX Runtime's TensorRT provider")
         from pytest_quant.backends.onnx_files import read_signature
+        from pytest_quant.backends.ort.session import Provider
         from pytest_quant.backends.ort_gpu.engine import OrtGpuEngine
         from pytest_quant.backends.trt.profile import profile_of
 
         profile = profile_of(builder_spec(spec), read_signature(folder / GRAPH_FILE))
         shapes, notes = profile_options({**profile.shapes, **profile.values})
         providers = (
-            (TENSORRT, provider_options(spec, folder) | shapes),
-            (CUDA, {"device_id": "0", "use_tf32": "0"}),
+            Provider(TENSORRT, provider_options(spec, folder) | shapes),
+            Provider(CUDA, CUDA_OPTIONS),
         )
-        return OrtGpuEngine(spec, folder / GRAPH_FILE, providers, notes)
+        return OrtGpuEngine(spec, folder / GRAPH_FILE, providers, notes=notes)

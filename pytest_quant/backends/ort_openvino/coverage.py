@@ -7,19 +7,15 @@ layer and the implementation, whose last part is the precision: ``brgconv_avx2_f
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.coverage import Kind, Tallied, tally
 from pytest_quant.backends.openvino.coverage import COMPUTE
-from pytest_quant.backends.ort.macs import Product, RanNode, find_products, kind_of, read_profile
-from pytest_quant.backends.ort.session import refused
-from pytest_quant.backends.ort_openvino.plugin import PROVIDER, open_session
+from pytest_quant.backends.ort.macs import Product, RanNode, kind_of
+from pytest_quant.backends.ort_openvino.plugin import PROVIDER
 from pytest_quant.result import Coverage
-from pytest_quant.spec import EngineSpec
 
 _PREFIX = "OV::"
 _RAN = "EXECUTED"
@@ -72,19 +68,6 @@ _ASKED = {"fp32": frozenset({"f32"}), "int8": frozenset({"i8", "u8"})}
 _FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
 _COMPUTES_IN = _FLOATS | {"i8", "u8"}
 """A product of other integers, token numbers for example, is no compute of the network."""
-
-
-def measure_coverage(path: Path, spec: EngineSpec, threads: int, feeds: Feeds) -> Coverage:
-    """Run the model in `path` once over `feeds` and return the share of eligible compute in `spec`'s precision."""
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
-        session, _ = open_session(path, threads, profile=Path(folder))
-        try:
-            session.run(None, feeds)
-        except Exception as error:
-            raise refused(f"a profiled run of {spec.id}", error) from error
-        file = Path(session.end_profiling())
-        kernels, nodes = read_kernels(file), read_profile(file)
-    return count_coverage(kernels, nodes, find_products(path, feeds), spec.precision)
 
 
 def count_coverage(

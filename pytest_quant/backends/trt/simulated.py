@@ -42,7 +42,8 @@ class SimulatedEngine(EngineBase):
         self.provider = f"{provider} for {target}, simulated in float" if target else f"{provider}, simulated in float"
         self._graph = folder / GRAPH_FILE
         self.signature = read_signature(self._graph)
-        self._session: Any = open_session(self._graph, threads=1, simulates=True)
+        session, _ = open_session(self._graph, threads=1, simulates=True)
+        self._session: Any = session
         self._names = [tensor.name for tensor in self.signature.outputs]
         self._profile = profile_of(spec, self.signature)
         self.size_bytes = (folder / PLAN_FILE).stat().st_size

@@ -11,9 +11,10 @@ import onnxruntime
 import pytest
 
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.ort.session import open_session
 from pytest_quant.backends.ort_openvino import OrtOpenVinoBackend
-from pytest_quant.backends.ort_openvino.engine import OrtOpenVinoEngine
-from pytest_quant.backends.ort_openvino.plugin import PROVIDER, cpu_devices, open_session
+from pytest_quant.backends.ort_openvino.engine import OrtOpenVinoEngine, on_openvino
+from pytest_quant.backends.ort_openvino.plugin import PROVIDER, cpu_devices
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense
@@ -127,7 +128,7 @@ def test_threads_and_float32_reach_the_provider(tmp_path: Path) -> None:
     """The session hands them on as OpenVINO's own settings, for OpenVINO takes no others from ONNX Runtime."""
     model = dense().write(tmp_path)
     assert model.path is not None
-    session, _ = open_session(model.path, threads=2)
+    session, _ = open_session(model.path, on_openvino(threads=2), threads=2)
     settings = session.get_provider_options()[PROVIDER]["load_config"]
     assert '"INFERENCE_PRECISION_HINT": "f32"' in settings
     assert '"INFERENCE_NUM_THREADS": "2"' in settings
@@ -153,10 +154,11 @@ for name in {order!r}:
     importlib.import_module(name)
 import numpy as np, openvino, pathlib
 from tests.integration.ort_provider_traps.any_cpu import offer_any_cpu
-from pytest_quant.backends.ort_openvino.plugin import open_session
+from pytest_quant.backends.ort.session import open_session
+from pytest_quant.backends.ort_openvino.engine import on_openvino
 feeds = {{"x": np.ones((2, 64), np.float32)}}
 offer_any_cpu()
-session, _ = open_session(pathlib.Path({str(model.path)!r}), 1)
+session, _ = open_session(pathlib.Path({str(model.path)!r}), on_openvino(1), threads=1)
 ours = session.run(None, feeds)[0]
 theirs = openvino.Core().compile_model({str(model.path)!r}, "CPU", {{"INFERENCE_PRECISION_HINT": "f32"}})(feeds)[0]
 assert np.allclose(ours, theirs, atol=1e-5), (ours, theirs)

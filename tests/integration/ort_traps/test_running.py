@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -12,7 +11,7 @@ import pytest
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.onnx_files import size_bytes
-from pytest_quant.backends.ort.session import _prove_provider, open_session
+from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.errors import BuildError, DataError, UsageError
 from pytest_quant.spec import Model
 from pytest_quant.testing.conformance.examples import conv, dense
@@ -73,27 +72,28 @@ def test_gpu_provider_on_the_cpu_wheel(tmp_path: Path) -> None:
         get_backend("ort").check(spec_of(dense().write(tmp_path), None, provider="CUDAExecutionProvider"))
 
 
-def test_node_on_another_provider() -> None:
-    """A node that lies elsewhere is an error with the provider's name; so is another first provider."""
-    elsewhere = SimpleNamespace(ep_name="FooExecutionProvider", get_nodes=lambda: [SimpleNamespace(name="n")])
-    for parts, providers in (([elsewhere], ["CPUExecutionProvider"]), ([], ["FooExecutionProvider"])):
-        session = SimpleNamespace(
-            get_provider_graph_assignment_info=lambda parts=parts: parts, get_providers=lambda given=providers: given
-        )
-        with pytest.raises(BuildError, match="does not run where") as caught:
-            _prove_provider(session, Path("m.onnx"))
-        assert "FooExecutionProvider" in str(caught.value)
+def test_a_session_that_falls_back_is_refused(tmp_path: Path) -> None:
+    """A wheel without the provider opens the session on the CPU, and says so in a warning."""
+    path = dense().write(tmp_path).path
+    assert path is not None
+    asked = "MIGraphXExecutionProvider"
+    with (
+        pytest.warns(UserWarning, match=asked),
+        pytest.raises(BuildError, match=r"dense\.onnx does not run where it was asked to") as caught,
+    ):
+        open_session(path, [Provider(asked)])
+    assert caught.value.value == f"asked for {asked}, got CPUExecutionProvider"
 
 
 def test_settings_of_the_session(tmp_path: Path) -> None:
     """Threads are those asked for, spinning is off, and only the CPU is registered."""
     path = dense().write(tmp_path).path
     assert path is not None
-    session = open_session(path, threads=2)
+    session, beside = open_session(path, threads=2)
     settings = session.get_session_options()
     assert (settings.intra_op_num_threads, settings.inter_op_num_threads) == (2, 1)
     assert settings.get_session_config_entry("session.intra_op.allow_spinning") == "0"
-    assert session.get_providers() == ["CPUExecutionProvider"]
+    assert (session.get_providers(), beside) == (["CPUExecutionProvider"], ())
 
 
 @pytest.mark.parametrize("scheme", [None, "static"])

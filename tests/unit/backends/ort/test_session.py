@@ -1,10 +1,12 @@
-"""What ONNX Runtime says is turned into node, cause and next step. The texts are its own."""
+"""Where a session runs, and what ONNX Runtime says turned into node, cause and next step. The texts are its own."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
-from pytest_quant.backends.ort.session import refused, run_refused
+from pytest_quant.backends.ort.session import prove_placement, refused, run_refused
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.spec import Signature
 
@@ -69,3 +71,54 @@ def test_misfit_comes_first() -> None:
     assert isinstance(run_refused(ValueError("x"), {}, signature, "a run"), BuildError)
     own = DataError("own")
     assert run_refused(own, {}, signature, "a run") is own
+
+
+CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
+
+
+@dataclass(frozen=True)
+class Node:
+    """As ONNX Runtime tells of one."""
+
+    name: str
+    op_type: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """The nodes of one provider."""
+
+    ep_name: str
+    nodes: tuple[Node, ...]
+
+    def get_nodes(self) -> tuple[Node, ...]:
+        """As ONNX Runtime spells it."""
+        return self.nodes
+
+
+def test_all_on_the_gpu() -> None:
+    """Nothing to say."""
+    assert prove_placement([Part(CUDA, (Node("c", "Conv"),))], [CUDA], "net") == ()
+
+
+def test_a_product_on_the_cpu_is_refused() -> None:
+    """Named with its provider, the others counted."""
+    parts = [Part(CUDA, (Node("a", "Conv"),)), Part(CPU, (Node("b", "Conv"), Node("s", "Shape"), Node("g", "QGemm")))]
+    with pytest.raises(BuildError, match="does not run where it was asked to") as caught:
+        prove_placement(parts, [CUDA], "net")
+    assert "b (Conv) on CPUExecutionProvider; g (QGemm) on CPUExecutionProvider" in str(caught.value)
+
+
+def test_shapes_on_the_cpu_are_told() -> None:
+    """ONNX Runtime puts them there itself, and they cost nothing worth failing for."""
+    parts = [Part(CUDA, (Node("a", "Conv"),)), Part(CPU, (Node("s", "Shape"), Node("g", "Gather")))]
+    assert prove_placement(parts, [CUDA], "net") == (f"2 nodes without products run on {CPU}: Gather, Shape",)
+
+
+@pytest.mark.parametrize("asked", [CPU, CUDA])
+def test_a_provider_that_nobody_asked_for_is_refused(asked: str) -> None:
+    """Even with a node that computes nothing: only the CPU is where ONNX Runtime leaves what others do not take."""
+    with pytest.raises(BuildError, match="does not run where it was asked to") as caught:
+        prove_placement([Part("FooExecutionProvider", (Node("s", "Shape"),))], [asked], "net")
+    assert "s (Shape) on FooExecutionProvider" in str(caught.value)
+    assert ("reinstall onnxruntime" in str(caught.value)) == (asked == CPU)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import onnxruntime
 import pytest
 
+from pytest_quant.backends import get_backend
 from pytest_quant.backends.ort_gpu import cuda as availability
 from pytest_quant.backends.ort_gpu.cuda import CUDA, TENSORRT, find_provider
+from pytest_quant.spec import EngineSpec, Model
 
 PROVIDERS = [TENSORRT, CUDA, "CPUExecutionProvider"]
 
@@ -100,3 +102,14 @@ def test_without_nvml_no_gpu_is_told_from_another(gpu_wheel: dict[str, str], mon
     assert (found.available, found.broken) == (False, False)
     assert found.reason.startswith("nvidia-ml-py is not installed")
     assert found.fix == 'pip install "pytest-quant[gpu]"'
+
+
+def test_a_limit_on_the_speed_of_int8_on_cuda_is_refused() -> None:
+    """The provider has no such kernels; of FP32 the speed may be limited."""
+    backend = get_backend("ort-cuda")
+    model = Model("net")
+    refusal = backend.refuses_speed(EngineSpec("ort-cuda", "int8", "static", model))
+    assert refusal is not None
+    assert "no INT8 kernels" in str(refusal)
+    assert "ort-trt" in str(refusal.fix)
+    assert backend.refuses_speed(EngineSpec("ort-cuda", "fp32", None, model)) is None
