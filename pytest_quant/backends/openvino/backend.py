@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
 from pytest_quant.backends.openvino.recipe import parse_options
 from pytest_quant.backends.options import check_calibration, check_offer
 from pytest_quant.backends.remedy import Remedy
+from pytest_quant.backends.runtime import import_runtime
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature
 
 _INSTALL = 'pip install "pytest-quant[openvino]"'
 _REPAIR = "pip install --force-reinstall openvino nncf"
-_BROKEN_IMPORT = (ImportError, OSError, RuntimeError, AttributeError, ValueError, TypeError, SystemError)
-"""What a package that is installed and does not load raises."""
 
 
 def find_runtime() -> Availability:
@@ -26,14 +23,15 @@ def find_runtime() -> Availability:
 
     NNCF takes seconds to import, so it is only looked for.
     """
-    missing = [name for name in ("openvino", "nncf", "onnx") if find_spec(name) is None]
-    if missing:
-        return Availability(False, reason=f"{' and '.join(missing)} not installed", fix=_INSTALL)
-    try:
-        devices = import_module("openvino").Core().available_devices
-    except _BROKEN_IMPORT as error:
-        reason = f"import fails: {type(error).__name__}: {error}"
-        return Availability(False, reason=reason, fix=_REPAIR, broken=True)
+    devices = import_runtime(
+        "openvino",
+        ask=lambda openvino: openvino.Core().available_devices,
+        install=_INSTALL,
+        repair=_REPAIR,
+        needs=("nncf", "onnx"),
+    )
+    if isinstance(devices, Availability):
+        return devices
     if "CPU" not in devices:
         return Availability(False, reason=f"OpenVINO has no CPU plugin, only {devices}", fix=_REPAIR, broken=True)
     return Availability(True, version=version("openvino"), device="cpu")

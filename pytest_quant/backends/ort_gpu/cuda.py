@@ -9,14 +9,12 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Mapping
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine
 from pytest_quant.backends.ort import OrtBackend
-from pytest_quant.backends.ort.lowest import WHEELS, find_outdated
-from pytest_quant.backends.ort.lowest import installed_version as installed
+from pytest_quant.backends.runtime import WHEELS, import_runtime, installed_version
 from pytest_quant.environment.gpu import has_nvml
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec
@@ -28,26 +26,26 @@ _INSTALL = 'pip uninstall -y onnxruntime && pip install "onnxruntime-gpu[cuda,cu
 _DRIVER = "libcuda.so.1"
 _MISSING = re.compile(r"(?P<library>lib[\w.+-]+?\.so[.\d]*): cannot open shared object file")
 _NVINFER = re.compile(r"libnvinfer\.so\.(?P<major>\d+)")
-_BROKEN_IMPORT = (ImportError, OSError, RuntimeError, AttributeError, ValueError, TypeError, SystemError)
 
 
 def find_provider(provider: str) -> Availability:
     """Tell whether `provider` is compiled in, the driver is here, and every library that it needs loads."""
     if find_spec("onnxruntime") is None:
         return Availability(False, reason="onnxruntime-gpu is not installed", fix='pip install "pytest-quant[gpu]"')
-    both = [f"{name} {found}" for name in WHEELS if (found := installed(name))]
+    both = [f"{name} {found}" for name in WHEELS if (found := installed_version(name))]
     if len(both) > 1:
         reason = f"{' and '.join(both)} are both installed and overwrite each other's files"
         return Availability(False, reason=reason, fix=f"pip uninstall -y {' '.join(WHEELS)}; {_INSTALL}", broken=True)
-    outdated = find_outdated("onnxruntime-gpu")
-    if outdated is not None:
-        return outdated
-    try:
-        runtime = import_module("onnxruntime")
-        compiled = runtime.get_available_providers()
-    except _BROKEN_IMPORT as error:
-        reason = f"import fails: {type(error).__name__}: {error}"
-        return Availability(False, reason=reason, fix=_INSTALL, broken=True)
+    answer = import_runtime(
+        "onnxruntime",
+        ask=lambda onnxruntime: (onnxruntime, onnxruntime.get_available_providers()),
+        install=_INSTALL,
+        repair=_INSTALL,
+        wheels=("onnxruntime-gpu",),
+    )
+    if isinstance(answer, Availability):
+        return answer
+    runtime, compiled = answer
     if provider not in compiled:
         return Availability(False, reason=f"this onnxruntime has no {provider}: it is the CPU wheel", fix=_INSTALL)
     trouble = loading_trouble(_DRIVER)
@@ -83,7 +81,7 @@ def _unloadable(provider: str, trouble: str) -> Availability:
         reason = f"{provider} does not load: {trouble}"
         return Availability(False, reason=reason, fix='pip install "onnxruntime-gpu[cuda,cudnn]"', broken=True)
     major = int(wanted["major"])
-    here = installed("tensorrt")
+    here = installed_version("tensorrt")
     found = f"TensorRT {here} is installed" if here else "no TensorRT is installed"
     reason = f"{provider} wants {missing}, and {found}"
     return Availability(False, reason=reason, fix=f'pip install "tensorrt<{major + 1}"', broken=bool(here))

@@ -16,43 +16,32 @@ import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from pytest_quant.backends.base import Availability
 from pytest_quant.backends.options import FLAG, checked, one_of, whole_number
+from pytest_quant.backends.runtime import import_runtime
 from pytest_quant.environment import has_vnni, onednn_tier
 from pytest_quant.spec import EngineSpec
 
 _INSTALL = 'pip install "pytest-quant[torch]"'
 _REPAIR = "pip install --force-reinstall torch torchao"
-_BROKEN_IMPORT = (ImportError, OSError, RuntimeError, AttributeError, ValueError, TypeError, SystemError)
-"""What a package that is installed and does not load raises."""
 
 
 def find_runtime() -> Availability:
     """Tell whether torch, torchao and a C++ compiler are here; torchao takes seconds to import and is looked for."""
-    trouble = import_torch()
-    if trouble is not None:
-        return trouble
+    torch = import_torch()
+    if isinstance(torch, Availability):
+        return torch
     if shutil.which(os.environ.get("CXX", "g++")) is None:
         reason = "Inductor compiles with a C++ compiler, and g++ is not on the PATH"
         return Availability(False, reason=reason, fix="apt-get install g++, or set CXX")
-    return Availability(True, version=str(import_module("torch").__version__), device="cpu")
+    return Availability(True, version=str(torch.__version__), device="cpu")
 
 
-def import_torch() -> Availability | None:
-    """Return why torch and torchao cannot be had, ``None`` when they can."""
-    missing = [name for name in ("torch", "torchao") if find_spec(name) is None]
-    if missing:
-        return Availability(False, reason=f"{' and '.join(missing)} not installed", fix=_INSTALL)
-    try:
-        import_module("torch")
-    except _BROKEN_IMPORT as error:
-        reason = f"import fails: {type(error).__name__}: {error}"
-        return Availability(False, reason=reason, fix=_REPAIR, broken=True)
-    return None
+def import_torch() -> Any:
+    """Return the module torch, or an `Availability` that tells why it and torchao cannot be had."""
+    return import_runtime("torch", ask=lambda torch: torch, install=_INSTALL, repair=_REPAIR, needs=("torchao",))
 
 
 RULES = {

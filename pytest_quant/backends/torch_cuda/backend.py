@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -22,10 +21,9 @@ def find_device(spec: EngineSpec | None) -> Availability:
     """Tell whether torch is built for CUDA and finds a GPU; with `spec`, whether that GPU computes its type."""
     if _is_built_without_cuda():
         return Availability(False, reason=f"torch {version('torch')} is a build without CUDA", fix=_INSTALL)
-    trouble = import_torch()
-    if trouble is not None:
-        return trouble
-    torch = import_module("torch")
+    torch = import_torch()
+    if isinstance(torch, Availability):
+        return torch
     if not torch.cuda.is_available():
         reason = f"torch {torch.__version__} is built for CUDA {torch.version.cuda} and finds no GPU"
         return Availability(False, reason=reason, fix="run it on a machine with an NVIDIA GPU; nvidia-smi shows it")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
 from pytest_quant.backends.options import check_calibration, check_offer
-from pytest_quant.backends.ort.lowest import WHEELS, find_outdated
 from pytest_quant.backends.remedy import Remedy
+from pytest_quant.backends.runtime import WHEELS, find_outdated
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.environment.gpu import find_gpus
 from pytest_quant.errors import UsageError

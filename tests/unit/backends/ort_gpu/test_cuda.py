@@ -19,7 +19,7 @@ def gpu_wheel(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     trouble: dict[str, str] = {}
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: PROVIDERS)
     monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None, raising=False)
-    monkeypatch.setattr(availability, "installed", {"onnxruntime-gpu": "1.31.1"}.get)
+    monkeypatch.setattr(availability, "installed_version", {"onnxruntime-gpu": "1.31.1"}.get)
 
     def loading_trouble(library: str) -> str:
         return next((words for name, words in trouble.items() if name in library), "")
@@ -32,7 +32,7 @@ def gpu_wheel(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 def test_the_cpu_wheel_has_none(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not installed is a skip with the line that installs it, not an error."""
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
-    monkeypatch.setattr(availability, "installed", {"onnxruntime": "1.31.1"}.get)
+    monkeypatch.setattr(availability, "installed_version", {"onnxruntime": "1.31.1"}.get)
     found = find_provider(provider)
     assert not found.available
     assert not found.broken
@@ -42,7 +42,7 @@ def test_the_cpu_wheel_has_none(provider: str, monkeypatch: pytest.MonkeyPatch) 
 
 def test_both_wheels_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """They overwrite each other's files, so what loads is not what pip shows."""
-    monkeypatch.setattr(availability, "installed", {"onnxruntime": "1.31.1", "onnxruntime-gpu": "1.31.1"}.get)
+    monkeypatch.setattr(availability, "installed_version", {"onnxruntime": "1.31.1", "onnxruntime-gpu": "1.31.1"}.get)
     found = find_provider(CUDA)
     assert found.broken
     assert "onnxruntime 1.31.1 and onnxruntime-gpu 1.31.1" in found.reason
@@ -73,7 +73,7 @@ def test_the_wanted_and_the_found_tensorrt(
 ) -> None:
     """Version 10 is wanted and 11 or nothing is here: the fix pins the major version."""
     versions = {"onnxruntime-gpu": "1.31.1"} | ({"tensorrt": here} if here else {})
-    monkeypatch.setattr(availability, "installed", versions.get)
+    monkeypatch.setattr(availability, "installed_version", versions.get)
     gpu_wheel["providers_tensorrt"] = "libnvinfer.so.10: cannot open shared object file: No such file or directory"
     found = find_provider(TENSORRT)
     assert (found.available, found.broken) == (False, broken)
