@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from pytest_quant.backends.registry import GROUP
 
 ROOT = Path(__file__).parents[1]
 LINT_IMPORTS = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
@@ -42,3 +47,35 @@ def test_nothing_is_downloaded_for_a_hook() -> None:
     text = (ROOT / ".pre-commit-config.yaml").read_text("utf-8")
     assert re.findall(r"repo: (.+)$", text, re.MULTILINE) == ["local"]
     assert set(re.findall(r"language: (.+)$", text, re.MULTILINE)) == {"system"}
+
+
+NAMED_ELSEWHERE = {
+    "environment/machine.py": "distributions whose versions are recorded, some of which are called as a backend is",
+    "metrics/metric.py": "the module that the user's torchmetrics object has imported",
+    "plugin/settings.py": "the default of the ini option",
+}
+"""Modules outside `backends` that hold the name of a backend, and why."""
+
+
+def test_the_core_names_no_backend() -> None:
+    """It asks a backend what it can do, and never which one it is: another one can do the same."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    names = set(project["entry-points"][GROUP])
+    package = ROOT / "pytest_quant"
+    modules = {file.relative_to(package).as_posix(): file for file in package.rglob("*.py")}
+    naming = {
+        place: sorted(names.intersection(_strings_of(file)))
+        for place, file in modules.items()
+        if not place.startswith("backends/")
+    }
+    assert {place: found for place, found in naming.items() if found and place not in NAMED_ELSEWHERE} == {}
+    assert [place for place in NAMED_ELSEWHERE if not naming[place]] == []
+
+
+def _strings_of(file: Path) -> Iterator[str]:
+    """Yield the string constants of a module, and the packages of `backends` that it imports by name."""
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pytest_quant.backends."):
+            yield str(node.module).split(".")[2]

@@ -135,6 +135,48 @@ class ShapedBackend(Backend, Protocol):
         """
 
 
+@runtime_checkable
+class TargetedBackend(Backend, Protocol):
+    """A backend that builds for a GPU that is not here, and runs what it built as a simulation."""
+
+    def for_target(self, spec: EngineSpec, target: str) -> EngineSpec:
+        """Return `spec` built for the compute capability `target`, ``SM89`` for one, unless it names one already."""
+
+
+EXPORTED_FILE = "model.onnx"
+
+
+@runtime_checkable
+class ExportingBackend(Backend, Protocol):
+    """A backend that reads torch modules, and writes them as ONNX for those that read files."""
+
+    def export_ingredients(self, model: Model) -> dict[str, str]:
+        """Return everything that decides what `export` writes: name -> digest or value."""
+
+    def export(self, model: Model, folder: Path) -> Path:
+        """Write the module as `EXPORTED_FILE` into the empty `folder`. Raises `BuildError` or `ModelError`."""
+
+
+@runtime_checkable
+class _Threaded(Protocol):
+    threads: int | None
+
+
+@runtime_checkable
+class _StandIn(Protocol):
+    plan_of: str
+
+
+def threads_of(engine: Engine) -> int | None:
+    """Return the processor threads of one run of `engine`; ``None`` where it does not tell, as it need not."""
+    return engine.threads if isinstance(engine, _Threaded) else None
+
+
+def plan_of(engine: Engine) -> str:
+    """Name the product that built `engine` in the place of its own; empty where it is its own, or does not tell."""
+    return engine.plan_of if isinstance(engine, _StandIn) else ""
+
+
 def misfit(feeds: Feeds, signature: Signature) -> DataError | None:
     """Return what is wrong with the names, ranks, sizes or dtypes of `feeds`; ``None`` when they fit."""
     wanted = {tensor.name: tensor for tensor in signature.inputs}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from pytest_quant.backends.base import Backend
+from pytest_quant.backends.base import Backend, ExportingBackend
 from pytest_quant.errors import UsageError, nearest
 
 GROUP = "pytest_quant.backends"
+_EXPORTER = "torch"
 
 
 def _table() -> dict[str, EntryPoint]:
@@ -37,4 +38,11 @@ def get_backend(name: str) -> Backend:
     if name not in table:
         raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, table))
     backend: Backend = table[name].load()()
+    return backend
+
+
+def get_exporter() -> ExportingBackend:
+    """Return the backend that reads the user's torch modules, and writes them as ONNX for the others."""
+    backend = get_backend(_EXPORTER)
+    assert isinstance(backend, ExportingBackend)  # noqa: S101 - for the type checker: it is ours
     return backend

@@ -9,7 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_quant.backends import Backend, get_backend
+from pytest_quant.backends import Backend, get_backend, get_exporter
+from pytest_quant.backends.base import EXPORTED_FILE
 from pytest_quant.backends.failure import failing_as
 from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Data
@@ -178,16 +179,16 @@ def export_spec(spec: EngineSpec, cache: Cache, step: Step) -> EngineSpec:
 def _exported(model: Model, cache: Cache, step: Step) -> Model:
     if model.module is None:
         return model
-    found = get_backend("torch").availability()
+    exporter = get_exporter()
+    found = exporter.availability()
     if not found.available:
         raise BackendUnavailable(f"model '{model.name}' is a torch module: {found.reason}", fix=found.fix or None)
-    from pytest_quant.backends.torch.export import ONNX_FILE, export_ingredients, export_onnx
 
     def build(folder: Path) -> dict[str, str]:
         doing = f"exporting {model.name} to ONNX"
         with step(doing), failing_as(f"{doing} failed"):
-            export_onnx(model, folder)
+            exporter.export(model, folder)
         return {}
 
-    entry = cache.obtain("export", f"ONNX of {model.name}", export_ingredients(model), build)
-    return Model.from_onnx(entry.folder / ONNX_FILE, name=model.name)
+    entry = cache.obtain("export", f"ONNX of {model.name}", exporter.export_ingredients(model), build)
+    return Model.from_onnx(entry.folder / EXPORTED_FILE, name=model.name)

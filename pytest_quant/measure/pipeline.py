@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from pytest_quant.backends import Backend, Engine
+from pytest_quant.backends import Backend, Engine, plan_of, threads_of
 from pytest_quant.data import Data
 from pytest_quant.measure.accuracy import OutputPair, choose_metric, choose_output, evaluate
 from pytest_quant.measure.batching import Batched, find_batching
@@ -134,8 +134,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         digests=_digests(bench),
         sample_hashes=bench.data.sample_hashes,
         calibration_samples=_calibration_samples(bench),
-        # Not in the protocol: backends of others need not know of it.
-        threads=getattr(bench.candidate.engine, "threads", None),
+        threads=threads_of(bench.candidate.engine),
         notes=_notes(check, bench, recorded),
         accuracy_again=again,
         bench=TrialInputs(
@@ -319,10 +318,10 @@ def find_resources(candidate: Side, reference: Side, memory: MemoryAdded, energy
     the build where another product made it.
     """
     built, engine = candidate.built, candidate.engine
-    real, other = not engine.simulated, _plan_of(engine)
+    real, other = not engine.simulated, plan_of(engine)
     return Resources(
         size_mb=None if other else engine.size_bytes / BYTES_PER_MB,
-        reference_size_mb=None if _plan_of(reference.engine) else reference.engine.size_bytes / BYTES_PER_MB,
+        reference_size_mb=None if plan_of(reference.engine) else reference.engine.size_bytes / BYTES_PER_MB,
         build_s=None if other else built.build_s,
         calibration_s=built.calibration_s,
         build_memory_mb=None if other else built.build_memory_mb,
@@ -332,8 +331,3 @@ def find_resources(candidate: Side, reference: Side, memory: MemoryAdded, energy
         device_memory_nvml_mb=memory.device_mb if real else None,
         plan_of=other,
     )
-
-
-def _plan_of(engine: Engine) -> str:
-    """Name the product that built `engine` in the place of its own; not in the protocol, for few engines have one."""
-    return str(getattr(engine, "plan_of", ""))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.backends import Engine, Feeds, Outputs
+from pytest_quant.backends import Engine, Feeds, Outputs, plan_of, threads_of
 from pytest_quant.errors import DataError, ModelError, nearest
 from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import EngineSpec, TensorInfo
@@ -38,7 +38,8 @@ class Rollout:
         self.signature = engine.signature
         self.provider, self.simulated = engine.provider, engine.simulated
         self.size_bytes, self.device_bytes = engine.size_bytes, engine.device_bytes
-        self.threads: int | None = getattr(engine, "threads", None)
+        self.threads: int | None = threads_of(engine)
+        self.plan_of = plan_of(engine)
         self.notes = (*engine.notes, "what is timed and read back is one step of a sequence")
         outputs = {tensor.name for tensor in engine.signature.outputs}
         for output, taken in state:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import get_backend
+from pytest_quant.backends import TargetedBackend, get_backend
 from pytest_quant.errors import UsageError
 from pytest_quant.marks.asked import ModelSource
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model
@@ -68,19 +68,16 @@ def _folders(request: pytest.FixtureRequest) -> list[Path]:
     return list(dict.fromkeys((request.path.parent, request.config.rootpath)))
 
 
-SIMULATED = ("ort-trt", "trt", "trt-rtx")
-TARGET_OPTION = "compute_capability"
-
-
 def simulate_check(check: Check, target: str | None) -> Check:
-    """Name `target`, such as ``SM89``, to the TensorRT engines of `check` that cannot be had here otherwise."""
+    """Name `target`, such as ``SM89``, to the engines of `check` that take one and cannot be had here otherwise."""
     if target is None:
         return check
     return replace(check, candidate=_targeted(check.candidate, target), reference=_targeted(check.reference, target))
 
 
 def _targeted(spec: EngineSpec, target: str) -> EngineSpec:
-    named = any(name == TARGET_OPTION for name, _ in spec.options)
-    if spec.backend not in SIMULATED or named or get_backend(spec.backend).availability(spec).available:
+    backend = get_backend(spec.backend)
+    if not isinstance(backend, TargetedBackend):
         return spec
-    return replace(spec, options=tuple(sorted((*spec.options, (TARGET_OPTION, target)))))
+    targeted = backend.for_target(spec, target)
+    return spec if targeted == spec or backend.availability(spec).available else targeted

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from pytest_quant.backends import Engine, get_backend
+from pytest_quant.backends import Engine, get_exporter
 from pytest_quant.backends.onnx_files import read_signature, read_table_rows
 from pytest_quant.data import Layout, find_layout
 from pytest_quant.errors import UsageError
@@ -67,7 +67,7 @@ def read_ports(source: Source) -> Ports:
     model = _model(source)
     if model.path is not None:
         return _ports(read_signature(model.path), read_table_rows(model.path), model)
-    return _ports(get_backend("torch").signature(model), {}, model)
+    return _ports(get_exporter().signature(model), {}, model)
 
 
 def _model(source: object) -> Model:

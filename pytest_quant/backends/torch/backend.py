@@ -84,6 +84,18 @@ class TorchBackend:
 
         write_engine(spec, calibration, folder)
 
+    def export_ingredients(self, model: Model) -> dict[str, str]:
+        """Weights and code of the module, its example inputs and axes, and the versions of what exports it."""
+        from pytest_quant.backends.torch.export import export_ingredients
+
+        return export_ingredients(model)
+
+    def export(self, model: Model, folder: Path) -> Path:
+        """Write the module as ONNX, compared with the module itself. Raises `BuildError` or `ModelError`."""
+        from pytest_quant.backends.torch.export import export_onnx
+
+        return export_onnx(model, folder)
+
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open the program; it is compiled for a shape when that is first run."""
         from pytest_quant.backends.torch.engine import TorchEngine

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_quant.backends.base import EXPORTED_FILE
 from pytest_quant.backends.failure import failed, failing_as
 from pytest_quant.backends.ort.prepare import run_unoptimized
 from pytest_quant.backends.torch.module import free_axes, input_names, module_digest, module_of, named_outputs
@@ -39,7 +40,6 @@ def quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-ONNX_FILE = "model.onnx"
 OPSET = 20
 """The newest opset that all the runtimes read here and that has every form of Q/DQ."""
 
@@ -75,7 +75,7 @@ def export_onnx(model: Model, folder: Path) -> Path:
     examples: Any = model.example_inputs
     axes = free_axes(model)
     shapes = tuple(dict.fromkeys(free, torch.export.Dim.DYNAMIC) for free in axes.values())
-    path = folder / ONNX_FILE
+    path = folder / EXPORTED_FILE
     with torch.no_grad():
         with failing_as(f"running '{model.name}' on its example inputs failed", _RUN_FIX):
             outputs = named_outputs(module(*examples))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ from pytest_quant.environment.gpu import find_gpus
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature
 
+_TARGET = "compute_capability"
 _TARGET_FIX = "name the GPU to build for: options={'compute_capability': 'SM89'}"
 
 
@@ -63,6 +65,11 @@ class TrtRtxBackend:
         from pytest_quant.backends.onnx_files import model_file, read_signature
 
         return read_signature(model_file(model))
+
+    def for_target(self, spec: EngineSpec, target: str) -> EngineSpec:
+        """Return `spec` with the option that names `target`, unless it names one already."""
+        options = {_TARGET: target, **dict(spec.options)}
+        return replace(spec, options=tuple(sorted(options.items())))
 
     def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
         """Return the largest batch that the options allow, ``None`` when they do not say. Raises `ModelError`."""

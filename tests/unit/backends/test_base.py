@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Feeds, Outputs
-from pytest_quant.backends.base import Engine, EngineBase, misfit
+from pytest_quant.backends.base import Engine, EngineBase, misfit, plan_of, threads_of
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
@@ -106,3 +106,18 @@ def test_a_closed_engine_says_so(place: int) -> None:
         calls_of(engine)[place](GOOD)
     assert caught.value.fix == "run it before close(), or inside its with block"
     assert engine.reached == ["close"]
+
+
+class Plain:
+    """An engine of a third party that has not even heard of the base."""
+
+    def __init__(self, **told: object) -> None:
+        self.__dict__.update(told)
+
+
+def test_what_an_engine_need_not_tell() -> None:
+    """Threads and the product that stood in are told by those who know them, with the base or without."""
+    plain, telling = Plain(), Plain(threads=3, plan_of="Another")
+    assert (threads_of(plain), plan_of(plain)) == (None, "")  # type: ignore[arg-type]
+    assert (threads_of(telling), plan_of(telling)) == (3, "Another")  # type: ignore[arg-type]
+    assert (threads_of(Doubling()), plan_of(Doubling())) == (None, "")
