@@ -1,4 +1,4 @@
-"""Reference and candidate over one evaluation set. Compares, and never judges."""
+"""Accuracy: outputs of reference and candidate compared over one evaluation set. Measures, and never judges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pytest_quant.spec import ChannelGroup, Check
 
 @dataclass(frozen=True, slots=True)
 class OutputPair:
-    """Outputs of both engines for `n` samples from index `start`; arrays may be padded beyond `n`."""
+    """Outputs of both engines for `n` samples from index `start`; rows from `n` on are padding."""
 
     reference: Outputs
     candidate: Outputs
@@ -50,32 +50,34 @@ def evaluate(
 ) -> AccuracyResult:
     """Compare all outputs of `pairs`, and score one of them by `metric`.
 
-    An output that cannot be compared is a fault in the result, and what remains is compared. A sample whose
-    output is not finite agrees with nothing and is never right; other scores and KL leave it out of both sides.
+    An output that cannot be compared becomes a fault in the result, and the other outputs are compared. A sample whose
+    output is not finite never agrees and is never right; scores other than right or wrong, and KL, leave it out for
+    both engines.
 
     Parameters
     ----------
+    pairs : outputs of all samples, in the order of the evaluation set.
     metric : ``None`` compares tensors only.
-    output : the one that the metric, agreement, KL and worst class read, or a group of `channels`; ``None`` is the
-        first.
-    channels : groups that are compared each by itself, in place of the outputs they are of.
-    margin : a limit on the drop in the metric's unit; the samples that would resolve it are computed.
-    confidence : of the drop's interval.
+    output : name of the output, or of the group of `channels`, that the metric, agreement, KL and worst class read;
+        ``None`` for the first output.
+    channels : groups that are compared separately, in place of the outputs they belong to.
+    margin : limit on the drop in the metric's unit, for which the samples needed to decide it are computed.
+    confidence : of the drop's interval, 0..1.
 
     Raises
     ------
     ModelError : the reference gives NaN.
-    UsageError : there is no such `output`, `channels` do not fit, or the metric does not suit outputs and labels.
+    UsageError : `output` does not exist, `channels` do not fit, or the metric is not defined for outputs and labels.
     """
-    found = _Comparison(metric, output, channels)
+    comparison = _Comparison(metric, output, channels)
     for pair in pairs:
-        found.add(pair)
-    result = found.result()
-    return result if found.scores is None else found.scores.added_to(result, margin, confidence)
+        comparison.add(pair)
+    result = comparison.result()
+    return result if comparison.scores is None else comparison.scores.added_to(result, margin, confidence)
 
 
 class _Comparison:
-    """What is accumulated over the pairs: a few numbers of each sample, never its outputs."""
+    """Accumulates the figures over the pairs: a few numbers of each sample, never its outputs."""
 
     def __init__(self, metric: ResolvedMetric | None, output: str | None, channels: Sequence[ChannelGroup]) -> None:
         self.output = output
@@ -87,7 +89,7 @@ class _Comparison:
         self.scores = None if metric is None else Scores(metric)
 
     def add(self, pair: OutputPair) -> None:
-        """Compare every output of the reference with the candidate's."""
+        """Add a pair: every output of the reference is compared with the candidate's."""
         if self.output is None:
             self.output = next(iter(pair.reference))
         known = [*pair.reference, *(group.name for groups in self.groups.values() for group in groups)]
@@ -132,10 +134,10 @@ class _Comparison:
     def result(self) -> AccuracyResult:
         """Return everything but the scores."""
         classes = self.classes
-        compared = tuple(found.figures() for found in self.compared.values() if not found.is_empty)
-        for found in self.compared.values():
-            self._note(found.constant.fault(found.name))
-        # Text has no figures, and what is identical is not the worst.
+        compared = tuple(output.figures() for output in self.compared.values() if not output.is_empty)
+        for output in self.compared.values():
+            self._note(output.constant.fault(output.name))
+        # Outputs of text have no figures, and identical ones are never the worst.
         apart = [one for one in compared if one.max_abs_error is not None and not one.identical] or compared
         worst = min(apart, key=lambda one: _or_least(one.sqnr_db), default=None)
         farthest = max(apart, key=lambda one: _or_least(one.max_abs_error), default=None)
@@ -156,7 +158,7 @@ class _Comparison:
 
 
 class _Compared:
-    """What is accumulated of one output, or of a group of channels of the output `group_of`."""
+    """Accumulates the error of one output, or of a group of channels of the output `group_of`."""
 
     def __init__(self, name: str, group_of: str | None = None) -> None:
         self.name = name
@@ -175,32 +177,32 @@ class _Compared:
         return self._tensor.equal is None
 
     def figures(self) -> OutputError:
-        """Return what was found."""
-        found = self._tensor
+        """Return the error over all samples so far."""
+        error = self._tensor
         return OutputError(
             self.name,
-            sqnr_db=found.sqnr_db,
-            cosine=found.cosine,
-            max_abs_error=found.max_abs_error,
-            sample=found.sample,
-            identical=found.equal is True,
+            sqnr_db=error.sqnr_db,
+            cosine=error.cosine,
+            max_abs_error=error.max_abs_error,
+            sample=error.sample,
+            identical=error.equal is True,
             reference_constant=self.constant.reference_constant,
             group_of=self._group_of,
         )
 
 
 def _or_least(figure: float | None) -> float:
-    """Order a figure that an output does not have, which tells less than any, before all others."""
+    """Return a sort key that places a missing figure before all others."""
     return -math.inf if figure is None else figure
 
 
 def _real(array: NDArray[Any], n: int) -> NDArray[Any]:
-    """Rows of the real samples, without the padding; an output without a sample axis stays what it is."""
+    """Return the rows of the real samples, without padding; an output without axes is returned as it is."""
     return array[:n] if array.ndim else array
 
 
 def _indices(labels: NDArray[Any] | None) -> NDArray[Any] | None:
-    """Integer labels (n,) or (n, 1) as (n,); ``None`` where a sample has several, a float, or an object."""
+    """Return integer labels (n,) or (n, 1) as (n,); ``None`` where a label has several values, or is no integer."""
     if labels is None or labels.dtype.kind not in "iub" or labels.size != len(labels):
         return None
     return labels.reshape(-1).astype(np.int64)
@@ -230,12 +232,22 @@ def choose_output(check: Check, first_outputs: Outputs) -> str:
 
 
 def choose_metric(check: Check, data: Data, output_shape: tuple[int, ...]) -> ResolvedMetric | None:
-    """Return the metric to compute, or ``None`` when the mark asks for none and the data suggests none.
+    """Return the metric to compute.
+
+    Parameters
+    ----------
+    check : the metric and the limits of the mark.
+    data : its kind and range of labels.
+    output_shape : of the output that the metric reads, axis 0 the sample.
+
+    Returns
+    -------
+    ``None`` when the mark names no metric, no limit needs one, and there is no default for such labels and outputs.
 
     Raises
     ------
-    UsageError : a limit needs a metric and there is none; the message says which and why.
-    DataError : a label is not one of the classes that the output has.
+    UsageError : a limit needs a metric and there is none, or the metric is not defined for such labels and outputs.
+    DataError : a label is not the index of a class of the output.
     """
     metric = resolve_metric(check.metric, data.labels, output_shape, data.label_type)
     if metric is None:

@@ -1,4 +1,4 @@
-"""How an engine treats a batch: where its outputs hold the samples, and what samples of one run do to each other."""
+"""Batching of an engine: the batch axis of each output, and whether a sample's output depends on its batch."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from pytest_quant.data import Data, fixed_batch_size
 from pytest_quant.errors import ModelError, QuantError
 
 _PROBED = 8
-"""Samples that are run together and one by one."""
+"""Number of samples that are run together and one by one."""
 
 _ROUNDING = 2.0**-10
-"""Relative difference of two runs that kernels for other sizes can explain; quantizing by other ranges makes more."""
+"""Largest relative difference of two runs that kernels for other batch sizes explain; other ranges differ by more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batched:
-    """An engine that takes batches of the data and hands its outputs over by sample.
+    """An engine that takes batches of the data and returns its outputs with the samples on axis 0.
 
     Attributes
     ----------
-    inputs : the engine's name for each input of the data.
-    output_axes : the axis of each output that counts samples; ``None`` where one run gives one sample's output.
+    inputs : the engine's input name for each input of the data.
+    output_axes : batch axis of each output; ``None`` where one run gives one sample's output.
     batch_size : samples in one run of the evaluation.
-    pads : the graph fixes that size.
-    notes : what the reader should know of it, in sentences.
-    self_difference : relative difference of two runs over one batch; 0 for an engine that repeats itself.
+    pads : the graph fixes that size, so that smaller batches are padded.
+    notes : remarks for the user, each a sentence.
+    self_difference : relative difference of two runs over the same batch; 0 for a deterministic engine.
     """
 
     engine: Engine
@@ -51,7 +51,7 @@ class Batched:
         """Run one batch of the data, of `n` samples, and return its outputs as `by_sample` does."""
         return self.by_sample(self.engine.run(self.feeds(feeds)), n)
 
-    def by_sample(self, found: Outputs, n: int) -> Outputs:
+    def by_sample(self, outputs: Outputs, n: int) -> Outputs:
         """Put the sample axis of the engine's outputs first.
 
         Returns
@@ -62,12 +62,12 @@ class Batched:
         ------
         ModelError : an output does not hold `n` samples, the size of the batch, on its axis.
         """
-        return {name: _by_sample(name, array, self.output_axes.get(name, 0), n) for name, array in found.items()}
+        return {name: _by_sample(name, array, self.output_axes.get(name, 0), n) for name, array in outputs.items()}
 
 
 def _by_sample(name: str, array: NDArray[Any], axis: int | None, n: int) -> NDArray[Any]:
     if axis is None:
-        # Of one sample, or, where the user says so, the same for all that share the run.
+        # The output of one sample, or, where the user says so, the same for all samples of the run.
         return np.broadcast_to(array, (n, *np.shape(array)))
     if axis >= np.ndim(array) or array.shape[axis] != n:
         raise ModelError(
@@ -98,18 +98,21 @@ def find_batching(
     batch_size: int,
     timed_size: int,
 ) -> Batched:
-    """Run a few samples together, fewer together, one by one and once more, and return how to evaluate `engine`.
+    """Probe an engine with batches of several sizes, and return how to evaluate it.
 
     Parameters
     ----------
-    inputs : the engine's name for each input of the data.
-    asked_axes : the axes of outputs that the user names.
-    batch_size : samples in one run of the evaluation, where the model lets samples share a run.
-    timed_size : samples in one timed run; an engine whose outputs depend on the batch is evaluated with as many.
+    engine : open engine.
+    data : the evaluation set, whose first samples are run.
+    inputs : the engine's input name for each input of the data.
+    asked_axes : batch axes of outputs that the user names, by the engine's output names.
+    batch_size : samples in one run of the evaluation, where the model allows batches.
+    timed_size : samples in one timed run; an engine whose outputs depend on the batch is evaluated with that size.
 
     Raises
     ------
-    ModelError : several samples share a run by the graph, and an output has no axis for them.
+    ModelError : the graph fixes a batch of several samples, and an output has no batch axis; or an output does not
+        have the batch axis that the user names.
     QuantError : the engine does not run on one sample.
     """
     axes = {inputs[name]: axis for name, axis in data.layout.axes.items()}
@@ -151,50 +154,53 @@ def _free(single: Batched, data: Data, asked: Mapping[str, int | None], batch_si
         shape = np.shape(large[lost[0]])
         why = f"output '{lost[0]}' has shape {shape} for {batch_size} samples, and no axis counts them"
         return _one_by_one(replace(single, output_axes=output_axes), data, asked, why)
-    found = replace(single, output_axes=output_axes, batch_size=batch_size)
+    batched = replace(single, output_axes=output_axes, batch_size=batch_size)
     together = {name: _by_sample(name, array, output_axes[name], fewer) for name, array in small.items()}
-    found = replace(found, self_difference=_difference(together, found.run(part, fewer)))
-    return _as_timed(found, data, part, together, timed_size)
+    batched = replace(batched, self_difference=_difference(together, batched.run(part, fewer)))
+    return _as_timed(batched, data, part, together, timed_size)
 
 
-def _as_timed(found: Batched, data: Data, part: Feeds, together: Outputs, timed_size: int) -> Batched:
-    """An engine whose outputs for a sample depend on the others of its run is evaluated as it is timed.
+def _as_timed(batched: Batched, data: Data, part: Feeds, together: Outputs, timed_size: int) -> Batched:
+    """Set the timed batch size on an engine whose outputs for a sample depend on the other samples of the batch.
 
-    A dynamic scheme always is: its ranges are those of a run, whether a few samples show it or not.
+    A dynamic scheme always counts as such: its ranges are those of a batch, whether a few samples show it or not.
     """
-    spec = found.engine.spec
-    if spec.scheme == "dynamic" and timed_size != found.batch_size:
+    spec = batched.engine.spec
+    if spec.scheme == "dynamic" and timed_size != batched.batch_size:
         note = f"{spec.id} finds its ranges in each run; it is evaluated in batches of {timed_size}, as it is timed"
-        return replace(found, batch_size=timed_size, notes=(*found.notes, note))
+        return replace(batched, batch_size=timed_size, notes=(*batched.notes, note))
     fewer = len(next(iter(together.values())))
     try:
-        alone = [found.run(data.layout.samples(part, [row]), 1) for row in range(fewer)]
+        alone = [batched.run(data.layout.samples(part, [row]), 1) for row in range(fewer)]
     except QuantError:
-        return found  # It takes several samples only, so there is nothing to tell them apart by.
+        return batched  # It does not run on single samples, so that there is nothing to compare with.
     apart = {name: _joined([outputs[name] for outputs in alone]) for name in together}
     difference = _difference(together, apart)
-    if difference <= max(_ROUNDING, found.self_difference) or timed_size == found.batch_size:
-        return found
-    told = "their shapes differ" if math.isinf(difference) else f"they differ by {100 * difference:.2g} %"
+    if difference <= max(_ROUNDING, batched.self_difference) or timed_size == batched.batch_size:
+        return batched
+    what = "their shapes differ" if math.isinf(difference) else f"they differ by {100 * difference:.2g} %"
     note = (
-        f"outputs of {found.engine.spec.id} depend on the batch: for {fewer} samples together and one by one {told}; "
+        f"outputs of {batched.engine.spec.id} depend on the batch: for {fewer} samples together and one by one {what}; "
         f"it is evaluated in batches of {timed_size}, as it is timed"
     )
-    return replace(found, batch_size=timed_size, notes=(*found.notes, note))
+    return replace(batched, batch_size=timed_size, notes=(*batched.notes, note))
 
 
 def _one_by_one(single: Batched, data: Data, asked: Mapping[str, int | None], why: str) -> Batched:
-    """An output of one sample leads with the axis of samples where its size is 1 in all that are looked at."""
+    """Return an engine that runs sample by sample.
+
+    Axis 0 of an output is its batch axis where its size is 1 in the outputs of the first samples.
+    """
     runs = [single.engine.run(single.feeds(batch)) for batch in _first_batches(data, single)]
     output_axes = dict(single.output_axes)
     for name in runs[0]:
         leads = all(np.ndim(run[name]) > 0 and np.shape(run[name])[0] == 1 for run in runs)
         output_axes.setdefault(name, asked.get(name, 0 if leads else None))
-    found = replace(single, output_axes=output_axes, batch_size=1)
+    batched = replace(single, output_axes=output_axes, batch_size=1)
     feeds = next(_first_batches(data, single))
-    again = _difference(found.run(feeds, 1), found.run(feeds, 1))
+    again = _difference(batched.run(feeds, 1), batched.run(feeds, 1))
     notes = (f"{single.engine.spec.id} runs sample by sample: {why}",) if why else ()
-    return replace(found, self_difference=again, notes=(*found.notes, *notes))
+    return replace(batched, self_difference=again, notes=(*batched.notes, *notes))
 
 
 def _first_batches(data: Data, single: Batched) -> Iterator[Feeds]:
@@ -205,7 +211,7 @@ def _first_batches(data: Data, single: Batched) -> Iterator[Feeds]:
 
 
 def _together(fixed: Batched, data: Data, asked: Mapping[str, int | None]) -> Batched:
-    """The graph fixes how many samples share a run, so the axis that has as many is theirs; the first of several."""
+    """Return an engine of a graph with a fixed batch size: the first axis of that size is an output's batch axis."""
     feeds, n = data.first(fixed.batch_size), fixed.batch_size
     first = fixed.engine.run(fixed.feeds(feeds))
     output_axes: dict[str, int | None] = {}
@@ -216,17 +222,17 @@ def _together(fixed: Batched, data: Data, asked: Mapping[str, int | None]) -> Ba
         output_axes[name] = asked.get(name, next(iter(fits), None))
         if output_axes[name] not in fits:
             raise _no_axis(name, np.shape(array), n)
-    found = replace(fixed, output_axes=output_axes)
-    return replace(found, self_difference=_difference(found.run(feeds, n), found.run(feeds, n)))
+    batched = replace(fixed, output_axes=output_axes)
+    return replace(batched, self_difference=_difference(batched.run(feeds, n), batched.run(feeds, n)))
 
 
 def _joined(rows: list[NDArray[Any]]) -> NDArray[Any] | None:
-    """Samples' outputs as one array, ``None`` where their shapes differ."""
+    """Return the outputs of single samples as one array, ``None`` where their shapes differ."""
     return np.concatenate(rows) if len({row.shape for row in rows}) == 1 else None
 
 
 def _difference(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any] | None]) -> float:
-    """Largest over the outputs of ||one - other|| / ||one||; infinite where shapes or whole numbers differ."""
+    """Return the largest ||one - other|| / ||one|| over the outputs; infinite where shapes or integers differ."""
     worst = 0.0
     for name, left in one.items():
         right = other.get(name)

@@ -1,4 +1,4 @@
-"""Engines from the cache or built into it; torch modules become ONNX files where the backend reads files."""
+"""Engines from the cache or built into it; torch modules are exported to ONNX where the backend reads files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ from pytest_quant.measure.resources import PeakMemory
 from pytest_quant.spec import Check, EngineSpec, Model
 
 Step = Callable[[str], AbstractContextManager[None]]
-"""Shows what is being done while it takes long."""
+"""Shows the text of a step to the user while the block runs, if that takes long."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltEngine:
-    """An engine's folder and what making it cost, then or now.
+    """An engine's folder, and the cost of building it.
 
-    `build_s` includes `calibration_s`; both are those of the run that built it. `reason` says why it was built.
+    Attributes
+    ----------
+    status, reason : ``built`` or ``hit``, and why it was built; see `Entry`.
+    build_s, calibration_s : seconds that the run that built it took; `build_s` includes `calibration_s`.
+    build_memory_mb : megabytes (10^6 bytes) that the build added to the process at its peak.
     """
 
     folder: Path
@@ -39,12 +43,20 @@ class BuiltEngine:
 
 
 def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, cache: Cache, step: Step) -> BuiltEngine:
-    """Return the engine of `spec` from the cache, calibrating and building it when it is not there.
+    """Return an engine from the cache, calibrating and building it when the cache does not have it.
+
+    Parameters
+    ----------
+    spec : the engine.
+    backend : that of `spec`.
+    data : holds the calibration samples; ``None`` for schemes that do not calibrate.
+    cache : of engines and calibrations.
+    step : shows long steps to the user.
 
     Raises
     ------
     DataError : the scheme needs calibration samples and there are none.
-    BuildError : the runtime refused.
+    BuildError : the runtime cannot build the engine.
     """
     slot = _slot(spec)
     with step(f"reading what {slot} is built from"):
@@ -81,14 +93,23 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, cache: C
 def build_apart(
     spec: EngineSpec, like: EngineSpec, backend: Backend, data: Data, cache: Cache, step: Step, work: Path
 ) -> Path:
-    """Build `spec` in the empty folder `work`, outside of the cache, and return the engine's folder.
+    """Build an engine outside of the cache, and return its folder.
 
-    Where its ranges are those of `like`, an engine that was built through the cache, they are taken from there.
+    Parameters
+    ----------
+    spec : the engine to build.
+    like : an engine of the same backend that was built through the cache; its calibration is reused where `spec`
+        needs the same ranges.
+    backend : of both.
+    data : holds the calibration samples.
+    cache : with the calibration of `like`.
+    step : shows long steps to the user.
+    work : empty folder, for the engine and its ranges.
 
     Raises
     ------
     DataError : the scheme needs calibration samples and there are none.
-    BuildError : the runtime refused.
+    BuildError : the runtime cannot build the engine.
     """
     ranges = backend.calibration_ingredients(spec)
     calibration = None
@@ -142,7 +163,7 @@ def _calibrate(spec: EngineSpec, backend: Backend, data: Data, cache: Cache, ste
 
 
 def _spent_earlier(calibration: Entry | None) -> float:
-    """Seconds of a calibration that came from the cache: building from nothing would have spent them again."""
+    """Return the seconds of a calibration from the cache, which a build from nothing would have spent again."""
     if calibration is None or calibration.status == "built":
         return 0.0
     return _number(calibration, "calibration_s") or 0.0
@@ -154,7 +175,19 @@ def _number(entry: Entry, name: str) -> float | None:
 
 
 def export_check(check: Check, cache: Cache, step: Step) -> Check:
-    """Return `check` with every torch module replaced by its export, where the side's backend reads ONNX."""
+    """Return a check whose torch modules are exported to ONNX, for each engine whose backend reads ONNX.
+
+    Parameters
+    ----------
+    check : the check.
+    cache : of the exported files.
+    step : shows long steps to the user.
+
+    Raises
+    ------
+    BackendUnavailable : torch is not installed.
+    BuildError : torch cannot export the module, or the export computes something else.
+    """
     return replace(
         check,
         candidate=export_spec(check.candidate, cache, step),
@@ -163,7 +196,13 @@ def export_check(check: Check, cache: Cache, step: Step) -> Check:
 
 
 def export_spec(spec: EngineSpec, cache: Cache, step: Step) -> EngineSpec:
-    """Return `spec` with its torch modules exported to ONNX, through the cache.
+    """Return an engine's specification with its torch modules exported to ONNX, where its backend reads ONNX.
+
+    Parameters
+    ----------
+    spec : the engine.
+    cache : of the exported files.
+    step : shows long steps to the user.
 
     Raises
     ------
@@ -180,9 +219,11 @@ def _exported(model: Model, cache: Cache, step: Step) -> Model:
     if model.module is None:
         return model
     exporter = get_exporter()
-    found = exporter.availability()
-    if not found.available:
-        raise BackendUnavailable(f"model '{model.name}' is a torch module: {found.reason}", fix=found.fix or None)
+    availability = exporter.availability()
+    if not availability.available:
+        raise BackendUnavailable(
+            f"model '{model.name}' is a torch module: {availability.reason}", fix=availability.fix or None
+        )
 
     def build(folder: Path) -> dict[str, str]:
         doing = f"exporting {model.name} to ONNX"

@@ -1,7 +1,7 @@
-"""Reference, an A/A null and the candidate, timed interleaved in one process, as figures. Never judges.
+"""Latency of reference, an A/A null and the candidate, timed interleaved in one process. Measures, and never judges.
 
 Each round times every engine once, in random order; the first run of a block is dropped; the statistic is the
-median over rounds of the log ratio of block medians. Timing the two sides one after the other gives 10 to 33 %
+median over rounds of the log ratio of block medians. Timing the two engines one after the other gives 10 to 33 %
 false alarms on a shared machine, interleaving them 0 to 3 %.
 """
 
@@ -50,7 +50,14 @@ class Block:
 
 
 def time_block(call: Call, runs: int, clock: Clock) -> Block:
-    """Time one cold run and `runs` more."""
+    """Time one block: a cold run and `runs` more.
+
+    Parameters
+    ----------
+    call : one run of an engine.
+    runs : timed after the cold one, 0 or more.
+    clock : nanoseconds.
+    """
     with _quiet():
         times = []
         for _ in range(runs + 1):
@@ -79,7 +86,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _pause_monitors() -> list[tuple[int, int]]:
-    """Stop the events of every monitor, and return what each had asked for; before Python 3.12 there are none."""
+    """Stop the events of every monitor, and return those that each had requested; before Python 3.12 there are none."""
     if sys.version_info < (3, 12):
         return []
     active = [tool for tool in _MONITORS if sys.monitoring.get_tool(tool) is not None]
@@ -101,7 +108,7 @@ _MAX_RUNS = 1000
 _ENGINES = 3
 _WARMUP_SHARE = 0.1
 _SLACK = 2.0
-"""The least number of rounds fits into the budget so many times: a neighbour may halve the speed meanwhile."""
+"""Blocks are sized so that the budget is this many times what the fewest rounds need: load may halve the speed."""
 _NS_PER_S = 1e9
 
 
@@ -122,10 +129,16 @@ class Warm:
 
 
 def warm_up(call: Call, plan: LatencyPlan, clock: Clock) -> Warm:
-    """Run `call` until the last three block medians agree within 3 %, or `warmup_s` of the plan are over.
+    """Run an engine until the last three block medians agree within 3 %, or `warmup_s` of the plan are over.
 
     One run is made in any case; after it no block is begun that would last longer than the time that is left.
-    An engine that never settles is timed all the same: interleaving gives every engine the same weather.
+    An engine that never settles is timed all the same: interleaving exposes every engine to the same conditions.
+
+    Parameters
+    ----------
+    call : one run of the engine.
+    plan : its times and runs of a block.
+    clock : nanoseconds.
     """
     until = clock() + warmup_s(plan) * _NS_PER_S
     first_ns = time_block(call, 0, clock).cold_ns
@@ -139,16 +152,23 @@ def warm_up(call: Call, plan: LatencyPlan, clock: Clock) -> Warm:
 
 
 def warmup_s(plan: LatencyPlan) -> float:
-    """Seconds to warm one engine: `plan.max_warmup_s`, and no more than a tenth of all that there is for three."""
+    """Return the seconds to warm up one of the three engines: `plan.max_warmup_s`, at most a tenth of `plan.max_s`."""
     return min(plan.max_warmup_s, _WARMUP_SHARE * plan.max_s)
 
 
 def runs_of_block(run_ns: float, plan: LatencyPlan, left_s: float, percentiles: tuple[float, ...] = ()) -> int:
-    """Return how many runs of `run_ns` nanoseconds make a block, with `left_s` seconds for all rounds.
+    """Return the number of runs of a block, at least 1.
 
-    Enough to last `plan.min_block_s`, at least `plan.min_runs`, and so many that half of the rounds suffice to bound
-    each of `percentiles`; but fewer where twice the least number of rounds would not fit into `left_s` otherwise:
-    many short blocks tell more than few long ones.
+    They last `plan.min_block_s`, are at least `plan.min_runs`, and so many that half of the rounds suffice to bound
+    each of `percentiles`; but fewer where twice the smallest number of rounds would not fit into `left_s` otherwise,
+    since many short blocks are more precise than few long ones.
+
+    Parameters
+    ----------
+    run_ns : nanoseconds of one run.
+    plan : bounds on rounds, runs and times.
+    left_s : seconds for all rounds of the three engines.
+    percentiles : with a limit on the latency there, 0..100.
     """
     runs = _runs(run_ns, plan)
     for percentile in percentiles:
@@ -169,7 +189,13 @@ _STATED_PERCENTILES = (90.0, 99.0)
 def latency_figures(
     reference: Sequence[Block], null: Sequence[Block], candidate: Sequence[Block], plan: LatencyPlan
 ) -> LatencyResult:
-    """Compute every figure from the same rounds, two at least, of the three engines."""
+    """Compute every figure from the same rounds of the three engines.
+
+    Parameters
+    ----------
+    reference, null, candidate : one block for each round, two at least.
+    plan : confidence of the intervals, seed, and the percentiles to bound.
+    """
     ref, nul, cand = _blocks(reference), _blocks(null), _blocks(candidate)
     ref_ns, null_ns, cand_ns = ref.medians_ns, nul.medians_ns, cand.medians_ns
     speedup = paired_ratio(ref_ns, cand_ns, confidence=plan.confidence, seed=plan.seed)
@@ -201,7 +227,7 @@ def latency_figures(
 
 
 def _stated(runs_ms: Sequence[float], percentile: int, upper: float | None) -> float | None:
-    """Return a percentile only when there were enough runs to bound it from above."""
+    """Return a percentile in ms, ``None`` when there were too few runs to bound it from above."""
     return None if upper is None else statistics.quantiles(runs_ms, n=100, method="inclusive")[percentile - 1]
 
 
@@ -223,15 +249,16 @@ def measure(
 ) -> LatencyResult:
     """Time the three calls in rounds until every limit of `plan` is decided or its budget is spent.
 
-    Warming up counts to the budget. No round is begun that would last longer than what is left of it; where not even
-    one fits, the first run of each engine is all there is, and the result says that it is too little.
+    Warming up is part of the budget. No round is begun that would last longer than what is left of it; where not even
+    one fits, the result is made of the first run of each engine, with a reason that these are too few.
 
     Parameters
     ----------
-    null : a second session of the reference; what differs between the two is noise.
+    reference, candidate : one run of each engine.
+    null : one run of a second session of the reference; the difference between the two is noise.
     plan : budgets, limits to decide and the seed of order and bootstrap.
     clock : nanoseconds.
-    machine : reads the counters that tell what else the machine did.
+    machine : reads the counters of other load on the machine.
     """
     before, started = machine(), clock()
     calls = (reference, null, candidate)
@@ -241,7 +268,7 @@ def measure(
     left_s = max(until - clock(), 0) / _NS_PER_S
     runs = [runs_of_block(one.run_ns, plan, left_s, of) for one, of in zip(warm, ((), (), asked), strict=True)]
     if _round_ns(runs, warm) * plan.min_rounds > left_s * _NS_PER_S:
-        # One engine is too slow for its share, so the others give up theirs: rounds tell more than runs.
+        # One engine is too slow for its share of the time: more rounds are worth more than more runs of the others.
         runs = [1] * len(runs)
     if _round_ns(runs, warm) <= until - clock():
         result = _timed(calls, runs, plan, clock, until)
@@ -254,12 +281,12 @@ def measure(
 
 
 def _round_ns(runs: Sequence[int], warm: Sequence[Warm]) -> float:
-    """Return how long one round lasts, the first run of each block included."""
+    """Return the nanoseconds of one round, the cold run of each block included."""
     return sum((n + 1) * one.run_ns for n, one in zip(runs, warm, strict=True))
 
 
 def _timed(calls: Sequence[Call], runs: Sequence[int], plan: LatencyPlan, clock: Clock, until: int) -> LatencyResult:
-    """Add rounds until a look finds everything decided, or another would not be over at `until`."""
+    """Add rounds until every limit is decided, or until another round would not be over at `until`."""
     blocks: tuple[list[Block], list[Block], list[Block]] = ([], [], [])
     order = random.Random(plan.seed)  # noqa: S311 - an order, not a secret
     while True:
@@ -283,7 +310,7 @@ def _unsettled(warm: Sequence[Warm], plan: LatencyPlan) -> Iterator[str]:
 
 
 def _decided(result: LatencyResult, plan: LatencyPlan) -> bool:
-    """Whether each limit lies outside its interval; without limits, whether the speedup is precise enough."""
+    """Whether each limit is outside of its figure's interval; without limits, whether the speedup is precise enough."""
     if result.reasons:
         return False
     if plan.min_speedup is None and not plan.max_latency_ms:

@@ -4,10 +4,11 @@ Builds and evaluation hold the device's lock shared, timing holds it exclusively
 build is the noise. The operating system frees the lock of a process that dies. A process must not ask for the
 exclusive lock while it holds the shared one.
 
-What times nothing itself waits for nobody: it holds the lock shared where it is free, so that a timing that comes later
-waits for it, and goes on without it where somebody times. That timing is protected by its own design: it is interleaved
-with a null, so that what all its engines share cancels, what does not makes the null wrong and the result INCONCLUSIVE,
-and other processes' work is noted beside the figures. It may take more rounds; it does not become a wrong verdict.
+A run that measures no latency never waits: it holds the lock shared where that is free, so that a later timing waits
+for it, and goes on without the lock while another process times. That timing is protected by its design: it is
+interleaved with a null, so that a slowdown of all its engines cancels, any other one shows in the null and makes the
+result INCONCLUSIVE, and a note with the figures names the load of other processes. It may need more rounds; its verdict
+does not become wrong.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _folder() -> Path:
 
 @contextmanager
 def shared(device: str, notify: Callable[[str], None]) -> Iterator[None]:
-    """Hold `device` together with others that build or evaluate; waits while somebody times on it."""
+    """Hold `device` together with other processes that build or evaluate; waits while one times on it."""
     lock = _lock(device)
     with _held(lock.acquire_read, f"waiting for {device}: another process times an engine on it", notify):
         yield
@@ -50,7 +51,7 @@ def shared(device: str, notify: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def shared_if_free(device: str) -> Iterator[None]:
-    """Hold `device` together with others that build or evaluate, or not at all while somebody times on it."""
+    """Hold `device` together with other processes that build or evaluate; not at all while one times on it."""
     try:
         held = _lock(device).acquire_read(timeout=0.0)
     except Timeout:
@@ -64,7 +65,7 @@ def shared_if_free(device: str) -> Iterator[None]:
 
 @contextmanager
 def exclusive(device: str, notify: Callable[[str], None]) -> Iterator[None]:
-    """Hold `device` alone; waits while others build, evaluate or time on it."""
+    """Hold `device` alone; waits while other processes build, evaluate or time on it."""
     lock = _lock(device)
     with _held(lock.acquire_write, f"waiting for {device}: another process uses it", notify):
         yield
@@ -86,9 +87,9 @@ def _lock(device: str) -> ReadWriteLock:
 
 @contextmanager
 def _held(
-    acquire: Callable[[float], AcquireReturnProxy[ReadWriteLock]], told: str, notify: Callable[[str], None]
+    acquire: Callable[[float], AcquireReturnProxy[ReadWriteLock]], message: str, notify: Callable[[str], None]
 ) -> Iterator[None]:
-    """Hold a lock; say so when it takes longer than 2 s to get it."""
+    """Hold a lock; show `message` once when acquiring it takes longer than 2 s."""
     waited = 0
     while True:
         try:
@@ -97,7 +98,7 @@ def _held(
         except Timeout:
             waited += 1
             if waited == 1:
-                notify(told)
+                notify(message)
         else:
             break
     try:

@@ -1,7 +1,7 @@
 """Signs of noise, in the times and in the counters of the machine.
 
-A reason makes the numbers worthless: the null is off, or there are too few rounds for any interval. A note is told
-beside numbers that hold, because interleaving cancels what all engines share.
+A reason makes the figures worthless: the null is off, or there are too few rounds for any interval. A note goes with
+figures that hold, because interleaving cancels what affects all engines alike.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pytest_quant.stats.ratio import fewest_rounds
 
 NULL_TOLERANCE = 1.02
 """Interleaved in one process, two sessions of one model differ by 0.4 to 0.6 % (standard deviation) between
-launches; beyond 2 % something else than the model is measured."""
+launches; beyond 2 % something other than the model is measured."""
 
 _FEWEST_NOTED = 2
 _WIDE_IQR = 0.10
@@ -32,7 +32,7 @@ _CORRELATED = 0.5
 
 
 def null_reasons(null_ratio: Interval) -> tuple[str, ...]:
-    """Say that two sessions of the reference differ by more than the tolerance, if they surely do."""
+    """Return a reason if the interval of the null's ratio is beyond the tolerance, else nothing."""
     if null_ratio.low > NULL_TOLERANCE or null_ratio.high < 1.0 / NULL_TOLERANCE:
         span = f"[{null_ratio.low:.3f}, {null_ratio.high:.3f}]"
         return (f"the null is off: a second session of the reference took {span} times as long as the first",)
@@ -40,7 +40,7 @@ def null_reasons(null_ratio: Interval) -> tuple[str, ...]:
 
 
 def budget_reasons(rounds: int, plan: LatencyPlan) -> tuple[str, ...]:
-    """Say that the time allowed was over before there were enough rounds for an interval."""
+    """Return a reason if the time was over before there were enough rounds for an interval, else nothing."""
     fewest = fewest_rounds(plan.confidence)
     if rounds < fewest:
         needed = f"{100 * plan.confidence:g} % confidence needs {fewest}"
@@ -49,7 +49,7 @@ def budget_reasons(rounds: int, plan: LatencyPlan) -> tuple[str, ...]:
 
 
 def noise_notes(candidate_ns: Sequence[float], reference_ns: Sequence[float]) -> tuple[str, ...]:
-    """Name what the block medians, one per round, show: a wide spread, a trend, rounds that resemble the last."""
+    """Return notes on the block medians, one per round: a wide spread, a trend, correlation of successive rounds."""
     notes: list[str] = []
     if len(candidate_ns) < _FEWEST_NOTED:
         return ()
@@ -70,7 +70,7 @@ def noise_notes(candidate_ns: Sequence[float], reference_ns: Sequence[float]) ->
 
 
 def autocorrelation(values: Sequence[float]) -> float:
-    """Correlation of each value with the one before it, -1..1; 0 when all are equal."""
+    """Return the correlation of each value with the one before it, -1..1; 0 when all are equal."""
     mean = statistics.fmean(values)
     off = [value - mean for value in values]
     power = math.fsum(one * one for one in off)
@@ -79,10 +79,10 @@ def autocorrelation(values: Sequence[float]) -> float:
 
 _BUSY_FIELDS = ("user", "nice", "system", "irq", "softirq")
 _OTHERS = 0.25
-"""Processors' worth of other work from which it is told."""
+"""Load of other processes, in processors, above which a note names it."""
 
 _STOLEN = 0.01
-"""Share of the processors' time taken by the hypervisor from which it is told."""
+"""Share of the processors' time taken by the hypervisor, above which a note names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class MachineState:
 
 
 def read_machine() -> MachineState:
-    """Read every counter now; what the system does not tell is 0 and never noted."""
+    """Read every counter now; counters that the system does not have are 0."""
     times = psutil.cpu_times(percpu=True)
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(times))
     ours = [times[index] for index in allowed if index < len(times)]
@@ -122,7 +122,7 @@ def read_machine() -> MachineState:
 
 
 def machine_notes(before: MachineState, after: MachineState) -> tuple[str, ...]:
-    """Name what took processors away between two readings."""
+    """Return notes on what took processor time away between two readings."""
     elapsed_s = after.at_s - before.at_s
     if elapsed_s <= 0.0 or after.processors == 0:
         return ()
@@ -140,7 +140,7 @@ def machine_notes(before: MachineState, after: MachineState) -> tuple[str, ...]:
 
 
 def _control_group_files() -> Iterator[Path]:
-    """Yield ``cpu.stat`` of this process's control group and of the ones above it, versions 1 and 2."""
+    """Yield ``cpu.stat`` of this process's control group and of its parents, versions 1 and 2."""
     try:
         lines = Path("/proc/self/cgroup").read_text("ascii").splitlines()
     except OSError:
@@ -155,7 +155,7 @@ def _control_group_files() -> Iterator[Path]:
 
 
 def _throttled(file: Path) -> int:
-    """Return the times that the group of `file` was stopped, 0 where it has no limit or no such file."""
+    """Return how often the group of `file` was throttled, 0 where it has no limit or no such file."""
     try:
         fields = dict(line.split(maxsplit=1) for line in file.read_text("ascii").splitlines())
     except OSError:

@@ -1,7 +1,7 @@
 """Outputs of an engine over the evaluation set: streamed in chunks, and kept for the reference.
 
-A chunk holds a few thousand samples, so that comparing outputs costs little beside making them, and never
-the whole set, so that memory does not grow with the data.
+A chunk has a few thousand samples, so that the comparison costs little next to the runs, and never the whole set, so
+that memory does not grow with the data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pytest_quant.data import Batch, Data
 from pytest_quant.measure.batching import Batched
 
 _CHUNK_SAMPLES = 4096
-"""With ten classes the comparison of shorter chunks costs several times more, and that of longer ones no less."""
+"""With ten classes, comparing shorter chunks costs several times more per sample, and longer ones no less."""
 
 _CHUNK_BYTES = 4 << 20
 _INDEX = "chunks.jsonl"
@@ -32,7 +32,7 @@ _ARRAYS = "arrays.bin"
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Outputs of `n` consecutive samples from index `start`; each array leads with a sample axis."""
+    """Outputs of `n` consecutive samples from index `start`; axis 0 of each array is the sample."""
 
     outputs: Outputs
     labels: NDArray[Any] | None
@@ -40,7 +40,7 @@ class Chunk:
     n: int
 
     def part(self, first: int, last: int) -> Chunk:
-        """The samples from index `first` up to, not including, `last`."""
+        """Return the samples from index `first` up to, not including, `last`."""
         rows = slice(first - self.start, last - self.start)
         outputs = {name: array[rows] for name, array in self.outputs.items()}
         return Chunk(outputs, None if self.labels is None else self.labels[rows], first, last - first)
@@ -65,11 +65,11 @@ def run_over(engine: Batched, data: Data) -> Iterator[Chunk]:
 
 
 def _runs(engine: Batched, data: Data) -> Iterator[tuple[Chunk, tuple[int, ...] | None]]:
-    """Yield the outputs of each run, and the places of its samples in the set where they do not follow each other."""
+    """Yield the outputs of each run, and the indices of its samples in the set where they are not consecutive."""
     for batches in _prepared(data.batches(engine.batch_size, pad=engine.pads)):
         feeds = [engine.feeds(batch.feeds) for batch in batches]
-        found = [engine.engine.run(one) for one in feeds]
-        for batch, given in zip(batches, found, strict=True):
+        returned = [engine.engine.run(one) for one in feeds]
+        for batch, given in zip(batches, returned, strict=True):
             outputs = engine.by_sample(given, engine.batch_size if engine.pads else batch.n)
             if engine.pads and batch.n < engine.batch_size:
                 outputs = {name: array[: batch.n] for name, array in outputs.items()}
@@ -77,10 +77,10 @@ def _runs(engine: Batched, data: Data) -> Iterator[tuple[Chunk, tuple[int, ...] 
 
 
 def _prepared(batches: Iterator[Batch]) -> Iterator[list[Batch]]:
-    """Yield as many batches at a time as fit into a chunk.
+    """Yield lists of batches, each as many as fit into a chunk.
 
-    A run of the engine evicts Python's code and objects from the CPU's caches, so that what is done between two runs
-    takes ten times as long as what is done before or after many.
+    A run of the engine evicts Python's code and objects from the CPU's caches, so that work between two runs takes ten
+    times as long as the same work before or after many runs.
     """
     waiting: list[Batch] = []
     samples = size = 0
@@ -96,7 +96,7 @@ def _prepared(batches: Iterator[Batch]) -> Iterator[list[Batch]]:
 
 
 def _in_order(runs: Iterator[tuple[Chunk, tuple[int, ...] | None]]) -> Iterator[Chunk]:
-    """Put samples that were batched by their shapes back into the order of the set; all others pass as they are."""
+    """Restore the order of the set for samples that were batched by shape; chunks in order pass unchanged."""
     following = 0
     early: dict[int, Chunk] = {}
     for chunk, positions in runs:
@@ -114,7 +114,7 @@ def _in_order(runs: Iterator[tuple[Chunk, tuple[int, ...] | None]]) -> Iterator[
 
 
 def _alike(one: Outputs, other: Outputs) -> bool:
-    """Whether arrays of the same name can be joined along the sample axis."""
+    """Whether the outputs of two chunks can be concatenated along the sample axis."""
     return one.keys() == other.keys() and all(
         array.ndim > 0 and array.shape[1:] == other[name].shape[1:] and array.dtype == other[name].dtype
         for name, array in one.items()
@@ -132,7 +132,13 @@ def _merge(chunks: list[Chunk]) -> Chunk:
 
 @dataclass(frozen=True, slots=True)
 class RecordedOutputs:
-    """The reference's outputs in a folder of the cache; `status` is ``built`` or ``hit``."""
+    """The reference's outputs in a folder of the cache.
+
+    Attributes
+    ----------
+    status, reason : ``built`` or ``hit``, and why they were built; see `Entry`.
+    evaluate_s : seconds that the run that built them took.
+    """
 
     folder: Path
     status: str
@@ -149,9 +155,14 @@ class RecordedOutputs:
 
 
 def record_outputs(engine: Batched, data: Data, cache: Cache, ingredients: Mapping[str, str]) -> RecordedOutputs:
-    """Return the outputs of `engine` over the evaluation set, from the cache when nothing changed.
+    """Return the outputs of an engine over the evaluation set, from the cache when nothing changed.
 
-    `ingredients` are those of the engine; the data, the batch size and the axes are added to them here.
+    Parameters
+    ----------
+    engine : the reference.
+    data : the evaluation set.
+    cache : of outputs.
+    ingredients : of the engine; the digest of the data, the batch size and the axes are added here.
     """
 
     def build(folder: Path) -> dict[str, float]:
@@ -173,20 +184,20 @@ def record_outputs(engine: Batched, data: Data, cache: Cache, ingredients: Mappi
 
 
 def _append(array: NDArray[Any], file: BinaryIO) -> tuple[str, tuple[int, ...]]:
-    """Write the values, and return dtype and shape; runtimes give text as Python objects, which have no bytes."""
+    """Write the values, and return dtype and shape; text in Python objects is written as fixed-width text."""
     stored = array.astype(str) if array.dtype.kind == "O" else array
     file.write(stored.tobytes())
     return stored.dtype.str, stored.shape
 
 
 def _read(file: BinaryIO, dtype: str, shape: list[int]) -> NDArray[Any]:
-    """Read the next array. The index tells what it is, since a header for each costs more than its values."""
-    found = np.fromfile(file, dtype, math.prod(shape)).reshape(shape)
-    return found.astype(object) if found.dtype.kind == "U" else found
+    """Read the next array; dtype and shape are in the index, since a header for each costs more than its values."""
+    array = np.fromfile(file, dtype, math.prod(shape)).reshape(shape)
+    return array.astype(object) if array.dtype.kind == "U" else array
 
 
 def side_by_side(reference: Iterator[Chunk], candidate: Iterator[Chunk]) -> Iterator[tuple[Chunk, Chunk]]:
-    """Yield both sides cut at the same samples; their own chunks may end at different ones."""
+    """Yield chunks of the same samples from both engines, whose own chunks may end at different samples."""
     left, right = next(reference, None), next(candidate, None)
     while left is not None and right is not None:
         last = min(left.start + left.n, right.start + right.n)

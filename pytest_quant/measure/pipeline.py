@@ -1,4 +1,4 @@
-"""From a check to a measurement: build, run over the data, compare, read back what ran, time."""
+"""The measurement of a check: build, run over the data, compare, read back what ran, time."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from pytest_quant.result import AccuracyResult, LatencyResult, Measured, Resourc
 from pytest_quant.spec import Check
 
 Compare = Callable[[Side, Data], AccuracyResult]
-"""Compares an engine with the reference over data."""
+"""Compares an engine with the check's reference over the given data."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialInputs:
-    """What a measurement leaves for trials: the open candidate, the data, and how engines are compared on it."""
+    """Requirements for trials of other engines: the open candidate, the data, and the comparison on it."""
 
     candidate: Side
     reference_device: str
@@ -51,12 +51,12 @@ class TrialInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Measurement(Measured):
-    """What the `quant` fixture gives: all that was found, and both engines open for assertions of the test.
+    """The value of the fixture `quant`: all figures of a check, and both engines open for assertions of the test.
 
     Attributes
     ----------
     engine, reference : the open candidate and reference; `run(feeds)` runs one batch.
-    bench : what other engines are tried with when a limit is broken.
+    bench : requirements for trials of other engines when a limit is broken.
     """
 
     engine: Engine
@@ -64,7 +64,7 @@ class Measurement(Measured):
     bench: TrialInputs | None = None
 
     def __repr__(self) -> str:
-        """Say which check it is; pytest prints this where an assertion on it fails."""
+        """Return a short text that names the check; pytest prints it where an assertion on it fails."""
         engine = self.check.candidate
         return f"<Measurement of {engine.id} of {engine.model.name} on {self.accuracy.n} samples>"
 
@@ -79,7 +79,7 @@ EVAL_BATCH_SIZE = 32
 
 @dataclass(frozen=True, slots=True)
 class _Bench:
-    """Both engines open over the same data, and what to read from their outputs."""
+    """Both engines open over the same data, and the output and metric to read."""
 
     data: Data
     reference: Side
@@ -94,11 +94,13 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
 
     Parameters
     ----------
-    breaks : tells of the check and a latency whether that breaks a limit, so that it is measured once more.
+    check : model, data, engines and limits.
+    tools : the cache, and the messages to the user.
+    breaks : whether a latency breaks a limit of the check, so that it is measured once more.
 
     Raises
     ------
-    QuantError : a backend, the model, the data or an engine is not as it must be.
+    QuantError : a backend cannot run here, or the model, the data or an engine does not meet its requirements.
     """
     with tools.step(f"loading {check.candidate.backend}"):
         candidate, reference = usable_backend(check.candidate), usable_backend(check.reference)
@@ -174,7 +176,7 @@ def _batched(
     output_axes: Mapping[str, int | None],
     tools: Tools,
 ) -> Batched:
-    """Run first batches, which some runtimes compile or load for, and return how the engine takes them."""
+    """Run first batches, for which some runtimes compile or load, and return how the engine takes batches."""
     spec = engine.spec
     with tools.step(f"running first batches on {spec.id} of {spec.model.name}"):
         return find_batching(
@@ -215,12 +217,12 @@ def _compare(check: Check, bench: _Bench, reference: Iterator[Chunk], tools: Too
 
 
 def _comparer(check: Check, bench: _Bench, recorded: RecordedOutputs, tools: Tools) -> Compare:
-    """Return how another engine is compared with the reference, over the data of the check or a part of it."""
+    """Return a function that compares another engine with the reference over the data of the check, or part of it."""
 
     def compare(side: Side, data: Data) -> AccuracyResult:
         ours = bench.candidate.batched
         if side.engine is not ours.engine:
-            # Whether outputs depend on the batch is a matter of the scheme.
+            # Probed anew, because whether outputs depend on the batch is a matter of the scheme.
             side = replace(side, batched=_batched(check, side.engine, data, ours.inputs, ours.output_axes, tools))
         reference = recorded.chunks() if data is bench.data else run_over(bench.reference.batched, data)
         return _compare(check, replace(bench, candidate=side, data=data), reference, tools)
@@ -249,17 +251,17 @@ def _latency(check: Check, bench: _Bench, tools: Tools, breaks: Breaks) -> tuple
     reference, candidate = (
         Subject(side.spec, side.backend, side.built, side.feeds(feeds)) for side in (bench.reference, bench.candidate)
     )
-    found = time_check(check, plan, reference, candidate, tools, breaks)
+    latency = time_check(check, plan, reference, candidate, tools, breaks)
     apart = [
         note
         for side in (bench.reference, bench.candidate)
         for note in device_note(side.spec.id, side.engine.device_times(side.feeds(feeds)))
     ]
-    return replace(found, notes=(*found.notes, *apart)), ""
+    return replace(latency, notes=(*latency.notes, *apart)), ""
 
 
 def _energy(check: Check, bench: _Bench, why_no_latency: str, tools: Tools) -> float | None:
-    """Energy is that of timed runs: where latency is not measured, neither is it."""
+    """Return the millijoules of one timed run, ``None`` where latency is not measured or nothing counts energy."""
     if check.latency is None or why_no_latency:
         return None
     side, device = bench.candidate, bench.candidate.backend.device
@@ -269,7 +271,7 @@ def _energy(check: Check, bench: _Bench, why_no_latency: str, tools: Tools) -> f
 
 
 def _compare_again(check: Check, bench: _Bench, tools: Tools) -> AccuracyResult | None:
-    """Evaluate both engines once more where one differs from itself on the same batch, else return ``None``."""
+    """Evaluate both engines once more where one is nondeterministic, else return ``None``."""
     if not (bench.reference.batched.self_difference or bench.candidate.batched.self_difference):
         return None
     return _compare(check, bench, run_over(bench.reference.batched, bench.data), tools)
@@ -312,10 +314,16 @@ def _notes(check: Check, bench: _Bench, recorded: RecordedOutputs) -> tuple[str,
 
 
 def find_resources(candidate: Side, reference: Side, memory: MemoryAdded, energy_mj: float | None) -> Resources:
-    """Return every figure that is known.
+    """Return size, memory, build time and energy, each ``None`` where it is not known.
 
-    Memory of a simulation is not that of the engine it stands for, and neither are the size of the plan and the cost of
-    the build where another product made it.
+    The memory of a simulation is not that of the simulated engine. The size of the plan and the cost of its build are
+    left out where another product than the backend's own built the plan.
+
+    Parameters
+    ----------
+    candidate, reference : the open engines.
+    memory : that opening the candidate added.
+    energy_mj : millijoules of one run.
     """
     built, engine = candidate.built, candidate.engine
     real, other = not engine.simulated, plan_of(engine)

@@ -1,4 +1,4 @@
-"""What a block of code takes of the machine: memory of process and device, and energy."""
+"""Resources that a block of code uses: memory of process and device, and energy."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ POWERCAP = Path("/sys/class/powercap")
 
 @dataclass(frozen=True, slots=True)
 class RaplReading:
-    """Microjoules of each package, and the value after which its counter starts again from 0."""
+    """Energy counter of each CPU package in microjoules, and the value after which it restarts from 0."""
 
     energy_uj: tuple[int, ...]
     range_uj: tuple[int, ...]
 
 
 def read_rapl(root: Path = POWERCAP) -> RaplReading | None:
-    """Read all CPU packages; ``None`` where there are none or their counters are not readable.
+    """Read the counters of all CPU packages; ``None`` where there are none or they are not readable.
 
     Most systems let only root read them, and virtual machines have none.
     """
@@ -42,7 +42,7 @@ def read_rapl(root: Path = POWERCAP) -> RaplReading | None:
 
 
 def spent_mj(before: RaplReading, after: RaplReading) -> float:
-    """Return the millijoules between two readings of the same packages, less than one turn of a counter apart."""
+    """Return the millijoules between two readings of the same packages; a counter may wrap around once."""
     turns = zip(before.energy_uj, after.energy_uj, after.range_uj, strict=True)
     return sum(end - start if end >= start else end - start + turn for start, end, turn in turns) / 1e3
 
@@ -52,14 +52,14 @@ def _number(file: Path) -> int:
 
 
 MIN_S = 0.5
-"""RAPL counts every millisecond and NVML every 20 to 100 of them; half a second makes either step small."""
+"""RAPL updates every millisecond and NVML every 20 to 100 ms; half a second makes either step small."""
 
 Counter = Callable[[], float | None]
-"""Millijoules spent since it was made, ``None`` where they are not counted."""
+"""Returns the millijoules spent since the counter was created, ``None`` where they cannot be read."""
 
 
 def device_counter(device: str) -> Counter | None:
-    """Return a counter that starts now for ``cpu`` or ``cuda:0``; ``None`` where nothing counts."""
+    """Return an energy counter that starts now, for ``cpu`` or ``cuda:0``; ``None`` for a device without one."""
     if device == "cpu":
         start = read_rapl()
         if start is None:
@@ -90,9 +90,21 @@ def measure_energy(
     clock: Callable[[], float] = time.perf_counter,
     min_s: float = MIN_S,
 ) -> float | None:
-    """Return the millijoules of one run: those of the whole device over at least `min_s` seconds of runs, divided.
+    """Return the millijoules of one run: those of the device over many runs, divided by their number.
 
-    What the idle device and other processes draw is in it. ``None`` where nothing counts.
+    The consumption of the idle device and of other processes is part of it.
+
+    Parameters
+    ----------
+    call : one run.
+    device : ``cpu`` or ``cuda:0``.
+    counter : starts the energy counter of a device.
+    clock : seconds.
+    min_s : shortest duration of all runs in seconds.
+
+    Returns
+    -------
+    ``None`` for a device without an energy counter.
     """
     spent = counter(device)
     if spent is None:
@@ -112,14 +124,14 @@ _RESET_PEAK = "5"
 _SAMPLE_EVERY_S = 0.005
 BYTES_PER_MB = 1e6
 _INEXACT_BYTES = 8_000_000
-"""The kernel counts pages for each thread apart and adds them up late, so the two figures differ by a little."""
+"""Tolerance between size and peak: the kernel counts pages per thread and adds them up late."""
 
 
 class PeakMemory:
     """``with PeakMemory() as memory: ...`` then ``memory.peak_mb``: megabytes (10^6 bytes) added at the peak.
 
-    Memory that Python already held and reused does not count as added, so the figure is a lower bound. The
-    kernel's own peak is read where it can be reset, else the size is sampled; ``None`` where neither can be done.
+    Memory that Python already held and reuses does not count as added, so the figure is a lower bound. The kernel's
+    own peak is read where it can be reset, else the size is sampled; ``None`` where neither is possible.
     Blocks must not be nested: an inner block resets the peak of the outer one.
     """
 
@@ -148,7 +160,7 @@ class PeakMemory:
 
 
 def _reset_peak() -> int | None:
-    """Set the kernel's peak to the present size and return that in bytes; ``None`` where the kernel does not."""
+    """Set the kernel's peak to the present size, and return it in bytes; ``None`` where the kernel does not."""
     try:
         _CLEAR_REFS.write_text(_RESET_PEAK)
         size, peak = _status_bytes("VmRSS:"), _status_bytes("VmHWM:")
@@ -166,7 +178,7 @@ def _status_bytes(field: str) -> int:
 
 
 class _Sampler(threading.Thread):
-    """Keeps the largest size it saw until it is told to finish."""
+    """Samples the size of the process until `finish` is called, and keeps the largest."""
 
     def __init__(self) -> None:
         super().__init__(name="quant-memory", daemon=True)
@@ -190,7 +202,7 @@ class _Sampler(threading.Thread):
 
 @dataclass(frozen=True, slots=True)
 class MemoryAdded:
-    """Megabytes of 10^6 bytes added by a block of code; ``None`` is not measured."""
+    """Memory added by a block of code, in megabytes of 10^6 bytes; ``None`` where it is not measured."""
 
     process_mb: float | None
     device_mb: float | None
@@ -213,7 +225,7 @@ class AddedMemory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Read what was added. On the device other processes count too, which only NVML's total can show."""
+        """Read the added memory. That of the device includes other processes, since NVML gives its total only."""
         self._peak.__exit__(kind, error, traceback)
         before_mb, after_mb = self._before_mb, self._used_mb()
         device_mb = None if before_mb is None or after_mb is None else max(0.0, after_mb - before_mb)

@@ -1,4 +1,4 @@
-"""A model of one step, run over whole sequences: what it gives for its state goes into the next step."""
+"""A model of one step, run over whole sequences: its state outputs are fed into the next step."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from pytest_quant.spec import EngineSpec, TensorInfo
 
 
 class Rollout:
-    """An engine that takes sequences: inputs (steps, ...) in front of the model's own axes, one run for each step.
+    """An engine that takes sequences: inputs have a leading time axis (steps, ...), and each step is one run.
 
-    Outputs get an axis of steps behind their first one, so that (samples, ...) becomes (samples, steps, ...). What is
-    timed and read back is the first step. An input that is given without steps is the same in all of them.
+    Outputs get a time axis after their first one, so that (samples, ...) becomes (samples, steps, ...). Only the first
+    step is timed and read back. An input that is given without a time axis is the same in all steps.
 
     Parameters
     ----------
-    state : pairs of an output and the input that takes it in the next step. That input starts from zeros, or from what
-        the feeds hold under its name.
+    engine : runs one step.
+    state : pairs of an output and the input that receives it in the next step. That input starts from zeros, or from
+        the array of its name in the feeds.
 
     Raises
     ------
@@ -48,11 +49,11 @@ class Rollout:
 
     def run(self, feeds: Feeds) -> Outputs:
         """Run one batch of equally long sequences. Raises `DataError` when they do not fit the model."""
-        found = [outputs for _, outputs in self._run_steps(feeds)]
-        return {name: np.stack([one[name] for one in found], axis=min(1, found[0][name].ndim)) for name in found[0]}
+        runs = [outputs for _, outputs in self._run_steps(feeds)]
+        return {name: np.stack([one[name] for one in runs], axis=min(1, runs[0][name].ndim)) for name in runs[0]}
 
     def steps(self, batches: Iterator[Feeds]) -> Iterator[Feeds]:
-        """Yield the inputs of every step of every batch, states included: what a quantizer calibrates on."""
+        """Yield the inputs of every step of every batch, states included, as calibration feeds."""
         for feeds in batches:
             yield from (inputs for inputs, _ in self._run_steps(feeds))
 
@@ -81,13 +82,13 @@ class Rollout:
             now |= {taken: outputs[output] for output, taken in self._state}
 
     def _first(self, feeds: Feeds) -> Feeds:
-        """The inputs of the first step."""
+        """Return the inputs of the first step."""
         self._length(feeds)
         now = {name: array[0] if name in self._stepped(feeds) else array for name, array in feeds.items()}
         return now | {taken: self._zeros(taken, now) for _, taken in self._state if taken not in now}
 
     def _stepped(self, feeds: Feeds) -> list[str]:
-        """Inputs with one axis more than the model has."""
+        """Return the names of inputs with a time axis: with one axis more than the model's."""
         shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
         return [
             name for name, array in feeds.items() if (shape := shapes.get(name)) is not None and array.ndim > len(shape)
@@ -105,7 +106,7 @@ class Rollout:
         return next(iter(lengths.values()))
 
     def _zeros(self, name: str, now: Feeds) -> NDArray[Any]:
-        """A state that nobody gives starts from zeros; its free sizes are those of other inputs."""
+        """Return zeros as the start of a state that the feeds do not contain; free sizes are those of other inputs."""
         tensor = self._tensors[name]
         sizes = self._symbol_sizes(now)
         free = [axis for axis, size in enumerate(tensor.shape or ()) if size is None]
@@ -123,13 +124,13 @@ class Rollout:
         return np.zeros(shape, tensor.dtype)
 
     def _symbol_sizes(self, now: Feeds) -> dict[str, int]:
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for name, array in now.items():
             for axis, size in enumerate(array.shape):
                 symbol = _symbol(self._tensors[name], axis)
                 if symbol:
-                    found[symbol] = size
-        return found
+                    sizes[symbol] = size
+        return sizes
 
 
 def _symbol(tensor: TensorInfo, axis: int) -> str:

@@ -23,9 +23,14 @@ from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, Signature
 def match_names(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, ...], what: str) -> dict[str, str]:
     """Map the reference's names to the candidate's: by name, else by position when the counts agree.
 
+    Parameters
+    ----------
+    reference, candidate : all inputs, or all outputs, of the two engines.
+    what : ``input`` or ``output``, for the message.
+
     Raises
     ------
-    ModelError : neither fits, so that something would go uncompared. `what` is ``input`` or ``output``.
+    ModelError : names and counts both differ, so that a tensor would not be compared.
     """
     ours, theirs = [tensor.name for tensor in reference], [tensor.name for tensor in candidate]
     if set(ours) == set(theirs):
@@ -42,7 +47,17 @@ def match_names(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, 
 
 
 def renamed(chunks: Iterator[Chunk], reference: Signature, candidate: Signature) -> Iterator[Chunk]:
-    """Give the candidate's outputs the reference's names; an output it did not give stays missing."""
+    """Yield the candidate's chunks with the reference's output names; a missing output stays missing.
+
+    Parameters
+    ----------
+    chunks : outputs of the candidate.
+    reference, candidate : signatures of the two engines.
+
+    Raises
+    ------
+    ModelError : the outputs cannot be matched, see `match_names`.
+    """
     names = match_names(reference.outputs, candidate.outputs, "output")
     for chunk in chunks:
         outputs = {ours: chunk.outputs[theirs] for ours, theirs in names.items() if theirs in chunk.outputs}
@@ -51,7 +66,7 @@ def renamed(chunks: Iterator[Chunk], reference: Signature, candidate: Signature)
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a session shares between its checks; `notify` and `step` tell the user what goes on."""
+    """Tools that the checks of a session share; `notify` and `step` show messages to the user."""
 
     cache: Cache
     notify: Callable[[str], None]
@@ -74,7 +89,7 @@ class Side:
 
 
 def usable_backend(spec: EngineSpec) -> Backend:
-    """Return the backend of `spec` if that engine can be had here.
+    """Return the backend of `spec` if it can build and run that engine here.
 
     Raises
     ------
@@ -83,33 +98,82 @@ def usable_backend(spec: EngineSpec) -> Backend:
     """
     name = spec.backend
     backend = get_backend(name)
-    found = backend.availability(spec)
-    if found.broken:
-        raise BuildError(f"backend '{name}' is installed but does not load", value=found.reason, fix=found.fix or None)
-    if not found.available:
-        raise BackendUnavailable(f"backend '{name}' cannot run here: {found.reason}", fix=found.fix or None)
+    availability = backend.availability(spec)
+    if availability.broken:
+        raise BuildError(
+            f"backend '{name}' is installed but does not load", value=availability.reason, fix=availability.fix or None
+        )
+    if not availability.available:
+        raise BackendUnavailable(
+            f"backend '{name}' cannot run here: {availability.reason}", fix=availability.fix or None
+        )
     return backend
 
 
 def on_device(device: str, tools: Tools, *, times: bool) -> AbstractContextManager[None]:
-    """Hold `device` for building and evaluating; what `times` nothing waits for nobody, see `device_lock`."""
+    """Return a context that holds a device for building and evaluating, see `pytest_quant.measure.lock`.
+
+    Parameters
+    ----------
+    device : ``cpu`` or ``cuda:0``.
+    tools : shows a message while this process waits.
+    times : the check measures latency; one that does not never waits for another process.
+    """
     return shared(device, tools.notify) if times else shared_if_free(device)
 
 
 def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:
-    """Read `dataset` once and check it against the inputs of the model of `spec`."""
+    """Read data once and check it against a model's inputs.
+
+    Parameters
+    ----------
+    dataset : the user's samples.
+    spec : names the model, and the backend that reads its signature.
+    tools : shows the step to the user.
+
+    Raises
+    ------
+    DataError : the data is not usable, or does not fit the model; see `open_data`.
+    """
     with tools.step(f"reading {dataset.name}, for the inputs of {spec.model.name}"):
         return open_data(dataset, get_backend(spec.backend).signature(spec.model), spec.model)
 
 
 def build_side(spec: EngineSpec, backend: Backend, data: Data | None, tools: Tools) -> BuiltEngine:
-    """Build `spec` through the cache in its `backend`, which can run here."""
+    """Check a specification and build its engine through the cache.
+
+    Parameters
+    ----------
+    spec : the engine.
+    backend : that of `spec`, usable here.
+    data : holds the calibration samples; ``None`` for schemes that do not calibrate.
+    tools : the cache, and the messages to the user.
+
+    Raises
+    ------
+    UsageError : the backend does not offer what `spec` asks for.
+    DataError : the scheme needs calibration samples and there are none.
+    BuildError : the runtime cannot build the engine.
+    """
     backend.check(spec)
     return build_engine(spec, backend, data, tools.cache, tools.step)
 
 
 def open_side(spec: EngineSpec, backend: Backend, built: BuiltEngine, tools: Tools, opened: ExitStack) -> Engine:
-    """Open a built engine; closing `opened` closes it."""
+    """Open a built engine.
+
+    Parameters
+    ----------
+    spec : the engine.
+    backend : that of `spec`.
+    built : its folder.
+    tools : shows the step to the user.
+    opened : closing this stack closes the engine.
+
+    Raises
+    ------
+    BuildError : the runtime cannot load the engine.
+    """
     doing = f"opening {spec.id} of {spec.model.name}"
     with tools.step(doing), failing_as(f"{doing} failed"):
         engine = open_built(spec, backend, built)
@@ -118,27 +182,39 @@ def open_side(spec: EngineSpec, backend: Backend, built: BuiltEngine, tools: Too
 
 
 def open_built(spec: EngineSpec, backend: Backend, built: BuiltEngine) -> Engine:
-    """Open a built engine; one of a model that has a state takes whole sequences."""
+    """Open a built engine; one of a model with a state takes whole sequences.
+
+    Parameters
+    ----------
+    spec : the engine.
+    backend : that of `spec`.
+    built : its folder.
+    """
     engine = backend.open(spec, built.folder)
     return Rollout(engine, spec.model.state) if spec.model.state else engine
 
 
 def named_axes(engine: Engine, axes: Mapping[str, int | None]) -> dict[str, int | None]:
-    """Return the axes that the user names of outputs, where they are after a sequence was run."""
+    """Return the batch axes of outputs that the user names, shifted by the time axis that a sequence adds."""
     if not isinstance(engine, Rollout):
         return dict(axes)
     return {name: axis + 1 if axis else axis for name, axis in axes.items()}
 
 
 def with_steps(data: Data, reference: Engine) -> Data:
-    """Return `data` whose calibration samples are the single steps of a model that has a state."""
+    """Return `data` whose calibration samples are single steps, where the model has a state."""
     return replace(data, steps=reference.steps) if isinstance(reference, Rollout) else data
 
 
 def shape_check(check: Check, data: Data, eval_batch_size: int) -> Check:
-    """Return `check` with the shapes of its runs in each engine that is built for them.
+    """Return a check with the input shapes of its runs, for each engine that is built for them.
 
-    Evaluation has batches of `eval_batch_size`, or smaller ones where the mark bounds what an engine is built for.
+    Parameters
+    ----------
+    check : the check.
+    data : the shapes of its samples.
+    eval_batch_size : samples in a batch of the evaluation where the mark names none; less where an option bounds the
+        largest batch that an engine is built for.
     """
     names = get_backend(check.reference.backend).signature(check.reference.model).inputs
     bounds = [_largest_batch(spec, names, data) for spec in (check.candidate, check.reference)]
@@ -155,9 +231,15 @@ def shape_check(check: Check, data: Data, eval_batch_size: int) -> Check:
 def shape_spec(
     spec: EngineSpec, names: tuple[TensorInfo, ...], data: Data, usual_batch: int, largest_batch: int
 ) -> EngineSpec:
-    """Return `spec` with the shapes of `data` in batches of 1 to `largest_batch`, if its backend builds for shapes.
+    """Return a specification with the input shapes of its runs, if its backend builds for shapes.
 
-    `names` are the inputs as `data` names them.
+    Parameters
+    ----------
+    spec : the engine.
+    names : inputs of the model under the names of `data`.
+    data : the shapes of its samples.
+    usual_batch : samples in a timed run.
+    largest_batch : most samples in a run; the smallest batch is 1.
     """
     backend = get_backend(spec.backend)
     if not isinstance(backend, ShapedBackend):
@@ -165,7 +247,7 @@ def shape_spec(
     inputs = _inputs(spec)
     own = match_names(names, inputs, "input")
     of_name = {tensor.name: tensor for tensor in inputs}
-    found = []
+    shapes = []
     for name, seen in data.shapes.items():
         axis = data.layout.axes[name]
         sizes = of_name[own[name]].shape
@@ -175,12 +257,12 @@ def shape_spec(
             _in_batch(shape[1:] if name in data.layout.stepped else shape, batch, axis)
             for shape, batch in zip((seen.smallest, seen.commonest, seen.largest), batches, strict=True)
         )
-        found.append(InputShapes(own[name], smallest, commonest, largest, axis if fixed is None else None))
-    return replace(spec, shapes=tuple(found))
+        shapes.append(InputShapes(own[name], smallest, commonest, largest, axis if fixed is None else None))
+    return replace(spec, shapes=tuple(shapes))
 
 
 def _in_batch(sample: tuple[int, ...], batch: int, axis: int | None) -> tuple[int, ...]:
-    """Put the size of the batch on the axis that counts samples."""
+    """Return the shape of a batch: that of a sample with `batch` inserted at the batch axis."""
     return sample if axis is None else (*sample[:axis], batch, *sample[axis:])
 
 
@@ -200,23 +282,31 @@ _ALL_PCT = 100.0
 
 
 def prove_float(side: Side, feeds: Feeds, tools: Tools) -> None:
-    """Raise `ModelError` when the reference runs kernels that are not float; asked once for each engine.
+    """Check that the reference runs float32 kernels only, once for each engine.
 
-    `feeds` is one batch under the engine's names.
+    Parameters
+    ----------
+    side : the open reference.
+    feeds : one batch under the engine's names.
+    tools : the cache that remembers the proof, and the messages to the user.
+
+    Raises
+    ------
+    ModelError : some of it did not run in float32.
     """
     spec = side.spec
 
     def read_back(_: Path) -> dict[str, str]:
         with tools.step(f"reading back what {spec.id} of {spec.model.name} runs"):
-            found = side.engine.coverage(feeds)
-        if found.pct is not None and found.pct < _ALL_PCT:
+            ran = side.engine.coverage(feeds)
+        if ran.pct is not None and ran.pct < _ALL_PCT:
             raise ModelError(
                 f"the reference {spec.id} of {spec.model.name} does not compute in FP32: its file is quantized or half",
-                value=f"{found.pct:.4g} % of {found.unit} ran in float32, not {', '.join(found.float_nodes) or 'all'}",
+                value=f"{ran.pct:.4g} % of {ran.unit} ran in float32, not {', '.join(ran.float_nodes) or 'all'}",
                 allowed="a float32 model as the reference",
                 fix="give the float32 model as the model; the quantized one goes to quantized='model_int8.onnx'",
             )
-        return {"provider": found.provider}
+        return {"provider": ran.provider}
 
     tools.cache.obtain(
         "proof", f"float kernels of {spec.id} of {spec.model.name}", side.backend.ingredients(spec), read_back

@@ -1,4 +1,4 @@
-"""Timing the engines of one check alone on their devices, twice at most, within one budget."""
+"""Timing of a check's engines, alone on their devices, at most twice and within one budget."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import Check, EngineSpec, LatencyPlan
 
 Breaks = Callable[[Check, LatencyResult], bool]
-"""Tells whether a latency breaks a limit of the check."""
+"""Whether a latency breaks a limit of the check."""
 
 FIRST_SHARE = 0.6
 """Of the budget, for the first measurement where a limit may need a second one.
 
 The half-width of an interval falls with the square root of the time, so that 40 % of the time give one that is
-sqrt(0.6 / 0.4) = 1.22 times as wide as that of 60 %: what the first finds broken by more than its own width, the second
-can confirm. A limit that is clearly broken is decided by the least rounds, and leaves the second one more.
+sqrt(0.6 / 0.4) = 1.22 times as wide as that of 60 %: the second measurement can confirm what the first finds broken by
+more than its own width. A limit that is clearly broken is decided by the fewest rounds, which leaves the second
+measurement more time.
 """
 
 
@@ -33,12 +34,12 @@ def timed_within(
     measure_once: Callable[[LatencyPlan], LatencyResult],
     breaks: Callable[[LatencyResult], bool],
 ) -> LatencyResult:
-    """Measure; where that breaks a limit, measure again, and keep the second result as the first one's `repeat`.
+    """Measure, and once more where a limit is broken; the second result is the `repeat` of the first.
 
     Parameters
     ----------
-    plan : its `max_s` bounds both measurements together; without a limit the first has all of it.
-    measure_once : measures in fresh sessions; opening them is no part of the budget.
+    plan : its `max_s` bounds both measurements together; without a limit the first may use all of it.
+    measure_once : measures in fresh sessions; opening them is not part of the budget.
     breaks : whether a limit is broken.
     """
     limited = plan.min_speedup is not None or bool(plan.max_latency_ms)
@@ -51,7 +52,7 @@ def timed_within(
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An engine that is opened afresh for each measurement, and the one batch it runs."""
+    """An engine to time, opened anew for each measurement, and the batch it runs."""
 
     spec: EngineSpec
     backend: Backend
@@ -59,7 +60,7 @@ class Subject:
     feeds: Feeds
 
     def open(self, stack: ExitStack) -> Callable[[], object]:
-        """Open a session of its own, closed with `stack`, and return the call to time."""
+        """Open a new session, closed with `stack`, and return the call to time."""
         engine: Engine = open_built(self.spec, self.backend, self.built)
         stack.callback(engine.close)
         return engine.prepare(self.feeds)
@@ -72,7 +73,11 @@ def time_check(
 
     Parameters
     ----------
-    plan : its `max_s` bounds all of that but the opening of the sessions, which a step tells where it takes long.
+    check : its limits on latency, and its node id, which seeds the random order.
+    plan : its `max_s` bounds all runs of both measurements; opening the sessions is not part of it.
+    reference, candidate : the engines; the null is a second session of the reference.
+    tools : the messages to the user.
+    breaks : whether a latency breaks a limit of the check.
     """
     plan = replace(
         plan,
@@ -86,7 +91,7 @@ def time_check(
         return timed_within(
             plan,
             lambda once: _time_once(once, reference, candidate, tools),
-            lambda found: breaks(check, found),
+            lambda latency: breaks(check, latency),
         )
 
 
@@ -98,14 +103,14 @@ def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject, tools:
             calls = reference.open(stack), reference.open(stack), candidate.open(stack)
         with tools.step(f"timing {named}"):
             before = gpu_state(device)
-            found = measure(*calls, plan)
+            latency = measure(*calls, plan)
             after = gpu_state(device)
     clocks = () if before is None or after is None else clock_notes(before, after)
-    return replace(found, notes=(*found.notes, *clocks))
+    return replace(latency, notes=(*latency.notes, *clocks))
 
 
 def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:
-    """Say what one run is made of, by the device's own clock; nothing on the CPU."""
+    """Return a note with the parts of one run by the device's own clock; nothing on the CPU."""
     if times is None:
         return ()
     parts = f"GPU {times.gpu_ms:.4g} ms, copies in {times.h2d_ms:.4g} ms and out {times.d2h_ms:.4g} ms"
