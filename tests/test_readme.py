@@ -30,11 +30,16 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
+def table(heading: str) -> list[list[str]]:
+    """Return the cells of the table whose head starts with `heading`, row by row."""
+    found = re.search(rf"^\| {heading} \|.*\n\| ---.*\n((?:\|.*\n)+)", README, re.MULTILINE)
+    assert found is not None, heading
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in found[1].splitlines()]
+
+
 def first_column(heading: str) -> list[str]:
-    """Return the words in the first column of the table whose head starts with `heading`, without code marks."""
-    table = re.search(rf"^\| {heading} \|.*\n\| ---.*\n((?:\|.*\n)+)", README, re.MULTILINE)
-    assert table is not None, heading
-    return [row.split("|")[1].strip().strip("`") for row in table[1].splitlines()]
+    """Return the words in the first column of a table, without code marks."""
+    return [row[0].strip("`") for row in table(heading)]
 
 
 @pytest.fixture
@@ -71,8 +76,8 @@ def test_python_blocks_run_and_every_test_in_them_passes(project: Path) -> None:
 
 
 def test_every_key_of_the_mark_is_in_the_table() -> None:
-    """Keys and their order are those of the package."""
-    assert first_column("key") == list(KEYS)
+    """Keys, their order and what each means are those of the package."""
+    assert table("key") == [[f"`{name}`", key.help] for name, key in KEYS.items()]
 
 
 def test_every_option_is_in_the_table() -> None:

@@ -8,24 +8,20 @@ from dataclasses import dataclass
 
 from pytest_quant.backends.remedy import Remedy
 from pytest_quant.result import Hint, Status, Verdict
+from pytest_quant.spec import LIMITS, limits_on
 
 FIGURES: Mapping[str, tuple[str, str]] = {
     "outputs": ("outputs that cannot be compared", ""),
-    "max_drop": ("drop", ""),
-    "min_ratio": ("ratio of the scores", ""),
-    "min_agreement": ("agreement", " %"),
-    "min_sqnr_db": ("SQNR", " dB"),
-    "min_cosine": ("cosine", ""),
-    "max_abs_error": ("largest error", ""),
-    "max_drop_increase": ("drop beyond the baseline's", ""),
-    "min_coverage": ("coverage", " %"),
+    **{
+        name: (LIMITS[name].called, f" {LIMITS[name].unit}".rstrip())
+        for name in limits_on("score", "accuracy", "output", "coverage")
+    },
 }
 """Limits whose figure depends on how a model is quantized: the figure's name and unit.
 
 A limit that names an output is written ``min_sqnr_db[scores]``.
 """
 
-_ON_SPEED = ("max_latency_ms", "min_speedup", "max_slowdown")
 _LEAST_GAIN = 0.05
 """A remedy is one when it closes at least this share of the way to a limit."""
 
@@ -99,7 +95,7 @@ class Effect:
         if self.mends:
             text += ", which mends it"
         text += self._cost()
-        if any(verdict.limit.startswith(_ON_SPEED) for verdict in self.before.verdicts):
+        if any(verdict.limit.startswith(limits_on("latency")) for verdict in self.before.verdicts):
             text += "; not timed"
         before, after = (None if verdict is None else verdict.observed for verdict in self._both(limit))
         return Hint(text, self.remedy.paste, limit, before, after)

@@ -25,7 +25,7 @@ from pytest_quant.metrics.tensor import (
     split,
 )
 from pytest_quant.result import AccuracyResult, OutputError, OutputFault
-from pytest_quant.spec import ChannelGroup, Check
+from pytest_quant.spec import ChannelGroup, Check, limits_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +208,6 @@ def _indices(labels: NDArray[Any] | None) -> NDArray[Any] | None:
     return labels.reshape(-1).astype(np.int64)
 
 
-_METRIC_LIMITS = ("max_drop", "min_ratio", "min_accuracy", "max_drop_increase")
-
-
 def choose_output(check: Check, first_outputs: Outputs) -> str:
     """Return the output that the metric reads: the mark's ``output``, else the first one.
 
@@ -251,7 +248,7 @@ def choose_metric(check: Check, data: Data, output_shape: tuple[int, ...]) -> Re
     """
     metric = resolve_metric(check.metric, data.labels, output_shape, data.label_type)
     if metric is None:
-        asked = [name for name in _METRIC_LIMITS if getattr(check.limits, name) is not None]
+        asked = [name for name in limits_on("score", "reference") if getattr(check.limits, name) is not None]
         if asked:
             _refuse(asked[0], data, output_shape)
         return None
@@ -264,7 +261,7 @@ def _refuse(limit: str, data: Data, output_shape: tuple[int, ...]) -> None:
     if data.labels == "none":
         raise UsageError(
             f"{limit} needs labels, and {data.name} has none",
-            allowed="without labels: min_agreement, min_sqnr_db, min_cosine, max_abs_error",
+            allowed=f"without labels: {', '.join(limits_on('accuracy', 'output'))}",
             fix="give labels, Dataset.from_arrays(inputs, labels), or set min_agreement=99 in place of it",
         )
     raise UsageError(

@@ -13,6 +13,7 @@ from pytest_quant.record import Record
 from pytest_quant.report.summary import name_of
 from pytest_quant.report.text import clean, count, figure, holds, in_unit, interval, points
 from pytest_quant.result import AccuracyResult, Coverage, Hint, OutputError, Status, Verdict
+from pytest_quant.spec import LIMITS
 from pytest_quant.verdict.rules import apart, written
 
 _RARE = 0.05
@@ -79,9 +80,6 @@ _WIDTH = 100
 _LEAST_WIDTH = 40
 _LABEL = 10
 _MAX_OUTPUTS = 4
-_UNITS = {"min_agreement": "%", "min_coverage": "%", "max_slowdown": "%", "min_speedup": "x"}
-_BY_SUFFIX = {"db": "dB", "ms": "ms", "mb": "MB", "s": "s", "mj": "mJ"}
-"""Units by limit, and by the end of a limit's name."""
 
 
 def failure(record: Record, width: int = _WIDTH) -> str:
@@ -166,14 +164,14 @@ def _compared(verdict: Verdict, record: Record) -> str:
 
 
 def _unit(limit: str, record: Record) -> str:
-    """Return the unit of a limit, which some have by their name and some by the metric."""
+    """Return the unit of a limit, which some have by their row and some by the metric."""
     name = limit.partition("[")[0]
     unit = (record.accuracy.unit if record.accuracy else None) or ""
     if name in ("max_drop", "max_drop_increase"):
         return "pp" if unit == "%" else clean(unit)
     if name == "min_accuracy":
         return clean(unit)
-    return _UNITS.get(name, _BY_SUFFIX.get(name.rpartition("_")[2], ""))
+    return LIMITS[name].unit if name in LIMITS else ""
 
 
 def _limit(verdict: Verdict) -> str:

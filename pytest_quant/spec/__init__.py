@@ -8,14 +8,14 @@ from pytest_quant.spec.check import (
     Check,
     EngineSpec,
     LatencyPlan,
-    Limits,
-    OutputLimit,
     check_percentile,
 )
 from pytest_quant.spec.dataset import Dataset
+from pytest_quant.spec.limits import LIMITS, Limit, Limits, OutputLimit, limits_on
 from pytest_quant.spec.model import ChannelGroup, InputShapes, Model, Shape, Signature, TensorInfo
 
 __all__ = [
+    "LIMITS",
     "PRECISIONS",
     "QUANTIZED_PRECISIONS",
     "SCHEMES",
@@ -26,6 +26,7 @@ __all__ = [
     "EngineSpec",
     "InputShapes",
     "LatencyPlan",
+    "Limit",
     "Limits",
     "Model",
     "OutputLimit",
@@ -33,4 +34,5 @@ __all__ = [
     "Signature",
     "TensorInfo",
     "check_percentile",
+    "limits_on",
 ]

@@ -5,41 +5,12 @@ Accuracy on a fixed set is a fact, so a limit is judged on the point estimate, u
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from pytest_quant.result import AccuracyResult, OutputError, Status, Verdict
-from pytest_quant.spec import Limits, OutputLimit
-from pytest_quant.verdict.rules import at_least, at_most, not_measured, written
-
-
-@dataclass(frozen=True, slots=True)
-class _Figure:
-    """One figure of an output.
-
-    Attributes
-    ----------
-    perfect : the figure of an output that is identical, whatever it holds.
-    compare, worst : the comparison with a limit, and which of several figures is the worst.
-    missing : why an output may have no such figure.
-    """
-
-    read: Callable[[OutputError], float | None]
-    perfect: float
-    compare: Callable[[str, float, float, str], Verdict]
-    worst: Callable[[Sequence[float]], float]
-    unit: str
-    missing: str
-
-
-_FIGURES = {
-    "min_sqnr_db": _Figure(
-        lambda found: found.sqnr_db, math.inf, at_least, min, " dB", "has no SQNR: its reference is all zero, or text"
-    ),
-    "min_cosine": _Figure(lambda found: found.cosine, 1.0, at_least, min, "", "has no cosine: it is all zero, or text"),
-    "max_abs_error": _Figure(lambda found: found.max_abs_error, 0.0, at_most, max, "", "is text and has no error"),
-}
+from pytest_quant.result import AccuracyResult, Status, Verdict
+from pytest_quant.spec import LIMITS, Limit, Limits, OutputLimit, limits_on
+from pytest_quant.verdict.rules import at_least, at_most, compared, judged, not_measured, written
 
 
 def tensor_verdicts(limits: Limits, accuracy: AccuracyResult, output: str | None = None) -> Iterator[Verdict]:
@@ -49,31 +20,33 @@ def tensor_verdicts(limits: Limits, accuracy: AccuracyResult, output: str | None
     ----------
     output : the only one to judge where a limit names none; ``None`` judges all of them.
     """
-    for limit, figure in _FIGURES.items():
+    for limit in limits_on("output"):
         asked: OutputLimit | None = getattr(limits, limit)
         if isinstance(asked, tuple):
             for name, allowed in asked:
-                yield _judge(f"{limit}[{name}]", allowed, figure, accuracy, name)
+                yield _judge(f"{limit}[{name}]", allowed, LIMITS[limit], accuracy, name)
         elif asked is not None:
-            yield _judge(limit, asked, figure, accuracy, output)
+            yield _judge(limit, asked, LIMITS[limit], accuracy, output)
 
 
-def _judge(limit: str, allowed: float, figure: _Figure, accuracy: AccuracyResult, output: str | None) -> Verdict:
+def _judge(name: str, allowed: float, limit: Limit, accuracy: AccuracyResult, output: str | None) -> Verdict:
     """Judge the worst of the outputs called `output`, or of its groups of channels; of all outputs for ``None``."""
     chosen = [found for found in accuracy.by_output if output is None or output in (found.name, found.group_of)]
     if not chosen:
         missing = "no output" if output is None else f"no output '{output}'"
-        return not_measured(limit, allowed, f"{missing} could be compared")
-    known = {found.name: figure.perfect if found.identical else figure.read(found) for found in chosen}
-    measured = {name: value for name, value in known.items() if value is not None}
-    unmeasured = next((name for name in known if name not in measured), None)
+        return not_measured(name, allowed, f"{missing} could be compared")
+    known: dict[str, float | None] = {
+        found.name: limit.equal if found.identical else getattr(found, limit.attribute) for found in chosen
+    }
+    measured = {one: value for one, value in known.items() if value is not None}
+    unmeasured = next((one for one in known if one not in measured), None)
     if measured:
-        observed = figure.worst(list(measured.values()))
-        verdict = figure.compare(limit, allowed, observed, figure.unit)
+        observed = (max if limit.is_maximum else min)(measured.values())
+        verdict = compared(limit, name, allowed, observed)
         if verdict.status is Status.FAIL or unmeasured is None:
-            name = next(name for name, value in measured.items() if value == observed)
-            return replace(verdict, reason=verdict.reason + _where(name, len(chosen), len(accuracy.by_output)))
-    return not_measured(limit, allowed, f"output '{unmeasured}' {figure.missing}")
+            worst = next(one for one, value in measured.items() if value == observed)
+            return replace(verdict, reason=verdict.reason + _where(worst, len(chosen), len(accuracy.by_output)))
+    return not_measured(name, allowed, f"output '{unmeasured}' {limit.missing}")
 
 
 def _where(name: str, judged: int, outputs: int) -> str:
@@ -98,8 +71,10 @@ def accuracy_verdicts(
         yield _ratio(limits.min_ratio, accuracy)
     if limits.min_accuracy is not None:
         yield _reference_score(limits.min_accuracy, accuracy)
-    if limits.min_agreement is not None:
-        yield _agreement(limits.min_agreement, accuracy)
+    for name in limits_on("accuracy"):
+        allowed = getattr(limits, name)
+        if allowed is not None:
+            yield judged(LIMITS[name], allowed, getattr(accuracy, LIMITS[name].attribute))
     yield from tensor_verdicts(limits, accuracy, output)
 
 
@@ -109,12 +84,6 @@ def _outputs(accuracy: AccuracyResult) -> Verdict:
     where = "" if first.kind == "constant" else f" at sample {first.sample}"
     reason = f"output '{first.output}'{where}: {first.kind}, {first.detail}{more}"
     return Verdict("outputs", 0.0, float(len(accuracy.faults)), Status.FAIL, reason, implicit=True)
-
-
-def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
-    if accuracy.agreement_pct is None:
-        return not_measured("min_agreement", allowed, "no output is (n, classes)")
-    return at_least("min_agreement", allowed, accuracy.agreement_pct, "%")
 
 
 def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) -> Verdict:
@@ -157,7 +126,6 @@ def _reference_score(allowed: float, accuracy: AccuracyResult) -> Verdict:
     return compare("min_accuracy", allowed, accuracy.reference, unit)
 
 
-_OF_SCORE = ("max_drop", "min_ratio", "max_drop_increase")
 _SPREADS = 3.0
 """A limit must lie so many times the difference of two evaluations away from them."""
 
@@ -187,7 +155,7 @@ def carried(verdicts: Iterable[Verdict], accuracy: AccuracyResult, output: str |
     """Yield `verdicts`; a limit on the score that only a better reference could break is INCONCLUSIVE, not PASS."""
     doubts = reference_doubts(accuracy, output)
     for verdict in verdicts:
-        if doubts and verdict.status is Status.PASS and verdict.limit in _OF_SCORE:
+        if doubts and verdict.status is Status.PASS and verdict.limit in limits_on("score"):
             reason = f"{verdict.reason}, but {' and '.join(doubts)}: there is nothing to lose"
             yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
         else:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pytest_quant.result import Coverage, Resources, Status, Verdict
-from pytest_quant.spec import Limits
-from pytest_quant.verdict.rules import at_least, at_most, not_measured
+from pytest_quant.spec import LIMITS, Limits, limits_on
+from pytest_quant.verdict.rules import at_least, judged, not_measured
 
 _OF_PLAN = ("max_size_mb", "max_build_s")
 """Limits on the file of an engine and on how it was made."""
@@ -64,21 +64,15 @@ def _nothing_seen(coverage: Coverage) -> str:
 
 def resource_verdicts(limits: Limits, resources: Resources) -> Iterator[Verdict]:
     """Yield one verdict for each limit on size, memory, build time and energy."""
-    rows = (
-        ("max_size_mb", limits.max_size_mb, resources.size_mb, " MB"),
-        ("max_memory_mb", limits.max_memory_mb, resources.peak_memory_mb, " MB"),
-        ("max_build_s", limits.max_build_s, resources.build_s, " s"),
-        ("max_energy_mj", limits.max_energy_mj, resources.energy_mj, " mJ"),
-    )
-    for limit, allowed, observed, unit in rows:
+    for name in limits_on("resources"):
+        limit, allowed = LIMITS[name], getattr(limits, name)
         if allowed is None:
             continue
-        if observed is None:
-            of_plan = limit in _OF_PLAN and resources.plan_of
-            why = _other_product(resources.plan_of) if of_plan else "this backend or machine does not tell"
-            yield not_measured(limit, allowed, why)
+        observed = getattr(resources, limit.attribute)
+        if observed is None and name in _OF_PLAN and resources.plan_of:
+            yield not_measured(name, allowed, _other_product(resources.plan_of))
         else:
-            yield at_most(limit, allowed, observed, unit)
+            yield judged(limit, allowed, observed)
 
 
 def _other_product(name: str) -> str:

@@ -1,10 +1,11 @@
-"""The two comparisons every point limit comes down to."""
+"""The two comparisons every point limit comes down to, and the one that its row asks for."""
 
 from __future__ import annotations
 
 import math
 
 from pytest_quant.result import Status, Verdict
+from pytest_quant.spec import Limit
 
 _REL_TOL = 1e-9
 """A drop of 100 * (b - c) / n carries rounding of a few ulps; a limit hit exactly must pass."""
@@ -43,3 +44,16 @@ def at_least(limit: str, allowed: float, observed: float, unit: str) -> Verdict:
         return Verdict(limit, allowed, observed, Status.PASS, reason)
     reason = f"{apart(observed, allowed)}{unit} is below {written(allowed)}{unit}"
     return Verdict(limit, allowed, observed, Status.FAIL, reason)
+
+
+def judged(limit: Limit, allowed: float, observed: float | None) -> Verdict:
+    """Judge one figure by its row; ``None`` is not measured."""
+    if observed is None:
+        return not_measured(limit.name, allowed, limit.missing)
+    return compared(limit, limit.name, allowed, observed)
+
+
+def compared(limit: Limit, name: str, allowed: float, observed: float) -> Verdict:
+    """Compare in the direction of the row; `name` is what the verdict calls the limit."""
+    compare = at_most if limit.is_maximum else at_least
+    return compare(name, allowed, observed, limit.suffix)

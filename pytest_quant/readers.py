@@ -1,0 +1,205 @@
+"""What users write by name: a table has one row for each key of the mark and for each option of a backend.
+
+A row is a `Key`: its name, the `Reader` of its values, its unit and its help. Where the values become a frozen
+dataclass its fields are the rows, see `row`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from numbers import Integral, Real
+from typing import Any, Generic, TypeVar
+
+from pytest_quant.errors import UsageError, nearest
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Reader(Generic[T]):
+    """One kind of value.
+
+    Attributes
+    ----------
+    allowed : the kind in words, ``an int of at least 1``.
+    form : takes a name for messages and the value as written; gives the value in its one form, and ``None`` where it
+        is not of this kind. It raises `UsageError` where more can be said.
+    refusal : the error for a value that is not of this kind.
+    listed : a list of such values may be written too.
+    """
+
+    allowed: str
+    form: Callable[[str, object], T | None]
+    refusal: Callable[[str, object], UsageError]
+    listed: bool = False
+
+    def read(self, name: str, value: object) -> T:
+        """Return `value` in its one form. Raises `UsageError`, with `name` in its message, where it is not allowed."""
+        found = self.form(name, value)
+        if found is None:
+            raise self.refusal(name, value)
+        return found
+
+
+def accepting(allowed: str, form: Callable[[object], T | None], example: str = "") -> Reader[T]:
+    """Return a reader of which one sentence says what it takes.
+
+    Parameters
+    ----------
+    allowed : goes on with "must be".
+    form : gives a value in its one form, and ``None`` where it is not allowed.
+    example : a value that may be written, as it is written; empty where there is none to show.
+    """
+
+    def refusal(name: str, value: object) -> UsageError:
+        fix = f"write {name}={example}" if example else None
+        return UsageError(f"{name} must be {allowed}", value=repr(value), fix=fix)
+
+    return Reader(allowed, lambda _, value: form(value), refusal)
+
+
+def _number(_: str, value: object) -> float | None:
+    """Messages write a limit as its mark does: ``1`` stays ``1``, and ``1.0`` stays ``1.0``."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    found = float(value)
+    if not math.isfinite(found) or found < 0.0:
+        return None
+    return int(value) if isinstance(value, Integral) else found
+
+
+def _no_number(name: str, value: object) -> UsageError:
+    if isinstance(value, list):
+        return UsageError(
+            f"{name} takes one number, not a list",
+            value=repr(value),
+            allowed="lists of backend, precision, scheme and batch_size parametrize; limits hold for each of them",
+        )
+    wanted = "finite and at least 0" if isinstance(value, Real) and not isinstance(value, bool) else "a number"
+    return UsageError(f"{name} must be {wanted}", value=repr(value), fix=f"write {name}=1.0")
+
+
+NUMBER = Reader("a finite number of at least 0", _number, _no_number)
+"""A whole number stays one, and any other becomes a float."""
+
+
+def _percent(name: str, value: object) -> float | None:
+    found = _number(name, value)
+    if found is not None:
+        refuse_share(name, value, found)
+    return found
+
+
+PERCENT = Reader("a number from 0 to 100", _percent, _no_number)
+"""A minimum in percent; a share between 0 and 1 is a mistake that would let nearly anything pass."""
+
+
+def refuse_share(name: str, value: object, found: float) -> None:
+    """Refuse a percentage written as a share, or above 100; the float 1.0 is a share, the int 1 is one percent."""
+    if 0.0 < found < 1.0 or (found == 1.0 and isinstance(value, float)):
+        raise UsageError(f"{name} is in percent", value=repr(value), allowed="0 to 100", fix=f"write {100 * found:g}")
+    if found > 100.0:
+        raise UsageError(f"{name} is in percent", value=repr(value), allowed="0 to 100", fix=f"write {name}=100")
+
+
+def count(at_least: int = 1) -> Reader[int]:
+    """Return the reader of whole numbers from `at_least` on; a truth value is none."""
+
+    def form(_: str, value: object) -> int | None:
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < at_least:
+            return None
+        return int(value)
+
+    def refusal(name: str, value: object) -> UsageError:
+        what = f"{name} must be a whole number of at least {at_least}"
+        return UsageError(what, value=repr(value), fix=f"write {name}={at_least}")
+
+    return Reader(f"an int of at least {at_least}", form, refusal)
+
+
+def one_of(*known: T) -> Reader[T]:
+    """Return the reader of some values, which are compared together with their types: True is not 1."""
+
+    def form(_: str, value: object) -> T | None:
+        return next((one for one in known if (type(value), value) == (type(one), one)), None)
+
+    def refusal(name: str, value: object) -> UsageError:
+        names = [str(one) for one in known]
+        if not isinstance(value, str):
+            return UsageError(f"{name} must be a name", value=repr(value), allowed=", ".join(sorted(names)))
+        return UsageError(f"unknown {name} '{value}'", allowed=nearest(value, names))
+
+    return Reader(", ".join(map(repr, known)), form, refusal)
+
+
+FLAG = one_of(True, False)
+
+
+def text(allowed: str = "a name", example: str = "'name'", pattern: str = r".*\S.*") -> Reader[str]:
+    """Return the reader of texts that match `pattern` as a whole: by default, of those that are not blank."""
+
+    def form(value: object) -> str | None:
+        return value if isinstance(value, str) and re.fullmatch(pattern, value, re.DOTALL) else None
+
+    return accepting(allowed, form, example)
+
+
+def each(reader: Reader[T]) -> Reader[tuple[T, ...]]:
+    """Return the reader of one value or a list of them; doubles are left out."""
+
+    def form(name: str, value: object) -> tuple[T, ...]:
+        if not isinstance(value, (list, tuple)):
+            return (reader.read(name, value),)
+        if not value:
+            raise UsageError(f"{name} is an empty list", allowed="one value or several", fix=f"leave {name} out")
+        return tuple(dict.fromkeys(reader.read(name, one) for one in value))
+
+    return Reader(f"{reader.allowed}, or a list of them", form, reader.refusal, listed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A row of a table: one name that users write, and what may stand behind it.
+
+    Attributes
+    ----------
+    unit : of a number, as tables write it; empty where there is none, or where it is told elsewhere.
+    help : what it means and its default, in half a sentence.
+    """
+
+    name: str
+    reader: Reader[Any]
+    help: str
+    unit: str = ""
+
+
+_ROW = "pytest_quant.key"
+
+
+def row(key: Key) -> Mapping[str, Key]:
+    """Return what makes the field of a dataclass a row of its table, for ``field(metadata=...)``."""
+    return {_ROW: key}
+
+
+def option(reader: Reader[Any], help: str) -> Mapping[str, Key]:  # noqa: A002 - as in `Key`
+    """Return the row of an option of a backend; its name and its default are those of the field."""
+    return row(Key("", reader, help))
+
+
+def keys_of(table: type) -> dict[str, Key]:
+    """Return the rows of a dataclass by the names of their fields, in their order."""
+    rows = ((one.name, one.metadata.get(_ROW)) for one in fields(table))
+    return {name: replace(key, name=name) for name, key in rows if key is not None}
+
+
+def read_values(keys: Mapping[str, Key], values: Mapping[str, object]) -> dict[str, Any]:
+    """Return those of `values` that are set and have a row in `keys`, each in its one form.
+
+    Raises
+    ------
+    UsageError : it names the key, the value and what is allowed.
+    """
+    return {name: row.reader.read(name, values[name]) for name, row in keys.items() if values.get(name) is not None}

@@ -1,0 +1,289 @@
+"""The table of limits: a field of `Limits` is a row, from which reading a mark, help, units and verdicts follow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_quant.errors import UsageError
+from pytest_quant.readers import NUMBER, PERCENT, Key, Reader, keys_of, row
+
+OutputLimit = float | tuple[tuple[str, float], ...]
+"""A limit on every output, or ``(output, limit)`` pairs; an output without a pair has no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit(Key):
+    """A row of the table of limits. A name that begins with ``max_`` is an upper limit, one with ``min_`` a lower.
+
+    Attributes
+    ----------
+    figure : what is compared: ``accuracy.``, ``output.`` or ``resources.`` with an attribute of `AccuracyResult`,
+        `OutputError` or `Resources`; of a limit with a rule of its own in `pytest_quant.verdict` only what it is about:
+        ``score``, ``reference``, ``latency`` or ``coverage``.
+    called : the figure in a sentence.
+    missing : why there may be no such figure; of an output's it goes on with the output's name.
+    equal : the figure of an output that is equal to the reference's, whatever it holds.
+    """
+
+    figure: str
+    called: str
+    missing: str = "this backend or machine does not tell"
+    equal: float | None = None
+
+    @property
+    def about(self) -> str:
+        """The first word of the figure."""
+        return self.figure.partition(".")[0]
+
+    @property
+    def attribute(self) -> str:
+        """The rest of the figure."""
+        return self.figure.partition(".")[2]
+
+    @property
+    def is_maximum(self) -> bool:
+        """Whether more than it allows breaks it."""
+        return self.name.startswith("max_")
+
+    @property
+    def suffix(self) -> str:
+        """The unit as it follows a number."""
+        return f" {self.unit}" if self.unit not in ("", "%") else self.unit
+
+
+def _limit(reader: Reader[Any], help: str, **more: Any) -> Mapping[str, Key]:  # noqa: A002 - as in `Key`
+    """Return the row of a field, whose name is the limit's."""
+    return row(Limit("", reader, help, **more))
+
+
+def _by_output(reader: Reader[float]) -> Reader[OutputLimit]:
+    """Return the reader of one limit, or of a dict of them; which outputs there are, the model tells."""
+
+    def form(key: str, value: object) -> OutputLimit | None:
+        if not isinstance(value, dict):
+            return reader.form(key, value)
+        if not value:
+            raise UsageError(f"{key} is an empty dict", allowed="limits by output", fix=f"write {key}={{'scores': 20}}")
+        for name in value:
+            if not isinstance(name, str) or not name:
+                raise UsageError(f"{key} has a key that is no output's name", value=repr(name), allowed="a text")
+        return tuple((name, reader.read(f"{key}[{name!r}]", allowed)) for name, allowed in value.items())
+
+    return Reader(f"{reader.allowed}, or a dict of them by output", form, reader.refusal)
+
+
+def _cosine(key: str, value: object) -> float | None:
+    found = NUMBER.form(key, value)
+    if found is not None and found > 1.0:
+        raise UsageError(f"{key} lies between 0 and 1", value=f"{found:g}", fix="write min_cosine=0.99")
+    return found
+
+
+def _percentiles(key: str, value: object) -> tuple[tuple[float, float], ...] | None:
+    """Return ``(percentile, milliseconds)`` pairs in the order of the percentiles; a plain number is the median."""
+    if not isinstance(value, dict):
+        median = NUMBER.form(key, value)
+        return None if median is None else ((50.0, median),)
+    pairs: dict[float, float] = {}
+    for written, allowed in value.items():
+        percentile = _percentile(key, written)
+        if percentile in pairs:
+            raise UsageError(f"{key} names p{percentile:g} twice", value=repr(value))
+        pairs[percentile] = NUMBER.read(f"{key}[{written!r}]", allowed)
+    if not pairs:
+        raise UsageError(f"{key} is an empty dict", fix=f"write {key}={{'p50': 3, 'p99': 9}}")
+    return tuple(sorted(pairs.items()))
+
+
+def _percentile(key: str, written: object) -> float:
+    """Read ``"p99"``, ``"99"`` or ``99``."""
+    digits = written.removeprefix("p") if isinstance(written, str) else written
+    try:
+        percentile = float(digits) if isinstance(digits, (int, float, str)) else -1.0
+    except ValueError:
+        percentile = -1.0
+    if isinstance(written, bool) or not 0.0 < percentile < 100.0:
+        raise UsageError(
+            f"{key} has a key that is no percentile",
+            value=repr(written),
+            allowed="'p50', 'p99', or 99: between 0 and 100",
+            fix=f"write {key}={{'p50': 3, 'p99': 9}}",
+        )
+    return percentile
+
+
+_PERCENTILES = Reader(f"{NUMBER.allowed}, or a dict of them by percentile", _percentiles, NUMBER.refusal)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Every limit that a mark can set; ``None`` where it sets none.
+
+    Percentages and drops are in points of a hundred, latency in milliseconds per run of one batch, sizes in
+    megabytes of 10^6 bytes, SQNR in dB, energy in millijoules per run, `min_ratio` and `min_speedup` as ratios.
+    `min_coverage` refers to all eligible compute. `default_min_coverage`, not a key of the mark, applies where the
+    mark sets no `min_coverage`, and refers to what the engine's scheme can quantize. `max_latency_ms` has
+    ``(percentile, milliseconds)`` pairs; 50 is the median. `min_sqnr_db`, `min_cosine` and `max_abs_error` apply to
+    each output separately.
+    """
+
+    max_drop: float | None = field(
+        default=None,
+        metadata=_limit(
+            NUMBER,
+            "loss against the reference in the metric's unit, percentage points for percentages",
+            figure="score",
+            called="drop",
+        ),
+    )
+    min_ratio: float | None = field(
+        default=None,
+        metadata=_limit(
+            NUMBER,
+            "candidate / reference; the inverse for a metric where lower is better",
+            figure="score",
+            called="ratio of the scores",
+        ),
+    )
+    min_accuracy: float | None = field(
+        default=None,
+        metadata=_limit(
+            NUMBER,
+            "the reference's own score, in the metric's unit",
+            figure="reference",
+            called="score of the reference",
+        ),
+    )
+    min_agreement: float | None = field(
+        default=None,
+        metadata=_limit(
+            PERCENT,
+            "samples with the same top-1 class, in percent",
+            unit="%",
+            figure="accuracy.agreement_pct",
+            called="agreement",
+            missing="no output is (n, classes)",
+        ),
+    )
+    min_sqnr_db: OutputLimit | None = field(
+        default=None,
+        metadata=_limit(
+            _by_output(NUMBER),
+            "signal to quantization noise in dB of each output, or a dict by output, {'scores': 20}",
+            unit="dB",
+            figure="output.sqnr_db",
+            called="SQNR",
+            missing="has no SQNR: its reference is all zero, or text",
+            equal=math.inf,
+        ),
+    )
+    min_cosine: OutputLimit | None = field(
+        default=None,
+        metadata=_limit(
+            _by_output(Reader("a number from 0 to 1", _cosine, NUMBER.refusal)),
+            "cosine similarity of each output, 0 to 1, or a dict by output",
+            figure="output.cosine",
+            called="cosine",
+            missing="has no cosine: it is all zero, or text",
+            equal=1.0,
+        ),
+    )
+    max_abs_error: OutputLimit | None = field(
+        default=None,
+        metadata=_limit(
+            _by_output(NUMBER),
+            "largest difference in each output, or a dict by output",
+            figure="output.max_abs_error",
+            called="largest error",
+            missing="is text and has no error",
+            equal=0.0,
+        ),
+    )
+    max_latency_ms: tuple[tuple[float, float], ...] = field(
+        default=(),
+        metadata=_limit(
+            _PERCENTILES,
+            "median of one run in ms, or a dict of percentiles, {'p50': 3, 'p99': 9}",
+            unit="ms",
+            figure="latency",
+            called="latency",
+        ),
+    )
+    min_speedup: float | None = field(
+        default=None,
+        metadata=_limit(NUMBER, "reference time / candidate time", unit="x", figure="latency", called="speedup"),
+    )
+    max_size_mb: float | None = field(
+        default=None,
+        metadata=_limit(NUMBER, "engine file in 10^6 bytes", unit="MB", figure="resources.size_mb", called="size"),
+    )
+    max_memory_mb: float | None = field(
+        default=None,
+        metadata=_limit(
+            NUMBER,
+            "peak memory added while running, in 10^6 bytes",
+            unit="MB",
+            figure="resources.peak_memory_mb",
+            called="memory",
+        ),
+    )
+    max_build_s: float | None = field(
+        default=None,
+        metadata=_limit(
+            NUMBER, "seconds to build the engine", unit="s", figure="resources.build_s", called="time of the build"
+        ),
+    )
+    max_energy_mj: float | None = field(
+        default=None,
+        metadata=_limit(NUMBER, "millijoules of one run", unit="mJ", figure="resources.energy_mj", called="energy"),
+    )
+    min_coverage: float | None = field(
+        default=None,
+        metadata=_limit(
+            PERCENT,
+            "compute that ran in the asked precision, in percent (default: 50, for dynamic and weight-only of "
+            "what the scheme can quantize)",
+            unit="%",
+            figure="coverage",
+            called="coverage",
+        ),
+    )
+    default_min_coverage: float | None = None
+    max_slowdown: float | None = field(
+        default=None,
+        metadata=_limit(
+            NUMBER, "slowdown against the baseline in percent", unit="%", figure="latency", called="slowdown"
+        ),
+    )
+    max_drop_increase: float | None = field(
+        default=None,
+        metadata=_limit(
+            NUMBER,
+            "drop above the baseline's, in percentage points",
+            figure="score",
+            called="drop beyond the baseline's",
+        ),
+    )
+
+    @property
+    def by_output(self) -> tuple[tuple[str, str], ...]:
+        """The ``(limit, output)`` pairs of limits that name outputs."""
+        limits = {name: getattr(self, name) for name in limits_on("output")}
+        return tuple((limit, pair[0]) for limit, asked in limits.items() if isinstance(asked, tuple) for pair in asked)
+
+    @property
+    def on_latency(self) -> bool:
+        """Whether a limit needs the latency of this run."""
+        return any(getattr(self, name) not in (None, ()) for name in limits_on("latency"))
+
+
+LIMITS: Mapping[str, Limit] = {name: row for name, row in keys_of(Limits).items() if isinstance(row, Limit)}
+"""Every limit by its name, in the order in which they are judged and told."""
+
+
+def limits_on(*about: str) -> tuple[str, ...]:
+    """Return the names of the limits whose figure is one of these kinds, see `Limit.figure`."""
+    return tuple(name for name, row in LIMITS.items() if row.about in about)
