@@ -1,6 +1,6 @@
 """The history of all records, in an SQLite file or a PostgreSQL database.
 
-Importing this loads no database: its libraries are an extra, and `open_store` tells where they are missing.
+Importing this loads no database library: they are an extra, and `open_store` raises where they are missing.
 """
 
 from pytest_quant.history.aside import read_aside, set_aside, write_aside

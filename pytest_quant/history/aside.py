@@ -1,4 +1,4 @@
-"""Records that the history could not take: one document of a run in each line of a file, to be imported later."""
+"""Records that could not be added to the history, in a file with one run per line that can be imported later."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from pytest_quant.whole_file import write_whole
 
 
 def set_aside(place: str | Path, run: Run, records: Sequence[Record]) -> Path:
-    """Write `run` to a file of its own beside the history at `place`, else to the temporary folder.
+    """Write a run to a file of its own in the folder of the history, else in the temporary folder.
+
+    Parameters
+    ----------
+    place : file or database URL of the history; for a URL the file goes to the working directory.
+    run : the run.
+    records : of all its checks.
 
     Returns
     -------
@@ -21,20 +27,31 @@ def set_aside(place: str | Path, run: Run, records: Sequence[Record]) -> Path:
 
     Raises
     ------
-    HistoryError : neither folder takes it.
+    HistoryError : neither folder can be written.
     """
     name = f"history-{run.id}.jsonl"
-    beside = Path.cwd() if "://" in str(place) else Path(place).parent
+    folder = Path.cwd() if "://" in str(place) else Path(place).parent
     try:
-        write_aside(beside / name, run, records)
+        write_aside(folder / name, run, records)
     except HistoryError:
-        beside = Path(tempfile.gettempdir())
-        write_aside(beside / name, run, records)
-    return beside / name
+        folder = Path(tempfile.gettempdir())
+        write_aside(folder / name, run, records)
+    return folder / name
 
 
 def write_aside(path: Path, run: Run, records: Sequence[Record]) -> None:
-    """Add one line to the file at `path`, whole or not at all. Raises `HistoryError`."""
+    """Append a run to a file, as one line that is written completely or not at all.
+
+    Parameters
+    ----------
+    path : of the file, which is created with its folder where it does not exist.
+    run : the run.
+    records : of all its checks.
+
+    Raises
+    ------
+    HistoryError : the file cannot be written.
+    """
     line = run_line(run, records)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,10 +66,10 @@ def write_aside(path: Path, run: Run, records: Sequence[Record]) -> None:
 
 
 def read_aside(path: Path) -> list[RunWithRecords]:
-    """Read what `write_aside` or ``--quant-json`` wrote, whole; `read_runs` gives one run at a time.
+    """Return all runs of a file that `write_aside` or ``--quant-json`` wrote; `read_runs` yields one at a time.
 
     Raises
     ------
-    HistoryError : the file cannot be read, or holds something else; the message names the line.
+    HistoryError : the file cannot be read, or has other contents; the message names the line.
     """
     return list(read_runs(path))

@@ -1,4 +1,4 @@
-"""Opening the database, and its errors in our words."""
+"""Opening the database, and its errors as `HistoryError`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history.migrate import bring_up_to_date, set_up
 
 FOLDER = ".quant"
-"""Our own folder below the root; it ignores itself for git."""
+"""Folder of the package below the root; a .gitignore inside excludes it from version control."""
 
 _CONNECT_TIMEOUT_S = 10
 
@@ -33,7 +33,7 @@ _OTHER_FIX = "make the place writable, or name another file with --quant-history
 
 
 def open_engine(place: str | Path) -> tuple[Engine, str]:
-    """Open a database with our tables, creating both when they are not there and bringing older ones up to date.
+    """Open a database with the tables of a history, creating or migrating them where needed.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
 
     Returns
     -------
-    The engine, and `place` as messages may show it, without a password.
+    The engine, and `place` for messages, without a password.
 
     Raises
     ------
-    HistoryError : it cannot be opened, or a newer version of this package wrote it; then nothing was written.
+    HistoryError : it cannot be opened, or a newer version of this package wrote it; then nothing is changed.
     """
     url = _url(place)
     shown = shown_place(url)
@@ -54,7 +54,7 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
         if file is not None:
             _prepare_folder(file.parent)
         if url.get_backend_name() == "postgresql" and "connect_timeout" not in url.query:
-            # Without it an address that does not answer holds a run of tests up for minutes.
+            # Without it an address that does not answer delays the tests by minutes.
             url = url.update_query_dict({"connect_timeout": str(_CONNECT_TIMEOUT_S)})
         engine = create_engine(url, poolclass=NullPool)
         set_up(engine)
@@ -63,7 +63,7 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
 
 
 def shown_place(place: str | Path | URL) -> str:
-    """Return the place of a history as messages may show it: no password, wherever in the address it stands."""
+    """Return the place of a history for messages: without a password, wherever the address contains it."""
     try:
         url = place if isinstance(place, URL) else _url(place)
     except HistoryError:
@@ -76,7 +76,14 @@ def shown_place(place: str | Path | URL) -> str:
 
 @contextmanager
 def storage_errors(shown: str, action: str, password: str | None = None) -> Iterator[None]:
-    """Turn what the database or the file system raises into a `HistoryError`; `action` is ``opened`` or ``read``."""
+    """Raise errors of the database and the file system as `HistoryError`.
+
+    Parameters
+    ----------
+    shown : place of the history for the message.
+    action : past participle for the message, ``opened``, ``read`` or ``written``.
+    password : removed from the message; ``None`` for none.
+    """
     try:
         yield
     except (SQLAlchemyError, ModuleNotFoundError, OSError) as error:
@@ -113,7 +120,7 @@ def _wrong_address(address: str) -> HistoryError:
 
 
 def _redacted(address: str) -> str:
-    """Return an address that cannot be taken apart without all that may be a password."""
+    """Return an address that cannot be parsed, without every part that may be a password."""
     return re.sub(r"//.*@", "//***@", re.sub(r"(pass\w*=)[^&]*", r"\1***", address, flags=re.IGNORECASE))
 
 

@@ -1,4 +1,4 @@
-"""The way to the database: what it needs is an extra, and is imported when a history is opened."""
+"""Access to the database, whose libraries are an extra and are imported when a history is opened."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 _LIBRARIES = ("alembic", "sqlalchemy")
 
 INSTALL = 'pip install "pytest-quant[history]"'
-"""Line that brings what a history needs."""
+"""Command that installs the libraries of a history."""
 
 
 def missing_libraries() -> str:
-    """Return what a history needs and is not installed, as the rest of a sentence; empty when nothing is missing."""
+    """Return which libraries of a history are not installed, as the end of a sentence; empty when none is missing."""
     missing = [name for name in _LIBRARIES if find_spec(name) is None]
     if not missing:
         return ""
@@ -26,19 +26,19 @@ def missing_libraries() -> str:
 
 
 def require_libraries() -> None:
-    """Raise `HistoryError` with the line to install when a history can be neither read nor written here."""
+    """Raise `HistoryError` with the command to install when libraries of a history are missing."""
     missing = missing_libraries()
     if missing:
         raise HistoryError(f"there can be no history here: {missing}", fix=INSTALL)
 
 
 def open_store(place: str | Path) -> Store:
-    """Open the history at `place`, a file or a database URL, creating it when it is not there.
+    """Open the history at `place`, a file or a database URL, creating it when it does not exist.
 
     Raises
     ------
     HistoryError : the libraries are not installed, it cannot be opened, or a newer version of this package wrote it; a
-        damaged file stays as it is.
+        damaged file is not changed.
     """
     require_libraries()
     from pytest_quant.history.connect import open_engine

@@ -1,4 +1,4 @@
-"""Maintenance: find damaged rows, drop the raw times of old runs."""
+"""Maintenance of a history: find damaged rows, drop the raw times of old runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_quant.record import LatencyFigures, Record, Run
 
 @dataclass(frozen=True, slots=True)
 class RawRun:
-    """The row of a run: its number, its id, and when it started as the database sorts it."""
+    """The row of a run: its number, its id, and its start in UTC as the database sorts it."""
 
     number: int
     id: str
@@ -30,7 +30,7 @@ class RawRun:
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """The place of a record in its run, from 0, and what is stored of it."""
+    """The position of a record in its run, from 0, and its stored bytes; ``None`` when the row is missing."""
 
     position: int
     stored: bytes | None
@@ -43,25 +43,25 @@ class RawRecord:
 
 
 def raw_runs(connection: Connection) -> list[RawRun]:
-    """Return every run, oldest first, without reading what is stored of it."""
+    """Return every run, oldest first, without reading its document."""
     wanted = select(RUNS.c.number, RUNS.c.id, RUNS.c.started_at).order_by(RUNS.c.started_at, RUNS.c.id)
     return [RawRun(*row) for row in connection.execute(wanted)]
 
 
 def last_number(connection: Connection) -> int:
-    """Return the number of the run added last, from its records where those of the runs cannot be read."""
+    """Return the number of the run added last, read from the records because the runs may be damaged."""
     return int(connection.execute(select(func.max(RECORDS.c.run))).scalar() or 0)
 
 
 def raw_run(connection: Connection, number: int) -> RawRun | None:
-    """Return the run of this number, found by its number alone; ``None`` when there is none."""
+    """Return the run with this number, ``None`` when there is none."""
     wanted = select(RUNS.c.number, RUNS.c.id, RUNS.c.started_at).where(RUNS.c.number == number)
     row = connection.execute(wanted).one_or_none()
     return None if row is None else RawRun(*row)
 
 
 def read_run(connection: Connection, run: RawRun) -> Run:
-    """Return what is stored of a run. Raises `HistoryError` when it is damaged."""
+    """Return the document of a run. Raises `HistoryError` when it is damaged."""
     return decode_run(connection.execute(select(RUNS.c.run).where(RUNS.c.number == run.number)).scalar_one())
 
 
@@ -73,7 +73,14 @@ def raw_records(connection: Connection, run: RawRun) -> list[RawRecord]:
 
 
 def replace_records(connection: Connection, run: RawRun, stored: Mapping[int, bytes]) -> None:
-    """Store something else for the records at these places."""
+    """Replace the stored bytes of some records.
+
+    Parameters
+    ----------
+    connection : in a transaction that writes.
+    run : of the records.
+    stored : new bytes by position in the run.
+    """
     row = (RECORDS.c.run == bindparam("of_run")) & (RECORDS.c.position == bindparam("at"))
     changed = update(RECORDS).where(row).values(record=bindparam("kept"))
     connection.execute(changed, [{"of_run": run.number, "at": at, "kept": kept} for at, kept in stored.items()])
@@ -81,7 +88,7 @@ def replace_records(connection: Connection, run: RawRun, stored: Mapping[int, by
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What cannot be read: a record, by its place in the run from 0, or a whole run (``None``)."""
+    """A record that cannot be read, by its position in the run from 0, or a whole run (``None``)."""
 
     run_id: str
     position: int | None
@@ -90,7 +97,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class ReadRun:
-    """What can be read of one run; `run` is ``None`` when the run itself cannot."""
+    """The readable part of one run; `run` is ``None`` when its document is damaged."""
 
     run: Run | None
     records: tuple[Record, ...]
@@ -99,7 +106,7 @@ class ReadRun:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """How many runs and records can be read, and what cannot."""
+    """The numbers of readable runs and records, and every damage."""
 
     runs: int
     records: int
@@ -107,7 +114,7 @@ class Verified:
 
 
 def verify(runs: Iterable[ReadRun]) -> Verified:
-    """Count what `read_each` read."""
+    """Count the runs, records and damages that `read_each` yields."""
     whole = records = 0
     damages: list[Damage] = []
     for read in runs:
@@ -122,7 +129,7 @@ def salvage(runs: Iterable[ReadRun], path: Path) -> Verified:
 
     Raises
     ------
-    HistoryError : there is a file already, or it cannot be written.
+    HistoryError : the file exists already, or it cannot be written.
     """
     try:
         with path.open("xb") as stream:
@@ -142,11 +149,11 @@ def _written(runs: Iterable[ReadRun], stream: BinaryIO) -> Iterator[ReadRun]:
 
 
 def read_each(place: str | Path) -> Iterator[ReadRun]:
-    """Read one run after the other, oldest first; what is damaged is named and left out.
+    """Yield one run after the other, oldest first; damaged rows are named and left out.
 
     Raises
     ------
-    HistoryError : the history cannot be opened, or not even the runs in it can be listed.
+    HistoryError : the history cannot be opened, or its runs cannot be listed in any way.
     """
     engine, shown = open_engine(place)
     with reading(engine) as connection:
@@ -155,7 +162,7 @@ def read_each(place: str | Path) -> Iterator[ReadRun]:
 
 
 def _runs(connection: Connection, shown: str) -> Iterator[RawRun | ReadRun]:
-    """Give every run; where they cannot be listed each is looked for by its number, and damage takes its place."""
+    """Yield every run; where they cannot be listed, each is read by its number, and a damaged one yields its damage."""
     try:
         with storage_errors(shown, "read"):
             listed = raw_runs(connection)
@@ -169,13 +176,13 @@ def _runs(connection: Connection, shown: str) -> Iterator[RawRun | ReadRun]:
     for number in range(1, last + 1):
         try:
             with storage_errors(shown, "read"):
-                found = raw_run(connection, number)
+                run = raw_run(connection, number)
         except HistoryError as error:
             connection.rollback()
             yield ReadRun(None, (), (Damage(f"run number {number}", None, _reason(error)),))
         else:
-            if found is not None:
-                yield found
+            if run is not None:
+                yield run
 
 
 def _read(connection: Connection, raw: RawRun, shown: str) -> ReadRun:
@@ -188,7 +195,7 @@ def _read(connection: Connection, raw: RawRun, shown: str) -> ReadRun:
             run = read_run(connection, raw)
             rows = raw_records(connection, raw)
     except HistoryError as error:
-        # PostgreSQL answers nothing more in a transaction that failed.
+        # PostgreSQL refuses every further query in a transaction that failed.
         connection.rollback()
         damages.append(Damage(raw.id, None, _reason(error)))
     missing = set(range(rows[-1].position if rows else 0)) - {row.position for row in rows}
@@ -207,7 +214,7 @@ def _reason(error: HistoryError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """How many records of how many runs were thinned, and the bytes that freed."""
+    """The numbers of thinned records and of their runs, and the bytes that this freed."""
 
     runs: int
     records: int
@@ -227,9 +234,16 @@ def _without_rounds(latency: LatencyFigures) -> LatencyFigures:
 def prune(
     place: str | Path, *, keep_runs: int | None = None, before: datetime | None = None, dry_run: bool = False
 ) -> Pruned:
-    """Thin every run that is neither among the newest `keep_runs` nor started at or after `before`.
+    """Drop the raw times of every run that is neither among the newest `keep_runs` nor started at or after `before`.
 
-    Each run is one transaction, so that a killed process leaves whole records, and the next call goes on.
+    Each run is one transaction, so that a killed process leaves whole records, and the next call continues.
+
+    Parameters
+    ----------
+    place : file or database URL of the history.
+    keep_runs : number of newest runs to leave as they are; ``None`` for no such rule.
+    before : prune only runs that started earlier, with a time zone; ``None`` for no such rule.
+    dry_run : change nothing, and return what would be freed.
 
     Raises
     ------
@@ -262,7 +276,7 @@ def _old(runs: Sequence[RawRun], keep_runs: int | None, before: datetime | None)
 
 
 def _started(text: str) -> datetime:
-    """Read the start of a run; one that cannot be read is as old as can be."""
+    """Return the start of a run; one that cannot be parsed counts as the oldest."""
     try:
         read = datetime.fromisoformat(text)
     except ValueError:
@@ -271,7 +285,7 @@ def _started(text: str) -> datetime:
 
 
 def _smaller(connection: Connection, run: RawRun) -> tuple[dict[int, bytes], int]:
-    """Return what would be stored instead, by place, and the bytes that frees."""
+    """Return the thinned records by position, packed, and the bytes that they free."""
     smaller: dict[int, bytes] = {}
     freed_bytes = 0
     for raw in raw_records(connection, run):
@@ -286,7 +300,7 @@ def _smaller(connection: Connection, run: RawRun) -> tuple[dict[int, bytes], int
 
 
 def _shrink_file(engine: Engine, shown: str) -> None:
-    """Give the room back to the disk where a file holds the history; servers do that by themselves."""
+    """Release the freed space of an SQLite file to the disk; servers do that by themselves."""
     if engine.dialect.name == "sqlite":
         with storage_errors(shown, "made smaller"), outside(engine) as connection:
             connection.exec_driver_sql("VACUUM")

@@ -1,4 +1,4 @@
-"""Which commit to compare with: the merge base, or the nearest commit before it that has records."""
+"""The commit to compare with: the merge base, or the nearest commit before it that has records."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class ChosenBase:
     Attributes
     ----------
     commit : ``None`` when no commit within reach has records.
-    asked : the commit that was looked for at first, in full.
-    asked_as : how it came to be looked for, ``merge base with origin/main``.
+    asked : full id of the commit at which the search started.
+    asked_as : description of that commit, ``merge base with origin/main``.
     distance : first parents from `asked` to `commit`.
-    hint : why there may be more than was seen, and the command that helps; else empty.
+    hint : why older commits may be missing, and the command that helps; else empty.
     """
 
     commit: str | None
@@ -29,7 +29,7 @@ class ChosenBase:
     hint: str = ""
 
     def __str__(self) -> str:
-        """One line for the reader."""
+        """Return one line for the user."""
         hint = f"; {self.hint}" if self.hint else ""
         if self.commit is None:
             looked = f"{self.asked[:12]} ({self.asked_as}) and {self.distance} first parents below it"
@@ -52,14 +52,16 @@ def select_base(
 
     Parameters
     ----------
-    known : tells which of some commits have records of a clean tree, as `Store.commits` does.
+    known : returns those of the given commits that have records of a clean tree, see `Store.commits`.
+    git : the repository.
     base : a revision; ``None`` for the merge base of `head` and its target branch. Where that is `head` itself,
         because it is on that branch, the search starts at its first parent.
-    dirty : `head` is the commit with changes that are not committed, which may be compared with the commit itself.
+    head : the revision that is compared.
+    dirty : the tree at `head` has uncommitted changes, so that it may be compared with `head` itself.
 
     Raises
     ------
-    UsageError : git does not know a revision, or no target branch, or no common ancestor; the message says why.
+    UsageError : git does not know a revision, or no target branch, or no common ancestor.
     """
     tip = resolve(git, head)
     asked, asked_as = _merge_base(git, tip, dirty=dirty) if base is None else (resolve(git, base), clean_name(base))
@@ -87,7 +89,7 @@ def resolve(git: Repository, revision: str) -> str:
 
 
 def clean_name(revision: str) -> str:
-    """Return `revision` so that it is safe to print."""
+    """Return `revision` with every character that does not print as an escape."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in revision)
 
 

@@ -1,4 +1,4 @@
-"""Creating the tables, and bringing those of an older version up to date, whole or not at all."""
+"""Creation of the tables, and their migration from older versions, completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history.schema import SCHEMA, VERSION
 
 BUSY_TIMEOUT_S = 60
-"""How long one process waits for another that writes."""
+"""Longest wait of one process for another that writes."""
 
 _BEGIN = "pytest_quant_begin"
-"""Option of a connection: how its transactions begin in SQLite; empty for none."""
+"""Option of a connection: the statement that begins its transactions in SQLite; empty for none."""
 
 
 def set_up(engine: Engine) -> None:
-    """Let transactions begin as `reading` and `writing` say; called once, before the first connection."""
+    """Register how `reading` and `writing` begin transactions in SQLite; call it once, before the first connection."""
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
@@ -36,7 +36,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """Open a transaction that writes: all of it is kept, or nothing."""
+    """Open a transaction that writes, committed as a whole or not at all."""
     # SQLite waits for another writer at the beginning of a transaction only, not where reading turns into writing.
     with engine.connect().execution_options(**{_BEGIN: "BEGIN IMMEDIATE"}) as connection, connection.begin():
         if connection.dialect.name == "postgresql":
@@ -46,7 +46,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def outside(engine: Engine) -> Iterator[Connection]:
-    """Open a connection to SQLite without a transaction, as its settings of the whole file need."""
+    """Open a connection to SQLite without a transaction, which settings of the whole file require."""
     with engine.connect().execution_options(**{_BEGIN: ""}) as connection:
         yield connection
 
@@ -70,16 +70,17 @@ _LOCK = 0x7175616E74
 
 
 def bring_up_to_date(engine: Engine, shown: str, file: Path | None) -> None:
-    """See that the tables are there and of our version; one process at a time changes them, in one transaction.
+    """Create the tables, or migrate them to this version; one process at a time, in one transaction.
 
     Parameters
     ----------
-    shown : the place, for messages.
+    engine : of the database.
+    shown : place of the history for messages.
     file : of an SQLite database; ``None`` for a server.
 
     Raises
     ------
-    HistoryError : the tables are those of a newer version, or of another program; then nothing was written.
+    HistoryError : the tables are those of a newer version, or of another program; then nothing is changed.
     """
     with reading(engine) as connection:
         if _is_current(connection, shown):
@@ -109,14 +110,14 @@ def _is_current(connection: Connection, shown: str) -> bool:
 
 
 def _stored_version(connection: Connection) -> int | None:
-    """Return the version of the tables; ``None`` when they are not all there yet."""
+    """Return the version of the tables, ``None`` when they have not been created."""
     if not inspect(connection).has_table(SCHEMA.name):
         return None
     return connection.execute(select(func.max(SCHEMA.c.version))).scalar()
 
 
 def _refuse_foreign(connection: Connection, shown: str) -> None:
-    """A server's database is shared with others as a matter of course; a file belongs to whoever wrote it."""
+    """Raise `HistoryError` for an SQLite file of another program; a server's database may be shared."""
     if connection.dialect.name != "sqlite":
         return
     names = inspect(connection).get_table_names()
@@ -130,12 +131,12 @@ def _refuse_foreign(connection: Connection, shown: str) -> None:
 
 
 def _one_process(file: Path | None) -> AbstractContextManager[object]:
-    """SQLite does not wait for another process that switches the journal; a server has a lock of its own."""
+    """Return a lock across processes for an SQLite file, whose change of journal does not wait; a server has one."""
     return nullcontext() if file is None else FileLock(f"{file}.lock", timeout=BUSY_TIMEOUT_S)
 
 
 def _write_ahead(engine: Engine, shown: str) -> None:
-    """Let readers and writers work at once. Not possible inside a transaction, so what is refused is refused before."""
+    """Let readers and writers work at once; outside of a transaction, so that a foreign file is refused before."""
     with reading(engine) as connection:
         _is_current(connection, shown)
     with outside(engine) as connection:
@@ -143,7 +144,7 @@ def _write_ahead(engine: Engine, shown: str) -> None:
 
 
 def _upgrade(connection: Connection) -> None:
-    # Here, because Alembic takes longer to import than all else takes to run, and is needed once in a year.
+    # Here, because Alembic takes longer to import than all else takes to run, and is rarely needed.
     from alembic import command
     from alembic.config import Config
 

@@ -1,4 +1,4 @@
-"""Rows of the history's tables as values, and which of them may be compared."""
+"""Rows of the history's tables as values, and the digests that decide which of them may be compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """One run and how many of its checks have which status, by its word."""
+    """One run, and the number of its checks by status."""
 
     run: Run
     counts: Mapping[str, int]
@@ -58,7 +58,7 @@ def series_row(record: Record) -> Row:
 
 
 def check_row(run: Run, record: Record) -> Row:
-    """Return the summary of a check, without its place among the others."""
+    """Return the row with the summary of a check, without the columns of its run, position and series."""
     accuracy, latency = record.accuracy, record.latency
     return {
         "version": version_of(record),
@@ -82,17 +82,17 @@ def check_row(run: Run, record: Record) -> Row:
 
 
 def searchable(text: str) -> str:
-    """Return a text as a column holds it: PostgreSQL takes no NUL, and no database a lone surrogate."""
+    """Return a text that every database stores: PostgreSQL refuses NUL, and all refuse a lone surrogate."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\u0000")
 
 
 def digest_of(key: str) -> str:
-    """Return what a series is looked up by."""
+    """Return the sha256 in hex by which a series key is looked up."""
     return hashlib.sha256(searchable(key).encode()).hexdigest()
 
 
 def in_utc(time: str) -> str:
-    """Return an ISO 8601 time in UTC, so that texts sort as times do; a text that is none stays."""
+    """Return an ISO 8601 time in UTC, so that texts sort as times do; a text that is no time is returned as it is."""
     try:
         read = datetime.fromisoformat(time)
     except ValueError:
@@ -101,22 +101,22 @@ def in_utc(time: str) -> str:
 
 
 def encode(value: Json) -> str:
-    """Return the text that is kept."""
+    """Return `value` as compact JSON, as it is stored."""
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
 def pack(record: Record) -> bytes:
-    """Return the bytes that are kept of a record."""
+    """Return a record as it is stored: JSON, compressed."""
     return zlib.compress(encode(to_json(record)).encode())
 
 
 def decode_run(text: str) -> Run:
-    """Return the run that was kept as `text`. Raises `HistoryError` when it is damaged."""
+    """Return the run that is stored as `text`. Raises `HistoryError` when it is damaged."""
     return run_of(_parse(text))
 
 
 def unpack(kept: bytes) -> Record:
-    """Return the record that was kept. Raises `HistoryError` when it is damaged."""
+    """Return the record that is stored as `kept`. Raises `HistoryError` when it is damaged."""
     try:
         text = zlib.decompress(kept).decode()
     except (zlib.error, UnicodeDecodeError) as error:
@@ -129,7 +129,7 @@ def _optional(text: str | None) -> str | None:
 
 
 def _nodeid_of(record: Record) -> str:
-    """The test as the series knows it, without what our own lists add; that of the record where the key is foreign."""
+    """Return the node id in the series key, without parameters of lists; the record's own where the key is foreign."""
     try:
         key = json.loads(record.series)
     except ValueError:
@@ -157,9 +157,9 @@ _LENGTH = 12
 
 
 def version_of(record: Record) -> str:
-    """Return a short digest of what was measured on and with what: evaluation data, metric, unit, which way is better.
+    """Return a short digest of evaluation data, metric, unit and direction of the metric.
 
-    Two records of one series with different versions are never compared. Empty for a check that never came to be.
+    Two records of one series with different versions are never compared. Empty for a check that was not measured.
     """
     accuracy = record.accuracy
     if accuracy is None:
@@ -168,9 +168,9 @@ def version_of(record: Record) -> str:
 
 
 def identity_of(run: Run, record: Record) -> str:
-    """Return a short digest of what must match before latency is compared.
+    """Return a short digest of all that must be equal before latencies are compared.
 
-    The machine's identity (see `Environment`), the provider that ran, and the threads where the record tells them.
+    These are the machine's identity (see `Environment`), the provider, and the threads where the record has them.
     """
     machine: list[Json] = [[name, value] for name, value in sorted(run.environment.identity.items())]
     provider = record.coverage.provider if record.coverage else None

@@ -1,4 +1,4 @@
-"""The tables of a history, as they are now; `pytest_quant.history.migrations` brings older ones here.
+"""The tables of a history in their present version; `pytest_quant.history.migrations` migrates older ones.
 
 =======  ==================================================================================================
 version  what changed
@@ -7,7 +7,7 @@ version  what changed
 2        each series once; the summary of a check in columns; records compressed, in a table of their own
 =======  ==================================================================================================
 
-Runs and records are kept whole; the columns beside them are what is searched, listed and drawn without decoding.
+Runs and records are stored as whole documents; the other columns are searched, listed and drawn without decoding them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ VERSION = 2
 
 METADATA = MetaData()
 
-# By bytes, as SQLite sorts: a server's language would sort by rules of its own.
+# By bytes, as SQLite sorts: a server would sort by the rules of its locale.
 _SORTED = String().with_variant(Text(collation="C"), "postgresql")
 
 SCHEMA = Table("quant_schema", METADATA, Column("version", Integer, primary_key=True))
-"""Read by every version of this package, so that an older one knows that it must not write."""
+"""Read by every version of this package, so that an older one does not write to newer tables."""
 
 RUNS = Table(
     "quant_runs",
@@ -48,7 +48,7 @@ RUNS = Table(
     Column("dirty", Boolean, nullable=False),
     Column("run", Text, nullable=False),
 )
-"""`started_at` is in UTC, whatever the run itself says, so that its order is that of time."""
+"""`started_at` is converted to UTC, so that its order is that of time."""
 
 SERIES = Table(
     "quant_series",
@@ -104,4 +104,4 @@ RECORDS = Table(
         ondelete="CASCADE",
     ),
 )
-"""Apart from the summaries, which a reader of a series then finds close together."""
+"""A table of its own, so that the summaries of a series are stored close together."""

@@ -1,4 +1,4 @@
-"""The history: every record of every run in one database, and what others ask of it."""
+"""The history: every record of every run in one database, and the queries on it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RunToAdd = tuple[Run, Sequence[Record]]
 
 
 def batches(runs: Iterable[RunToAdd]) -> Iterator[list[RunToAdd]]:
-    """Cut `runs` into lists that fit into memory and into one short transaction, whatever its length."""
+    """Split `runs` into lists that fit into memory and into one short transaction."""
     batch: list[RunToAdd] = []
     records = 0
     for run, kept in runs:
@@ -56,7 +56,7 @@ def batches(runs: Iterable[RunToAdd]) -> Iterator[list[RunToAdd]]:
 
 
 def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
-    """Add the runs that are not there yet, in the transaction of `connection`; return how many were added."""
+    """Add the runs that are not stored yet, in the transaction of `connection`, and return their number."""
     summaries = [(str(row["id"]), row, run, records) for run, records in batch for row in (run_row(run),)]
     # Series before runs, each sorted: two processes that add the same ones take their locks in the same order.
     series = _series_numbers(
@@ -84,32 +84,32 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
 
 def _series_numbers(connection: Connection, rows: Iterable[Row]) -> dict[str, int]:
     wanted = {str(row["digest"]): row for row in rows}
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for _ in range(2):
-        missing = sorted(wanted.keys() - found.keys())
+        missing = sorted(wanted.keys() - numbers.keys())
         for start in range(0, len(missing), _LOOKED_UP_AT_ONCE):
             asked = missing[start : start + _LOOKED_UP_AT_ONCE]
             rows_found = connection.execute(select(SERIES.c.digest, SERIES.c.number).where(SERIES.c.digest.in_(asked)))
-            found |= {str(digest): int(number) for digest, number in rows_found}
-        new = [wanted[digest] for digest in missing if digest not in found]
+            numbers |= {str(digest): int(number) for digest, number in rows_found}
+        new = [wanted[digest] for digest in missing if digest not in numbers]
         if not new:
             break
         connection.execute(_insert_where_new(connection, SERIES), new)
-    return found
+    return numbers
 
 
 def _new_runs(connection: Connection, rows: dict[str, Row]) -> dict[str, int]:
-    """Insert the runs that are not there yet and return their numbers by id."""
+    """Insert the runs that are not stored yet, and return their numbers by id."""
     if not rows:
         return {}
     inserting = _insert_where_new(connection, RUNS).returning(RUNS.c.id, RUNS.c.number)
-    found = connection.execute(inserting, [rows[run_id] for run_id in sorted(rows)])
-    return {str(run_id): int(number) for run_id, number in found}
+    inserted = connection.execute(inserting, [rows[run_id] for run_id in sorted(rows)])
+    return {str(run_id): int(number) for run_id, number in inserted}
 
 
 def _insert_where_new(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """Both databases spell it alike, and SQLAlchemy has one construct for each."""
-    # Loaded here: readers need neither, and the one for PostgreSQL takes a tenth of a short command's time.
+    """Return an insert that skips existing rows, for which SQLAlchemy has one construct for each database."""
+    # Imported here: readers need neither, and the one for PostgreSQL takes a tenth of a short command's time.
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects import postgresql
 
@@ -120,10 +120,10 @@ def _insert_where_new(connection: Connection, table: Table) -> postgresql.Insert
 
 
 class Recorded(Protocol):
-    """The records of commits; `Store` is one. Both methods raise `HistoryError` when they cannot be read."""
+    """Access to the records of commits, as `Store` gives it. Both methods raise `HistoryError` when reading fails."""
 
     def commits(self, known: Sequence[str]) -> set[str]:
-        """Return those of the commits `known` that have a run of a clean tree."""
+        """Return those commits of `known` that have a run of a clean tree."""
 
     def launches(self, commit: str) -> list[StoredCheck]:
         """Return every record of every run of the clean commit, oldest first."""
@@ -159,7 +159,7 @@ class Store:
         self._shown = shown
 
     def append(self, run: Run, records: Sequence[Record]) -> bool:
-        """Add a run with its records, all or nothing; ``False`` when a run of this id is already there."""
+        """Add a run with its records, all or nothing; ``False`` when a run of this id is already stored."""
         return self.append_many([(run, records)]) == (1, 0)
 
     def append_many(self, runs: Iterable[tuple[Run, Sequence[Record]]]) -> tuple[int, int]:
@@ -167,7 +167,7 @@ class Store:
 
         Returns
         -------
-        How many runs were added, and how many were there already.
+        The number of runs that were added, and of those that were already stored.
         """
         added = known = 0
         for batch in batches(runs):
@@ -178,24 +178,28 @@ class Store:
         return added, known
 
     def runs(self, limit: int | None = None, branch: str | None = None, since: str | None = None) -> list[StoredRun]:
-        """Return the last `limit` runs, newest first; only those of `branch`, or that started at `since` or later.
+        """Return runs, newest first.
 
-        `since` is a date or time in ISO 8601, in UTC when it names no zone.
+        Parameters
+        ----------
+        limit : largest number of runs; ``None`` for all.
+        branch : only runs of this branch.
+        since : only runs that started then or later, a date or time in ISO 8601, in UTC when it names no zone.
         """
         chosen = select(RUNS.c.number, RUNS.c.run).where(*_wanted(branch, since)).order_by(*_NEWEST_FIRST).limit(limit)
         return self._stored_runs(chosen)
 
     def run(self, beginning: str) -> StoredRun:
-        """Return the run of this id, or the only one whose id begins so.
+        """Return the run with this id, or the only one whose id starts with it.
 
         Raises
         ------
-        UsageError : there is none, or there are several; the message names the nearest.
+        UsageError : there is none, or there are several.
         """
         text = searchable(beginning)
         begins = func.substr(RUNS.c.id, 1, len(text)) == text
-        found = self._read(select(RUNS.c.id).where(begins).order_by(*_NEWEST_FIRST))
-        ids = [str(run_id) for (run_id,) in found]
+        matching = self._read(select(RUNS.c.id).where(begins).order_by(*_NEWEST_FIRST))
+        ids = [str(run_id) for (run_id,) in matching]
         if text not in ids and len(ids) != 1:
             if ids:
                 raise UsageError(
@@ -211,32 +215,32 @@ class Store:
     def records(self, run_id: str) -> list[Record]:
         """Return the records of one run, in their order."""
         wanted = select(RECORDS.c.record).join(RUNS, RUNS.c.number == RECORDS.c.run)
-        found = self._read(wanted.where(RUNS.c.id == searchable(run_id)).order_by(RECORDS.c.position))
-        return [unpack(kept) for (kept,) in found]
+        rows = self._read(wanted.where(RUNS.c.id == searchable(run_id)).order_by(RECORDS.c.position))
+        return [unpack(kept) for (kept,) in rows]
 
     def checks(self, series: str | None = None, limit: int | None = None) -> list[StoredCheck]:
-        """Return the last `limit` records, of one series or of all; the newest run first, each in its order."""
+        """Return the last `limit` records of one series or of all, newest run first, in the order of each run."""
         wanted = _checks().order_by(*_NEWEST_FIRST, CHECKS.c.position).limit(limit)
         if series is not None:
             wanted = wanted.where(SERIES.c.digest == digest_of(series))
         return _stored_checks(self._read(wanted))
 
     def commits(self, known: Sequence[str]) -> set[str]:
-        """Return which of the commits `known` have a run of exactly their code, with no file changed."""
-        found: set[str] = set()
+        """Return those commits of `known` that have a run of a clean tree, without uncommitted changes."""
+        recorded: set[str] = set()
         for start in range(0, len(known), _ASKED_AT_ONCE):
             asked = [searchable(commit) for commit in known[start : start + _ASKED_AT_ONCE]]
             rows = self._read(select(RUNS.c.commit).distinct().where(RUNS.c.commit.in_(asked), ~RUNS.c.dirty))
-            found |= {str(commit) for (commit,) in rows}
-        return found
+            recorded |= {str(commit) for (commit,) in rows}
+        return recorded
 
     def launches(self, commit: str) -> list[StoredCheck]:
-        """Return every record of every run of `commit` with no file changed, oldest run first, each in its order."""
+        """Return every record of every run of `commit` with a clean tree, oldest run first, each run in its order."""
         wanted = _checks().where(RUNS.c.commit == searchable(commit), ~RUNS.c.dirty)
         return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
 
     def series(self) -> list[SeriesSummary]:
-        """Return every series with how often and when last it was checked, by node id, then by key."""
+        """Return a summary of every series, sorted by node id and key."""
         counted = (
             select(CHECKS.c.series, func.count().label("n_points"), func.max(CHECKS.c.started_at).label("last"))
             .group_by(CHECKS.c.series)
@@ -251,9 +255,14 @@ class Store:
     def points(
         self, series: str, *, branch: str | None = None, since: str | None = None, limit: int | None = None
     ) -> list[Point]:
-        """Return the last `limit` checks of one series, oldest first; only those of `branch`, or of `since` or later.
+        """Return the summaries of one series' checks, oldest first, without decoding records.
 
-        `since` is a date or time in ISO 8601, in UTC when it names no zone. Nothing is decoded.
+        Parameters
+        ----------
+        series : key of the series.
+        branch : only checks of this branch.
+        since : only checks of runs that started then or later, date or time in ISO 8601, UTC when it names no zone.
+        limit : largest number of checks, the newest ones; ``None`` for all.
         """
         number = select(SERIES.c.number).where(SERIES.c.digest == digest_of(series)).scalar_subquery()
         wanted = select(*_POINT_COLUMNS).join(RUNS, RUNS.c.number == CHECKS.c.run).where(CHECKS.c.series == number)
@@ -262,18 +271,18 @@ class Store:
         if since is not None:
             wanted = wanted.where(CHECKS.c.started_at >= in_utc(since))
         newest_first = (CHECKS.c.started_at.desc(), RUNS.c.id.desc(), CHECKS.c.position.desc())
-        found = self._read(wanted.order_by(*newest_first).limit(limit))
-        return [_point(series, row) for row in reversed(found)]
+        rows = self._read(wanted.order_by(*newest_first).limit(limit))
+        return [_point(series, row) for row in reversed(rows)]
 
     def each_run(self) -> Iterator[tuple[Run, tuple[Record, ...]]]:
-        """Give every run with its records, oldest first, with a few hundred runs in memory at the most."""
+        """Yield every run with its records, oldest first, with a few hundred runs in memory at most."""
         numbers = [int(number) for (number,) in self._read(select(RUNS.c.number).order_by(*_OLDEST_FIRST))]
         for start in range(0, len(numbers), _RUNS_AT_ONCE):
             chosen = _RECORDS_OF_RUNS.where(RUNS.c.number.in_(numbers[start : start + _RUNS_AT_ONCE]))
             yield from _whole_runs(self._read(chosen.order_by(*_OLDEST_FIRST, RECORDS.c.position)))
 
     def _stored_runs(self, chosen: Select[*tuple[Any, ...]]) -> list[StoredRun]:
-        """Read runs and count their checks, both as they are at one moment."""
+        """Read runs and count their checks, both in one transaction."""
         numbers = chosen.subquery()
         counting = select(CHECKS.c.run, CHECKS.c.status, func.count()).where(CHECKS.c.run.in_(select(numbers.c.number)))
         with storage_errors(self._shown, "read"), reading(self._engine) as connection:
@@ -309,19 +318,19 @@ def _checks() -> Select[*tuple[Any, ...]]:
     )
 
 
-def _stored_checks(found: Sequence[Found[*tuple[Any, ...]]]) -> list[StoredCheck]:
-    """Decode records, and each run once."""
+def _stored_checks(rows: Sequence[Found[*tuple[Any, ...]]]) -> list[StoredCheck]:
+    """Decode the records, and each run only once."""
     runs: dict[int, Run] = {}
-    for number, document, _ in found:
+    for number, document, _ in rows:
         if number not in runs:
             runs[number] = decode_run(document)
-    return [StoredCheck(runs[number], unpack(kept)) for number, _, kept in found]
+    return [StoredCheck(runs[number], unpack(kept)) for number, _, kept in rows]
 
 
-def _whole_runs(found: Sequence[Found[*tuple[Any, ...]]]) -> Iterator[tuple[Run, tuple[Record, ...]]]:
+def _whole_runs(rows: Sequence[Found[*tuple[Any, ...]]]) -> Iterator[tuple[Run, tuple[Record, ...]]]:
     kept: dict[int, list[Record]] = {}
     texts: dict[int, str] = {}
-    for number, document, record in found:
+    for number, document, record in rows:
         texts[number] = document
         # A run without checks is one row without a record.
         kept.setdefault(number, []).extend([] if record is None else [unpack(record)])

@@ -1,4 +1,4 @@
-"""A series over the commits of a branch: its summary, and where its score or its speed changed."""
+"""A series over the commits of a branch: its summary, and the commits at which its score or speed changed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pytest_quant.stats.changes import ChangePoint, change_points
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One check, once, without its details; a figure is ``None`` when it was not measured.
+    """The summary of one check; a figure is ``None`` when it was not measured.
 
     Attributes
     ----------
-    started_at : of its run, UTC, ISO 8601.
+    started_at : start of its run, UTC, ISO 8601.
     series : key of its series, see `pytest_quant.record.series_key`.
     version, identity : see `pytest_quant.history.rows`.
     metric, unit, better : `better` is ``higher`` or ``lower``.
@@ -60,10 +60,10 @@ class SeriesSummary:
 
     Attributes
     ----------
-    nodeid : the test, without what our own lists add to it.
+    nodeid : of the test, without the parameters that lists in the mark add.
     engine_id : of the candidate, ``ort-int8-static``.
-    n_points : checks of it in the history.
-    last_started_at : when the last run with one of them started, UTC, ISO 8601.
+    n_points : number of its checks in the history.
+    last_started_at : start of the last run with one of them, UTC, ISO 8601.
     """
 
     key: str
@@ -76,32 +76,32 @@ class SeriesSummary:
 
 
 MOST_COMMITS = 400
-"""The newest commits of a series are searched; the time of the search grows with their number squared."""
+"""Number of newest commits of a series that are searched; the time of the search grows with its square."""
 
 CONFIDENT_POINTS = 5
-"""Fewer commits after a change leave it probable."""
+"""With fewer commits after it a change is only probable."""
 
 LEAST_SPEED_PCT = 2.0
-"""Smaller changes of speed are left out: they are what another day's machine does."""
+"""Smaller changes of speed are left out: a machine varies that much from day to day."""
 
 _SAME = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of level between two commits that were judged.
+    """A change of level between two commits with records.
 
     Attributes
     ----------
-    quantity : ``score`` of the candidate, ``speedup`` over the reference, or ``latency`` where nothing else is known.
-    last_good, first_bad : the commits on both sides; what caused it came after the first and not after the second.
-        A change for the better has them too.
+    quantity : ``score`` of the candidate, ``speedup`` over the reference, or ``latency`` where there is no speedup.
+    last_good, first_bad : the last commit of the old level and the first of the new one, also where the change is an
+        improvement; its cause is a commit after the first, up to and including the second.
     before, after : medians of the levels, in `unit`.
     size : percent of `before` for speedup and latency, else the difference in `unit`.
-    improved : it is for the better; ``None`` when the metric does not tell which way that is.
-    confidence : 1 - p of the permutation test; 1 for a score that is the same bit for bit on each side.
+    improved : the change is for the better; ``None`` when the direction of the metric is not known.
+    confidence : 1 - p of the permutation test; 1 for a score that repeats exactly before and after.
     probable : fewer than five commits confirm it yet.
-    commits_after : commits that were judged since, the first of the new level among them.
+    commits_after : number of commits with records from `first_bad` on.
     machine : identity of the machine for speed, instruction set for a score.
     """
 
@@ -123,7 +123,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """The mean of all runs of one commit, on the scale that is searched."""
+    """The mean over all runs of one commit, on the scale that is searched."""
 
     commit: str
     started_at: str
@@ -133,22 +133,22 @@ class _Level:
 def find_changes(points: Iterable[Point], *, confidence: float = 0.95) -> list[Change]:
     """Return the changes of one series on one branch, the latest first.
 
-    Each machine and each version of what is measured is searched apart: a score by instruction set, speed by
-    identity. All runs of a commit are averaged; runs of uncommitted work, and checks without the figure, are left
-    out. Where a score repeats exactly from commit to commit every step is a fact; other figures are searched by
-    `change_points`.
+    Points of each version of data and metric are searched separately, scores for each instruction set, speeds for each
+    identity of the machine. All runs of a commit are averaged; runs with uncommitted changes, and checks without the
+    figure, are left out. Where a score usually repeats exactly from commit to commit every step counts as a change;
+    other figures are searched by `change_points`.
 
     Parameters
     ----------
     points : of one series and branch, oldest first.
-    confidence : 1 - the chance that figures which never change raise an alarm, for each series and quantity.
+    confidence : 1 - the probability of a false alarm for figures that never change, for each series and quantity.
     """
     clean = [point for point in points if point.commit is not None and not point.dirty]
-    found = [
+    changes = [
         *_by_group(clean, lambda point: (point.version, point.isa), _scores, confidence),
         *_by_group(clean, lambda point: (point.version, point.identity), _speeds, confidence),
     ]
-    return sorted(found, key=lambda change: change.first_bad_at, reverse=True)
+    return sorted(changes, key=lambda change: change.first_bad_at, reverse=True)
 
 
 def _by_group(
@@ -168,9 +168,9 @@ def _scores(points: Sequence[Point], machine: str, confidence: float) -> Iterato
     levels = _levels(points, lambda point: point.candidate)
     values = [level.value for level in levels]
     exact = _repeats(values)
-    found = _steps(values) if exact else change_points(values, significance=1.0 - confidence)
+    changes = _steps(values) if exact else change_points(values, significance=1.0 - confidence)
     better, unit = points[-1].better, points[-1].unit or ""
-    for change in found:
+    for change in changes:
         size = change.after - change.before
         improved = None if better is None else (size > 0.0) == (better == "higher")
         yield _change(points[-1].series, "score", unit, levels, change, size, improved, machine)
@@ -182,8 +182,8 @@ def _speeds(points: Sequence[Point], machine: str, confidence: float) -> Iterato
     if not levels:
         quantity, unit, faster_is_more = "latency", "ms", False
         levels = _levels(points, lambda point: _log(point.candidate_p50_ms))
-    found = change_points([level.value for level in levels], significance=1.0 - confidence)
-    for change in found:
+    changes = change_points([level.value for level in levels], significance=1.0 - confidence)
+    for change in changes:
         size_pct = 100.0 * math.expm1(change.after - change.before)
         if abs(size_pct) < LEAST_SPEED_PCT:
             continue
@@ -197,24 +197,24 @@ def _change(
     quantity: str,
     unit: str,
     levels: Sequence[_Level],
-    found: ChangePoint,
+    point: ChangePoint,
     size: float,
     improved: bool | None,
     machine: str,
 ) -> Change:
-    after = len(levels) - found.index
+    after = len(levels) - point.index
     return Change(
         series=series,
         quantity=quantity,
         unit=unit,
-        last_good=levels[found.index - 1].commit,
-        first_bad=levels[found.index].commit,
-        first_bad_at=levels[found.index].started_at,
-        before=found.before,
-        after=found.after,
+        last_good=levels[point.index - 1].commit,
+        first_bad=levels[point.index].commit,
+        first_bad_at=levels[point.index].started_at,
+        before=point.before,
+        after=point.after,
         size=size,
         improved=improved,
-        confidence=1.0 - found.p_value,
+        confidence=1.0 - point.p_value,
         probable=after < CONFIDENT_POINTS,
         commits_after=after,
         machine=machine,
@@ -222,7 +222,7 @@ def _change(
 
 
 def _levels(points: Sequence[Point], value_of: Callable[[Point], float | None]) -> list[_Level]:
-    """Average the runs of each commit; a commit stands where its first run does."""
+    """Return the average over the runs of each commit, in the order of the first run of each."""
     values: dict[str, list[float]] = {}
     started: dict[str, str] = {}
     for point in points:
@@ -239,13 +239,13 @@ def _log(value: float | None) -> float | None:
 
 
 def _repeats(values: Sequence[float]) -> bool:
-    """Whether most commits give exactly the value of the one before, as an engine does that rounds no differently."""
+    """Whether most commits have exactly the value of the one before, as deterministic engines do."""
     same = sum(_is_same(one, other) for one, other in itertools.pairwise(values))
     return 2 * same >= len(values) - 1
 
 
 def _steps(values: Sequence[float]) -> tuple[ChangePoint, ...]:
-    """Every place where an exact value moves."""
+    """Return every change of a value that repeats exactly."""
     pairs = enumerate(itertools.pairwise(values), 1)
     return tuple(ChangePoint(at, 0.0, one, other) for at, (one, other) in pairs if not _is_same(one, other))
 

@@ -1,1 +1,1 @@
-"""Accepted baselines: the reviewed file, the way into it, and the choice of one."""
+"""Accepted baselines: the reviewed file, its entries from records, and the choice of one for a check."""

@@ -1,4 +1,4 @@
-"""From records to an entry of the baseline file: only what was clean and within its limits."""
+"""Entries of the baseline file from records: only of clean trees and within their limits."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _REGRESSED = (Status.FAIL, Status.ERROR)
 
 
 def by_series(launches: Sequence[StoredCheck]) -> dict[str, list[StoredCheck]]:
-    """Return the records by series key, of every series oldest first as they came."""
-    found: dict[str, list[StoredCheck]] = {}
+    """Return the records by series key, in the given order, oldest first."""
+    series: dict[str, list[StoredCheck]] = {}
     for check in launches:
-        found.setdefault(check.record.series, []).append(check)
-    return found
+        series.setdefault(check.record.series, []).append(check)
+    return series
 
 
 def choose_series(known: Sequence[str], texts: Sequence[str]) -> list[str]:
-    """Return the `known` series keys that have one of `texts` in their readable form; all without texts.
+    """Return the `known` series keys whose readable form contains one of `texts`; all of them without texts.
 
     Raises
     ------
-    UsageError : a text is in none of them; the message names the nearest.
+    UsageError : no series contains one of the texts.
     """
     readable = {key: str(series_of(key)) for key in known}
     chosen: set[str] = set()
     for text in texts:
-        found = {key for key, shown in readable.items() if text == key or text in shown}
-        if not found:
+        matching = {key for key, shown in readable.items() if text == key or text in shown}
+        if not matching:
             raise UsageError(f"there is no series '{text}'", allowed=nearest(text, set(readable.values())))
-        chosen |= found
+        chosen |= matching
     return [key for key in known if key in chosen or not texts]
 
 
@@ -45,13 +45,16 @@ def accept(
 
     Parameters
     ----------
-    checks : its records of one commit, oldest first. The last one counts, and on each other machine the last one
-        there for the latency of that machine.
+    checks : its records of one commit, oldest first. Accuracy is that of the last one, latency on each machine that of
+        the last one there.
+    reason : written to the file, for those who review the change.
+    accepted_at : time with a time zone.
+    expires : last day on which the entry is valid; ``None`` for no end.
 
     Raises
     ------
-    UsageError : the tree was dirty, no commit is known, or the last record is FAIL or ERROR: accepting that would
-        make the regression the measure of all that follows.
+    UsageError : the tree was dirty, no commit is known, or the last record is FAIL or ERROR: later runs would be judged
+        against the regression.
     """
     measured = [check for check in checks if check.record.status is not Status.UNAVAILABLE]
     if not measured:
@@ -76,7 +79,15 @@ def accept(
 
 
 def accept_removal(series: Series, *, commit: str, reason: str, accepted_at: datetime) -> BaselineEntry:
-    """Return the entry that says that the test is gone on purpose, as of `commit`."""
+    """Return an entry that accepts the removal of a test.
+
+    Parameters
+    ----------
+    series : of the removed test.
+    commit : as of which it is removed.
+    reason : written to the file, for those who review the change.
+    accepted_at : time with a time zone.
+    """
     return BaselineEntry(series, commit, None, reason, accepted_at, removed=True)
 
 
@@ -102,10 +113,10 @@ def _refuse(check: StoredCheck) -> None:
 
 
 def _by_machine(checks: Sequence[StoredCheck]) -> Mapping[tuple[tuple[str, str], ...], AcceptedLatency]:
-    found = {}
+    latencies = {}
     for check in checks:
         figures, identity = check.record.latency, check.run.environment.identity
         if figures is not None and figures.speedup is not None and not figures.reasons:
             machine = tuple(sorted(identity.items()))
-            found[machine] = AcceptedLatency(dict(identity), figures.speedup, figures.candidate_p50_ms)
-    return found
+            latencies[machine] = AcceptedLatency(dict(identity), figures.speedup, figures.candidate_p50_ms)
+    return latencies

@@ -1,4 +1,4 @@
-"""What the limits against earlier records are judged by: the accepted baseline, else the merge base's records."""
+"""The baseline of a check for the limits against earlier records: the accepted one, else the merge base's records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """Answers of the check that is judged, and the digests of their samples as a record packs them."""
+    """Accuracy of the check that is judged, and the digests of its samples in the packed form of records."""
 
     nodeid: str
     accuracy: AccuracyResult
@@ -39,10 +39,10 @@ class Baselines:
 
     Parameters
     ----------
-    root : the project's folder, with the file of baselines.
+    root : the project's folder, which contains the file of baselines.
     open_history : opens the history; ``None`` when it is turned off.
     identity : of this machine, see `Environment`.
-    today : entries that ended before it have expired.
+    today : entries whose last day is earlier have expired.
     """
 
     def __init__(
@@ -56,9 +56,14 @@ class Baselines:
         self._merge_base: tuple[Sequence[StoredCheck], str] | None = None
 
     def find(self, series: str, data: str | None, now: Evaluated | None = None) -> Baseline | NoBaseline:
-        """Return the baseline of a series key for the evaluation data with the digest `data`, or why there is none.
+        """Return the baseline of a check, or the reason why there is none.
 
-        Records of the merge base for other data are compared with `now` on the samples that both have.
+        Parameters
+        ----------
+        series : key of the check's series.
+        data : digest of its evaluation data; ``None`` accepts records of any data.
+        now : its accuracy, with which records of the merge base for other data are compared on the samples that both
+            have; ``None`` leaves such records out.
 
         Raises
         ------
@@ -91,7 +96,7 @@ class Baselines:
         )
 
     def _read_merge_base(self) -> tuple[Sequence[StoredCheck], str]:
-        """Return the records, and what to say about a series that is not among them."""
+        """Return the records of the merge base, and the reason to give for a series without a record there."""
         if self._open_history is None:
             return [], f"{_NOT_ACCEPTED}, and the history is turned off"
         try:
@@ -103,7 +108,7 @@ class Baselines:
                 return [], f"{_NOT_ACCEPTED}, and {base}"
             checks = recorded.launches(base.commit)
         except (UsageError, HistoryError) as error:
-            # A limit that nothing can be compared with is no reason to lose the other verdicts of the check.
+            # Without a baseline one limit cannot be judged; the other verdicts of the check must not be lost.
             return [], f"{_NOT_ACCEPTED}, and {error.what}" + (f": {error.value}" if error.value else "")
         return (
             checks,
@@ -114,8 +119,8 @@ class Baselines:
 def _of_launches(
     checks: Sequence[StoredCheck], data: str | None, identity: Mapping[str, str], why: str, now: Evaluated | None
 ) -> Baseline | NoBaseline:
-    """Return the last drop and the median speedup over the launches on this machine."""
-    # A regressed record never becomes a baseline, or each further loss would be measured from the one before.
+    """Return a baseline with the last drop and the median speedup over the launches on this machine."""
+    # A regressed record is never a baseline, or each further loss would be measured from the one before.
     usable = [one for one in checks if one.record.status not in (Status.FAIL, Status.ERROR, Status.UNAVAILABLE)]
     if not usable:
         return NoBaseline(why)
@@ -130,7 +135,7 @@ def _of_launches(
 
 def _on_overlap(usable: Sequence[StoredCheck], identity: Mapping[str, str], now: Evaluated | None) -> Baseline | None:
     """Return the last record's drop, and that of `now`, on the samples that both have; ``None`` where it is unknown."""
-    # Here, because few runs need it, and it loads all that compares.
+    # Here, because few runs need it, and it imports the whole comparison.
     from pytest_quant.history.compare.accuracy import drop_on
     from pytest_quant.history.compare.samples import overlap_of
 

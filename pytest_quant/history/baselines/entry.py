@@ -1,4 +1,4 @@
-"""One accepted baseline, as the reviewed file states it, read with errors that name the line."""
+"""One accepted baseline as an entry of the reviewed file, read with errors that name the line."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Series:
 
     @property
     def key(self) -> str:
-        """The key as records have it."""
+        """The series key in records."""
         parts = (self.test, self.model, self.backend, self.precision, self.scheme, self.batch_size, self.metric)
         return json.dumps(parts)
 
     def __str__(self) -> str:
-        """Readable, as commands show and search it."""
+        """Return the readable form that commands show and search."""
         engine = "-".join(part for part in (self.backend, self.precision, self.scheme) if part)
         return f"{self.test} {self.model} {engine} batch {self.batch_size} {self.metric or 'no metric'}"
 
@@ -45,7 +45,7 @@ def _fits(parts: list[object]) -> bool:
 
 
 def series_of(key: str) -> Series:
-    """Return the parts of a series key. Raises `HistoryError` when it is none."""
+    """Return the parts of a series key. Raises `HistoryError` when `key` is not one."""
     try:
         parts = json.loads(key)
     except ValueError:
@@ -61,7 +61,7 @@ def series_of(key: str) -> Series:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLatency:
-    """Latency on one machine; `identity` must match before another is compared with it."""
+    """Latency on one machine, comparable on machines of the same `identity` only."""
 
     identity: Mapping[str, str]
     speedup: float | None
@@ -70,17 +70,17 @@ class AcceptedLatency:
 
 @dataclass(frozen=True, slots=True)
 class BaselineEntry:
-    """What was accepted of one series.
+    """The accepted figures of one series.
 
     Attributes
     ----------
-    commit, run : where the record is from, to find it again; a removed test has no run.
-    accepted_at : when, UTC.
-    expires : the last day on which it counts; ``None`` for no end.
-    removed : it was accepted that the test is gone; then there are no values.
+    commit, run : commit and id of the run that the record is from; a removed test has no run.
+    accepted_at : UTC.
+    expires : the last day on which the entry is valid; ``None`` for no end.
+    removed : the removal of the test was accepted; then there are no figures.
     unit : of `candidate_score` and `drop`.
     data : digest of the evaluation data; a drop on other data is not compared.
-    latency : one for each machine that the record was made on.
+    latency : one for each machine with records.
     """
 
     series: Series
@@ -97,17 +97,19 @@ class BaselineEntry:
     latency: tuple[AcceptedLatency, ...] = ()
 
     def expired(self, today: date) -> bool:
-        """Whether its last day is over."""
+        """Whether `today` is later than its last day."""
         return self.expires is not None and today > self.expires
 
 
 class Table:
-    """The fields of one TOML table. Every method raises `HistoryError` when a value is not what it must be.
+    """The fields of one TOML table. Every method raises `HistoryError` when a value has the wrong type.
 
     Parameters
     ----------
+    data : the parsed table.
+    file : path of the file for messages.
     lines : of the whole file, to find the line of a field.
-    first : number of the table's header line, counted from 1.
+    first : number of the table's header line, counted from 1; 0 for the top of the file.
     """
 
     def __init__(self, data: object, file: str, lines: list[str], first: int) -> None:
@@ -117,73 +119,73 @@ class Table:
         self._data: dict[str, object] = data
 
     def only(self, known: tuple[str, ...]) -> None:
-        """Refuse a field that is not `known`: a typing error in it would silently judge against nothing."""
+        """Raise for a field that is not `known`, because a misspelled field would silently have no effect."""
         for name in self._data:
             if name not in known:
                 raise self.wrong(f"unknown field '{name}'", name, nearest(name, known))
 
     def text(self, name: str) -> str | None:
-        """A text or nothing."""
-        found = self._data.get(name)
-        if found is not None and not isinstance(found, str):
+        """Return a text, ``None`` where the field is missing."""
+        value = self._data.get(name)
+        if value is not None and not isinstance(value, str):
             raise self._kind(name, "a text")
-        return found
+        return value
 
     def need_text(self, name: str) -> str:
-        """A text that is not empty."""
-        found = self.text(name)
-        if not found:
+        """Return a text that is not empty."""
+        value = self.text(name)
+        if not value:
             raise self._kind(name, "a text")
-        return found
+        return value
 
     def need_integer(self, name: str) -> int:
-        """A whole number."""
-        found = self._data.get(name)
-        if isinstance(found, bool) or not isinstance(found, int):
+        """Return a whole number."""
+        value = self._data.get(name)
+        if isinstance(value, bool) or not isinstance(value, int):
             raise self._kind(name, "a whole number")
-        return found
+        return value
 
     def number(self, name: str) -> float | None:
-        """A finite number or nothing."""
-        found = self._data.get(name)
-        if found is None:
+        """Return a finite number, ``None`` where the field is missing."""
+        value = self._data.get(name)
+        if value is None:
             return None
-        if isinstance(found, bool) or not isinstance(found, (int, float)) or not abs(found) < float("inf"):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < float("inf"):
             raise self._kind(name, "a number")
-        return float(found)
+        return float(value)
 
     def flag(self, name: str) -> bool:
-        """True, or false, or nothing, which is false."""
-        found = self._data.get(name, False)
-        if not isinstance(found, bool):
+        """Return a boolean, false where the field is missing."""
+        value = self._data.get(name, False)
+        if not isinstance(value, bool):
             raise self._kind(name, "true or false")
-        return found
+        return value
 
     def need_time(self, name: str) -> datetime:
-        """A date with time and time zone."""
-        found = self._data.get(name)
-        if not isinstance(found, datetime) or found.tzinfo is None:
+        """Return a time with a time zone."""
+        value = self._data.get(name)
+        if not isinstance(value, datetime) or value.tzinfo is None:
             raise self._kind(name, "a time such as 2026-01-31T12:00:00Z")
-        return found
+        return value
 
     def day(self, name: str) -> date | None:
-        """A date or nothing."""
-        found = self._data.get(name)
-        if found is not None and (isinstance(found, datetime) or not isinstance(found, date)):
+        """Return a date, ``None`` where the field is missing."""
+        value = self._data.get(name)
+        if value is not None and (isinstance(value, datetime) or not isinstance(value, date)):
             raise self._kind(name, "a date such as 2026-01-31, without quotes")
-        return found
+        return value
 
     def texts(self, name: str) -> Mapping[str, str]:
-        """A table of texts; empty when it is missing."""
-        found = self._data.get(name, {})
-        if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        """Return a table of texts, empty where the field is missing."""
+        table = self._data.get(name, {})
+        if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
             raise self._kind(name, "a table of texts")
-        return found
+        return table
 
     def tables(self, name: str) -> list[Table]:
-        """A list of tables; empty when it is missing."""
-        found = self._data.get(name, [])
-        if not isinstance(found, list):
+        """Return a list of tables, empty where the field is missing."""
+        items = self._data.get(name, [])
+        if not isinstance(items, list):
             raise self._kind(name, "tables")
         headers = [
             number
@@ -192,11 +194,18 @@ class Table:
         ]
         return [
             Table(data, self._file, self._lines, headers[index] if index < len(headers) else self._first)
-            for index, data in enumerate(found)
+            for index, data in enumerate(items)
         ]
 
     def wrong(self, what: str, name: str | None, allowed: str | None = None) -> HistoryError:
-        """Return the error about the field `name`, or about the whole table."""
+        """Return an error with the line of a field and a remedy.
+
+        Parameters
+        ----------
+        what : description of the fault.
+        name : of the field; ``None`` for the whole table.
+        allowed : description of valid values; ``None`` for none.
+        """
         line = self._line_of(name)
         return HistoryError(
             f"{self._file}, line {line}: {what}",

@@ -25,11 +25,11 @@ schema = {SCHEMA}
 
 
 def baseline_text(entries: Iterable[BaselineEntry]) -> str:
-    """Return the whole file: one table for each series in a stable order, one value in a line.
+    """Return the text of the whole file: one table for each series in a stable order, one value per line.
 
     Raises
     ------
-    UsageError : a name has characters that a text file cannot hold.
+    UsageError : a name has characters that UTF-8 cannot encode.
     """
     ordered = sorted(entries, key=lambda entry: entry.series.key)
     return "\n".join([_HEADER, *(entry_text(entry) for entry in ordered)])
@@ -86,7 +86,7 @@ def _value(value: object) -> str:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, float):
-        # TOML wants a digit on both sides of the point, and Python writes 1e-07 without one.
+        # TOML requires digits before and after the point, and Python writes 1e-07 without a point.
         mantissa, e, exponent = repr(value).partition("e")
         return f"{mantissa if '.' in mantissa else mantissa + '.0'}{e}{exponent}"
     if isinstance(value, int):
@@ -95,7 +95,7 @@ def _value(value: object) -> str:
 
 
 def _text(value: str) -> str:
-    """Return a TOML string in which everything that does not print is an escape."""
+    """Return a TOML string in which every character that does not print is an escape."""
     return '"' + "".join(map(_character, value)) + '"'
 
 
@@ -130,7 +130,7 @@ def read_baselines(file: Path) -> dict[str, BaselineEntry]:
 
     Raises
     ------
-    HistoryError : the file cannot be read, is in the middle of a merge, or holds what is no baseline; the message
+    HistoryError : the file cannot be read, contains an unresolved merge conflict, or an entry is not valid; the message
         names the line.
     """
     try:
@@ -167,16 +167,16 @@ def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
 
 
 def accepted_removals(entries: Mapping[str, BaselineEntry]) -> set[str]:
-    """Return the keys of the series whose tests are gone on purpose."""
+    """Return the keys of the series whose removal was accepted."""
     return {key for key, entry in entries.items() if entry.removed}
 
 
-def _by_series(found: object, top: Table, lines: list[str], file: str) -> dict[str, BaselineEntry]:
-    if not isinstance(found, list):
+def _by_series(tables: object, top: Table, lines: list[str], file: str) -> dict[str, BaselineEntry]:
+    if not isinstance(tables, list):
         raise top.wrong("'baseline' is not what it must be", "baseline", "tables that begin with [[baseline]]")
     headers = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*baseline\s*\]\]", line)]
     entries: dict[str, BaselineEntry] = {}
-    for index, data in enumerate(found):
+    for index, data in enumerate(tables):
         table = Table(data, file, lines, headers[index] if index < len(headers) else 0)
         entry = _entry(table)
         if entry.series.key in entries:
@@ -228,7 +228,7 @@ def _refuse_conflict(lines: list[str], file: str) -> None:
 
 
 def write_baselines(file: Path, entries: Iterable[BaselineEntry]) -> None:
-    """Put `entries` at `file`, whole or not at all. Raises `HistoryError`."""
+    """Write `entries` to `file`, completely or not at all. Raises `HistoryError`."""
     text = baseline_text(entries)
     try:
         write_whole(file, text.encode())

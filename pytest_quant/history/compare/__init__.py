@@ -48,25 +48,25 @@ def compare(base: Sequence[StoredCheck], head: Sequence[StoredCheck], *, alpha: 
     Parameters
     ----------
     base, head : every record of every run of the commit, oldest first; one run of pytest is one launch.
-    alpha : chance that a comparison without any true change shows a regression or an improvement by a test.
+    alpha : probability that a comparison without any true change has a regression or an improvement by a test.
 
     Raises
     ------
     HistoryError : a record is damaged.
     """
-    found = pair(base, head)
-    pairs = {one.series: one for one in found.pairs}
-    rows = judge([draft for one in found.pairs for draft in _drafts(one)], alpha)
+    pairing = pair(base, head)
+    pairs = {one.series: one for one in pairing.pairs}
+    rows = judge([draft for one in pairing.pairs for draft in _drafts(one)], alpha)
     traced = [replace(row, differs=what_differs(pairs[row.series])) if row.changed else row for row in rows]
     return Comparison(
         base=_side(base),
         head=_side(head),
         rows=tuple(sorted(traced, key=_order)),
-        added=found.added,
-        removed=found.removed,
-        renamed=found.renamed,
-        reversioned=found.reversioned,
-        notes=(*_notes(base, head), *_parts(found.pairs)),
+        added=pairing.added,
+        removed=pairing.removed,
+        renamed=pairing.renamed,
+        reversioned=pairing.reversioned,
+        notes=(*_notes(base, head), *_parts(pairing.pairs)),
         family=sum(row.p is not None for row in rows),
         alpha=alpha,
     )
@@ -80,7 +80,7 @@ def _drafts(one: Pair) -> Iterator[Draft]:
 
 
 def _parts(pairs: Sequence[Pair]) -> Iterator[str]:
-    """Tell which series were compared on a part of their samples; the row of one that did not change is not shown."""
+    """Yield a note for each series compared on part of its samples, since unchanged rows are not shown."""
     for one in pairs:
         base, head = (next((a for a in reversed(side) if measured(a.record)), None) for side in (one.base, one.head))
         if base is None or head is None or base.record.digests.get("data") == head.record.digests.get("data"):

@@ -1,4 +1,4 @@
-"""Score of the candidate at base and head, paired per sample where both kept which samples are right."""
+"""The candidate's score at base and head, paired per sample where both records have the right answers per sample."""
 
 from __future__ import annotations
 
@@ -20,23 +20,33 @@ from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.paired import mcnemar_p, tango_interval
 
 
-def score_of_one(found: AccuracyResult, right: Bits) -> float | None:
-    """Return what one sample of `right` (n,), the candidate's, adds to its score times n: 100 for percent."""
-    share = float(np.mean(right)) if found.better != "lower" else 1.0 - float(np.mean(right))
-    return found.candidate / share if found.candidate is not None and share > 0.0 else None
+def score_of_one(result: AccuracyResult, right: Bits) -> float | None:
+    """Return the score of one right answer, 100 for percent; `right` (n,) are the candidate's right answers."""
+    share = float(np.mean(right)) if result.better != "lower" else 1.0 - float(np.mean(right))
+    return result.candidate / share if result.candidate is not None and share > 0.0 else None
 
 
-def drop_on(found: AccuracyResult, nodeid: str, places: Sequence[int]) -> float | None:
-    """Return the drop on the samples at `places`, in the metric's unit; ``None`` where answers are not kept.
+def drop_on(result: AccuracyResult, nodeid: str, places: Sequence[int]) -> float | None:
+    """Return the drop from reference to candidate on some of the samples.
+
+    Parameters
+    ----------
+    result : accuracy of the record.
+    nodeid : of the test, for messages.
+    places : indices of the samples.
+
+    Returns
+    -------
+    In the metric's unit; ``None`` where the record does not have the right answers per sample.
 
     Raises
     ------
-    HistoryError : what was kept is damaged; `nodeid` names the test.
+    HistoryError : the answers in the record are damaged.
     """
-    reference, candidate = answers_of(found, nodeid)
+    reference, candidate = answers_of(result, nodeid)
     if reference is None or candidate is None or not places:
         return None
-    one = score_of_one(found, candidate)
+    one = score_of_one(result, candidate)
     if one is None:
         return None
     at = list(places)
@@ -45,7 +55,7 @@ def drop_on(found: AccuracyResult, nodeid: str, places: Sequence[int]) -> float 
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """One launch's answers; equal ones of several launches are told once."""
+    """The answers of one launch, or of several with equal answers."""
 
     check: StoredCheck
     found: AccuracyResult
@@ -58,10 +68,10 @@ class _Sample:
 
 
 def compare_accuracy(pair: Pair) -> Iterator[Draft]:
-    """Yield the row of the score, or of what is known without one.
+    """Yield the row of the score, or of agreement or SQNR where there is none.
 
-    Launches of one side may differ in their answers. Then the two that show the least of a change speak for all,
-    so that what varies between launches of one commit is not taken for a difference between two.
+    Launches of one commit may differ in their answers. Then the base and head launch with the least evidence of a
+    change are compared, so that variation between launches of one commit is not taken for a change between two.
     """
     common, same_machine = on_common_machines(pair)
     sides = [_samples(side) for side in (common.base, common.head)]
@@ -70,26 +80,26 @@ def compare_accuracy(pair: Pair) -> Iterator[Draft]:
     chosen = _least([_between(pair, base, head) for base, head in product(*sides)])
     notes = (*chosen.row.notes, *_notes(common, sides, same_machine))
 
-    def told(row: Row) -> Row:
+    def completed(row: Row) -> Row:
         return replace(row, notes=notes, base_launches=len(common.base), head_launches=len(common.head))
 
-    yield Draft(told(chosen.row), told(chosen.if_rejected) if chosen.if_rejected else None)
+    yield Draft(completed(chosen.row), completed(chosen.if_rejected) if chosen.if_rejected else None)
 
 
 def _samples(launches: tuple[StoredCheck, ...]) -> list[_Sample]:
-    """Return the different answers of one side, the last launch first."""
-    found: dict[tuple[object, ...], _Sample] = {}
+    """Return the distinct answers of the launches of base or head, the last launch first."""
+    samples: dict[tuple[object, ...], _Sample] = {}
     for check in reversed(launches):
         result = check.record.accuracy
         if result is not None:
-            told = (result.candidate_correct, result.candidate, result.drop, result.agreement_pct, result.sqnr_db)
-            if told not in found:
-                found[told] = _Sample(check, result, candidate_right(check.record))
-    return list(found.values())
+            answers = (result.candidate_correct, result.candidate, result.drop, result.agreement_pct, result.sqnr_db)
+            if answers not in samples:
+                samples[answers] = _Sample(check, result, candidate_right(check.record))
+    return list(samples.values())
 
 
 def _least(drafts: list[Draft]) -> Draft:
-    """Return the draft with the least evidence of a change; nothing is told where they contradict one another."""
+    """Return the draft with the least evidence of a change; INCONCLUSIVE where they disagree about its direction."""
     least = min(drafts, key=_evidence)
     changes = [draft.row.change or 0.0 for draft in drafts]
     if least.row.outcome is Outcome.UNCHANGED or not min(changes) < 0.0 < max(changes):
@@ -116,28 +126,28 @@ def _between(pair: Pair, base: _Sample, head: _Sample) -> Draft:
 
 
 def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> Draft:
-    """Exact McNemar test and Tango's interval; a set on which no answer's correctness changed tests nothing."""
+    """Return a row with McNemar's exact test and Tango's interval; without a test where no answer changed."""
     lost, won = int(np.count_nonzero(was & ~now)), int(np.count_nonzero(now & ~was))
-    n, found = len(was), head.found
-    higher = found.better != "lower"
+    n, result = len(was), head.found
+    higher = result.better != "lower"
     rate = _rate(base) or _rate(head) or 1.0
     sign = 1.0 if higher else -1.0
     low, high = tango_interval(lost, won, n, confidence=CONFIDENCE)
     ends = sorted((-sign * rate * low, -sign * rate * high))
     row = replace(
         row_of(pair, head.record, "accuracy"),
-        unit=found.unit or "",
-        better=found.better,
+        unit=result.unit or "",
+        better=result.better,
         base=base.found.candidate,
-        head=found.candidate,
+        head=result.candidate,
         change=sign * rate * (won - lost) / n + 0.0,
-        change_unit=_change_unit(found.unit),
+        change_unit=_change_unit(result.unit),
         interval=Interval(ends[0] + 0.0, ends[1] + 0.0),
         p=mcnemar_p(lost, won) if lost or won else None,
         lost=lost,
         won=won,
         n=n,
-        notes=_reference_note(base.found, found),
+        notes=_reference_note(base.found, result),
     )
     if lost == won:
         return Draft(replace(row, outcome=Outcome.CHANGED if lost else Outcome.UNCHANGED))
@@ -146,7 +156,7 @@ def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> D
 
 
 def _on_overlap(pair: Pair, base: _Sample, head: _Sample, both: Overlap) -> Draft:
-    """Compare on the samples that both sets have; scores of 0 and 1 are kept for each, any others are not."""
+    """Compare on the samples that both sets have; records have scores per sample for right and wrong only."""
     if base.right is None or head.right is None:
         note = f"the evaluation data changed: {len(both.base)} samples are in both of {both.n_base} and {both.n_head}"
         row = replace(
@@ -166,14 +176,14 @@ def _on_overlap(pair: Pair, base: _Sample, head: _Sample, both: Overlap) -> Draf
     notes = (str(both), *_drops_on(base, head, both))
     draft = _paired(pair, base, head, was, now)
 
-    def told(row: Row) -> Row:
+    def completed(row: Row) -> Row:
         return replace(row, base=scores[0], head=scores[1], notes=notes)
 
-    return Draft(told(draft.row), told(draft.if_rejected) if draft.if_rejected else None)
+    return Draft(completed(draft.row), completed(draft.if_rejected) if draft.if_rejected else None)
 
 
 def _drops_on(base: _Sample, head: _Sample, both: Overlap) -> Iterator[str]:
-    """Tell both drops against the own reference on the samples that both sets have."""
+    """Yield a note with the drops of base and head, each against its own reference, on the common samples."""
     was = drop_on(base.found, base.record.nodeid, both.base)
     now = drop_on(head.found, head.record.nodeid, both.head)
     if was is not None and now is not None:
@@ -181,12 +191,12 @@ def _drops_on(base: _Sample, head: _Sample, both: Overlap) -> Iterator[str]:
 
 
 def _rate(sample: _Sample) -> float | None:
-    """Score of one sample in the metric's unit: 100 for percent."""
+    """Return the score of one right answer in the metric's unit, 100 for percent."""
     return None if sample.right is None else score_of_one(sample.found, sample.right)
 
 
 def _unpaired(pair: Pair, base: AccuracyResult, head: AccuracyResult, record: Record) -> Draft:
-    """The drop against the own reference, significant where the two intervals do not overlap."""
+    """Return the row of the drop against the own reference, significant where the two intervals do not overlap."""
     change = (head.drop or 0.0) - (base.drop or 0.0)
     row = replace(
         row_of(pair, record, "drop"),
@@ -211,7 +221,7 @@ def _apart(base: Interval | None, head: Interval | None) -> bool:
 
 
 def _without_metric(pair: Pair, base: AccuracyResult, head: AccuracyResult, record: Record) -> Draft:
-    """Agreement with the reference, or the outputs' SQNR: facts without an interval, which never gate."""
+    """Return the row of agreement or SQNR, which have no interval and never fail a comparison."""
     classes = base.agreement_pct is not None and head.agreement_pct is not None
     quantity, unit = ("agreement", "%") if classes else ("sqnr", "dB")
     before, after = (one.agreement_pct if classes else _sqnr(one) for one in (base, head))
@@ -236,14 +246,14 @@ def _without_metric(pair: Pair, base: AccuracyResult, head: AccuracyResult, reco
 
 
 def _outputs_pooled(base: AccuracyResult, head: AccuracyResult) -> bool:
-    """Whether one record is of a version that took several outputs together, and only one."""
+    """Whether only one of the records is of a version that computed one SQNR over several outputs."""
     fewest, most = sorted((len(base.by_output), len(head.by_output)))
     return fewest == 0 and most > 1
 
 
-def _sqnr(found: AccuracyResult) -> float | None:
-    """Infinite for identical outputs."""
-    return math.inf if found.identical else found.sqnr_db
+def _sqnr(result: AccuracyResult) -> float | None:
+    """Return the SQNR in dB, infinite for identical outputs."""
+    return math.inf if result.identical else result.sqnr_db
 
 
 def _finite(value: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""What a comparison of two commits found: frozen values."""
+"""The result of a comparison of two commits as frozen values."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from enum import StrEnum
 from pytest_quant.result import Interval
 
 ALPHA = 0.01
-"""Chance that a comparison without any true change shows a regression or an improvement by a test."""
+"""Probability that a comparison without any true change has a regression or an improvement by a test."""
 
 CONFIDENCE = 0.95
-"""Of each interval by itself."""
+"""Level of each single interval."""
 
 
 class Outcome(StrEnum):
-    """What became of one quantity, in the order in which a reader wants to see them.
+    """The outcome of comparing one quantity, in the order in which rows are shown.
 
-    ``worse`` and ``better`` are changes that do not gate: too small, not proven, or advisory. ``changed`` has no
-    better or worse side. ``no_baseline`` could not be compared with anything at the base.
+    ``worse`` and ``better`` are changes that do not fail a comparison: too small, not proven, or advisory. ``changed``
+    is neither better nor worse. ``no_baseline`` has nothing comparable at the base.
     """
 
     REGRESSION = "regression"
@@ -37,7 +37,7 @@ CHANGED = (Outcome.REGRESSION, Outcome.WORSE, Outcome.IMPROVEMENT, Outcome.BETTE
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something else that is not the same, which a change may be traced to; ``None`` where it is not known."""
+    """A property that differs and may explain a change; ``None`` where base or head does not have it."""
 
     name: str
     base: str | None
@@ -54,17 +54,17 @@ class Row:
     quantity : ``status accuracy drop agreement sqnr size coverage nodes speedup p50``.
     unit : of `base` and `head`; empty when they have none.
     better : ``higher``, ``lower``, or ``None``.
-    base, head : the values; a text for statuses and counts of nodes, ``None`` when not measured.
+    base, head : the values; text for statuses and counts of nodes, ``None`` when not measured.
     change, interval : head against base in `change_unit`: a difference, or percent for times and sizes.
-    p : of the test that there is no change; ``None`` where nothing is tested, because it is a fact or advisory.
+    p : of the test of no change; ``None`` for facts and advisory rows, which are not tested.
     p_adjusted : after Holm, over all tested rows of the comparison.
     lost, won, n : samples that only the base, and only the head, gets right, of n.
-    base_launches, head_launches : runs of pytest behind the values.
-    advisory : too few launches to judge.
-    moved : ``candidate reference both``, or empty when that cannot be told.
+    base_launches, head_launches : numbers of runs of pytest with the values.
+    advisory : there are too few launches to judge.
+    moved : the engine whose latency changed, ``candidate reference both``, or empty when it is not known.
     candidate_change_pct, reference_change_pct : of the two median latencies; > 0 is slower.
-    machine : where latencies were measured.
-    differs : what else differs between base and head; only of rows that changed.
+    machine : on which the latencies were measured.
+    differs : other properties that differ between base and head; only for rows that changed.
     """
 
     series: str
@@ -103,7 +103,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A series that only one of base and head has, with the status it has there."""
+    """A series that only base or only head has, with its status there."""
 
     series: str
     nodeid: str
@@ -141,7 +141,7 @@ class Reversioned:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Base or head: its commit and branch as far as all its runs agree, and its launches, one for each run."""
+    """Base or head: its commit and branch, where all its runs agree, and the numbers of its launches and checks."""
 
     commit: str | None
     branch: str | None
@@ -158,9 +158,9 @@ class Comparison:
     ----------
     rows : one for each series and quantity, regressions first.
     added, removed : series that only the head, and only the base, has.
-    renamed : also compared, in `rows`.
-    reversioned : not compared.
-    family : rows that were tested together, at the level `alpha`.
+    renamed : tests with another node id, which are also compared in `rows`.
+    reversioned : series that are not compared.
+    family : number of rows that were tested together, at the level `alpha`.
     """
 
     base: Side

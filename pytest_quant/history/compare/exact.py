@@ -17,10 +17,9 @@ from pytest_quant.result import Coverage
 
 
 def what_differs(pair: Pair) -> tuple[Difference, ...]:
-    """Return what differs between the last launch of the base and that of the head.
+    """Return the properties that differ between the last launches of base and head.
 
-    Calibration, reference and provider first, then digests by their name, the machine, and the versions of
-    libraries.
+    Calibration, reference and provider come first, then digests, the machine, and the versions of libraries.
     """
     base, head = pair.base[-1], pair.head[-1]
     kinds = zip(_facts(base), _facts(head), strict=True)
@@ -29,7 +28,7 @@ def what_differs(pair: Pair) -> tuple[Difference, ...]:
 
 def _facts(check: StoredCheck) -> Iterator[Mapping[str, str]]:
     record, environment = check.record, check.run.environment
-    told = {
+    facts = {
         "calibration": record.calibration,
         "calibration samples": None if record.calibration_samples is None else str(record.calibration_samples),
         "threads": None if record.threads is None else str(record.threads),
@@ -37,7 +36,7 @@ def _facts(check: StoredCheck) -> Iterator[Mapping[str, str]]:
         "provider": record.coverage.provider if record.coverage else None,
         "samples": str(record.accuracy.n) if record.accuracy else None,
     }
-    yield {name: value for name, value in told.items() if value is not None}
+    yield {name: value for name, value in facts.items() if value is not None}
     yield {f"{name.replace('_', ' ')} digest": value for name, value in record.digests.items()}
     yield environment.identity
     yield environment.context
@@ -50,16 +49,16 @@ def _between(base: Mapping[str, str], head: Mapping[str, str]) -> Iterator[Diffe
 
 
 MIN_SIZE_CHANGE_PCT = 1.0
-"""A file that grows by less is shown and no regression: names and versions inside it take a few bytes."""
+"""A file that grows by less is no regression: names and versions inside it take a few bytes."""
 
 T = TypeVar("T", bound=Hashable)
 
 
 def compare_exact(pair: Pair) -> Iterator[Row]:
-    """Yield the rows of size, coverage and nodes, as far as both sides have them.
+    """Yield the rows of size, coverage and nodes, where base and head both have them.
 
-    A side whose launches differ has a range: base and head differ when the ranges do not overlap. Nothing is a
-    regression on another machine, where a runtime may build another engine.
+    Where launches of one commit differ their values form a range, and base and head differ when their ranges do not
+    overlap. Nothing is a regression on another machine, where a runtime may build another engine.
     """
     common, same_machine = on_common_machines(pair)
     for row in (_size(common), _coverage(common), _nodes(common)):
@@ -121,12 +120,12 @@ def _coverage(pair: Pair) -> Row | None:
     return replace(row, outcome=worse_or_better(max(head) < min(base), proven=True))
 
 
-def _pct(found: Coverage | None) -> float | None:
-    return found.pct if found else None
+def _pct(coverage: Coverage | None) -> float | None:
+    return coverage.pct if coverage else None
 
 
 def _nodes(pair: Pair) -> Row | None:
-    """Return which op types have other counts of nodes; that is neither better nor worse."""
+    """Return the row of node counts by operator type, whose change is neither better nor worse."""
     base, head = (_values(side, _by_op) for side in (pair.base, pair.head))
     if not base or not head:
         return None
@@ -136,8 +135,8 @@ def _nodes(pair: Pair) -> Row | None:
         return row
     before, after = ({op: f"{quantized}/{nodes}" for op, quantized, nodes in side} for side in (base[-1], head[-1]))
     ops = [op for op in sorted({*before, *after}) if before.get(op) != after.get(op)]
-    told = ", ".join(f"{op} {before.get(op, '0/0')} -> {after.get(op, '0/0')}" for op in ops)
-    return replace(row, outcome=Outcome.CHANGED, notes=(*row.notes, f"quantized of all nodes: {told}"))
+    changes = ", ".join(f"{op} {before.get(op, '0/0')} -> {after.get(op, '0/0')}" for op in ops)
+    return replace(row, outcome=Outcome.CHANGED, notes=(*row.notes, f"quantized of all nodes: {changes}"))
 
 
 _Ops = tuple[tuple[str, int, int], ...]
@@ -154,7 +153,7 @@ def _total(ops: _Ops) -> str:
 
 
 def _values(launches: tuple[StoredCheck, ...], read: Callable[[Record], T | None]) -> list[T]:
-    """Return what the launches tell, oldest first."""
+    """Return the values of all launches that have one, oldest first."""
     return [value for value in (read(one.record) for one in launches) if value is not None]
 
 

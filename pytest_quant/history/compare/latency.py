@@ -1,4 +1,4 @@
-"""Latency at base and head, launch by launch, within one identity of the machine."""
+"""Latency at base and head, compared over launches on machines of the same identity."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _TELLING = ("gpu", "cpu", "isa", "cores")
 
 
 def by_identity(launches: Iterable[StoredCheck]) -> dict[str, list[StoredCheck]]:
-    """Return the launches of each identity, in the order given."""
-    found: dict[str, list[StoredCheck]] = {}
+    """Return the launches by identity of their machine, in the given order."""
+    groups: dict[str, list[StoredCheck]] = {}
     for one in launches:
-        found.setdefault(identity_of(one.run, one.record), []).append(one)
-    return found
+        groups.setdefault(identity_of(one.run, one.record), []).append(one)
+    return groups
 
 
 def on_common_machines(pair: Pair) -> tuple[Pair, bool]:
-    """Return the launches of identities that both sides have, and true; all of them, and false, when there is none."""
+    """Return the launches on machines that base and head share, and true; all launches, and false, without any."""
     base, head = by_identity(pair.base), by_identity(pair.head)
     common = base.keys() & head.keys()
     if not common:
@@ -38,7 +38,7 @@ def on_common_machines(pair: Pair) -> tuple[Pair, bool]:
 
 
 def describe_machine(launch: StoredCheck) -> str:
-    """Return the parts of an identity that a reader knows a machine by, and the provider that ran."""
+    """Return the recognizable parts of a machine's identity, and the provider that ran."""
     identity = launch.run.environment.identity
     provider = launch.record.coverage.provider if launch.record.coverage else ""
     parts = [f"{identity[name]} cores" if name == "cores" else identity[name] for name in _TELLING if name in identity]
@@ -46,17 +46,21 @@ def describe_machine(launch: StoredCheck) -> str:
 
 
 FEWEST_LAUNCHES = 5
-"""On each side; with fewer, a latency is advisory."""
+"""At base and at head each; with fewer, a latency is advisory."""
 
 MIN_CHANGE_PCT = 1.0
-"""A change of a latency that is smaller is none, however well it is proven."""
+"""A smaller change of a latency counts as none, however significant it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """Natural logarithms, one for each launch; `spans` are the intervals of the speedup within each.
+    """Natural logarithms of the latencies of base or head, one for each launch.
 
-    `speedup` is empty where a launch has no reference, as in records of other tools.
+    Attributes
+    ----------
+    speedup : empty where a launch has no reference, as in records of other tools.
+    spans : interval of the speedup within each launch, where it has one.
+    doubted : number of launches that were left out because their figures are noise.
     """
 
     speedup: tuple[float, ...]
@@ -67,50 +71,50 @@ class Launches:
 
     @property
     def n(self) -> int:
-        """Launches that count."""
+        """Number of launches that count."""
         return len(self.candidate)
 
 
 def launches_of(checks: Iterable[StoredCheck]) -> Launches:
-    """Read the latency of each launch; one that names a reason not to trust it is only counted as doubted."""
-    found = [check.record.latency for check in checks if check.record.latency is not None]
-    sound = [latency for latency in found if not latency.reasons and (latency.candidate_p50_ms or 0.0) > 0.0]
+    """Return the latencies of launches; one with a reason not to trust it is only counted as doubted."""
+    latencies = [check.record.latency for check in checks if check.record.latency is not None]
+    sound = [latency for latency in latencies if not latency.reasons and (latency.candidate_p50_ms or 0.0) > 0.0]
     ratios = list(_logs(latency.speedup for latency in sound))
     return Launches(
         speedup=tuple(ratios) if len(ratios) == len(sound) else (),
         candidate=tuple(_logs(latency.candidate_p50_ms for latency in sound)),
         reference=tuple(_logs(latency.reference_p50_ms for latency in sound)),
         spans=tuple(_spans(sound)),
-        doubted=len(found) - len(sound),
+        doubted=len(latencies) - len(sound),
     )
 
 
 def percent(log_change: float) -> float:
-    """Return a change of a logarithm as percent of what it was."""
+    """Return a difference of logarithms as a relative change in percent."""
     return 100.0 * math.expm1(log_change)
 
 
 def as_log(percentage: float) -> float:
-    """Return the change of a logarithm that is `percentage`."""
+    """Return a relative change in percent as a difference of logarithms."""
     return math.log1p(percentage / 100.0)
 
 
 def difference(base: tuple[float, ...], head: tuple[float, ...]) -> MeanDifference | None:
-    """Compare two sides by Welch's test; ``None`` for fewer than two launches on one."""
+    """Compare base and head by Welch's test; ``None`` for fewer than two launches of either."""
     return welch(base, head) if min(len(base), len(head)) >= 2 else None
 
 
 def mean_change(base: tuple[float, ...], head: tuple[float, ...]) -> float | None:
-    """Return mean(head) - mean(base); ``None`` where one has no launch."""
+    """Return mean(head) - mean(base), ``None`` where one has no launch."""
     return math.fsum(head) / len(head) - math.fsum(base) / len(base) if base and head else None
 
 
 def pace(base: tuple[float, ...], head: tuple[float, ...]) -> Pace:
-    """Tell whether logarithms of latencies moved: by the minimum at least, and with an interval that leaves out 0."""
-    found = difference(base, head)
-    if found is None or found.low <= 0.0 <= found.high or abs(found.value) < as_log(MIN_CHANGE_PCT):
+    """Return whether latencies, as logarithms, changed: by at least the minimum, with an interval that excludes 0."""
+    change = difference(base, head)
+    if change is None or change.low <= 0.0 <= change.high or abs(change.value) < as_log(MIN_CHANGE_PCT):
         return Pace.SAME
-    return Pace.SLOWER if found.value > 0.0 else Pace.FASTER
+    return Pace.SLOWER if change.value > 0.0 else Pace.FASTER
 
 
 def _logs(values: Iterable[float | None]) -> Iterator[float]:
@@ -124,11 +128,11 @@ def _spans(sound: Iterable[LatencyFigures]) -> Iterator[tuple[float, float]]:
 
 
 RESOLVED_PCT = 5.0
-"""A comparison that could not have seen a slowdown of so much is inconclusive."""
+"""A comparison that cannot exclude a slowdown of this much is inconclusive."""
 
 
 def compare_latency(pair: Pair) -> Iterator[Draft]:
-    """Yield a row for each identity that both sides have, or one that says why there is none."""
+    """Yield a row for each machine that base and head share, or one with the reason why there is none."""
     timed = [[one for one in side if one.record.latency is not None] for side in (pair.base, pair.head)]
     if not all(timed):
         yield from _not_timed(pair, bool(timed[0]), bool(timed[1]))
@@ -146,7 +150,7 @@ def compare_latency(pair: Pair) -> Iterator[Draft]:
 
 
 def _not_timed(pair: Pair, base_timed: bool, head_timed: bool) -> Iterator[Draft]:
-    """Yield why there is nothing to compare, where only one side was timed and the other came to be."""
+    """Yield a row with the reason, where only one of base and head was timed and the other was measured."""
     record = pair.head[-1].record
     if base_timed and measured(record):
         why = record.latency_off or "it was not measured"
@@ -172,12 +176,12 @@ def _on_one_machine(pair: Pair, base: Launches, head: Launches) -> Draft:
     )
     if not was or not now:
         return Draft(replace(row, outcome=Outcome.INCONCLUSIVE))
-    found = difference(was, now)
-    if found is not None:
-        row = replace(row, interval=Interval(percent(found.low), percent(found.high)))
-    if found is None or min(base.n, head.n) < FEWEST_LAUNCHES:
+    change = difference(was, now)
+    if change is not None:
+        row = replace(row, interval=Interval(percent(change.low), percent(change.high)))
+    if change is None or min(base.n, head.n) < FEWEST_LAUNCHES:
         return Draft(_advisory(row, base, head, ratio))
-    return _tested(row, found, base, head, ratio)
+    return _tested(row, change, base, head, ratio)
 
 
 def _filled(row: Row, was: tuple[float, ...], now: tuple[float, ...]) -> Row:
@@ -199,13 +203,13 @@ def _doubts(base: Launches, head: Launches) -> Iterator[str]:
             yield f"{side.doubted} of {side.n + side.doubted} launches of the {name} left out: their numbers are noise"
 
 
-def _tested(row: Row, found: MeanDifference, base: Launches, head: Launches, ratio: bool) -> Draft:
-    """Judge enough launches: the p value joins the family, and the diagnosis says what a rejection means."""
-    gain = found.value if ratio else -found.value
-    worst = found.low if ratio else -found.high
+def _tested(row: Row, change: MeanDifference, base: Launches, head: Launches, ratio: bool) -> Draft:
+    """Return the row of enough launches: its p joins the family, and the diagnosis gives its outcome if rejected."""
+    gain = change.value if ratio else -change.value
+    worst = change.low if ratio else -change.high
     candidate, reference = pace(base.candidate, head.candidate), pace(base.reference, head.reference)
     held = when_ratio_held(candidate, reference) if ratio else None
-    tested = row = replace(row, p=found.p_value)
+    tested = row = replace(row, p=change.p_value)
     if held is not None:
         row = replace(row, outcome=held.outcome, moved=held.moved, notes=(*row.notes, held.note))
     elif worst < -as_log(RESOLVED_PCT):
@@ -215,13 +219,13 @@ def _tested(row: Row, found: MeanDifference, base: Launches, head: Launches, rat
         return Draft(row)
     if not ratio:
         return Draft(row, replace(tested, outcome=worse_or_better(gain < 0.0, proven=True), moved="candidate"))
-    told = when_ratio_changed(candidate, reference, worse=gain < 0.0)
-    notes = (*tested.notes, told.note) if told.note else tested.notes
-    return Draft(row, replace(tested, outcome=told.outcome, moved=told.moved, notes=notes))
+    diagnosis = when_ratio_changed(candidate, reference, worse=gain < 0.0)
+    notes = (*tested.notes, diagnosis.note) if diagnosis.note else tested.notes
+    return Draft(row, replace(tested, outcome=diagnosis.outcome, moved=diagnosis.moved, notes=notes))
 
 
 def _advisory(row: Row, base: Launches, head: Launches, ratio: bool) -> Row:
-    """Tell of a change that the launches' own intervals leave no doubt about, though launches differ by more."""
+    """Return the row of too few launches: inconclusive, unless the intervals within launches show a clear change."""
     note = f"advisory: {base.n} and {head.n} launches, {FEWEST_LAUNCHES} a side are needed to judge"
     row = replace(row, outcome=Outcome.INCONCLUSIVE, advisory=True, notes=(*row.notes, note))
     if not ratio or not base.spans or not head.spans:

@@ -1,4 +1,4 @@
-"""Which records of base and head are of the same series, and what makes their changes significant together."""
+"""Pairs of base and head records of one series, and the joint significance of their changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_quant.record import Record
 
 
 class Pace(StrEnum):
-    """How an engine's latency at the head is to that at the base."""
+    """An engine's latency at the head relative to that at the base."""
 
     SLOWER = "slower"
     SAME = "same"
@@ -31,10 +31,15 @@ class Diagnosis:
 
 
 def when_ratio_changed(candidate: Pace, reference: Pace, *, worse: bool) -> Diagnosis:
-    """Return what a proven change of the speedup is.
+    """Return the diagnosis of a proven change of the speedup.
 
-    A speedup that is worse only because the reference became faster is no regression of the candidate, and one
-    that is better only because the reference became slower is no improvement.
+    A speedup that is worse only because the reference became faster is no regression of the candidate, and one that is
+    better only because the reference became slower is no improvement.
+
+    Parameters
+    ----------
+    candidate, reference : change of each engine's own latency.
+    worse : the speedup fell.
     """
     lost, gained = (Pace.SLOWER, Pace.FASTER) if worse else (Pace.FASTER, Pace.SLOWER)
     if reference is gained and candidate is not lost:
@@ -49,7 +54,7 @@ def when_ratio_changed(candidate: Pace, reference: Pace, *, worse: bool) -> Diag
 
 
 def when_ratio_held(candidate: Pace, reference: Pace) -> Diagnosis | None:
-    """Return what it is when both engines moved alike, which a ratio does not show; ``None`` for anything else."""
+    """Return the diagnosis where both engines changed alike, which the speedup does not show; else ``None``."""
     if candidate is reference and candidate is not Pace.SAME:
         return Diagnosis(Outcome.CHANGED, "both", f"both became {candidate} alike: the machine, or the runtime")
     return None
@@ -57,7 +62,7 @@ def when_ratio_held(candidate: Pace, reference: Pace) -> Diagnosis | None:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A row as it stands unless its test, the row's `p`, is rejected, and as it is then; ``None``: the same."""
+    """A row, and the row that replaces it when its test of no change is rejected; ``None`` for the same row."""
 
     row: Row
     if_rejected: Row | None = None
@@ -66,7 +71,7 @@ class Draft:
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return the p values adjusted by Holm (1979), Scandinavian Journal of Statistics 6, 65-70, in the same order.
 
-    Rejecting those at most alpha keeps the chance of one false rejection or more below alpha, whatever the
+    Rejecting those at most alpha keeps the probability of one or more false rejections below alpha, whatever the
     dependence between the tests.
     """
     order = sorted(range(len(p_values)), key=lambda index: p_values[index])
@@ -79,7 +84,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def judge(drafts: Sequence[Draft], alpha: float) -> list[Row]:
-    """Return the rows, those whose adjusted p is at most `alpha` as a rejection makes them."""
+    """Return the row of each draft, the replacement where its adjusted p is at most `alpha`."""
     tested = [(index, draft.row.p) for index, draft in enumerate(drafts) if draft.row.p is not None]
     adjusted = dict(zip((index for index, _ in tested), holm([p for _, p in tested]), strict=True))
     return [_judged(draft, adjusted.get(index), alpha) for index, draft in enumerate(drafts)]
@@ -97,7 +102,7 @@ _PARTS = 7
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The launches of one series on both sides, oldest first, at most one for each run; `series` is the head's key."""
+    """The launches of one series at base and head, oldest first, one for each run; `series` is the head's key."""
 
     series: str
     base: _Launches
@@ -106,7 +111,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Series that both sides have, and those that cannot be compared."""
+    """Series that base and head both have, and those that cannot be compared."""
 
     pairs: tuple[Pair, ...]
     added: tuple[Listed, ...]
@@ -116,7 +121,7 @@ class Pairing:
 
 
 def pair(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Pairing:
-    """Pair by series key; one test that went and one that came are a renamed one when they share everything else."""
+    """Pair records by series key; a removed and an added test are a renamed one when all else of them is equal."""
     complete = _complete_keys([*base, *head])
     bases, heads = _by_series(base, complete), _by_series(head, complete)
     renamed = _renamed(
@@ -144,20 +149,20 @@ def pair(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Pairing:
 
 
 def measured(record: Record) -> bool:
-    """Whether the check came to be, so that it has a score, a version and figures."""
+    """Whether the check was measured, so that the record has a score, a version and figures."""
     return record.accuracy is not None
 
 
 def _by_series(checks: Iterable[StoredCheck], complete: Mapping[tuple[str, ...], set[str]]) -> dict[str, _Launches]:
-    found: dict[str, dict[str, StoredCheck]] = {}
+    launches_of: dict[str, dict[str, StoredCheck]] = {}
     for check in checks:
         # Of several reports of one run the last counts.
-        found.setdefault(_key(check.record, complete), {})[check.run.id] = check
-    return {key: tuple(launches.values()) for key, launches in found.items()}
+        launches_of.setdefault(_key(check.record, complete), {})[check.run.id] = check
+    return {key: tuple(launches.values()) for key, launches in launches_of.items()}
 
 
 def _parts(series: str) -> tuple[str, ...] | None:
-    """Parts of a key but its last, the metric; ``None`` for a key that is none of ours."""
+    """Return the parts of a key without the last, the metric; ``None`` for a key of another tool."""
     try:
         parts = json.loads(series)
     except ValueError:
@@ -168,51 +173,51 @@ def _parts(series: str) -> tuple[str, ...] | None:
 
 
 def _complete_keys(checks: Iterable[StoredCheck]) -> dict[tuple[str, ...], set[str]]:
-    found: dict[tuple[str, ...], set[str]] = {}
+    keys: dict[tuple[str, ...], set[str]] = {}
     for record in (check.record for check in checks):
         parts = _parts(record.series) if measured(record) else None
         if parts is not None:
-            found.setdefault(parts, set()).add(record.series)
-    return found
+            keys.setdefault(parts, set()).add(record.series)
+    return keys
 
 
 def _key(record: Record, complete: Mapping[tuple[str, ...], set[str]]) -> str:
-    """Key of a record; one that never came to be does not know the metric that would have been computed."""
+    """Return the key of a record; that of a check that was not measured lacks the default metric, which is added."""
     if measured(record) or record.metric is not None:
         return record.series
     likely = complete.get(_parts(record.series) or (), set())
     return next(iter(likely)) if len(likely) == 1 else record.series
 
 
-def _same_version(found: Pair) -> Pair | Reversioned:
-    """Leave out launches of a version that only one side has.
+def _same_version(given: Pair) -> Pair | Reversioned:
+    """Leave out launches of a version that only base or only head has.
 
-    Two sides without a common version are compared where their last ones differ in evaluation data alone and share
+    Without a common version they are compared where their last versions differ in evaluation data alone and share
     enough samples, else not at all.
     """
-    base, head = _versions(found.base), _versions(found.head)
+    base, head = _versions(given.base), _versions(given.head)
     if not base or not head:
-        return found
+        return given
     common = base & head
     if not common:
-        return _overlapping(found) or _reversioned(found)
+        return _overlapping(given) or _reversioned(given)
     sides = (
         tuple(one for one in side if not measured(one.record) or version_of(one.record) in common)
-        for side in (found.base, found.head)
+        for side in (given.base, given.head)
     )
-    return Pair(found.series, *sides)
+    return Pair(given.series, *sides)
 
 
-def _overlapping(found: Pair) -> Pair | None:
-    """Leave the launches of each side's last version, when their samples overlap."""
-    base, head = (next(one for one in reversed(side) if measured(one.record)) for side in (found.base, found.head))
+def _overlapping(given: Pair) -> Pair | None:
+    """Return the launches of the last versions of base and head, ``None`` where their samples do not overlap."""
+    base, head = (next(one for one in reversed(side) if measured(one.record)) for side in (given.base, given.head))
     if _counted_in(base.record) != _counted_in(head.record) or overlap(base, head) is None:
         return None
     sides = (
         tuple(one for one in side if not measured(one.record) or version_of(one.record) == version_of(last.record))
-        for side, last in ((found.base, base), (found.head, head))
+        for side, last in ((given.base, base), (given.head, head))
     )
-    return Pair(found.series, *sides)
+    return Pair(given.series, *sides)
 
 
 def _counted_in(record: Record) -> tuple[str | None, ...]:
@@ -224,13 +229,13 @@ def _versions(launches: _Launches) -> set[str]:
     return {version_of(one.record) for one in launches if measured(one.record)}
 
 
-def _reversioned(found: Pair) -> Reversioned:
-    base, head = (next(one.record for one in reversed(s) if measured(one.record)) for s in (found.base, found.head))
+def _reversioned(given: Pair) -> Reversioned:
+    base, head = (next(one.record for one in reversed(s) if measured(one.record)) for s in (given.base, given.head))
     scores = [record.accuracy.candidate if record.accuracy else None for record in (base, head)]
     other_data = base.digests.get("data") != head.digests.get("data")
     unit = head.accuracy.unit if head.accuracy else None
     return Reversioned(
-        found.series, head.nodeid, head.model, head.engine_id, head.metric, unit or "", scores[0], scores[1],
+        given.series, head.nodeid, head.model, head.engine_id, head.metric, unit or "", scores[0], scores[1],
         "evaluation data" if other_data else "metric",
     )  # fmt: skip
 
@@ -241,17 +246,17 @@ def _engine(launches: _Launches) -> tuple[object, ...]:
 
 
 def _renamed(removed: Mapping[str, _Launches], added: Mapping[str, _Launches]) -> list[tuple[str, str]]:
-    """Pairs of an old and a new key of one engine, metric and batch size, which no other of either side shares."""
+    """Return pairs of an old and a new key with the same engine, metric and batch size, where these are unique."""
     old, new = _by_engine(removed), _by_engine(added)
     both = (engine for engine in old if engine in new)
     return [(old[engine][0], new[engine][0]) for engine in both if len(old[engine]) == len(new[engine]) == 1]
 
 
 def _by_engine(series: Mapping[str, _Launches]) -> dict[tuple[object, ...], list[str]]:
-    found: dict[tuple[object, ...], list[str]] = {}
+    keys: dict[tuple[object, ...], list[str]] = {}
     for key, launches in series.items():
-        found.setdefault(_engine(launches), []).append(key)
-    return found
+        keys.setdefault(_engine(launches), []).append(key)
+    return keys
 
 
 def _rename(old: str, new: str, base: _Launches, head: _Launches) -> Renamed:

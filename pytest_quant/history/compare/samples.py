@@ -1,4 +1,4 @@
-"""Which samples each engine gets right, and which samples two records of different data share."""
+"""The samples that each engine gets right, and the samples that two records of different data share."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Bits = NDArray[Any]
 
 
 def candidate_right(record: Record) -> Bits | None:
-    """Return true (n,) for each sample that the candidate gets right; ``None`` when that was not kept.
+    """Return a mask (n,) of the samples that the candidate gets right, ``None`` when the record does not have it.
 
     Raises
     ------
-    HistoryError : what was kept is damaged, or of another number of samples.
+    HistoryError : the stored mask is damaged, or has another number of samples.
     """
     return None if record.accuracy is None else answers_of(record.accuracy, record.nodeid)[1]
 
 
-def answers_of(found: AccuracyResult, nodeid: str) -> tuple[Bits | None, Bits | None]:
-    """Return the same of reference and candidate. Raises `HistoryError`, in which `nodeid` names the test."""
-    return _bits(found.reference_correct, found.n, nodeid), _bits(found.candidate_correct, found.n, nodeid)
+def answers_of(result: AccuracyResult, nodeid: str) -> tuple[Bits | None, Bits | None]:
+    """Return the masks of reference and candidate, see `candidate_right`; `nodeid` names the test in errors."""
+    return _bits(result.reference_correct, result.n, nodeid), _bits(result.candidate_correct, result.n, nodeid)
 
 
 def _bits(kept: str | None, n: int, nodeid: str) -> Bits | None:
@@ -57,12 +57,12 @@ def _damaged(nodeid: str, value: str) -> HistoryError:
 
 
 LEAST_SHARE = 0.5
-"""Of the smaller set: where fewer are in both, what they tell speaks for neither."""
+"""Smallest share of the smaller set that must be in both, so that the common samples represent it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Places of the same samples in two sets of `n_base` and `n_head`: sample ``base[i]`` is sample ``head[i]``."""
+    """Indices of common samples in two sets of sizes `n_base` and `n_head`: ``base[i]`` is the sample ``head[i]``."""
 
     base: tuple[int, ...]
     head: tuple[int, ...]
@@ -70,25 +70,25 @@ class Overlap:
     n_head: int
 
     def __str__(self) -> str:
-        """How many there are, and how many there could have been."""
+        """Return a note with the number of common samples and the sizes of both sets."""
         return f"compared on the {len(self.base)} samples that both have, of {self.n_base} and {self.n_head}"
 
 
 def overlap(base: StoredCheck, head: StoredCheck) -> Overlap | None:
-    """Return the samples that both records have by their digests, in the base's order.
+    """Return the samples that both records have, by their digests, in the base's order.
 
-    A sample that a set holds several times is paired as often as both hold it. ``None`` where one of them kept no
-    digests, or where less than `LEAST_SHARE` of the smaller set is in both.
+    A sample that occurs several times is paired as often as it occurs in both. ``None`` where a record has no digests,
+    or where less than `LEAST_SHARE` of the smaller set is in both.
 
     Raises
     ------
-    HistoryError : what was kept is damaged.
+    HistoryError : the stored digests are damaged.
     """
     return overlap_of(*(unpack_samples(one.run, one.record) for one in (base, head)))
 
 
 def overlap_of(was: NDArray[Any] | None, now: NDArray[Any] | None) -> Overlap | None:
-    """Return the same of two sets of digests (n,) and (m,)."""
+    """Return the common samples of two sets of digests (n,) and (m,), see `overlap`."""
     if was is None or now is None:
         return None
     places = {sample: index for index, sample in enumerate(_counted(now))}
@@ -99,10 +99,10 @@ def overlap_of(was: NDArray[Any] | None, now: NDArray[Any] | None) -> Overlap | 
 
 
 def _counted(samples: NDArray[Any]) -> list[tuple[int, int]]:
-    """Each digest with how many equal ones come before it."""
+    """Return each digest with the number of equal ones before it."""
     seen: Counter[int] = Counter()
-    found = []
+    counted = []
     for sample in samples.tolist():
-        found.append((sample, seen[sample]))
+        counted.append((sample, seen[sample]))
         seen[sample] += 1
-    return found
+    return counted

@@ -14,7 +14,14 @@ from pytest_quant.result import Status
 
 
 def row_of(pair: Pair, record: Record, quantity: str) -> Row:
-    """Return an unchanged row without values; `record` is the head's."""
+    """Return an unchanged row without values.
+
+    Parameters
+    ----------
+    pair : launches of the series.
+    record : of the head.
+    quantity : see `Row`.
+    """
     return Row(
         series=pair.series,
         nodeid=record.nodeid,
@@ -30,7 +37,7 @@ def row_of(pair: Pair, record: Record, quantity: str) -> Row:
 
 
 def worse_or_better(worse: bool, *, proven: bool) -> Outcome:
-    """Return the outcome of a change, which gates when it is `proven`."""
+    """Return the outcome of a change, which fails a comparison only when it is worse and `proven`."""
     if worse:
         return Outcome.REGRESSION if proven else Outcome.WORSE
     return Outcome.IMPROVEMENT if proven else Outcome.BETTER
@@ -42,14 +49,14 @@ OK, REGRESSION, INCONCLUSIVE, NO_BASELINE = 0, 1, 3, 4
 def exit_code(
     comparison: Comparison, *, strict: bool = False, full_suite: bool = False, accepted: Collection[str] = ()
 ) -> int:
-    """Return 0 when all is well, 1 for a regression, and under `strict` 3 or 4 when that could not be told.
+    """Return the exit code: 0 without a regression, 1 with one, and under `strict` 3 or 4 when it cannot be decided.
 
     Parameters
     ----------
-    strict : 3 where a quantity could not be judged, with too few launches for example; 4 where there is no base
-        at all, or a quantity, a machine or a version of the data that the base does not know. An added test is
-        none of these.
-    full_suite : base and head ran every test, so that one that is gone was removed, which is a regression too.
+    comparison : of two commits.
+    strict : 3 where a quantity could not be judged, with too few launches for example; 4 where there is no base at
+        all, or the base does not have a quantity, a machine or a version of the data. An added test is none of these.
+    full_suite : base and head ran every test, so that a missing one was removed, which is a regression too.
     accepted : keys of series whose removal was accepted.
     """
     if comparison.having(Outcome.REGRESSION) or (full_suite and unaccepted(comparison, accepted)):
@@ -101,5 +108,5 @@ def _flaky(name: str, launches: tuple[StoredCheck, ...], usual: Status) -> tuple
     others = Counter(one.record.status.value for one in launches if one.record.status is not usual)
     if not others:
         return ()
-    told = ", ".join(f"{status} in {number}" for status, number in sorted(others.items()))
-    return (f"{told} of {len(launches)} launches of the {name}",)
+    counts = ", ".join(f"{status} in {number}" for status, number in sorted(others.items()))
+    return (f"{counts} of {len(launches)} launches of the {name}",)

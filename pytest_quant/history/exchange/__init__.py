@@ -1,1 +1,1 @@
-"""Runs on their way between histories, and results of other benchmark tools."""
+"""Exchange of runs between histories, and import of other benchmark tools' results."""

@@ -19,7 +19,7 @@ _TIMED = "time_"
 
 
 def read(document: dict[str, object]) -> tuple[Run, tuple[Record, ...]]:
-    """Return the run in a document. Raises `HistoryError` when a field is not what it must be."""
+    """Return the run in a document. Raises `HistoryError` when a field is missing or has the wrong type."""
     file = Reader(document, TOOL)
     version = file.integer("version")
     if version != _VERSION:
@@ -56,14 +56,14 @@ def _records(file: Reader) -> Iterator[Record]:
     columns = file.texts("result_columns")
     results = file.need_child("results")
     for name in results.names():
-        # Memory and tracked numbers are no latency; the prefix is how asv itself tells them apart.
+        # Memory and tracked numbers are no latency; asv itself distinguishes them by the prefix.
         if name.rsplit(".", 1)[-1].startswith(_TIMED):
             row = Reader(dict(zip(columns, results.items(name), strict=False)), f"{TOOL}.results.{name}")
             yield from _row(name, row)
 
 
 def _row(name: str, row: Reader) -> Iterator[Record]:
-    """One record for each combination of parameters that was measured; NaN and null are those that were not."""
+    """Yield a record for each combination of parameters that was measured; others are NaN or null in the file."""
     params = [axis for axis in row.items("params") if isinstance(axis, list)]
     medians, samples = row.items("result"), row.items("samples")
     for number, combination in enumerate(itertools.product(*params)):

@@ -1,4 +1,4 @@
-"""Results of other benchmark tools as runs whose records know a latency and nothing else.
+"""Results of other benchmark tools as runs whose records have a latency only.
 
 ==================  ================================================  ==============================================
 here                pytest-benchmark, ``--benchmark-json``            asv, ``results/MACHINE/COMMIT-ENVIRONMENT.json``
@@ -30,7 +30,7 @@ def foreign_run(document: object) -> tuple[Run, tuple[Record, ...]] | None:
 
     Raises
     ------
-    HistoryError : it is one of them, and a field is not what it must be.
+    HistoryError : it is one of them, and a field is missing or has the wrong type.
     """
     if not isinstance(document, dict):
         return None

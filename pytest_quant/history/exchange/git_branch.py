@@ -33,10 +33,10 @@ _NAMED = {
     "GIT_COMMITTER_NAME": "pytest-quant",
     "GIT_COMMITTER_EMAIL": "pytest-quant@localhost",
 }
-"""Who commits on a machine whose git knows nobody, as those of CI."""
+"""Identity of the commits on machines without a git identity, such as those of CI."""
 
 _LOST_RACE = ("[rejected]", "cannot lock ref", "failed to lock", "failed to update ref", "reference already exists")
-"""What git and its servers say when another push was faster; anything else is said again by a second try."""
+"""Messages of git and its servers when another push was faster; any other failure is not worth another attempt."""
 
 _TIMEOUT_S = 600.0
 
@@ -50,7 +50,7 @@ class GitFiles:
     branch: str
 
     def check(self) -> None:
-        """Raise `HistoryError` when this is no repository, or branch or remote have no name git takes."""
+        """Raise `HistoryError` when this is no repository, or git does not accept the name of branch or remote."""
         self._git("rev-parse", "--git-dir")
         if self.remote.startswith("-"):
             raise HistoryError("a remote cannot be called that", value=self.remote, fix="write --remote origin")
@@ -58,7 +58,7 @@ class GitFiles:
             raise HistoryError("a branch cannot be called that", value=self.branch, allowed="what git branch takes")
 
     def fetch(self) -> str | None:
-        """Return the remote branch's commit, its objects here; ``None`` when the remote has no such branch."""
+        """Fetch the remote branch and return its commit, ``None`` when the remote has no such branch."""
         there = self._git("ls-remote", "--", self.remote, self._ref).decode("utf-8", "replace")
         if not any(line.endswith(f"\t{self._ref}") for line in there.splitlines()):
             return None
@@ -68,13 +68,13 @@ class GitFiles:
         return self._git("rev-parse", "--verify", "--end-of-options", kept).decode().strip()
 
     def files(self, commit: str) -> dict[str, str]:
-        """Return the object of each file by its path."""
+        """Return the id of each file's object by its path."""
         listed = self._git("ls-tree", "-r", "-z", commit).decode("utf-8", "backslashreplace")
         rows = (row.split("\t", 1) for row in listed.split("\0") if row)
         return {path: fields.split()[2] for fields, path in rows if fields.split()[1] == "blob"}
 
     def read(self, objects: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
-        """Give path and content of each file in `objects`, one at a time."""
+        """Yield path and content of each file in `objects`, one at a time."""
         if not objects:
             return
         command = ("git", "cat-file", "--batch")
@@ -90,7 +90,7 @@ class GitFiles:
                 yield path, process.stdout.read(int(head[2]) + 1)[:-1]
 
     def write(self, contents: Iterator[tuple[str, bytes]]) -> dict[str, str]:
-        """Add each content to the repository's objects and return them by path; no branch knows of them yet."""
+        """Add each content to the repository's objects and return their ids by path; no branch contains them yet."""
         paths: list[str] = []
         with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
             drafts = []
@@ -104,7 +104,14 @@ class GitFiles:
         return dict(zip(paths, written.decode().split(), strict=True))
 
     def commit(self, parent: str | None, objects: Mapping[str, str], message: str) -> str:
-        """Return a new commit that adds `objects` by path to the files of `parent`."""
+        """Create a commit that adds files, and return its id.
+
+        Parameters
+        ----------
+        parent : commit whose files are kept; ``None`` for a first commit.
+        objects : ids of the files' objects by path.
+        message : of the commit.
+        """
         with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
             index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
             self._git("read-tree", *((parent,) if parent else ("--empty",)), environ=index)
@@ -117,16 +124,16 @@ class GitFiles:
         return made.decode().strip()
 
     def push(self, commit: str) -> bool:
-        """Move the remote branch on to `commit`; ``False`` when another push came first."""
+        """Advance the remote branch to `commit`; ``False`` when another push came first."""
         # Hooks of the user check code, which this is not, and often run the tests that wrote these records.
         options = ("--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no")
         done = self._run(("push", *options, "--", self.remote, f"{commit}:{self._ref}"))
         if done.returncode == 0:
             return True
-        told = (done.stdout + done.stderr).decode("utf-8", "replace")
-        if any(word in told for word in _LOST_RACE):
+        output = (done.stdout + done.stderr).decode("utf-8", "replace")
+        if any(word in output for word in _LOST_RACE):
             return False
-        raise _failed("push", told)
+        raise _failed("push", output)
 
     @property
     def _ref(self) -> str:
@@ -153,9 +160,9 @@ class GitFiles:
             raise _failed(arguments[0], f"no answer within {_TIMEOUT_S:.0f} s") from error
 
 
-def _failed(action: str, told: str) -> HistoryError:
+def _failed(action: str, output: str) -> HistoryError:
     # Addresses of remotes may hold a password or a token, and messages end up in public logs.
-    shown = re.sub(r"://[^/@\s]*@", "://***@", told.strip())
+    shown = re.sub(r"://[^/@\s]*@", "://***@", output.strip())
     return HistoryError(f"git {action} failed", value=shown, fix="make the git command work by itself, and try again")
 
 
@@ -170,7 +177,7 @@ _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])(?=-)")
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What `pull` found: runs added, runs that were there, and why files were refused, one text each."""
+    """The result of `pull`: numbers of added and of known runs, and a message for each file that was refused."""
 
     added: int
     known: int
@@ -178,9 +185,9 @@ class Pulled:
 
 
 def file_of(run: Run) -> str:
-    """Return the path of a run on the branch, ``runs/2026-01/ID.jsonl``; no id of any content leaves the folder.
+    """Return the path of a run on the branch, ``runs/2026-01/ID.jsonl``, which is inside the folder for any id.
 
-    An id that is no plain name is replaced by its digest, behind a dot that no plain name has.
+    An id that is no plain name is replaced by its digest after a dot, which no plain name contains.
     """
     month = _MONTH.match(run.started_at)
     plain = _PLAIN_ID.fullmatch(run.id)
@@ -189,11 +196,17 @@ def file_of(run: Run) -> str:
 
 
 def push(store: Store, files: GitFiles, *, pause: Callable[[float], None] = time.sleep) -> int:
-    """Add to the branch every run of `store` that is not on it, and return how many there were.
+    """Add to the branch every run that is not on it, and return their number.
+
+    Parameters
+    ----------
+    store : the history.
+    files : the branch.
+    pause : sleeps for some seconds before another attempt.
 
     Raises
     ------
-    HistoryError : git refuses, or other jobs were faster every time.
+    HistoryError : git fails, or other jobs were faster every time.
     """
     files.check()
     wanted = {file_of(stored.run): stored.run for stored in store.runs()}
@@ -223,11 +236,11 @@ def _contents(store: Store, runs: dict[str, Run]) -> Iterator[tuple[str, bytes]]
 
 
 def pull(store: Store, files: GitFiles) -> Pulled:
-    """Add to `store` every run of the branch that it has not; a file that cannot be read keeps no other one out.
+    """Add to `store` every run of the branch that it does not have; files that cannot be read are skipped and named.
 
     Raises
     ------
-    HistoryError : git refuses, the remote has no such branch, or the history cannot be written.
+    HistoryError : git fails, the remote has no such branch, or the history cannot be written.
     """
     files.check()
     head = files.fetch()

@@ -14,7 +14,7 @@ _NO_BRANCH = ("(unknown)", "(detached head)")
 
 
 def read(document: dict[str, object]) -> tuple[Run, tuple[Record, ...]]:
-    """Return the run in a document. Raises `HistoryError` when a field is not what it must be."""
+    """Return the run in a document. Raises `HistoryError` when a field is missing or has the wrong type."""
     file = Reader(document, TOOL)
     started = utc_of_text(file.need_text("datetime"))
     commit = file.need_child("commit_info")

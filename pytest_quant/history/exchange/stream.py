@@ -36,7 +36,7 @@ def run_line(run: Run, records: Sequence[Record]) -> bytes:
 
 
 def write_runs(stream: BinaryIO, runs: Iterable[tuple[Run, Sequence[Record]]]) -> int:
-    """Write `runs` to `stream` and return how many there were."""
+    """Write `runs` to `stream` and return their number."""
     stream.write(header_line())
     number = 0
     for run, records in runs:
@@ -46,11 +46,11 @@ def write_runs(stream: BinaryIO, runs: Iterable[tuple[Run, Sequence[Record]]]) -
 
 
 def read_runs(path: Path) -> Iterator[RunWithRecords]:
-    """Read the runs in the file at `path`, one at a time.
+    """Yield the runs in the file at `path`, one at a time.
 
     Raises
     ------
-    HistoryError : the file cannot be read, or holds something else; the message names the line.
+    HistoryError : the file cannot be read, or has other contents; the message names the line.
     """
     try:
         with path.open("rb") as stream:
@@ -64,12 +64,12 @@ def read_runs(path: Path) -> Iterator[RunWithRecords]:
 
 
 def read_lines(stream: BinaryIO, where: str) -> Iterator[RunWithRecords]:
-    """Read the runs in `stream`, which messages call `where`. Raises `HistoryError`."""
+    """Yield the runs in `stream`; `where` names it in messages. Raises `HistoryError`."""
     number = 0
     while line := stream.readline(MOST_LINE_BYTES):
         number += 1
         if number == 1 and line.strip() == b"{":
-            # One document on many lines; each of ours is one line.
+            # A document on many lines is that of another tool or of --quant-json, and fills the file.
             yield _read(line + stream.read(MOST_LINE_BYTES), where, number)
             return
         if line.strip():
@@ -103,7 +103,7 @@ def _parse(line: bytes, where: str, number: int) -> object:
 
 
 def _whole(digits: str) -> int:
-    """Return a whole number that a column holds; no database has larger ones."""
+    """Return a whole number that a column can store. Raises `ValueError` for larger ones."""
     number = int(digits)
     if abs(number) >= 2**63:
         raise ValueError(digits[:20])

@@ -1,4 +1,4 @@
-"""What both tools' results become."""
+"""Records and times from other tools' results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ def timed_record(tool: str, nodeid: str, median_s: float, rounds: int, samples_s
 
     Parameters
     ----------
-    samples_s : its single timings, where the file has them.
+    tool : name of the tool, which becomes the backend.
+    nodeid : of the benchmark.
+    median_s : in seconds.
+    rounds : number of timings.
+    samples_s : the single timings in seconds, empty where the file does not have them.
     """
     return Record(
         nodeid=nodeid,
@@ -58,7 +62,7 @@ def run_id(started: datetime, document: object) -> str:
 
 
 def utc_of_text(text: str) -> datetime:
-    """Read ISO 8601; a time without a zone is UTC. Raises `HistoryError`."""
+    """Return a time in UTC from ISO 8601; without a zone it is UTC. Raises `HistoryError`."""
     try:
         read = datetime.fromisoformat(text)
         return (read if read.tzinfo else read.replace(tzinfo=UTC)).astimezone(UTC).replace(microsecond=0)
@@ -67,7 +71,7 @@ def utc_of_text(text: str) -> datetime:
 
 
 def utc_of_ms(since_1970_ms: float) -> datetime:
-    """Read milliseconds since 1970. Raises `HistoryError`."""
+    """Return a time in UTC from milliseconds since 1970. Raises `HistoryError`."""
     try:
         return datetime.fromtimestamp(since_1970_ms / MS_PER_S, UTC).replace(microsecond=0)
     except (ValueError, OverflowError, OSError) as error:
@@ -75,7 +79,7 @@ def utc_of_ms(since_1970_ms: float) -> datetime:
 
 
 def _spaced_ms(samples_s: Sequence[float]) -> tuple[float, ...]:
-    """Evenly spaced samples, milliseconds with four digits."""
+    """Return at most `_MOST_ROUNDS` evenly spaced samples in milliseconds, with four digits."""
     kept = list(samples_s)
     if len(kept) > _MOST_ROUNDS:
         step = (len(kept) - 1) / (_MOST_ROUNDS - 1)
