@@ -1,4 +1,4 @@
-"""hypothesis strategies for the inputs of a model, and properties that an engine keeps on all of them.
+"""hypothesis strategies for the inputs of a model, and properties that hold for an engine on all of them.
 
 Needs the extra ``hypothesis``. Whole tests in one call, or as hypothesis tests of your own::
 

@@ -1,4 +1,4 @@
-"""Valid inputs of a model, out of its signature or around real samples."""
+"""Valid inputs of a model, drawn from its signature or around real samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_quant.strategies.real_samples import Samples, drawn_row, read_sample
 from pytest_quant.strategies.spans import Bounds, Span, find_span, made_array
 
 Sizes = Mapping[str, int | tuple[int, int]]
-"""A size, or the smallest and the largest, by the name of a free axis."""
+"""By the name of a free axis: its size, or its smallest and largest size."""
 
 
 def inputs(
@@ -32,37 +32,37 @@ def inputs(
 ) -> st.SearchStrategy[Feeds]:
     """Draw inputs of one run: a dict of arrays by input name, as an engine's ``run`` takes it.
 
-    With `data`, a batch is made of the first 256 real samples: as they are, two mixed, one stretched or with
-    noise, and with up to four elements set to values of their own. It shrinks to the first sample alone. Without
-    `data`, arrays are all zero, all equal or evenly spread, with up to four elements set; they shrink to zeros
-    and to size 1 on every free axis. NaN and infinity are never drawn.
+    With `data`, a batch is made of the first 256 real samples: unchanged, mixed with another, stretched or with noise,
+    and with up to four elements replaced by drawn values. It shrinks to the first sample alone. Without `data`, arrays
+    are all zero, all equal or evenly spread, with up to four elements replaced; they shrink to zeros and to size 1 on
+    every free axis. NaN and infinity are never drawn.
 
     Parameters
     ----------
-    model : the path of an ONNX file (beside the calling file, else as it is), a `Model`, a `Signature` or an open
-        engine. It is read when the first example is drawn.
+    model : the path of an ONNX file (relative to the calling file, else to the working directory), a `Model`, a
+        `Signature` or an open engine. It is read when the first example is drawn.
     data : what a ``quant_data`` fixture returns: a `Dataset`, arrays, or an iterable of ``(inputs, label)``.
-    batch_size : samples in a run, or the smallest and largest number of them; 1 to `max_size` by default.
-        A model that fixes its batch size gets that.
+    batch_size : samples in a run, or the smallest and largest number of them; 1 to `max_size` by default, and the
+        model's batch size where it is fixed.
     max_size : largest size of a free axis that `sizes` does not name.
     sizes : size, or smallest and largest size, by the name of a free axis: ``{"height": (32, 64)}``. Axes of one
         name have one size in a run. With `data`, samples keep their own sizes.
     bounds : smallest and largest value by input name: ``{"ids": (0, 30521)}``.
-    scale : for floats, half-width of the range of values in units of that of the data; 2 goes half its width
-        beyond either end. Without data, values lie between ``-scale`` and ``scale``.
+    scale : for floats, half-width of the range of values relative to that of the data; 2 extends the range by half its
+        width at either end. Without data, values lie between ``-scale`` and ``scale``.
 
     Notes
     -----
     Integers of 16 bits and more lie within the embedding table that the graph indexes with them, else within the
-    data; where neither is known, drawing raises `UsageError` and asks for `bounds`.
+    range of the data; where neither is known, drawing raises `UsageError` and asks for `bounds`.
 
     Raises
     ------
-    UsageError : an argument is out of its range; while drawing, a name in `bounds` or `sizes` is not the model's.
+    UsageError : an argument is out of its range; while drawing, the model does not have a name in `bounds` or `sizes`.
     """
     if isinstance(model, (str, Path)):
-        beside = Path(sys._getframe(1).f_code.co_filename).parent / model  # noqa: SLF001 - who asks says where it is
-        model = beside if beside.is_file() else Path(model)
+        local = Path(sys._getframe(1).f_code.co_filename).parent / model  # noqa: SLF001 - relative to the caller
+        model = local if local.is_file() else Path(model)
     if max_size < 1:
         raise UsageError("a free axis has at least size 1", value=f"max_size={max_size}", fix="max_size=4")
     if not 0 <= scale < float("inf"):
@@ -98,7 +98,7 @@ def _strategy(plan: _Plan) -> st.SearchStrategy[Feeds]:
 
 
 def _batch_sizes(fixed: int | None, plan: _Plan) -> tuple[int, int]:
-    """Return how many samples a batch has at least and at most."""
+    """Return the smallest and the largest number of samples of a batch."""
     return _checked("batch_size", fixed or plan.batch_size or plan.free)
 
 
@@ -129,25 +129,25 @@ def _checked(what: str, asked: int | tuple[int, int]) -> tuple[int, int]:
 
 @st.composite
 def _made(draw: st.DrawFn, ports: Ports, spans: dict[str, Span | None], ranges: dict[str, tuple[int, int]]) -> Feeds:
-    found = {axis: draw(st.integers(*sizes)) for axis, sizes in ranges.items()}
-    return {port.name: draw(made_array(port, spans[port.name], _shape(port, found))) for port in ports.ports}
+    drawn = {axis: draw(st.integers(*sizes)) for axis, sizes in ranges.items()}
+    return {port.name: draw(made_array(port, spans[port.name], _shape(port, drawn))) for port in ports.ports}
 
 
-def _shape(port: Port, found: dict[str, int]) -> tuple[int, ...]:
+def _shape(port: Port, sizes: dict[str, int]) -> tuple[int, ...]:
     if port.axes is None:
         raise UsageError(
             f"the graph does not tell how many axes input '{port.name}' has",
             allowed="real samples, which show it",
             fix="give data=...",
         )
-    return tuple(found[axis] if isinstance(axis, str) else axis for axis in port.axes)
+    return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in port.axes)
 
 
 @st.composite
 def _real(
     draw: st.DrawFn, ports: Ports, spans: dict[str, Span | None], samples: Samples, sizes: tuple[int, int]
 ) -> Feeds:
-    """Draw a list of samples of one shape: hypothesis knows how to leave out those that do not matter."""
+    """Draw a list of samples of one shape, from which hypothesis can remove those that do not matter."""
     alike = draw(st.sampled_from(samples.alike))
     rows = draw(st.lists(drawn_row(samples, alike, ports.ports, spans), min_size=sizes[0], max_size=sizes[1]))
     return samples.together(rows)

@@ -1,4 +1,4 @@
-"""The inputs of a model as a generator sees them: element types, sizes and shared free axes."""
+"""The inputs of a model for the generation of values: element types, sizes and shared free axes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pytest_quant.errors import UsageError
 from pytest_quant.spec import Model, Signature, TensorInfo
 
 Source: TypeAlias = str | Path | Model | Signature | Engine
-"""What tells the inputs: an ONNX file, a `Model`, an open engine, or a `Signature`."""
+"""A source of the inputs: an ONNX file, a `Model`, an open engine, or a `Signature`."""
 
 _BATCH = "batch"
-"""The name that leading free axes share where the graph names none."""
+"""The common name of leading free axes without a name in the graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Port:
 
     Attributes
     ----------
-    axes : a size, or the name of a free axis, for each axis; axes of one name have one size in a run.
-        ``None`` when the graph does not tell the rank.
-    table_rows : rows of the embedding table that the values index; ``None`` when there is none to be found.
+    axes : a size, or the name of a free axis, for each axis; axes of one name have the same size in a run.
+        ``None`` when the rank is unknown.
+    table_rows : number of rows of the embedding table that the values index; ``None`` where none is detected.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """All inputs of one model, in its order, and where samples lie in them."""
+    """All inputs of one model, in its order, and their batch axes."""
 
     signature: Signature
     ports: tuple[Port, ...]
@@ -47,20 +47,20 @@ class Ports:
 
     @property
     def batch_axes(self) -> frozenset[str]:
-        """Names of the free axes that count samples; empty when the batch size is fixed."""
-        found = ((port.axes, self.layout.axes[port.name]) for port in self.ports)
-        sizes = (axes[axis] for axes, axis in found if axes is not None and axis is not None)
+        """Names of the free batch axes; empty when the batch size is fixed."""
+        axes_of_inputs = ((port.axes, self.layout.axes[port.name]) for port in self.ports)
+        sizes = (axes[axis] for axes, axis in axes_of_inputs if axes is not None and axis is not None)
         return frozenset(size for size in sizes if isinstance(size, str))
 
 
 def read_ports(source: Source) -> Ports:
-    """Return the inputs of a model; an ONNX graph also tells names of axes and sizes of embedding tables.
+    """Return the inputs of a model; sizes of embedding tables are read from an ONNX file only.
 
     Raises
     ------
     ModelError : the file is missing or broken.
-    DataError : the model's own ``batch_axes`` do not fit it.
-    UsageError : `source` is nothing that has inputs.
+    DataError : the ``batch_axes`` of the `Model` do not fit it.
+    UsageError : `source` is none of the allowed types.
     """
     if isinstance(source, Signature):
         return _ports(source, {}, None)
@@ -92,7 +92,7 @@ def _ports(signature: Signature, rows: dict[str, int], model: Model | None) -> P
 
 
 def _axes(tensor: TensorInfo) -> tuple[int | str, ...] | None:
-    """Free axes without a name get one of their own, but for leading ones, which count samples together."""
+    """Return sizes and names of axes; unnamed free axes get unique names, except leading ones, which share one."""
     if tensor.shape is None:
         return None
     names = tensor.symbols or ("",) * len(tensor.shape)

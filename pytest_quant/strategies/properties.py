@@ -1,4 +1,4 @@
-"""Properties that hold for every valid input: functions of engine, reference and one batch that raise when not."""
+"""Properties that hold for every valid input: functions of engine, reference and one batch that raise otherwise."""
 
 from __future__ import annotations
 
@@ -23,14 +23,23 @@ _SHOWN = 8
 
 
 def told(what: str, output: str, index: tuple[int, ...], figures: dict[str, object], feeds: Feeds) -> str:
-    """Return the message: `figures` are named by who gave them, and are shown in their order."""
+    """Return the message of a property that does not hold.
+
+    Parameters
+    ----------
+    what : the violation, as the start of a sentence.
+    output : name of the output.
+    index : of the value in the output; empty for the whole output.
+    figures : values to show, by their names and in their order.
+    feeds : the batch, which is described with its ranges and first values.
+    """
     place = f"output '{output}' at [{', '.join(map(str, index))}]" if index else f"output '{output}'"
     both = ", ".join(f"{name} {value}" for name, value in figures.items())
     return "\n".join([f"{what}: {place}: {both}", *(_line(name, array) for name, array in feeds.items())])
 
 
 def _line(name: str, array: NDArray[Any]) -> str:
-    """``input 'x' float32 (1, 8): 0 to 2.5, mean 0.3: [0. 0. 2.5 ...]``."""
+    """Describe an input, ``input 'x' float32 (1, 8): 0 to 2.5, mean 0.3: [0. 0. 2.5 ...]``."""
     first = np.array2string(array.reshape(-1)[:_SHOWN], precision=6, max_line_width=10_000)
     if array.size > _SHOWN:
         first = f"{first[:-1]} ...]"
@@ -42,15 +51,15 @@ def _line(name: str, array: NDArray[Any]) -> str:
 
 
 Row = tuple[int, str, NDArray[Any], NDArray[Any], NDArray[Any]]
-"""Index of a sample, name of an output, its values in the batch, alone, and the output of the whole batch."""
+"""Index of a sample, name of an output, its values in the batch, its values alone, and the output of the batch."""
 
 
 def rows_and_alone(engine: Engine, feeds: Feeds) -> Iterator[Row]:
-    """Run `feeds` whole and sample by sample; nothing is yielded for a batch of one.
+    """Run `feeds` as a batch and sample by sample; nothing is yielded for a batch of one.
 
     Raises
     ------
-    UsageError : no axis of the model's inputs counts samples.
+    UsageError : no input of the model has a batch axis.
     """
     layout = read_ports(engine).layout
     sizes = [feeds[name].shape[axis] for name, axis in layout.axes.items() if axis is not None]
@@ -87,7 +96,17 @@ _FLOATS = "f"
 
 
 def finite(engine: Engine, reference: Engine, feeds: Feeds) -> None:
-    """No output is NaN or infinite where the reference's is finite."""
+    """Check that no output is NaN or infinite where the reference's is finite.
+
+    Parameters
+    ----------
+    engine, reference : open engines.
+    feeds : one batch under the reference's input names.
+
+    Raises
+    ------
+    AssertionError : a value is not finite.
+    """
     for name, theirs, ours in _pairs(engine, reference, feeds):
         if ours.dtype.kind != _FLOATS or theirs.dtype.kind != _FLOATS:
             continue
@@ -107,10 +126,12 @@ def bounded_error(
     max_range_pct: float | None = None,
     min_sqnr_db: float | None = None,
 ) -> None:
-    """Every output lies near the reference's; values that are not finite on both sides are left out.
+    """Check that every output lies near the reference's.
 
     Parameters
     ----------
+    engine, reference : open engines.
+    feeds : one batch under the reference's input names.
     max_abs_error : largest difference of a value, in the output's unit.
     max_range_pct : the same in percent of the range, largest less smallest value or largest magnitude,
         that the reference's output has on this batch.
@@ -158,16 +179,24 @@ def _check_difference(
 
 
 def batch_invariant(engine: Engine, reference: Engine, feeds: Feeds, *, max_range_pct: float = 1.0) -> None:
-    """A sample gives in a batch what it gives alone, within percent of the output's range on this batch.
+    """Check that the output of a sample does not depend on the other samples of its batch.
 
-    The default lets a value be rounded to the next of 8-bit steps, which sums in another order can do. Schemes
-    that find ranges while running, such as ``dynamic``, depend on the batch and may need more. Where the
-    model fixes its batch size, alone means a batch of that sample only. A batch of one tells nothing.
+    Where the model fixes its batch size, a sample alone is a batch of copies of it. Nothing is checked for a batch of
+    one.
+
+    Parameters
+    ----------
+    engine : open engine.
+    reference : not used.
+    feeds : one batch under the engine's input names.
+    max_range_pct : largest difference in percent of the output's range on this batch. The default allows a value to be
+        rounded to the next 8-bit step, as sums in another order may be. Schemes that compute ranges at run time, such
+        as ``dynamic``, depend on the batch and may need more.
 
     Raises
     ------
-    AssertionError : a sample gives something else.
-    UsageError : no axis of the model counts samples.
+    AssertionError : an output differs by more.
+    UsageError : no input of the model has a batch axis.
     """
     del reference
     for sample, name, whole, alone, width_of in rows_and_alone(engine, feeds):
@@ -183,7 +212,18 @@ def batch_invariant(engine: Engine, reference: Engine, feeds: Feeds, *, max_rang
 
 
 def deterministic(engine: Engine, reference: Engine, feeds: Feeds) -> None:
-    """Two runs give equal outputs, bit for bit; NaN equals NaN."""
+    """Check that two runs on one batch give equal outputs; NaN equals NaN.
+
+    Parameters
+    ----------
+    engine : open engine.
+    reference : not used.
+    feeds : one batch under the engine's input names.
+
+    Raises
+    ------
+    AssertionError : a value or a shape differs.
+    """
     del reference
     first, second = engine.run(feeds), engine.run(feeds)
     for name, one in first.items():
@@ -201,7 +241,7 @@ def deterministic(engine: Engine, reference: Engine, feeds: Feeds) -> None:
 
 
 def _pairs(engine: Engine, reference: Engine, feeds: Feeds) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
-    """Run both and yield each output by the reference's name: its values, then the candidate's."""
+    """Run both engines and yield the reference's name of each output, the reference's values and the candidate's."""
     theirs = reference.run(feeds)
     ours = _run_as(engine, reference, feeds)
     names = match_names(reference.signature.outputs, engine.signature.outputs, "output")
@@ -219,9 +259,9 @@ def _run_as(engine: Engine, reference: Engine, feeds: Feeds) -> Outputs:
 
 
 def _largest_difference(one: NDArray[Any], other: NDArray[Any]) -> tuple[tuple[int, ...], float]:
-    """Return where two arrays differ most and by how much; infinite where only one is a number.
+    """Return the index of the largest difference of two arrays, and the difference.
 
-    Text differs by infinity or not at all.
+    It is infinite where only one value is finite or infinities differ, and for text that differs.
     """
     if one.size == 0:
         return (), 0.0
@@ -241,7 +281,7 @@ def _index(flat: np.intp, array: NDArray[Any]) -> tuple[int, ...]:
 
 
 def _range(array: NDArray[Any]) -> float:
-    """Largest less smallest finite value, or the largest magnitude where that is more."""
+    """Return the largest less the smallest finite value, or the largest magnitude where that is more."""
     if array.dtype.kind not in "biuf":
         return 0.0
     values = array[np.isfinite(array)].astype(np.float64)
@@ -262,10 +302,10 @@ settings = hypothesis.settings(
 
 
 class Property(Protocol):
-    """What must hold for one batch, such as `finite`."""
+    """A check of one batch, such as `finite`."""
 
     def __call__(self, engine: Engine, reference: Engine, feeds: Feeds) -> None:
-        """Raise `AssertionError` where it does not hold."""
+        """Raise `AssertionError` where the property does not hold."""
 
 
 def check(
@@ -276,19 +316,21 @@ def check(
     properties: Sequence[Property] = (finite, deterministic, batch_invariant),
     max_examples: int = 50,
 ) -> None:
-    """Look for a batch on which one of `properties` does not hold, and shrink it.
+    """Search for a batch on which one of `properties` does not hold, and shrink it.
 
     The same batches are drawn each time, so that a test that passed fails only when something changed.
 
     Parameters
     ----------
-    data : what to draw around, see `inputs`; or a strategy such as ``inputs(engine, data, scale=2)``; or
-        ``None`` for inputs out of the signature alone.
-    max_examples : batches to draw.
+    engine, reference : open engines.
+    data : real samples to draw around, see `inputs`; or a strategy such as ``inputs(engine, data, scale=2)``; or
+        ``None`` for inputs drawn from the signature alone.
+    properties : checks of one batch, in their order.
+    max_examples : number of batches to draw.
 
     Raises
     ------
-    AssertionError : the property's message for the smallest such batch that was found.
+    AssertionError : the message of the property for the smallest failing batch.
     """
     feeds = data if isinstance(data, st.SearchStrategy) else inputs(reference, data)
 

@@ -19,18 +19,18 @@ from pytest_quant.strategies.ports import Port, Ports
 from pytest_quant.strategies.spans import Span, clipped, is_float, noised, spiked
 
 MAX_SAMPLES = 256
-"""So many are held, the first ones that the evaluation reads."""
+"""Number of samples that are held, the first ones of the evaluation set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Real samples without a batch axis, and where the model has it."""
+    """Real samples without a batch axis, and the batch axes of the model."""
 
     rows: tuple[Feeds, ...]
     layout: Layout
 
     def together(self, rows: list[Feeds]) -> Feeds:
-        """Return `rows` as one batch; what is one value for all samples is that of the first."""
+        """Return `rows` as one batch; inputs without a batch axis get the value of the first sample."""
         return self.layout.arranged(
             {
                 name: rows[0][name] if axis is None else np.stack([row[name] for row in rows])
@@ -40,14 +40,14 @@ class Samples:
 
     @property
     def alike(self) -> list[list[int]]:
-        """Indices of the samples of equal shapes, group by group."""
+        """Groups of indices of samples with equal shapes."""
         groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
         for index, row in enumerate(self.rows):
             groups.setdefault(tuple(array.shape for array in row.values()), []).append(index)
         return list(groups.values())
 
     def values(self, name: str) -> NDArray[Any]:
-        """Values of one input, (n, features) where samples are vectors of one length, else flat.
+        """Return the values of one input, (n, features) where samples are vectors of one length, else flat.
 
         Elements of a vector have units of their own; those of a picture or a sequence share one.
         """
@@ -58,12 +58,12 @@ class Samples:
 
 
 def read_samples(data: object, ports: Ports) -> Samples:
-    """Hold the first samples of `data`, anything that a ``quant_data`` fixture may return.
+    """Read the first samples of `data`, which may be any value that a ``quant_data`` fixture may return.
 
     Raises
     ------
-    DataError : the data is broken or does not fit the model.
-    UsageError : the model is rolled out over sequences, and an engine runs one step.
+    DataError : the data is not usable or does not fit the model.
+    UsageError : the model has a state, so that its samples are sequences and an engine runs single steps.
     """
     if ports.model is not None and ports.model.state:
         raise UsageError(
@@ -77,7 +77,7 @@ def read_samples(data: object, ports: Ports) -> Samples:
 
 
 def _row(feeds: Feeds, layout: Layout) -> Feeds:
-    """Return the only sample of a batch, copied; inputs in ``layout.whole`` are all of it."""
+    """Return the only sample of a batch, copied; inputs without a batch axis are copied as a whole."""
     return {
         name: np.array(array if layout.axes[name] is None else np.take(array, 0, layout.axes[name]))
         for name, array in feeds.items()
@@ -86,7 +86,7 @@ def _row(feeds: Feeds, layout: Layout) -> Feeds:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """A real sample, those that it can be mixed with, and the spans of the float inputs."""
+    """A real sample, the samples that it can be mixed with, and the spans of the float inputs."""
 
     row: Feeds
     others: tuple[Feeds, ...]
@@ -97,10 +97,17 @@ class _Around:
 def drawn_row(
     draw: st.DrawFn, samples: Samples, alike: list[int], ports: tuple[Port, ...], spans: dict[str, Span | None]
 ) -> Feeds:
-    """Draw one sample out of those at the indices `alike`: as it is, mixed, stretched or noised, few elements set.
+    """Draw a sample from real ones: unchanged, mixed, stretched or with noise, and with a few elements replaced.
 
-    Integers, booleans and text of a sample stay together, as ids and their mask must; only single elements are
-    set. Text is never changed. Shrinks to the first real sample.
+    Integers, booleans and text are all those of one sample, as ids and their mask must be; only single elements are
+    replaced, and text never. Shrinks to the first real sample.
+
+    Parameters
+    ----------
+    samples : the real samples.
+    alike : indices of samples with equal shapes, from which to draw.
+    ports : inputs of the model.
+    spans : range of values by input name; ``None`` for text and booleans.
     """
     floats = {port.name: (port, span) for port in ports if is_float_port(port) and (span := spans[port.name])}
     rows = tuple(samples.rows[index] for index in alike)
@@ -112,7 +119,7 @@ def drawn_row(
 
 
 def is_text(port: Port) -> bool:
-    """Whether the values are text, which numpy has no dtype of its own for."""
+    """Whether the values are text, whose dtype is ``object`` or ``str`` in a signature."""
     return port.dtype in ("object", "str")
 
 

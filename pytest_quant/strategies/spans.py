@@ -1,7 +1,7 @@
-"""Arrays that hypothesis can shrink: a simple base, a range for each input, and few elements set one by one.
+"""Arrays that hypothesis can shrink: a simple base, a range for each input, and a few elements that are drawn.
 
-An image has too many elements to draw each, so that bases come from a seed; what hypothesis finds then shrinks
-towards a base of equal values with one element that matters.
+An image has too many elements to draw each, so that a base is generated from a seed; a failing example shrinks towards
+a base of equal values with one element that matters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ _SEEDS = st.integers(0, 2**16 - 1)
 
 @st.composite
 def made_array(draw: st.DrawFn, port: Port, span: Span | None, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Draw an array of `shape` for an input without real samples: all simplest, all equal, or from a seed."""
+    """Draw an array for an input without real samples: all zero, all equal, or generated from a seed.
+
+    Parameters
+    ----------
+    port : the input.
+    span : range of its values; ``None`` for text and booleans.
+    shape : of the array.
+    """
     base = draw(st.sampled_from(("simplest", "equal", "seeded")))
     array = simplest(port, span, shape)
     if base == "equal" and array.size:
@@ -36,7 +43,14 @@ def made_array(draw: st.DrawFn, port: Port, span: Span | None, shape: tuple[int,
 
 @st.composite
 def spiked(draw: st.DrawFn, port: Port, span: Span | None, array: NDArray[Any]) -> NDArray[Any]:
-    """Draw `array` with up to four of its elements set to values within the span; without any when shrunk."""
+    """Draw a copy of `array` with up to four elements replaced; none when shrunk.
+
+    Parameters
+    ----------
+    port : the input.
+    span : range of the new values; ``None`` for text and booleans.
+    array : of any shape.
+    """
     array = np.array(array)
     if array.size == 0:
         return array
@@ -47,19 +61,33 @@ def spiked(draw: st.DrawFn, port: Port, span: Span | None, array: NDArray[Any]) 
 
 @st.composite
 def noised(draw: st.DrawFn, port: Port, span: Span, array: NDArray[Any]) -> NDArray[Any]:
-    """Draw `array` with normal noise of up to a tenth of the span's half-width, kept within the span."""
+    """Draw `array` with normal noise, clipped to the span.
+
+    Parameters
+    ----------
+    port : a float input.
+    span : range of its values; the noise has a standard deviation of up to a tenth of its half-width.
+    array : of any shape.
+    """
     amplitude = draw(st.floats(0.0, 0.1))
     noise = np.random.default_rng(draw(_SEEDS)).standard_normal(array.shape)
     return clipped(array.astype(np.float64) + amplitude * span.half_width * noise, port, span)
 
 
 def clipped(values: NDArray[np.float64], port: Port, span: Span) -> NDArray[Any]:
-    """Return `values` within the span and in the input's dtype."""
+    """Return `values` clipped to the span, in the input's dtype.
+
+    Parameters
+    ----------
+    values : in float64.
+    port : gives the dtype.
+    span : range of the result.
+    """
     return np.clip(values, span.low, span.high).astype(port.dtype)
 
 
 def _seeded(port: Port, span: Span, shape: tuple[int, ...], seed: int) -> NDArray[Any]:
-    """Return values spread evenly over the span."""
+    """Return values from a uniform distribution over the span."""
     random = np.random.default_rng(seed)
     if not is_float(port):
         return random.integers(int(span.low), int(span.high), shape, endpoint=True).astype(port.dtype)
@@ -71,7 +99,7 @@ Bounds = Mapping[str, tuple[float, float]]
 """Smallest and largest value by input name."""
 
 _NARROW_INTEGERS = ("int8", "uint8")
-"""Integers that hold quantities such as pixels; wider ones hold ids, and not every id is valid."""
+"""Integers that are quantities such as pixels; wider ones are ids, and not every id is valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +111,16 @@ class Span:
 
     @property
     def middle(self) -> NDArray[np.float64]:
-        """Half-way between the two, in float64."""
+        """The middle of the range, in float64."""
         return self.low.astype(np.float64) / 2 + self.high.astype(np.float64) / 2
 
     @property
     def half_width(self) -> NDArray[np.float64]:
-        """Half the distance of the two, in float64."""
+        """Half of the range's width, in float64."""
         return self.high.astype(np.float64) / 2 - self.low.astype(np.float64) / 2
 
     def at(self, position: int) -> tuple[Any, Any]:
-        """The two values for one element of a sample, counted as if it were flat."""
+        """Return smallest and largest value of one element of a sample, by its index in the flattened sample."""
         return self.low.flat[position % self.low.size], self.high.flat[position % self.high.size]
 
 
@@ -102,18 +130,20 @@ def is_float(port: Port) -> bool:
 
 
 def find_span(port: Port, samples: NDArray[Any] | None, bounds: Bounds, scale: float) -> Span | None:
-    """Return what the values of an input lie between; ``None`` for text and booleans, where there is no order.
+    """Return the range of an input's values; ``None`` for text and booleans.
 
-    What the caller states comes first, then the embedding table for integers, then real samples.
+    The caller's bounds take precedence, then the embedding table for integers, then real samples.
 
     Parameters
     ----------
+    port : the input.
+    bounds : smallest and largest value by input name, as the caller gives them.
     samples : values of real samples, (n, features) where each element has a range of its own, else flat.
-    scale : half-width in units of the samples' own half-width for floats; of 1 around 0 without samples.
+    scale : for floats, half-width relative to that of the samples; without samples, half-width around 0.
 
     Raises
     ------
-    UsageError : the bounds are no range of that dtype, or nobody knows which integers are valid.
+    UsageError : the bounds are no range of that dtype, or it is not known which integers are valid.
     """
     if port.dtype in ("object", "str", "bool"):
         return None
@@ -139,7 +169,14 @@ def find_span(port: Port, samples: NDArray[Any] | None, bounds: Bounds, scale: f
 
 
 def one_value(port: Port, span: Span | None, position: int) -> st.SearchStrategy[Any]:
-    """Draw one value for the element at `position`; the ends, zero and the smallest numbers come up often."""
+    """Return a strategy for one element, which often draws the ends of the range, zero and the smallest numbers.
+
+    Parameters
+    ----------
+    port : the input.
+    span : range of its values; ``None`` for text and booleans.
+    position : index of the element in the flattened sample.
+    """
     if port.dtype == "bool":
         return st.booleans()
     if span is None:
@@ -152,7 +189,14 @@ def one_value(port: Port, span: Span | None, position: int) -> st.SearchStrategy
 
 
 def simplest(port: Port, span: Span | None, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return zeros, or what is nearest to zero within the span."""
+    """Return an array of zeros, or of the values nearest to zero within the span.
+
+    Parameters
+    ----------
+    port : the input.
+    span : range of its values; ``None`` for text and booleans, whose simplest values are empty and false.
+    shape : of the array.
+    """
     if span is None:
         return np.full(shape, "" if port.dtype != "bool" else False, np.dtype(_storage(port)))
     return np.broadcast_to(np.clip(0, span.low, span.high), shape).astype(port.dtype)
