@@ -1,4 +1,4 @@
-"""The hooks. What they need beyond pytest is imported when the first marked test is seen."""
+"""The hooks. Everything that they need beyond pytest is imported with the first marked test."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
-    """Examine the machine in place of running tests when asked to; fail when a required backend cannot run here."""
+    """Examine the machine instead of running tests under ``--quant-doctor``; fail when a required backend cannot."""
     if not config.getoption("quant_doctor"):
         return None
     from pytest_quant.doctor.examine import examine, unmet
     from pytest_quant.doctor.text import describe
     from pytest_quant.plugin.settings import settings_of
 
-    found = examine()
-    sys.stdout.write(describe(found) + "\n")
-    absent = unmet(found, settings_of(config).require)
+    examination = examine()
+    sys.stdout.write(describe(examination) + "\n")
+    absent = unmet(examination, settings_of(config).require)
     for state in absent:
         sys.stderr.write(f"required, but {state.name} cannot run here: {state.reason}\n")
     return pytest.ExitCode.TESTS_FAILED if absent else pytest.ExitCode.OK
@@ -37,7 +37,7 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse bad options, describe the mark, and collect records where the run is controlled."""
+    """Refuse bad options, describe the mark, and register the collection of records in the controlling process."""
     sweep_storage(config)
     check_options(config)
     _refuse_unknown_names(config)
@@ -85,7 +85,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Note whether anything that was collected is taken out again, by an option or by a plugin that shards."""
+    """Note whether an option, or a plugin that splits the suite, removes collected tests."""
     collected = list(items)
     yield
     note_left_out(config, collected, items)
@@ -101,7 +101,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Pronounce the verdict after the body; a body that raises shows its own error."""
+    """Apply the verdict after the body; a body that raises shows its own error."""
     if not is_marked(item):
         return (yield)
     from pytest_quant.plugin.check import before_body, pronounce
@@ -116,7 +116,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let the record of a check ride on its report."""
+    """Attach the record of a check to its report."""
     report = yield
     if is_marked(item) or _raised_by_us(call):
         from pytest_quant.plugin.check import attach
@@ -126,7 +126,7 @@ def pytest_runtest_makereport(
 
 
 def _refuse_unknown_names(config: pytest.Config) -> None:
-    """Check names on the command line; those in the ini file wait for the first marked test, for they load numpy."""
+    """Check names on the command line; those in the ini file wait for the first marked test, since this loads numpy."""
     if any(on_command_line(config, name) for name in ("quant_backend", "quant_require", "quant_columns")):
         from pytest_quant.plugin.required import refuse_unknown_names
 

@@ -1,9 +1,8 @@
-"""Our timings as benchmarks of pytest-benchmark, so that its JSON, storage, comparison and histogram hold them.
+"""Latencies of checks as benchmarks of pytest-benchmark, for its JSON, storage, comparison and histogram.
 
-pytest-benchmark has no public way to take two benchmarks from one test: its session's list is extended with
-`Metadata` of its own. That list is the only private thing of it that is touched, hence the pin below version 6.
-Its tables show our checks only where one of its options asks for what it makes of them: the table of this package
-tells the same, with verdicts.
+pytest-benchmark has no public way to add two benchmarks for one test, so that its session's list is extended with its
+`Metadata`. That list is the only private part that is used, hence the pin below version 6. Its tables show checks only
+where one of its options asks for such output: the table of this package has the same figures, with verdicts.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ _OPTIONS = {"timer": "perf_counter_ns", "disable_gc": True, "warmup": True}
 
 
 _ASKING = ("benchmark_save", "benchmark_autosave", "benchmark_json", "benchmark_compare", "benchmark_histogram")
-"""The options of pytest-benchmark that make something of benchmarks."""
+"""The options of pytest-benchmark that save, compare or draw benchmarks."""
 
 _FILE = "file://"
 
 
 def is_active(config: pytest.Config) -> bool:
-    """Tell whether pytest-benchmark is loaded in this process and asked to save, compare or draw."""
+    """Whether pytest-benchmark is loaded in this process, and an option asks it to save, compare or draw."""
     return hasattr(config, "_benchmarksession") and any(config.getoption(name, None) for name in _ASKING)
 
 
 def sweep_storage(config: pytest.Config) -> None:
-    """Let the folder that pytest-benchmark makes before it has anything to store go again, if it stays empty.
+    """Remove the folder that pytest-benchmark creates in advance at the end of the run, if it is empty.
 
-    To be called before pytest-benchmark is configured: a folder that was there already is left alone.
+    Call it before pytest-benchmark is configured: a folder that exists already is left alone.
     """
     storage = config.getoption("benchmark_storage", None)
     if storage is None or ("://" in storage and not storage.startswith(_FILE)):
@@ -53,7 +52,7 @@ def _remove_empty(folder: Path) -> None:
     try:
         folder.rmdir()
     except OSError:
-        # It holds what was asked for, or was never made.
+        # The folder contains benchmarks, or was never created.
         return
 
 
@@ -67,7 +66,7 @@ def _runs_ns(blocks: Blocks) -> list[int]:
 
 
 class BenchmarkBridge:
-    """Hooks of the controlling process: samples that ride on reports become benchmarks before it saves them."""
+    """Hooks of the controlling process: samples attached to reports become benchmarks before those are saved."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -80,7 +79,7 @@ class BenchmarkBridge:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self) -> Generator[None, object, object]:
-        """Hand the benchmarks over before pytest-benchmark writes what it has."""
+        """Add the benchmarks before pytest-benchmark writes its files."""
         if is_active(self._config):
             for nodeid, report in self._reports.items():
                 add_benchmarks(self._config, nodeid, vars(report)[SAMPLES_ATTRIBUTE], dict(report.user_properties))
@@ -90,7 +89,15 @@ class BenchmarkBridge:
 def add_benchmarks(
     config: pytest.Config, nodeid: str, samples: Mapping[str, Sequence[int]], figures: Mapping[str, object]
 ) -> None:
-    """Add one benchmark for each engine of the check `nodeid`; `figures` become their ``extra_info``."""
+    """Add one benchmark for each engine of a check.
+
+    Parameters
+    ----------
+    config : of the process in which pytest-benchmark is active.
+    nodeid : of the test.
+    samples : nanoseconds of every timed run by engine.
+    figures : further figures of the check, for the ``extra_info`` of each benchmark.
+    """
     from pytest_benchmark.stats import Metadata
 
     for engine, runs_ns in samples.items():

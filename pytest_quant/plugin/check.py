@@ -1,4 +1,4 @@
-"""One marked test: measured and judged in set-up, pronounced after its body, its record attached to pytest's report."""
+"""One marked test: measured and judged in set-up, failed after its body, its record attached to pytest's report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SESSION = pytest.StashKey[Session]()
 
 
 def session_of(config: pytest.Config) -> Session:
-    """Return the session of this process, made once."""
+    """Return the session of this process, created once."""
     if SESSION not in config.stash:
         settings = settings_of(config)
         baselines = _baselines(config, settings)
@@ -48,7 +48,7 @@ def session_of(config: pytest.Config) -> Session:
 
 
 def _baseline(baselines: Baselines, measurement: Measurement) -> Baseline | NoBaseline | None:
-    """Look for a baseline only where a limit needs it."""
+    """Return the baseline of a measurement, ``None`` where no limit needs it."""
     check = measurement.check
     if check.limits.max_slowdown is None and check.limits.max_drop_increase is None:
         return None
@@ -71,15 +71,15 @@ RECORD = pytest.StashKey[Record]()
 SAMPLES = pytest.StashKey[dict[str, list[int]]]()
 """Nanoseconds of every timed run by engine, for pytest-benchmark."""
 FAILURE = pytest.StashKey[str]()
-"""The text that the test failed with because of its verdict."""
+"""The message of the failure that the verdict caused."""
 ABSENT = pytest.StashKey[BackendUnavailable]()
-"""The error of a required backend that is not here; the test fails with it in place of its body."""
+"""The error of a required backend that cannot run here; the test fails with it before its body."""
 
 
 def short_message(item: pytest.Item, error: BaseException | None) -> str:
     """Return the broken limit with both figures, for a line of pytest's short summary.
 
-    Empty where `error` is not the verdict's, and where no limit can be told so.
+    Empty where `error` is not the failure of the verdict, or no single limit describes it.
     """
     if not isinstance(error, pytest.fail.Exception) or error.msg != item.stash.get(FAILURE, None):
         return ""
@@ -89,10 +89,14 @@ def short_message(item: pytest.Item, error: BaseException | None) -> str:
 def check_test(request: pytest.FixtureRequest) -> Measurement | None:
     """Measure and judge the check of the requesting test, and keep its record.
 
+    Returns
+    -------
+    ``None`` when a required backend cannot run here.
+
     Raises
     ------
     UsageError : the test is not marked.
-    QuantError : the check cannot be; the record of that is made when pytest reports the error.
+    QuantError : the check cannot be measured; its record is made when pytest reports the error.
     """
     item: pytest.Item = request.node
     planned = item.stash.get(PLANNED, None)
@@ -124,7 +128,7 @@ def check_test(request: pytest.FixtureRequest) -> Measurement | None:
 
 
 def present(item: pytest.Item, measurement: Measurement | None) -> Measurement:
-    """Return the measurement; a required backend that is not here raises its error."""
+    """Return the measurement; raise the error of a required backend that cannot run here."""
     if measurement is None:
         raise item.stash[ABSENT]
     return measurement
@@ -135,8 +139,8 @@ def before_body(item: pytest.Item) -> None:
 
     Raises
     ------
-    BackendUnavailable : a required backend is not here.
-    UsageError : something stands in the way of the fixture ``quant``.
+    BackendUnavailable : a required backend cannot run here.
+    UsageError : another fixture has replaced the plugin's fixture ``quant``.
     """
     if ABSENT in item.stash:
         raise item.stash[ABSENT]
@@ -149,7 +153,7 @@ def before_body(item: pytest.Item) -> None:
 
 
 def pronounce(item: pytest.Item) -> None:
-    """Fail, warn about or pass the test whose body has run, as its record says."""
+    """Fail, warn about or pass a test whose body has run, according to its record."""
     record = item.stash[RECORD]
     strict = settings_of(item.config).strict
     unsure = record.status in (Status.INCONCLUSIVE, Status.NO_BASELINE)
@@ -161,7 +165,7 @@ def pronounce(item: pytest.Item) -> None:
 
 
 def set_up(item: pytest.Item) -> None:
-    """Settle what a marked item will check, before its fixtures are made; what an earlier run of it left goes."""
+    """Plan the check of a marked item before its fixtures are set up, and drop the results of an earlier run of it."""
     if CHECK in item.stash:
         del item.stash[CHECK]
     if SAMPLES in item.stash:
@@ -174,7 +178,7 @@ def set_up(item: pytest.Item) -> None:
 
 
 def keep_error(item: pytest.Item, error: BaseException) -> None:
-    """Keep the record of a check that could not be because its set-up failed."""
+    """Keep the record of a check that was not measured because its set-up failed."""
     planned = item.stash.get(PLANNED, None)
     if planned is None:
         return
@@ -190,7 +194,7 @@ def record_json(item: pytest.Item) -> dict[str, Json] | None:
 
 
 def one_line(error: QuantError) -> str:
-    """Return what is wrong and the next step on one line, for reasons of skips."""
+    """Return the error and its remedy on one line, for the reason of a skip."""
     return "; ".join(part for part in (error.what, error.fix) if part)
 
 
@@ -211,7 +215,7 @@ def _resolve(request: pytest.FixtureRequest, planned: Planned) -> Check:
 
 
 def _nameless(item: pytest.Item, planned: Planned) -> Check:
-    """Return the check of a test whose model or data never came to be."""
+    """Return the check of a test whose fixtures of model or data failed."""
     model = named_only(planned.asked.model, "quant_model")
     return _check(item.config, planned, model, None, Dataset("arrays", None))
 
@@ -240,9 +244,15 @@ def _keep(item: pytest.Item, record: Record) -> None:
 
 
 def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Put the record of a marked item on its report; xdist carries it to the controller.
+    """Attach the record of a marked item to its report, with which xdist sends it to the controller.
 
-    A check that was skipped or could not be rides on the report of the set-up, any other on that of the call.
+    A check that was skipped or not measured is attached to the report of the set-up, any other to that of the call.
+
+    Parameters
+    ----------
+    item : the test.
+    call : the phase that has ended, with its exception.
+    report : pytest's report of that phase, which is changed.
     """
     error = None if call.excinfo is None else call.excinfo.value
     skipped = isinstance(error, pytest.skip.Exception)
@@ -250,9 +260,9 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         keep_error(item, error)
     if isinstance(error, QuantError) and report.failed:
         _show_text_only(item, call, report, error)
-    told = short_message(item, error)
-    if told:
-        _name_the_limit(report, told)
+    message = short_message(item, error)
+    if message:
+        _name_the_limit(report, message)
     if report.when == "call" or (report.when == "setup" and error is not None):
         record = record_json(item)
         if record is not None:
@@ -265,7 +275,7 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
 def _show_text_only(
     item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, error: QuantError
 ) -> None:
-    """Replace the traceback of an error that says all by itself, unless it came out of the test's own body."""
+    """Replace the traceback of one of our errors by its message, unless the test's own body raised it."""
     if call.excinfo is None or item.config.getoption("fulltrace", False):
         return
     if report.when == "call" and any(entry.path == item.path for entry in call.excinfo.traceback):
@@ -276,15 +286,15 @@ def _show_text_only(
     report.longrepr = text
 
 
-def _name_the_limit(report: pytest.TestReport, told: str) -> None:
-    """Let the short summary, and JUnit's message, name the broken limit with both figures."""
+def _name_the_limit(report: pytest.TestReport, message: str) -> None:
+    """Set the broken limit with both figures as the message of the short summary and of JUnit."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
-        crash.message = told
+        crash.message = message
 
 
 def _show_at_the_test(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Let the summary of skips name the line of the test in place of ours."""
+    """Set the line of the test as the location of a skip, in place of the plugin's own."""
     if isinstance(report.longrepr, tuple):
         path, line = item.reportinfo()[:2]
         report.longrepr = (os.fspath(path), (line or 0) + 1, report.longrepr[2])

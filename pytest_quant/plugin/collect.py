@@ -1,4 +1,4 @@
-"""Marked tests while pytest collects them: each requests its check, every key is checked, lists parametrize."""
+"""Collection of marked tests: each requests its check, every key is validated, and lists parametrize."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ASKED = pytest.StashKey[dict[tuple[object, ...], tuple[Asked, object]]]()
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What one item will check; `nodeid` is the one at collection, before xdist adds a group to it."""
+    """The plan of one item's check; `nodeid` is the one at collection, before xdist adds a group to it."""
 
     asked: Asked
     variant: Variant
@@ -41,10 +41,10 @@ PLANNED = pytest.StashKey[Planned]()
 
 @contextmanager
 def requesting_check(collector: pytest.Collector, obj: object) -> Iterator[None]:
-    """Let a marked test function use the fixture ``quant``, as if its author had written so, while it is collected.
+    """Make a marked test function use the fixture ``quant``, as by ``usefixtures``, while it is collected.
 
-    The fixtures of its model and data are used too, because pytest only knows the parameters of a fixture that
-    the test was collected with. The author's function is left as it was.
+    The fixtures of its model and data are requested too, because pytest only knows the parameters of fixtures that a
+    test requests at collection. Afterwards the author's function is unchanged.
     """
     function = getattr(obj, "__func__", obj)
     before = getattr(function, "pytestmark", None)
@@ -81,18 +81,18 @@ def _parameters_are_marked(collector: pytest.Collector, function: object) -> boo
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """Make one test for each engine that the lists of the mark name."""
+    """Parametrize a test by the engines that the lists of its mark name."""
     settings = settings_of(metafunc.config)
     with _collect_errors(metafunc.definition.nodeid):
         pick_columns(settings.columns)
         asked = _ask(metafunc.definition)
-        found = variants(asked, settings.backend, _offer)
+        engines = variants(asked, settings.backend, _offer)
     if asked.lists and VARIANT_FIXTURE in metafunc.fixturenames:
-        metafunc.parametrize(VARIANT_FIXTURE, found, ids=[variant.id for variant in found], indirect=True)
+        metafunc.parametrize(VARIANT_FIXTURE, engines, ids=[variant.id for variant in engines], indirect=True)
 
 
 def check_collected(made: object) -> None:
-    """Check the marks of every item that was made; an error ends the collection of its file with clean text."""
+    """Check the marks of every collected item; an error ends the collection of its file without a traceback."""
     for item in made if isinstance(made, list) else [made]:
         if isinstance(item, pytest.Function) and is_marked(item):
             with _collect_errors(item.nodeid):
@@ -100,13 +100,13 @@ def check_collected(made: object) -> None:
 
 
 def prepare(item: pytest.Item) -> None:
-    """Settle what `item` will check, and let it request the check if its mark came late.
+    """Plan the check of `item`, and make it request the fixture ``quant`` if its mark was added late.
 
     A mark may come from a ``pytest.param`` or from another plugin after collection.
 
     Raises
     ------
-    UsageError : the mark is wrong, or the item would run without its check.
+    UsageError : the mark is not valid, or the item would run without its check.
     """
     if not isinstance(item, pytest.Function) or (item.cls is not None and issubclass(item.cls, unittest.TestCase)):
         what = "a unittest.TestCase" if isinstance(item, pytest.Function) else f"a {type(item).__name__}"
@@ -142,7 +142,7 @@ def _variant(item: pytest.Function, asked: Asked) -> Variant:
 
 
 def _ask(node: pytest.Item) -> Asked:
-    """Read the marks of `node`; those that were read before, with the same values, are not read again."""
+    """Return the parsed marks of `node`, parsed once for all nodes with the same marks and values."""
     of_parameter, others = closest_first(node)
     marks = (*of_parameter, *others)
     written = [(id(mark), *((key, id(value)) for key, value in mark.kwargs.items())) for mark in marks]
@@ -150,7 +150,7 @@ def _ask(node: pytest.Item) -> Asked:
     key = (len(of_parameter), *written)
     if key not in known:
         asked = combine(others, of_parameter, backends=_known_backends(node.config))
-        # The marks and values are kept too, so that no others can have their identity.
+        # The key has ids of marks and values, which stay unique as long as the objects are kept.
         known[key] = asked, [(mark, *mark.kwargs.values()) for mark in marks]
     return known[key][0]
 
@@ -167,7 +167,7 @@ def _offer(backend: str) -> Offer:
 
 @contextmanager
 def _collect_errors(nodeid: str) -> Iterator[None]:
-    """Turn an error of ours into a collection error, which prints as text and reaches xdist's controller."""
+    """Raise a `QuantError` as a collection error, which prints as text and reaches xdist's controller."""
     try:
         yield
     except QuantError as error:

@@ -1,4 +1,4 @@
-"""``--quant-compare``: the records of this run against those of the merge base."""
+"""``--quant-compare``: compares the records of this run with those of the merge base."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from pytest_quant.record import Record, Run
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What the comparison found.
+    """The result of the comparison.
 
     Attributes
     ----------
-    base : one line that says what was compared with.
-    comparison : ``None`` when it could not be made.
-    fault : why the run fails; empty when it does not.
+    base : one line that names the base.
+    comparison : ``None`` when the records could not be compared.
+    fault : reason why the run fails; empty when it does not.
     """
 
     base: str
@@ -37,9 +37,15 @@ class Compared:
 def compare_run(
     config: pytest.Config, settings: Settings, run: Run, records: Sequence[Record], *, whole: bool
 ) -> Compared:
-    """Compare `records` with those of the base; what cannot be compared is a fault, for it was asked for.
+    """Compare the records of a run with those of the base; it is a fault when that is not possible.
 
-    `whole` tells that pytest came to the end of what it collected.
+    Parameters
+    ----------
+    config : of the controlling process.
+    settings : of the run.
+    run : the run.
+    records : of all its checks.
+    whole : pytest ran all tests that it collected.
     """
     if settings.history is None:
         return Compared("", None, "--quant-compare: the history is turned off, so there is nothing to compare with")
@@ -50,21 +56,21 @@ def compare_run(
         accepted = accepted_removals(read_baselines(config.rootpath / NAME))
         earlier = [] if base.commit is None else store.launches(base.commit)
         checks = [check for check in earlier if check.run.id != run.id]
-        found = compare(checks, [StoredCheck(run, record) for record in records])
+        comparison = compare(checks, [StoredCheck(run, record) for record in records])
     except QuantError as error:
         return Compared("", None, f"--quant-compare: {error}")
     full_suite = whole and takes_all(config)
-    code = exit_code(found, strict=settings.strict, full_suite=full_suite, accepted=accepted)
-    removed = unaccepted(found, accepted) if full_suite else ()
-    unsure = "; not every test ran, so that none counts as removed" if found.removed and not full_suite else ""
-    return Compared(f"{base}{unsure}", found, _fault(found, removed) if code else "")
+    code = exit_code(comparison, strict=settings.strict, full_suite=full_suite, accepted=accepted)
+    removed = unaccepted(comparison, accepted) if full_suite else ()
+    unsure = "; not every test ran, so that none counts as removed" if comparison.removed and not full_suite else ""
+    return Compared(f"{base}{unsure}", comparison, _fault(comparison, removed) if code else "")
 
 
-def _fault(found: Comparison, removed: Sequence[Listed]) -> str:
-    worse = len(found.having(Outcome.REGRESSION))
-    told = [f"{worse} of {len(found.rows)} rows regressed"] if worse else []
+def _fault(comparison: Comparison, removed: Sequence[Listed]) -> str:
+    worse = len(comparison.having(Outcome.REGRESSION))
+    reasons = [f"{worse} of {len(comparison.rows)} rows regressed"] if worse else []
     if removed:
-        told.append(
+        reasons.append(
             f"{len(removed)} tests of the base are gone; pytest-quant accept --removed tells that they should be"
         )
-    return f"--quant-compare: {'; '.join(told) or 'not everything could be compared, and --quant-strict is set'}"
+    return f"--quant-compare: {'; '.join(reasons) or 'not everything could be compared, and --quant-strict is set'}"

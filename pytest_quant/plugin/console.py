@@ -1,4 +1,4 @@
-"""Lines for the user while a test runs: past pytest's capture, alike in terminals, CI logs and xdist's workers."""
+"""Messages to the user while a test runs: past pytest's capture, in terminals, CI logs and xdist's workers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ SHOW_AFTER_S = 2.0
 REPEAT_EVERY_S = 10.0
 
 Wait = Callable[[threading.Event, float], bool]
-"""Wait for an event for at most so many seconds; tell whether it came."""
+"""Waits for an event for at most some seconds, and returns whether it was set."""
 
 
 class Progress:
-    """Tells the user what goes on.
+    """Shows messages and long steps to the user.
 
     Parameters
     ----------
-    write : takes one line without its end. It is called from a thread of its own while a step lasts.
-    wait : replaces the wait in tests.
+    write : shows one line, given without its end; called from another thread during a step.
+    wait : waits for an event; replaced in tests.
     """
 
     def __init__(self, write: Callable[[str], None], *, wait: Wait = threading.Event.wait) -> None:
@@ -39,7 +39,7 @@ class Progress:
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
-        """Show `text` when the block lasts longer than 2 s, then the time spent every 10 s, and at its end."""
+        """Show `text` when the block takes longer than 2 s, then the elapsed time every 10 s and at its end."""
         done, shown = threading.Event(), threading.Event()
         watcher = threading.Thread(target=self._watch, args=(text, done, shown), name="quant-progress", daemon=True)
         started = time.monotonic()
@@ -64,17 +64,17 @@ class Progress:
 
 
 WIDTH = "quant_width"
-"""Under this key a worker of xdist is told how wide the terminal is."""
+"""Key under which a worker of xdist receives the width of the terminal."""
 
 
 def width_of(config: pytest.Config) -> int:
-    """Return the width of the terminal that the user looks at, in characters."""
-    told = getattr(config, "workerinput", {}).get(WIDTH)
-    return told if isinstance(told, int) else config.get_terminal_writer().fullwidth
+    """Return the width of the user's terminal in characters, also in a worker of xdist."""
+    received = getattr(config, "workerinput", {}).get(WIDTH)
+    return received if isinstance(received, int) else config.get_terminal_writer().fullwidth
 
 
 def open_console(config: pytest.Config) -> Callable[[str], None]:
-    """Return what writes one line to where the user looks: the terminal, or standard error in xdist's workers.
+    """Return a function that writes one line to the terminal, or to standard error in xdist's workers.
 
     The stream is duplicated while capture is off, so that a line may come at any time and from any thread.
     Without pytest's terminal reporter nothing is shown.
@@ -88,8 +88,8 @@ def open_console(config: pytest.Config) -> Callable[[str], None]:
         stream = _duplicate(sys.stderr if in_worker else sys.stdout, config)
 
     def write(line: str) -> None:
-        # The reporter may be in the middle of a line; told that it is not, it names the file again. A worker
-        # knows nothing of the controller's line.
+        # The reporter may be in the middle of a line, and names the file again when its state is reset. A worker does
+        # not know the state of the controller's line.
         lead = "\n" if in_worker or (reporter is not None and reporter.currentfspath is not None) else ""
         if reporter is not None:
             reporter.currentfspath = None
@@ -100,7 +100,7 @@ def open_console(config: pytest.Config) -> Callable[[str], None]:
 
 
 def _duplicate(stream: TextIO, config: pytest.Config) -> TextIO:
-    """Open the stream's file once more until pytest ends; a stream that is no file is used as it is."""
+    """Return a duplicate of the stream's file, open until pytest ends; a stream without a file is returned itself."""
     try:
         number = stream.fileno()
     except (io.UnsupportedOperation, AttributeError):

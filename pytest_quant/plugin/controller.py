@@ -1,4 +1,4 @@
-"""The process that controls a run: it collects the records, from xdist's workers too, and ends the run with them."""
+"""The controlling process of a run: it collects the records, also from xdist's workers, and ends the run with them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,14 @@ _OF_WORKER = "quant_left_out"
 
 
 def note_left_out(config: pytest.Config, collected: Sequence[pytest.Item], kept: Sequence[pytest.Item]) -> None:
-    """Remember that tests which were collected will not run, whoever took them out; a worker tells its controller."""
+    """Remember that collected tests will not run, whatever removed them; a worker passes it to its controller.
+
+    Parameters
+    ----------
+    config : where it is remembered.
+    collected : tests before the removal.
+    kept : tests after it.
+    """
     still_here = {id(item) for item in kept}
     if any(id(item) not in still_here for item in collected):
         config.stash[_LEFT_OUT] = True
@@ -35,22 +42,22 @@ def note_left_out(config: pytest.Config, collected: Sequence[pytest.Item], kept:
 
 
 def note_worker(config: pytest.Config, node: object) -> None:
-    """Take over what xdist's worker `node` told; one that crashed told nothing."""
+    """Remember the tests that xdist's worker `node` left out; a crashed worker reports nothing."""
     if getattr(node, "workeroutput", {}).get(_OF_WORKER):
         config.stash[_LEFT_OUT] = True
 
 
 def takes_all(config: pytest.Config) -> bool:
-    """Tell whether no path or option leaves tests out, and no plugin took any: a shard is a part of the suite."""
+    """Whether no path, option or plugin leaves tests of the suite out."""
     chosen = any(config.getoption(name, None) for name in _LEAVES_OUT)
     return not (_names_a_part(config) or chosen or config.stash.get(_LEFT_OUT, False))
 
 
 def _names_a_part(config: pytest.Config) -> bool:
-    """Tell whether the command line names paths that hold neither the root directory nor all of ``testpaths``."""
+    """Whether the command line names paths that contain neither the root directory nor all of ``testpaths``."""
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         return False
-    # An argument that names tests of a file, or a package, is no path that exists, and so covers nothing.
+    # An argument that names tests of a file, or a package, is not an existing path, and so contains nothing.
     named = [(config.invocation_params.dir / arg).resolve() for arg in config.args]
     suite = [
         Path(path)
@@ -77,12 +84,12 @@ class Controller:
         self._ended: Ended | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the record that rides on a report; of several reports of one test the last one counts."""
+        """Keep the record that is attached to a report; of several reports of one test the last one counts."""
         record = vars(report).get(RECORD_ATTRIBUTE)
         if record is not None:
-            # xdist says which place the test has in the collection; one process sees them in their order.
-            found = vars(report).get("item_index", len(self._records))
-            place = self._records.get(report.nodeid, (found, None))[0]
+            # xdist gives the test's index in the collection; without it reports come in that order.
+            index = vars(report).get("item_index", len(self._records))
+            place = self._records.get(report.nodeid, (index, None))[0]
             self._records[report.nodeid] = (place, record)
             self._expected.discard(report.nodeid)
             if report.skipped and hasattr(report, "wasxfail"):
@@ -90,19 +97,19 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        """Hear from a worker of xdist whether it collected tests that were taken out again."""
+        """Note whether a worker of xdist left out tests that it had collected."""
         note_worker(self._config, node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: SimpleNamespace) -> None:
-        """Tell a worker of xdist, which has no terminal, how wide the user's is."""
+        """Pass the width of the user's terminal to a worker of xdist, which has none."""
         from pytest_quant.plugin.console import WIDTH
 
         node.workerinput[WIDTH] = self._config.get_terminal_writer().fullwidth
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the records where they belong, once; what must not go unnoticed makes the run fail."""
+        """Write the records to the history and the JSON file, once; faults make the run fail."""
         wanted = any(option_value(self._config, name) for name in ("quant_json", "quant_require"))
         if self._config.getoption("collectonly", False) or not (self._records or wanted):
             return

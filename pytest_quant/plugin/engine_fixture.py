@@ -38,15 +38,20 @@ class EngineFactory:
         exclude: Sequence[str] = (),
         options: Mapping[str, object] | None = None,
     ) -> Engine:
-        """Build one engine through the cache and open it.
+        """Build one engine through the cache and open it; it is closed after the test.
 
-        `model` is ``quant_model`` by default, `data` is ``quant_data`` and read only where the scheme calibrates, or
-        where `data` is given and the backend builds for the shapes in it.
+        Parameters
+        ----------
+        backend, precision, scheme : as in the mark; the default backend is that of the option ``--quant-backend``.
+        model, quantized : as in the mark; the default of `model` is the fixture ``quant_model``.
+        data : as in the mark, by default the fixture ``quant_data``. It is read only where the scheme calibrates, or
+            where `data` is given and the backend builds for the shapes in it.
+        calibration, exclude, options : as in the mark.
 
         Raises
         ------
-        UsageError : a value is wrong, or the backend does not offer what is asked.
-        BackendUnavailable : the runtime or its device is not here.
+        UsageError : a value is not valid, or the backend does not offer that engine.
+        BackendUnavailable : the runtime or its device is not available here.
         """
         values: dict[str, object] = {
             "backend": backend,
@@ -63,11 +68,11 @@ class EngineFactory:
         asked = read(values, backend_names())
         (variant,) = variants(asked, settings_of(config).backend, lambda name: get_backend(name).schemes)
         if asked.model is None:
-            found = model_of(request, request.getfixturevalue("quant_model"), "quant_model")
+            float_model = model_of(request, request.getfixturevalue("quant_model"), "quant_model")
         else:
-            found = find_model(request, asked.model, "model")
+            float_model = find_model(request, asked.model, "model")
         ready = None if asked.quantized is None else find_model(request, asked.quantized, "quantized")
-        _, spec = engine_specs(asked, variant, found, ready)
+        _, spec = engine_specs(asked, variant, float_model, ready)
         chosen = get_backend(spec.backend)
         shaped = asked.data is not None and isinstance(chosen, ShapedBackend)
         reads = shaped or chosen.calibration_ingredients(spec) is not None

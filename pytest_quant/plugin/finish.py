@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What a run left.
+    """The result of a run.
 
     Attributes
     ----------
-    warnings : what went wrong and leaves the outcomes as they are.
-    faults : what went wrong and makes the run fail.
-    compared : with ``--quant-compare``, when there were records.
+    warnings : problems that do not change the exit code.
+    faults : problems that make the run fail.
+    compared : with ``--quant-compare``, when there are records; else ``None``.
     """
 
     records: tuple[Record, ...]
@@ -43,13 +43,15 @@ class Ended:
 
 
 def end_run(config: pytest.Config, collected: Sequence[object], *, check_required: bool, whole: bool = True) -> Ended:
-    """Write everything once; what cannot be written takes nothing else with it.
+    """Write the records to the JSON file and the history, once; when one fails the others are still written.
 
     Parameters
     ----------
-    check_required : complain about required backends that are unknown and, of a whole run of every test, about those
-        that no test used.
-    whole : pytest came to the end of what it collected.
+    config : of the controlling process.
+    collected : encoded records, in the order of the tests.
+    check_required : report required backends that are unknown and, after a whole run of every test, those that no test
+        used.
+    whole : pytest ran all tests that it collected.
     """
     settings = settings_of(config)
     records = tuple(from_json(data) for data in collected)
@@ -73,7 +75,7 @@ def end_run(config: pytest.Config, collected: Sequence[object], *, check_require
 
 
 def _compare(config: pytest.Config, run: Run, records: Sequence[Record], *, whole: bool) -> Compared:
-    # Here, because runs that compare nothing should not load what compares.
+    # Here, because only runs that compare should import the comparison.
     from pytest_quant.plugin.compare_with_base import compare_run
 
     return compare_run(config, settings_of(config), run, records, whole=whole)
@@ -90,9 +92,9 @@ def _write_document(file: Path, run: Run, records: Sequence[Record]) -> list[str
 
 
 def _append(place: str, run: Run, records: Sequence[Record]) -> list[str]:
-    """Add the records to the history; where it does not take them they go to a file of their own.
+    """Add the records to the history, or write them to a file of their own where that fails; return warnings.
 
-    Where its libraries were never installed there is nothing that a file could be added to, and a line says so.
+    Without the libraries of the history there is nothing that a file could be imported into, so none is written.
     """
     missing = missing_libraries()
     if missing:
@@ -100,23 +102,23 @@ def _append(place: str, run: Run, records: Sequence[Record]) -> list[str]:
     try:
         open_store(place).append(run, records)
     except HistoryError as error:
-        told = [str(error)]
+        messages = [str(error)]
         try:
             file = set_aside(place, run, records)
-            told.append(
+            messages.append(
                 f"the records were set aside; add them with: pytest-quant import {file}{_history_option(place)}"
             )
         except HistoryError as second:
-            told.append(str(second))
-        return told
+            messages.append(str(second))
+        return messages
     return []
 
 
 def _history_option(place: str) -> str:
-    """A server is named, since the command would look for a file; its password is the reader's to fill in."""
+    """Return the option that names a server to ``pytest-quant import``, without its password; empty for a file."""
     if "://" not in place:
         return ""
-    # Here, because it loads the database, which a run that keeps no history has no need of.
+    # Here, because it loads the database libraries, which a run without a history does not need.
     from pytest_quant.history.connect import shown_place
 
     return f" --history {shlex.quote(shown_place(place))}"
@@ -125,9 +127,14 @@ def _history_option(place: str) -> str:
 def show(
     config: pytest.Config, ended: Ended, reporter: pytest.TerminalReporter, expected: Collection[str] = ()
 ) -> None:
-    """Print the table of all checks, what deserves a line of its own, and in red what went wrong.
+    """Print the table of all checks with their summary, the comparison, and in red warnings and faults.
 
-    `expected` are the node ids of tests that failed as they were expected to.
+    Parameters
+    ----------
+    config : of the controlling process.
+    ended : result of the run.
+    reporter : pytest's terminal.
+    expected : node ids of tests that failed as expected (xfail).
     """
     if ended.records or ended.warnings or ended.faults:
         reporter.write_sep("=", "quant")
@@ -140,11 +147,11 @@ def show(
         width, color = terminal.fullwidth, terminal.hasmarkup
         picks = "--quant-columns"
         reporter.write_line(table(ended.records, width, columns or None, color, expected=expected, picks=picks))
-        told = summary(ended.records, expected)
-        if told:
-            reporter.write_line(told)
+        text = summary(ended.records, expected)
+        if text:
+            reporter.write_line(text)
     if ended.compared is not None and ended.compared.comparison is not None:
-        # Here, because runs that compare nothing should not load it.
+        # Here, because only runs that compare should import it.
         from pytest_quant.report.comparison import comparison_text
 
         terminal = config.get_terminal_writer()

@@ -1,6 +1,6 @@
 """The ``--quant-*`` options and the ini options of the same names: declared, parsed, refused when wrong.
 
-Nothing here is loaded beyond argparse, because every start of pytest passes through it.
+Nothing beyond argparse is imported, because every start of pytest imports this module.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _location(text: str) -> str:
 
 
 class Option(NamedTuple):
-    """One option: `parse` is ``None`` for a flag; `name` is spelled as the ini option."""
+    """One option: `parse` is ``None`` for a flag; `name` is that of the ini option."""
 
     name: str
     metavar: str
@@ -167,7 +167,7 @@ def add_options(parser: pytest.Parser) -> None:
     )
     for option in OPTIONS:
         if option.parse is None:
-            # Both ways, so that a run can undo what the ini file turns on.
+            # With ``--no-``, so that a run can turn off what the ini file turns on.
             group.addoption(option.flag, action=argparse.BooleanOptionalAction, default=None, help=option.help)
             parser.addini(option.name, f"{option.help}; as {option.flag}", type="bool", default=False)
         else:
@@ -178,11 +178,11 @@ def add_options(parser: pytest.Parser) -> None:
 def option_value(config: pytest.Config, name: str) -> object | None:
     """Return the parsed value from the command line, else from the ini file, else ``None`` (a flag: ``False``).
 
-    ``--no-quant-strict`` is a value of the command line too.
+    ``--no-quant-strict`` on the command line overrides the ini file too.
 
     Raises
     ------
-    pytest.UsageError : the ini file has a value that the option does not take.
+    pytest.UsageError : the value in the ini file is not valid.
     """
     option = next(known for known in OPTIONS if known.name == name)
     given: object | None = config.getoption(name)
@@ -200,11 +200,11 @@ def option_value(config: pytest.Config, name: str) -> object | None:
 
 
 def on_command_line(config: pytest.Config, name: str) -> bool:
-    """Tell whether the option was written on the command line, not in the ini file."""
+    """Whether the option is given on the command line, not only in the ini file."""
     return config.getoption(name) is not None
 
 
 def check_options(config: pytest.Config) -> None:
-    """Refuse bad values before anything is collected; a `pytest.UsageError` ends pytest with exit code 4."""
+    """Check all values before collection; raises `pytest.UsageError`, which ends pytest with exit code 4."""
     for option in OPTIONS:
         option_value(config, option.name)

@@ -1,4 +1,4 @@
-"""Names in options: backends must be registered, and required ones used; columns must exist."""
+"""Validation of names in options: backends must be registered, and required ones used; columns must exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_quant.report import pick_columns
 
 
 def refuse_unknown_names(config: pytest.Config) -> None:
-    """Raise `pytest.UsageError` for a backend that nobody registers, and for a column that does not exist."""
+    """Raise `pytest.UsageError` for a backend that is not registered, and for a column that does not exist."""
     settings = settings_of(config)
     known = backend_names()
     for option, names in (("--quant-backend", (settings.backend,)), ("--quant-require", settings.require)):
@@ -27,12 +27,14 @@ def refuse_unknown_names(config: pytest.Config) -> None:
 
 
 def faults_of_required(required: Collection[str], used: Collection[str], *, all_ran: bool) -> list[str]:
-    """Return a line for every required name that is no backend's, and for every backend that no check was made on.
+    """Return a message for every required backend that is not registered, or that no check used.
 
     Parameters
     ----------
-    used : backends that checks were made on.
-    all_ran : every test of the suite ran; where some were left out, a backend may be theirs and is no fault.
+    required : names of backends.
+    used : backends of the checks of this run.
+    all_ran : every test of the suite ran; otherwise unused backends are not reported, since tests that were left out
+        may use them.
     """
     known = backend_names()
     unknown = [name for name in required if name not in known]

@@ -1,4 +1,4 @@
-"""From the words of a mark to fixtures, files and the backend that stands in for a missing GPU."""
+"""Resolution of a mark's values to models, data, and the simulation of a missing GPU."""
 
 from __future__ import annotations
 
@@ -14,17 +14,28 @@ from pytest_quant.spec import Check, Dataset, EngineSpec, Model
 
 
 def fixture_exists(node: pytest.Item | pytest.Collector, name: str) -> bool:
-    """Tell whether `node` sees a fixture of that name."""
+    """Whether a fixture called `name` is visible to `node`."""
     manager = node.session._fixturemanager  # noqa: SLF001 - pytest has no public way to ask
     return bool(manager.getfixturedefs(name, node))
 
 
 def find_model(request: pytest.FixtureRequest, source: ModelSource, key: str) -> Model:
-    """Return the model that the mark's `key` names: a fixture's, else a file beside the test, else under the root."""
+    """Return the model that a key of the mark names.
+
+    Parameters
+    ----------
+    request : of the test.
+    source : a fixture, else a file relative to the test's folder, else relative to the root directory.
+    key : of the mark, for messages.
+
+    Raises
+    ------
+    UsageError : `source` is neither a fixture nor a file, or its value is no model.
+    """
     if isinstance(source, str) and fixture_exists(request.node, source):
-        found = model_of(request, request.getfixturevalue(source), source)
-        # A file called model.onnx says nothing; the fixture that the mark names says which one it is.
-        return replace(found, name=source) if found.name == "model" else found
+        model = model_of(request, request.getfixturevalue(source), source)
+        # The name of a file called model.onnx says nothing; that of the fixture identifies the model.
+        return replace(model, name=source) if model.name == "model" else model
     if isinstance(source, str) and not Path(source).suffix and not _existing(request, Path(source)):
         raise UsageError(
             f"{key}='{source}' is neither a fixture nor a file",
@@ -35,7 +46,18 @@ def find_model(request: pytest.FixtureRequest, source: ModelSource, key: str) ->
 
 
 def model_of(request: pytest.FixtureRequest, value: object, name: str) -> Model:
-    """Turn what a fixture or a mark gave into a `Model`; a missing file is left to the backend to report."""
+    """Return the value of a fixture or a mark as a `Model`; a missing file is reported later, by the backend.
+
+    Parameters
+    ----------
+    request : of the test, whose folder and root directory are searched for files.
+    value : a `Model`, a path, or ``(torch module, example inputs)``.
+    name : of the fixture or key, for messages.
+
+    Raises
+    ------
+    UsageError : `value` is none of these.
+    """
     if isinstance(value, Model):
         return value
     if isinstance(value, (str, Path)):
@@ -48,7 +70,7 @@ def model_of(request: pytest.FixtureRequest, value: object, name: str) -> Model:
 
 
 def find_data(request: pytest.FixtureRequest, source: str | Dataset) -> Dataset:
-    """Return the dataset that a fixture gives."""
+    """Return a dataset, or the value of the fixture called `source` as one."""
     if isinstance(source, Dataset):
         return source
     if not fixture_exists(request.node, source):
@@ -60,8 +82,8 @@ def find_data(request: pytest.FixtureRequest, source: str | Dataset) -> Dataset:
 
 
 def _existing(request: pytest.FixtureRequest, path: Path) -> Path | None:
-    found = (folder / path for folder in _folders(request))
-    return next((file for file in found if file.is_file()), None)
+    candidates = (folder / path for folder in _folders(request))
+    return next((file for file in candidates if file.is_file()), None)
 
 
 def _folders(request: pytest.FixtureRequest) -> list[Path]:
@@ -69,7 +91,7 @@ def _folders(request: pytest.FixtureRequest) -> list[Path]:
 
 
 def simulate_check(check: Check, target: str | None) -> Check:
-    """Name `target`, such as ``SM89``, to the engines of `check` that take one and cannot be had here otherwise."""
+    """Return a check whose engines are built for `target`, ``SM89`` say, where they take one and cannot run here."""
     if target is None:
         return check
     return replace(check, candidate=_targeted(check.candidate, target), reference=_targeted(check.reference, target))

@@ -1,4 +1,4 @@
-"""What the options of one run ask for, as one frozen value; loaded when the first marked test is seen."""
+"""The options of one run as one frozen value; imported with the first marked test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_quant.plugin.options import on_command_line, option_value
 DEFAULT_BACKEND = "ort"
 FOLDER = ".quant"
 HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
-"""Environment variable for the history, so that a password stands in no file and no command."""
+"""Environment variable for the history, so that its password need not be in a file or a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +23,19 @@ class Settings:
 
     Attributes
     ----------
-    backend : of marks that name none.
+    backend : for marks that name none.
     strict : INCONCLUSIVE and NO_BASELINE fail.
-    require : backends that must be here and be used.
-    json_file : where the records of the run go, ``None`` for nowhere.
+    require : backends that must be available and be used.
+    json_file : file for the records of the run, ``None`` for none.
     cache : folder of engines and reference outputs.
-    history : a file or a database URL, ``None`` when nothing is added to a history. The command line tells it, else
-        the environment variable, else the ini file.
+    history : a file or a database URL, ``None`` when nothing is added to a history. The command line takes precedence
+        over the environment variable, which takes precedence over the ini file.
     compare : compare the records of this run with earlier ones.
     compare_base : the revision to compare with; ``None`` for the merge base.
-    latency_off : why latency is not measured, in words; empty when it is.
-    confidence : level of proof asked for; ``None`` judges accuracy on the measured value.
+    latency_off : reason why latency is not measured; empty when it is.
+    confidence : judge accuracy by its interval at this level; ``None`` judges it by the measured value.
     max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
-    diagnose_s : longest search for what mends a broken limit, in seconds; ``None`` for the default.
+    diagnose_s : longest search for remedies of a broken limit in seconds; ``None`` for the default.
     simulate : compute capability to simulate TensorRT checks for where there is no GPU; ``None`` for never.
     columns : of the table at the end; empty for the default.
     """
@@ -57,7 +57,7 @@ class Settings:
 
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
-        """Read every option; a path on the command line starts where pytest was started, else at the root."""
+        """Read every option; paths are relative to the working directory on the command line, else to the root."""
         json_file = _path(config, "quant_json")
         return cls(
             backend=cast("str | None", option_value(config, "quant_backend")) or DEFAULT_BACKEND,
@@ -93,16 +93,16 @@ def _history(config: pytest.Config) -> str | None:
     if option_value(config, "quant_no_history"):
         return None
     asked = cast("str | None", option_value(config, "quant_history"))
-    told = os.environ.get(HISTORY_VARIABLE)
-    if told and not on_command_line(config, "quant_history"):
-        return told if "://" in told else str(config.invocation_params.dir / Path(told).expanduser())
+    variable = os.environ.get(HISTORY_VARIABLE)
+    if variable and not on_command_line(config, "quant_history"):
+        return variable if "://" in variable else str(config.invocation_params.dir / Path(variable).expanduser())
     if asked is not None and "://" in asked:
         return asked
     return str(_path(config, "quant_history") or config.rootpath / FOLDER / "history.db")
 
 
 def _latency_off(config: pytest.Config) -> str:
-    """Name the option that turns latency off; pytest-benchmark's own switches turn ours off too."""
+    """Return which option turns latency off, empty for none; pytest-benchmark's own switches do so too."""
     if option_value(config, "quant_no_latency"):
         return "--quant-no-latency is set"
     for name, overruled_by in (("benchmark_disable", "benchmark_enable"), ("benchmark_skip", "benchmark_only")):
