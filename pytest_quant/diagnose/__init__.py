@@ -1,4 +1,4 @@
-"""Where the error of a broken limit comes from, and what mends it: advice is tried before it is given."""
+"""Search for remedies of a broken limit: only what was tried and helped is advised."""
 
 from pytest_quant.diagnose.advise import Budget, Trials, advise
 from pytest_quant.diagnose.effect import Judged, broken

@@ -1,4 +1,4 @@
-"""Try what may mend a broken limit, within a time budget; what helped is advice, and nothing else is."""
+"""Trials of possible remedies for a broken limit, within a time budget; only those that helped are advised."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pytest_quant.spec import EngineSpec
 
 _PARTS = 4
 _ENOUGH = 8
-"""So many of the worst groups are taken apart; a longer list of nodes is none that anyone pastes."""
+"""Number of worst groups that are split further; nobody pastes a longer list of nodes."""
 
 _SMALL = 0.01
-"""A group whose error is below this share of the largest is not taken apart."""
+"""A group whose error is below this share of the largest is not split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Groups of nodes by their error, the largest first; those that add none are left out.
+    """Groups of nodes by their error, the largest first, without those that have none.
 
     Attributes
     ----------
-    groups : single nodes; several nodes where the time was over, or the error too small, to take them apart.
-    mixed : nodes whose errors were not told apart because there was no more time.
+    groups : single nodes; several nodes where the time was over, or the error too small, to split them.
+    mixed : number of nodes whose separate errors are unknown because the time was over.
     """
 
     groups: tuple[Group, ...]
@@ -47,10 +47,14 @@ class Ranking:
 def rank_nodes(
     nodes: tuple[str, ...], noise: Callable[[tuple[str, ...]], float | None], may_go_on: Callable[[], bool]
 ) -> Ranking:
-    """Measure `nodes`, in the graph's order, as long as `may_go_on`.
+    """Rank nodes by the error of quantizing them alone, by splitting the worst group again and again.
 
-    `noise` quantizes these nodes only and returns noise / signal in power, infinite for outputs that cannot be
-    compared; ``None`` when that engine cannot be built: such nodes are left out.
+    Parameters
+    ----------
+    nodes : names in the graph's order.
+    noise : quantizes the given nodes only and returns noise / signal in power, infinite for outputs that cannot be
+        compared, ``None`` when that engine cannot be built; such nodes are left out.
+    may_go_on : whether there is time for another call of `noise`.
     """
     groups: list[Group] = []
     late: list[str] = []
@@ -61,16 +65,16 @@ def rank_nodes(
             if late or not may_go_on():
                 late += part
                 continue
-            found = noise(part)
-            if found is not None:
-                parts.append(Group(part, found))
-        # Nodes that there was no time for are known by the error of the group that they are from.
+            power = noise(part)
+            if power is not None:
+                parts.append(Group(part, power))
+        # Nodes that there was no time for keep the error of the group that they belong to.
         parts += [Group(tuple(late), whole.noise)] if late else []
         groups = sorted((one for one in (*groups, *parts) if one is not whole), key=lambda one: -one.noise)
         whole = _next_to_split(groups)
     bad = tuple(one for one in groups if one.noise > 0.0)
-    untold = {name for one in bad if len(one.nodes) > 1 for name in one.nodes} | set(late)
-    return Ranking(bad, len(untold) if late else 0)
+    unsplit = {name for one in bad if len(one.nodes) > 1 for name in one.nodes} | set(late)
+    return Ranking(bad, len(unsplit) if late else 0)
 
 
 def _next_to_split(groups: list[Group]) -> Group | None:
@@ -89,14 +93,14 @@ def _split(nodes: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 class Budget:
-    """Seconds to spend on trials; one is begun only when it is likely to end in time.
+    """A time budget for trials; a trial is started only when it is likely to end in time.
 
     Parameters
     ----------
-    seconds : in all, from now on.
-    expected_s : what the first trial of a kind is likely to take; later ones are expected to take as long as the
-        longest of their kind so far.
-    clock : seconds from any start.
+    seconds : for all trials together, from now on.
+    expected_s : expected seconds of the first trial of a kind; later ones are expected to take as long as the longest
+        of their kind so far.
+    clock : seconds.
     """
 
     def __init__(self, seconds: float, expected_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -107,13 +111,20 @@ class Budget:
         self._started = clock()
 
     def allows(self, kind: str, *, share: float = 1.0, more_s: float = 0.0) -> bool:
-        """Whether a trial is likely to end in `share` of the time; it takes `more_s` longer than others of its kind."""
+        """Whether a trial is likely to end in time.
+
+        Parameters
+        ----------
+        kind : of the trial; trials of a kind take similarly long.
+        share : of the budget in which it must end, 0..1.
+        more_s : seconds that it takes longer than others of its kind.
+        """
         spent_s = self._clock() - self._started
         return spent_s + self._longest_s.get(kind, self._expected_s) + more_s <= share * self.seconds
 
     @contextmanager
     def trial(self, kind: str, *, more_s: float = 0.0) -> Iterator[None]:
-        """Time one trial; `more_s` of it were expected and tell nothing about the next."""
+        """Time one trial; `more_s` of it are particular to it and not expected of the next."""
         began = self._clock()
         try:
             yield
@@ -124,12 +135,12 @@ class Budget:
 
 _RANKING_SHARE = 0.4
 _LISTS_SHARE = 0.6
-"""Parts of the time after which nodes are no longer told apart, and lists of them no longer tried."""
+"""Shares of the time after which groups of nodes are no longer split, and lists of nodes no longer tried."""
 
 _LONGER = 4
 _LONGEST_LIST = 16
 _WORTH_MORE_NODES = 0.05
-"""A longer list is advised only where it closes so much more of the way to the limit."""
+"""A longer list is advised only where it closes this much more of the distance to the limit."""
 
 _MOST_OPTIONS = 2
 
@@ -139,9 +150,9 @@ class Trials(Protocol):
 
     Attributes
     ----------
-    spec : the candidate's.
-    samples : what `before` and `judged` were measured on, ``64 of 1797 samples``.
-    before : the candidate, judged on them.
+    spec : of the candidate.
+    samples : description of the samples that `before` and `judged` refer to, ``64 of 1797 samples``.
+    before : the candidate's verdicts on these samples.
     """
 
     @property
@@ -152,7 +163,7 @@ class Trials(Protocol):
     def before(self) -> Judged: ...  # noqa: D102
 
     def remedies(self) -> Sequence[Remedy]:
-        """Return what the backend offers instead, the likeliest help first."""
+        """Return the backend's remedies, the most promising first."""
 
     def nodes(self) -> tuple[str, ...]:
         """Return the nodes that the candidate quantizes, in the graph's order."""
@@ -165,12 +176,12 @@ class Trials(Protocol):
 
 
 def advise(trials: Trials, budget: Budget) -> tuple[Hint, ...]:
-    """Return what helped, the best first, and what there was no time for."""
+    """Return hints: the remedies that helped, the best first, and those that there was no time for."""
     return _Advice(trials, budget).hints()
 
 
 class _Advice:
-    """One search: what was tried, and what came of it."""
+    """One search for remedies, and its results so far."""
 
     def __init__(self, trials: Trials, budget: Budget) -> None:
         self._trials = trials
@@ -181,14 +192,14 @@ class _Advice:
         self._useless: list[str] = []
 
     def hints(self) -> tuple[Hint, ...]:
-        """Try which nodes to leave in float, then other options."""
+        """Try lists of nodes to leave in float, then other options."""
         excluded = list(self._excluded())
         options = sorted(self._options(), key=_rank)[:_MOST_OPTIONS]
-        found = [effect.hint(self._trials.samples) for effect in sorted([*excluded, *options], key=_rank)]
-        return (*found, *self._said())
+        helped = [effect.hint(self._trials.samples) for effect in sorted([*excluded, *options], key=_rank)]
+        return (*helped, *self._said())
 
     def _excluded(self) -> Iterator[Effect]:
-        """Yield the best list of nodes to exclude, if one helps: the shortest that mends, else what gains most."""
+        """Yield the best list of nodes to exclude, if one helps: the shortest that mends, else that with most gain."""
         nodes = () if self._only_coverage() else self._trials.nodes()
         if len(nodes) < 2:
             return
@@ -222,7 +233,7 @@ class _Advice:
 
     def _options(self) -> Iterator[Effect]:
         for remedy in self._trials.remedies():
-            # What ranges are chosen changes nothing about what runs.
+            # Calibration has no influence on coverage.
             if self._only_coverage() and remedy.spec.calibration != self._trials.spec.calibration:
                 continue
             effect = self._tried(remedy, "option")
@@ -248,14 +259,14 @@ class _Advice:
     def _said(self) -> Iterator[Hint]:
         if self._late or self._mixed:
             left = [*([self._mixed] if self._mixed else []), *(f"{paste} was not tried" for paste in self._late)]
-            told = f"{self._budget.seconds:g} s were over after {self._built} other engines: {'; '.join(left)}"
-            yield Hint(told, f"--quant-diagnose-time={_LONGER * self._budget.seconds:g}")
+            text = f"{self._budget.seconds:g} s were over after {self._built} other engines: {'; '.join(left)}"
+            yield Hint(text, f"--quant-diagnose-time={_LONGER * self._budget.seconds:g}")
         if self._useless:
             yield Hint(f"tried on {self._trials.samples} without gain: {'; '.join(self._useless)}")
 
 
 def _rank(effect: Effect) -> tuple[bool, float, float]:
-    """Put what mends first, of that what leaves most of the model quantized, and then what gains most."""
+    """Return a sort key: remedies that mend first, those that keep most coverage first, then by gain."""
     return not effect.mends, effect.lost_coverage if effect.mends else 0.0, -effect.gain
 
 

@@ -1,4 +1,4 @@
-"""What another engine changes about broken limits, and how that is said."""
+"""The effect of another engine on broken limits, and its description as a hint."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ A limit that names an output is written ``min_sqnr_db[scores]``.
 """
 
 _LEAST_GAIN = 0.05
-"""A remedy is one when it closes at least this share of the way to a limit."""
+"""A remedy helps when it closes at least this share of the distance to a limit."""
 
 _DIGITS, _ALL_DIGITS = 4, 17
-"""Significant digits of a figure: the usual ones, and those that lose nothing."""
+"""Significant digits of a figure: the default, and those that represent it exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An engine's verdicts, and its coverage in percent of all eligible compute, whatever its limit is of."""
+    """An engine's verdicts, and its coverage in percent of all eligible compute, whatever its limit refers to."""
 
     verdicts: Sequence[Verdict]
     coverage_pct: float | None = None
@@ -39,7 +39,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A remedy that was tried, and what was judged before and with it, on the same samples."""
+    """A remedy that was tried, and the verdicts before and with it on the same samples."""
 
     remedy: Remedy
     before: Judged
@@ -47,17 +47,17 @@ class Effect:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """The broken limits that quantizing otherwise may mend."""
+        """The broken limits that another way to quantize may mend."""
         return broken(self.before.verdicts)
 
     @property
     def mends(self) -> bool:
-        """Whether no such limit is broken any more, nor any other."""
+        """Whether no limit whose figure depends on quantization is broken with the remedy."""
         return not broken(self.after.verdicts)
 
     @property
     def gain(self) -> float:
-        """The share of the way to the limit that is gone, of the limit that gains least; 1 mends, below 0 is worse."""
+        """The closed share of the distance to the limit, the least over all limits; 1 mends, below 0 is worse."""
         return min((self._gain(limit) for limit in self.limits), default=0.0)
 
     @property
@@ -67,7 +67,7 @@ class Effect:
 
     @property
     def helps(self) -> bool:
-        """Whether a broken limit comes closer, none goes further, and none that held is broken now."""
+        """Whether a broken limit comes closer, none moves away, and no other limit is broken."""
         gains = [self._gain(limit) for limit in self.limits]
         return max(gains, default=0.0) >= _LEAST_GAIN and min(gains) >= 0.0 and not self._breaks()
 
@@ -88,10 +88,10 @@ class Effect:
         return gone / way
 
     def hint(self, samples: str) -> Hint:
-        """Say what changed, measured on `samples`, in words."""
+        """Return a hint that describes the change, measured on `samples`."""
         limit = self.limits[0]
-        told = [_change(one, *self._both(one)) for one in self.limits]
-        text = f"{', '.join(told)} on {samples}"
+        changes = [_change(one, *self._both(one)) for one in self.limits]
+        text = f"{', '.join(changes)} on {samples}"
         if self.mends:
             text += ", which mends it"
         text += self._cost()
@@ -101,10 +101,10 @@ class Effect:
         return Hint(text, self.remedy.paste, limit, before, after)
 
     def _cost(self) -> str:
-        """Say how coverage changed, unless that is told already as the figure of its limit."""
+        """Describe the change of coverage, unless it is among the changes of limits already."""
         figures = self.before.coverage_pct, self.after.coverage_pct
-        told = tuple(None if verdict is None else verdict.observed for verdict in self._both("min_coverage"))
-        if None in figures or figures[0] == figures[1] or ("min_coverage" in self.limits and told == figures):
+        shown = tuple(None if verdict is None else verdict.observed for verdict in self._both("min_coverage"))
+        if None in figures or figures[0] == figures[1] or ("min_coverage" in self.limits and shown == figures):
             return ""
         return f"; coverage {figures[0]:.2f} -> {figures[1]:.2f} % of all compute"
 
@@ -133,7 +133,7 @@ def _change(limit: str, before: Verdict | None, after: Verdict | None) -> str:
 
 
 def _digits(values: Sequence[float]) -> int:
-    """Return significant digits, four or as many as leave the change of a figure right to a hundredth."""
+    """Return the number of significant digits: four, or as many as show the change of a figure within 1 %."""
     change = max(values, default=0.0) - min(values, default=0.0)
     if not 0.0 < change < math.inf:
         return _DIGITS

@@ -1,4 +1,4 @@
-"""From a broken limit to what mends it, tried while the engines of the check are open."""
+"""Hints about a broken limit from trials of remedies, while the engines of the check are open."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ _BYTES_PER_MB = 1e6
 Found = TypeVar("Found")
 
 Judge = Callable[[Measured], Sequence[Verdict]]
-"""Judges the limits of a check on what was found about an engine."""
+"""Judges the limits of a check on the figures of an engine."""
 
 
 class EngineTrials:
-    """The trials of one check, see `pytest_quant.diagnose.Trials`; the engine of a trial is gone after it.
+    """The trials of one check, see `pytest_quant.diagnose.Trials`; the engine of a trial is closed after it.
 
     Parameters
     ----------
-    bench : the engine whose limits are broken, and what it was measured with.
-    measured : what was found about the candidate, on all of the data.
-    judge : by the limits of the check; those of latency are taken as measured.
-    seconds : that may be spent; they decide on how many samples trials are judged.
+    bench : the candidate whose limits are broken, the data, and the comparison with the reference.
+    measured : figures of the candidate on all of the data.
+    judge : judges the limits of the check; a trial keeps the candidate's latency.
+    tools : the cache, and the messages to the user.
+    seconds : time budget, which determines the number of samples that trials are judged on.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class EngineTrials:
         self._compare = bench.compare
         self._judge = judge
         self._tools = tools
-        # A trial is evaluated once, by an engine that does not differ from itself.
+        # A trial is evaluated once; nondeterministic engines get no trials.
         self._measured = replace(measured, accuracy_again=None)
         started = time.perf_counter()
         on_few = bench.compare(bench.candidate, self._few)
@@ -70,20 +71,20 @@ class EngineTrials:
         self.samples = f"all {whole.n} samples" if self._data is whole else f"{self._data.n} of {whole.n} samples"
 
     def remedies(self) -> Sequence[Remedy]:
-        """Every calibration sample, the backend's own remedies, and for coverage an ``exclude`` that is dropped."""
+        """Return the remedies to try: no ``exclude`` for coverage, all calibration samples, and the backend's own."""
         backend, spec, data = self._candidate.backend, self.spec, self._data
-        found: list[Remedy] = []
+        remedies: list[Remedy] = []
         if spec.exclude and "min_coverage" in broken(self.before.verdicts):
-            found.append(Remedy("exclude=[]", replace(spec, exclude=())))
+            remedies.append(Remedy("exclude=[]", replace(spec, exclude=())))
         asked = spec.calibration.samples
         if asked is not None and asked < data.n_calibration and backend.calibration_ingredients(spec) is not None:
-            found.append(with_all_samples(spec))
+            remedies.append(with_all_samples(spec))
         if isinstance(backend, Advising):
-            found += backend.remedies(spec)
-        return [one for one in found if self._offered(one.spec)]
+            remedies += backend.remedies(spec)
+        return [one for one in remedies if self._offered(one.spec)]
 
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that the backend says it quantizes, none where it takes no ``exclude``."""
+        """Return the nodes that the backend quantizes, none where it does not support ``exclude``."""
         backend = self._candidate.backend
         names = backend.quantized_nodes(self.spec) if isinstance(backend, Advising) else ()
         return names if names and self._offered(without(self.spec, names[:1]).spec) else ()
@@ -91,7 +92,7 @@ class EngineTrials:
     def noise(self, spec: EngineSpec) -> float | None:
         """Build `spec` and compare it on a few samples.
 
-        Where excluded nodes make other ranges, a few calibration samples must do: this only tells nodes apart.
+        Where excluded nodes need other ranges, few calibration samples are used, since this only ranks nodes.
         """
         backend, asked = self._candidate.backend, spec.calibration
         if backend.calibration_ingredients(spec) != backend.calibration_ingredients(self.spec):
@@ -100,14 +101,14 @@ class EngineTrials:
         return self._tried(spec, self._noise)
 
     def judged(self, spec: EngineSpec) -> Judged | None:
-        """Build `spec`, compare it on `samples`, read back what ran, and judge."""
+        """Build `spec`, compare it on `samples`, read its coverage, and judge its limits."""
         return self._tried(spec, self._judged)
 
     def _noise(self, side: Side) -> float:
-        found = self._compare(side, self._few)
-        if found.identical:
+        accuracy = self._compare(side, self._few)
+        if accuracy.identical:
             return 0.0
-        return float("inf") if found.faults or found.sqnr_db is None else 10.0 ** (-found.sqnr_db / 10.0)
+        return float("inf") if accuracy.faults or accuracy.sqnr_db is None else 10.0 ** (-accuracy.sqnr_db / 10.0)
 
     def _judged(self, side: Side) -> Judged:
         accuracy = self._compare(side, self._data)
@@ -115,11 +116,11 @@ class EngineTrials:
         coverage = side.engine.coverage(side.feeds(first))
         resources = replace(self._measured.resources, size_mb=side.engine.size_bytes / _BYTES_PER_MB)
         check = replace(self._measured.check, candidate=side.spec)
-        found = replace(self._measured, check=check, accuracy=accuracy, coverage=coverage, resources=resources)
-        return Judged(self._judge(found), coverage.pct)
+        trial = replace(self._measured, check=check, accuracy=accuracy, coverage=coverage, resources=resources)
+        return Judged(self._judge(trial), coverage.pct)
 
     def _offered(self, spec: EngineSpec) -> bool:
-        """Whether the backend takes `spec`, and there are samples where it calibrates."""
+        """Whether the backend supports `spec`, and there are samples where it calibrates."""
         backend = self._candidate.backend
         try:
             backend.check(spec)
@@ -128,7 +129,7 @@ class EngineTrials:
         return self._few.n_calibration > 0 or backend.calibration_ingredients(spec) is None
 
     def _tried(self, spec: EngineSpec, find: Callable[[Side], Found]) -> Found | None:
-        """Build and open `spec` and return what `find` finds; ``None`` where the runtime refuses it."""
+        """Build and open `spec` and return the result of `find`, ``None`` where one of these fails."""
         ours, tools = self._candidate, self._tools
         try:
             with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work, ExitStack() as opened:
@@ -159,29 +160,36 @@ def timing_hints(latency: LatencyResult | None, plan: LatencyPlan | None) -> tup
 def find_hints(
     measurement: Measurement, verdicts: Sequence[Verdict], judge: Judge, seconds: float, tools: Tools
 ) -> tuple[Hint, ...]:
-    """Return what is worth trying about the broken limits of `verdicts`, the best first.
+    """Return hints about broken limits, the best first.
 
-    Other ways to quantize are built and judged by `judge` for about so many `seconds`; 0 tries none. Where an engine
-    differs from itself on the same batch, what a trial finds would tell nothing.
+    Remedies are tried unless an engine is nondeterministic, which would make the results of trials meaningless.
+
+    Parameters
+    ----------
+    measurement : of the check, with open engines.
+    verdicts : of all its limits.
+    judge : judges the limits on a trial's figures.
+    seconds : approximate budget for trials; 0 for none.
+    tools : the cache, and the messages to the user.
     """
-    found = timing_hints(measurement.latency, measurement.check.latency) if _untimed(verdicts) else ()
+    on_timing = timing_hints(measurement.latency, measurement.check.latency) if _untimed(verdicts) else ()
     bench = measurement.bench
     if bench is None or seconds == 0.0 or measurement.accuracy_again is not None or not broken(verdicts):
-        return found
+        return on_timing
     backend, built = bench.candidate.backend, bench.candidate.built
     budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
     name = f"{bench.candidate.spec.id} of {bench.candidate.spec.model.name}"
-    told = f"{name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what mends it"
+    doing = f"{name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what mends it"
     with ExitStack() as stack:
-        stack.enter_context(tools.step(told))
+        stack.enter_context(tools.step(doing))
         for device in sorted({backend.device, bench.reference_device}):
             stack.enter_context(on_device(device, tools, times=measurement.check.latency is not None))
         try:
             trials = EngineTrials(bench, measurement, judge, tools, seconds)
-            return (*advise(trials, budget), *found)
+            return (*advise(trials, budget), *on_timing)
         except Exception as error:
-            # The verdict stands already: what breaks in a trial is told beside it, and must not take its place.
-            return (Hint(f"looking for what mends it broke off with {type(error).__name__}: {error}"), *found)
+            # The verdict is known already: an error in a trial becomes a hint, and must not replace the verdict.
+            return (Hint(f"looking for what mends it broke off with {type(error).__name__}: {error}"), *on_timing)
 
 
 def _untimed(verdicts: Sequence[Verdict]) -> bool:
