@@ -1,4 +1,4 @@
-"""The health of a machine: which backends can run here, what is missing, and the line that fixes it."""
+"""The health of a machine: which backends can run here, what is missing, and the command that fixes it."""
 
 from pytest_quant.doctor.examine import examine
 from pytest_quant.doctor.probe import BackendState, Examination, Library, Problem

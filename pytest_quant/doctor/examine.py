@@ -1,4 +1,4 @@
-"""One examination of the machine, and what goes wrong silently later."""
+"""Examination of the machine, and of problems that would otherwise show silently later."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _CUDA_ROOTS = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the problems are told from.
+    """Facts from which problems are derived.
 
     Attributes
     ----------
-    ort_wheels : installed distributions that bring the module onnxruntime.
-    isa, saturates : the instruction set, and whether its int8 kernels add in 16 bits.
-    gpus : NVIDIA devices here.
-    tensorrt : its installed version, empty without.
+    ort_wheels : installed distributions that contain the module onnxruntime.
+    isa, saturates : the instruction set, and whether its int8 kernels accumulate in 16 bits.
+    gpus : number of NVIDIA devices.
+    tensorrt : its installed version, empty when it is not installed.
     cuda_memory : ``pycuda`` or ``cuda`` where one is importable, else empty.
-    nvcc, cuda_header : the compiler, and the ``cuda.h`` that belongs to it; ``None`` where there is none.
+    nvcc, cuda_header : the compiler, and its ``cuda.h``; ``None`` where there is none.
     """
 
     ort_wheels: tuple[str, ...]
@@ -56,9 +56,9 @@ class Facts:
 
 
 def gather_facts(gpus: int, environ: Mapping[str, str] | None = None) -> Facts:
-    """Look at this machine; `gpus` is the number of NVIDIA devices that NVML found."""
-    found = shutil.which("nvcc")
-    nvcc = None if found is None else Path(found)
+    """Return the facts of this machine; `gpus` is the number of NVIDIA devices that NVML lists."""
+    compiler = shutil.which("nvcc")
+    nvcc = None if compiler is None else Path(compiler)
     memory = next((name for name in ("pycuda", "cuda") if find_spec(name) is not None), "")
     x86 = platform.machine().lower() in ("x86_64", "amd64")
     return Facts(
@@ -74,7 +74,7 @@ def gather_facts(gpus: int, environ: Mapping[str, str] | None = None) -> Facts:
 
 
 def find_cuda_header(nvcc: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """Return the ``cuda.h`` that a build of pycuda would find: in a named root, else beside `nvcc`."""
+    """Return the ``cuda.h`` that a build of pycuda would use: of a root in `environ`, else of `nvcc`'s installation."""
     roots = [Path(environ[name]) for name in _CUDA_ROOTS if environ.get(name)]
     if nvcc is not None:
         roots.append(nvcc.resolve().parents[1])
@@ -85,7 +85,7 @@ def find_cuda_header(nvcc: Path | None, environ: Mapping[str, str]) -> Path | No
 def find_problems(facts: Facts) -> Iterator[Problem]:
     """Yield every problem that `facts` show, the gravest first."""
     if len(facts.ort_wheels) > 1:
-        # Our extra brings CUDA and cuDNN too, without which the wheel for GPUs loads no provider.
+        # The extra installs CUDA and cuDNN too, without which the wheel for GPUs loads no provider.
         keep = '"pytest-quant[gpu]"' if "onnxruntime-gpu" in facts.ort_wheels else facts.ort_wheels[0]
         yield Problem(
             f"{' and '.join(facts.ort_wheels)} are both installed and overwrite each other's files",
@@ -102,7 +102,7 @@ def find_problems(facts: Facts) -> Iterator[Problem]:
 
 
 def _no_cuda_memory(facts: Facts) -> Iterator[Problem]:
-    """Name what a build of pycuda would miss; cuda-python needs no build."""
+    """Yield a problem that names what a build of pycuda lacks; cuda-python needs no build."""
     missing = "nvcc is not on the PATH" if facts.nvcc is None else f"no cuda.h beside {facts.nvcc}"
     can_build = facts.nvcc is not None and facts.cuda_header is not None
     why = "neither pycuda nor cuda-python is installed, which the backend trt needs for device memory"
@@ -110,11 +110,11 @@ def _no_cuda_memory(facts: Facts) -> Iterator[Problem]:
 
 
 _AT_ONCE = 4
-"""Probes mostly wait for the disk; more at once than this only crowd a small machine."""
+"""Number of concurrent probes, which mostly wait for the disk; more would overload a small machine."""
 
 
 def examine() -> Examination:
-    """Ask every backend, each in a process of its own, and look at libraries and machine. Raises nothing."""
+    """Probe every backend in a process of its own, and examine libraries and machine. Never raises."""
     with ThreadPoolExecutor(_AT_ONCE) as probes:
         asked = probes.map(probe, backend_names())
         gpus = find_gpus()
@@ -128,6 +128,6 @@ def examine() -> Examination:
         return Examination(machine, tuple(asked), find_libraries(), problems)
 
 
-def unmet(found: Examination, required: Sequence[str]) -> tuple[BackendState, ...]:
+def unmet(examination: Examination, required: Sequence[str]) -> tuple[BackendState, ...]:
     """Return the `required` backends that cannot run here; the names must be registered ones."""
-    return tuple(state for state in found.backends if state.name in required and state.state != "ok")
+    return tuple(state for state in examination.backends if state.name in required and state.state != "ok")

@@ -1,4 +1,4 @@
-"""What can run here: versions of the libraries, and each backend asked in a process of its own.
+"""Availability on this machine: versions of the libraries, and each backend probed in a process of its own.
 
 A native library that does not fit may end the process that loads it.
 """
@@ -18,14 +18,18 @@ from pytest_quant.backends import get_backend
 from pytest_quant.backends.base import Availability, Backend
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
-"""States of a backend: it runs, its runtime or device is not here, or it is here and does not work."""
+"""States of a backend: it runs, its runtime or device is missing, or it is installed and does not work."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendState:
-    """One backend: `state` is ``ok``, ``missing`` or ``broken``; `fix` is a command line where there is one.
+    """The state of one backend.
 
-    `precisions` : what it offers, ``int8 static`` for each scheme of a quantized precision.
+    Attributes
+    ----------
+    state : ``ok``, ``missing`` or ``broken``.
+    fix : a command, or empty.
+    precisions : precisions that it offers, as ``int8 static`` for each scheme of a quantized one.
     """
 
     name: str
@@ -39,7 +43,7 @@ class BackendState:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A package that an extra of ours names: versions wanted and found, and whether they fit."""
+    """A required package: the versions that extras require, the installed one, and whether it fits."""
 
     name: str
     extras: tuple[str, ...]
@@ -50,7 +54,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that goes wrong silently later: what, and what to do."""
+    """A problem that would otherwise show silently later, and its remedy."""
 
     what: str
     fix: str = ""
@@ -58,7 +62,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """Everything found. `machine` is what identifies it, as text by name."""
+    """The result of an examination; `machine` has the properties that identify it, as text by name."""
 
     machine: Mapping[str, str]
     backends: tuple[BackendState, ...]
@@ -71,7 +75,7 @@ _NOT_FOR_USERS = ("dev", "example")
 
 
 def find_libraries() -> tuple[Library, ...]:
-    """Return every package that our own metadata asks for; extras for developers are left out."""
+    """Return every package that this distribution requires, without the extras for developers."""
     extras = metadata(DISTRIBUTION).get_all("Provides-Extra") or []
     return compare(
         requires(DISTRIBUTION) or [], [name for name in extras if name not in _NOT_FOR_USERS], installed_version
@@ -79,7 +83,14 @@ def find_libraries() -> tuple[Library, ...]:
 
 
 def compare(requirements: Iterable[str], extras: Iterable[str], found: Callable[[str], str]) -> tuple[Library, ...]:
-    """Compare `requirements` with the versions `found`, sorted by name; what no listed extra asks for is left out."""
+    """Compare requirements with installed versions, sorted by name.
+
+    Parameters
+    ----------
+    requirements : lines of package metadata.
+    extras : names of the extras to consider; requirements of others are left out.
+    found : returns the installed version of a package, empty when it is not installed.
+    """
     offered = tuple(extras)
     asked: dict[tuple[str, str], set[str]] = {}
     for requirement in map(Requirement, requirements):
@@ -108,7 +119,7 @@ TIME_LIMIT_S = 60.0
 
 
 def probe(name: str) -> BackendState:
-    """Return the state of the backend called `name`, found in a process of its own."""
+    """Return the state of the backend called `name`, probed in a process of its own."""
     command = (sys.executable, "-m", "pytest_quant.doctor.probe", name)
     try:
         answer = subprocess.run(  # noqa: S603 - our own module, and a registered name
@@ -119,12 +130,19 @@ def probe(name: str) -> BackendState:
     lines = answer.stdout.strip().splitlines()
     if answer.returncode != 0 or not lines:
         return BackendState(name, BROKEN, reason=_death(answer.returncode, answer.stderr))
-    found = json.loads(lines[-1])
-    return BackendState(**{**found, "precisions": tuple(found["precisions"])})
+    state = json.loads(lines[-1])
+    return BackendState(**{**state, "precisions": tuple(state["precisions"])})
 
 
 def state_of(name: str, backend: Backend, found: Availability) -> BackendState:
-    """Turn a backend's own answer into a `BackendState`."""
+    """Return a backend's availability as a `BackendState`.
+
+    Parameters
+    ----------
+    name : registered name.
+    backend : the backend, for the precisions it offers.
+    found : its availability.
+    """
     state = OK if found.available else BROKEN if found.broken else MISSING
     offered = [
         " ".join(part for part in (precision, scheme) if part)

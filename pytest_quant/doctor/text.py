@@ -12,16 +12,23 @@ _MARKS = {"ok": "ok", "missing": "missing", "broken": "BROKEN"}
 _MACHINE = ("cpu", "isa", "cores", "gpus", "python", "os", "arch")
 
 
-def describe(found: Examination) -> str:
-    """Return the examination for a reader: backends first, what to do under each, then libraries and problems."""
+def describe(examination: Examination) -> str:
+    """Return an examination as text: machine, backends with their remedies, libraries, then problems."""
     return "\n".join(
-        [*_machine(found), "", *_backends(found.backends), "", *_libraries(found.libraries), *_ends(found)]
+        [
+            *_machine(examination),
+            "",
+            *_backends(examination.backends),
+            "",
+            *_libraries(examination.libraries),
+            *_ends(examination),
+        ]
     )
 
 
-def _machine(found: Examination) -> Iterator[str]:
-    yield f"pytest-quant {found.machine['pytest-quant']}"
-    for line in aligned([(name, clean(found.machine[name])) for name in _MACHINE]):
+def _machine(examination: Examination) -> Iterator[str]:
+    yield f"pytest-quant {examination.machine['pytest-quant']}"
+    for line in aligned([(name, clean(examination.machine[name])) for name in _MACHINE]):
         yield f"  {line}"
 
 
@@ -52,12 +59,12 @@ def _libraries(libraries: Sequence[Library]) -> list[str]:
     return aligned(rows)
 
 
-def _ends(found: Examination) -> Iterator[str]:
-    for problem in found.problems:
+def _ends(examination: Examination) -> Iterator[str]:
+    for problem in examination.problems:
         yield ""
         yield f"! {clean(problem.what)}"
         if problem.fix:
             yield f"    fix: {clean(problem.fix)}"
     yield ""
-    working = sum(state.state == OK for state in found.backends)
-    yield f"{working} of {len(found.backends)} backends can run here"
+    working = sum(state.state == OK for state in examination.backends)
+    yield f"{working} of {len(examination.backends)} backends can run here"
