@@ -1,4 +1,4 @@
-"""What the machine, its libraries and the code under test are."""
+"""Identification of the machine, its libraries and the code under test."""
 
 from pytest_quant.environment.machine import ONEDNN_LIMIT, fingerprint, has_vnni, isa_tier, onednn_tier
 from pytest_quant.environment.revision import (

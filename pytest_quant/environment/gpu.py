@@ -1,4 +1,4 @@
-"""NVIDIA GPUs as NVML tells of them: what they are, their memory, clocks and energy. No CUDA context is made."""
+"""NVIDIA GPUs through NVML: names, memory, clocks and energy, without a CUDA context."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _THROTTLES = {
     "HwPowerBrakeSlowdown": "power brake",
     "ApplicationsClocksSetting": "application clocks",
 }
-"""NVML's names of reasons for a lower clock, less their prefix; idle is not one."""
+"""NVML's names of reasons for a lower clock, without their prefix, and our words; idle is not one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One device. `sm` is its compute capability as ``SM90``; `driver` the version of the NVIDIA driver."""
+    """One device; `sm` is its compute capability as ``SM90``, `driver` the version of the NVIDIA driver."""
 
     index: int
     name: str
@@ -39,7 +39,7 @@ class GpuState:
     sm_mhz, memory_mhz : present clocks.
     throttled_by : reasons for a lower clock, in words; empty when there are none.
     used_mb : device memory in use by all processes, 10^6 bytes.
-    energy_mj : millijoules since the driver was loaded, ``None`` on devices that do not count them.
+    energy_mj : millijoules since the driver was loaded, ``None`` on devices without a counter.
     """
 
     sm_mhz: int
@@ -50,7 +50,7 @@ class GpuState:
 
 
 def has_nvml() -> bool:
-    """Whether the package nvidia-ml-py is installed, without which no GPU is told from another, or from none."""
+    """Whether the package nvidia-ml-py is installed, without which GPUs cannot be listed."""
     return find_spec("pynvml") is not None
 
 
@@ -64,7 +64,7 @@ def find_gpus() -> tuple[Gpu, ...]:
 
 
 def gpu_state(device: str) -> GpuState | None:
-    """Return the state of a device such as ``cuda:0``; ``None`` for another kind, or when NVML does not tell."""
+    """Return the state of a device such as ``cuda:0``; ``None`` for other devices, or when NVML cannot read it."""
     kind, _, index = device.partition(":")
     if kind != "cuda":
         return None
@@ -78,7 +78,7 @@ def gpu_state(device: str) -> GpuState | None:
 
 
 def clock_notes(before: GpuState, after: GpuState) -> tuple[str, ...]:
-    """Name a device that slowed down between two states, or was held down in either."""
+    """Return notes on a changed clock between two states, and on reasons for a lower clock in either."""
     notes = [f"GPU held down by {reason}" for reason in dict.fromkeys((*before.throttled_by, *after.throttled_by))]
     if before.sm_mhz != after.sm_mhz:
         notes.append(f"GPU clock moved from {before.sm_mhz} to {after.sm_mhz} MHz")
@@ -87,7 +87,7 @@ def clock_notes(before: GpuState, after: GpuState) -> tuple[str, ...]:
 
 @contextmanager
 def _nvml() -> Iterator[Any | None]:
-    """Give NVML, ``None`` where the package or the driver is not there."""
+    """Give the initialized NVML module, ``None`` without the package or the driver."""
     try:
         import pynvml
     except ImportError:

@@ -1,4 +1,4 @@
-"""What identifies a machine: its CPU, its instruction set, and what else is worth knowing about it."""
+"""Identification of the machine: its CPU, its instruction set, and the versions of its libraries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def proc_cpuinfo() -> str:
 
 
 def first_value(cpuinfo_text: str, names: tuple[str, ...]) -> str:
-    """Return the first value in the text of ``/proc/cpuinfo`` under one of `names`; empty when it lists none."""
+    """Return the first value of one of the fields `names` in the text of ``/proc/cpuinfo``; empty without one."""
     for line in cpuinfo_text.splitlines():
         name, _, value = line.partition(":")
         if name.strip() in names:
@@ -31,14 +31,15 @@ def first_value(cpuinfo_text: str, names: tuple[str, ...]) -> str:
 
 @cache
 def probe() -> dict[str, object]:
-    """Return what py-cpuinfo finds out; takes a fifth of a second and more, because it starts processes.
+    """Return the facts of py-cpuinfo; takes a fifth of a second and more, because it starts processes.
 
-    pytest-benchmark brings it. Of two packages that bring this module, one overwrites the other, so we ask for none.
+    pytest-benchmark requires the package. Two packages install this module and overwrite each other, so that we require
+    none of them ourselves.
     """
     import cpuinfo  # type: ignore[import-untyped]
 
-    found: dict[str, object] = cpuinfo.get_cpu_info()
-    return found
+    facts: dict[str, object] = cpuinfo.get_cpu_info()
+    return facts
 
 
 UNKNOWN = "unknown"
@@ -55,13 +56,13 @@ _TIERS = (
     ("sve", "sve"),
     ("asimd", "neon"),
 )
-"""Flag without its underscores, because systems spell them differently, and the tier it stands for; best first."""
+"""Flag without underscores, because systems spell it differently, and its tier; best first."""
 
 _SATURATING = ("avx512", "avx2", "sse", UNKNOWN)
-"""Tiers whose u8 x s8 products are added in 16 bits, where two large ones saturate."""
+"""Tiers that accumulate u8 x s8 products in 16 bits, where two large ones saturate."""
 
 ONEDNN_LIMIT = "ONEDNN_MAX_CPU_ISA"
-"""The variable that keeps oneDNN, and with it OpenVINO and PyTorch, from instruction sets that the CPU has."""
+"""Environment variable that disables instruction sets of the CPU for oneDNN, and so for OpenVINO and PyTorch."""
 
 _SSE = frozenset({"sse2"})
 _AVX2 = _SSE | {"avx2"}
@@ -79,7 +80,7 @@ _ONEDNN_LEVELS = (
     ("AVX", _SSE),
     ("SSE41", _SSE),
 )
-"""How a value of the variable begins, and what it leaves of the flags above; the first that fits holds."""
+"""Prefix of the variable's value, and the flags above that it leaves enabled; the first match applies."""
 
 
 @cache
@@ -95,27 +96,27 @@ def isa_tier() -> str:
 def onednn_tier() -> str:
     """Return the best instruction set for int8 that oneDNN may use in this process, in the words of `isa_tier`.
 
-    That of the machine, unless the variable ``ONEDNN_MAX_CPU_ISA`` lowers it. ONNX Runtime's own kernels know no such
-    switch and run at the machine's.
+    It is that of the machine, unless the variable ``ONEDNN_MAX_CPU_ISA`` lowers it. ONNX Runtime's own kernels have no
+    such switch and use that of the machine.
     """
     level = os.environ.get(ONEDNN_LIMIT, "").upper()
     return tier_of(_allowed(_flags(), level), platform.machine()) if level else isa_tier()
 
 
 def has_vnni(tier: str | None = None) -> bool:
-    """Tell whether u8 x s8 dot products add up in 32 bits, so that full-range weights cannot saturate.
+    """Whether u8 x s8 dot products are accumulated in 32 bits, so that full-range weights cannot saturate.
 
     True with VNNI or AMX, and on ARM, whose kernels widen; false where it is not known.
 
     Parameters
     ----------
-    tier : see `isa_tier`; that of this machine unless given.
+    tier : see `isa_tier`; ``None`` for that of this machine.
     """
     return (tier or isa_tier()) not in _SATURATING
 
 
 def _allowed(flags: Iterable[str], level: str) -> list[str]:
-    """Return those of `flags` that oneDNN uses at `level`; all of them for a level that it does not know."""
+    """Return those of `flags` that oneDNN uses at `level`; all of them for an unknown level."""
     plain = [flag.lower().replace("_", "") for flag in flags]
     left = next((left for start, left in _ONEDNN_LEVELS if level.startswith(start)), plain)
     return [flag for flag in plain if flag in left]
@@ -127,14 +128,14 @@ def tier_of(flags: Iterable[str], machine: str) -> str:
     for flag, tier in _TIERS:
         if flag in present:
             return tier
-    # Every 64-bit ARM has it; Apple's list no flags.
+    # Every 64-bit ARM has NEON; Apple's systems list no flags.
     return "neon" if machine.lower() in ("arm64", "aarch64") else UNKNOWN
 
 
 def _flags() -> list[str]:
-    found = flags_in(proc_cpuinfo())
-    if found:
-        return found
+    listed = flags_in(proc_cpuinfo())
+    if listed:
+        return listed
     flags = probe().get("flags")
     return [str(flag) for flag in flags] if isinstance(flags, list) else []
 
@@ -166,9 +167,9 @@ _CONTAINER_FILES = (("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
 
 @cache
 def fingerprint() -> Environment:
-    """Return machine and libraries as plain text; packages that are not installed are left out.
+    """Return the properties of machine and installed libraries as text.
 
-    The host's name is left out on purpose: it differs on every CI machine and says nothing about speed.
+    The host's name is left out: it differs on every CI machine and says nothing about speed.
     """
     from importlib.metadata import PackageNotFoundError, version
 
@@ -194,13 +195,13 @@ def fingerprint() -> Environment:
 
 
 def _cpu_model() -> str:
-    # The kernel tells no name on ARM.
-    found = first_value(proc_cpuinfo(), ("model name",))
-    return found or str(probe().get("brand_raw") or platform.processor() or "unknown")
+    # On ARM the kernel gives no name.
+    name = first_value(proc_cpuinfo(), ("model name",))
+    return name or str(probe().get("brand_raw") or platform.processor() or "unknown")
 
 
 def _cores() -> str:
-    """Cores that this process may use: affinity, and the quota of its container when that is less."""
+    """Return the number of cores that this process may use: its affinity, or the container's quota if that is less."""
     visible = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     try:
         quota = quota_cores(Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8"))

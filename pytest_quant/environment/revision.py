@@ -1,4 +1,4 @@
-"""The code under test: what git and the CI service tell of its commit and branch."""
+"""The code under test: its commit and branch from git and the CI service."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BRANCH = (
     "CHANGE_BRANCH",
     "GIT_BRANCH",
 )
-"""The more telling first: in a pull request of GitHub the second one is ``17/merge``."""
+"""The more specific first: in a pull request of GitHub the second one is ``17/merge``."""
 
 _TARGET = (
     "GITHUB_BASE_REF",
@@ -42,14 +42,14 @@ def ci_branch(environ: Mapping[str, str]) -> str | None:
 
 
 def ci_target(environ: Mapping[str, str]) -> str | None:
-    """Return the branch that a pull request is to be merged into."""
+    """Return the target branch of a pull request."""
     return _first(environ, _TARGET)
 
 
 def ci_commit(environ: Mapping[str, str]) -> str | None:
-    """Return the commit under test, in full; ``HEAD``, which Buildkite may say, is none."""
-    found = (environ.get(name, "") for name in _COMMIT)
-    return next((commit for commit in found if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)), None)
+    """Return the full id of the commit under test; ``HEAD``, which Buildkite may give, does not count."""
+    values = (environ.get(name, "") for name in _COMMIT)
+    return next((commit for commit in values if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)), None)
 
 
 def ci_pull_request(environ: Mapping[str, str]) -> str | None:
@@ -57,7 +57,7 @@ def ci_pull_request(environ: Mapping[str, str]) -> str | None:
     on_github = re.fullmatch(r"refs/pull/(\d+)/(?:merge|head)", environ.get("GITHUB_REF", ""))
     if on_github:
         return on_github[1]
-    # Buildkite says "false" where there is none.
+    # Buildkite gives "false" where there is none.
     return next((environ[name] for name in _PULL_REQUEST if environ.get(name, "false") != "false"), None)
 
 
@@ -67,7 +67,7 @@ def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class GitAnswer:
-    """What git said; `code` is ``None`` when there is no git, or it did not answer in time."""
+    """The output of git; `code` is ``None`` when it is not installed, or did not end in time."""
 
     code: int | None
     text: str
@@ -75,13 +75,13 @@ class GitAnswer:
 
     @property
     def ok(self) -> bool:
-        """Whether git did what it was asked for."""
+        """Whether git ended without an error."""
         return self.code == 0
 
 
 def ask_git(root: Path, *arguments: str, timeout_s: float = 10.0) -> GitAnswer:
-    """Ask git about the repository around `root`; it takes no lock and asks no question back."""
-    # Looking must not take the lock that a git command of the user may want at this moment.
+    """Run a git command in the repository around `root`; it takes no lock and never prompts."""
+    # A query must not take the lock that a git command of the user may need at this moment.
     environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         answer = subprocess.run(  # noqa: S603 - a fixed program without a shell
@@ -97,8 +97,8 @@ def ask_git(root: Path, *arguments: str, timeout_s: float = 10.0) -> GitAnswer:
         return GitAnswer(None, "", f"git cannot be started: {error.strerror or error}")
     except subprocess.TimeoutExpired:
         return GitAnswer(None, "", f"git did not answer within {timeout_s:g} s")
-    text, told = (stream.decode(errors="replace").strip() for stream in (answer.stdout, answer.stderr))
-    return GitAnswer(answer.returncode, text, told)
+    text, error_text = (stream.decode(errors="replace").strip() for stream in (answer.stdout, answer.stderr))
+    return GitAnswer(answer.returncode, text, error_text)
 
 
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
@@ -106,12 +106,12 @@ _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
 
 @dataclass(frozen=True, slots=True)
 class GitState:
-    """What is checked out.
+    """The state of the working tree.
 
     Attributes
     ----------
     commit : in hex; ``None`` before the first one.
-    branch : ``None`` when no branch is checked out and no CI system tells one.
+    branch : ``None`` when no branch is checked out and the CI service gives none.
     dirty : a tracked file differs from the commit.
     """
 
@@ -121,13 +121,13 @@ class GitState:
 
 
 def git_state(root: Path, timeout_s: float = 10.0) -> GitState | None:
-    """Return what is checked out at `root`; ``None`` outside a repository, without git, or when git hangs."""
+    """Return the state of the working tree at `root`; ``None`` outside a repository, without git, or when git hangs."""
     answer = ask_git(root, *_STATUS, timeout_s=timeout_s)
     return parse_status(answer.text, os.environ) if answer.ok else None
 
 
 def parse_status(text: str, environ: Mapping[str, str]) -> GitState:
-    """Read the output of ``git status --porcelain=v2 --branch``; `environ` is asked when no branch is checked out."""
+    """Parse the output of ``git status --porcelain=v2 --branch``; `environ` gives the branch of a detached head."""
     lines = text.splitlines()
     header = dict(line.removeprefix("# ").split(" ", 1) for line in lines if line.startswith("# branch."))
     commit = header.get("branch.oid", "(initial)")
@@ -139,7 +139,7 @@ def parse_status(text: str, environ: Mapping[str, str]) -> GitState:
 
 
 MAX_DISTANCE = 50
-"""So many first parents are looked at for records; what is further back says little about a change."""
+"""Number of first parents that are searched for records; older ones say little about a change."""
 
 _USUAL_TARGETS = ("origin/main", "origin/master", "main", "master")
 
@@ -152,48 +152,48 @@ class Repository:
 
     def resolve(self, revision: str) -> str | None:
         """Return the full id of the commit that `revision` names, ``None`` when it names none."""
-        # What follows the revision keeps one that looks like an option from being one.
-        found = ask_git(self.root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-        if found.ok:
-            return found.text
+        # The suffix keeps a revision that looks like an option from being read as one.
+        answer = ask_git(self.root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+        if answer.ok:
+            return answer.text
         self.check()
         return None
 
     def check(self) -> None:
-        """Raise `UsageError` when there is no git, or no repository here; git's own words say which."""
-        found = ask_git(self.root, "rev-parse", "--git-dir")
-        if not found.ok:
+        """Raise `UsageError`, with git's own message, when git is not installed or there is no repository here."""
+        answer = ask_git(self.root, "rev-parse", "--git-dir")
+        if not answer.ok:
             raise UsageError(
                 f"git knows no repository at {self.root}",
-                value=found.error,
+                value=answer.error,
                 fix="run this inside the repository; without one, name runs of 'pytest-quant history' as BASE and HEAD",
             )
 
     def merge_base(self, one: str, other: str) -> str | None:
-        """Return the best common ancestor; ``None`` when the two have none, or it was not fetched."""
-        found = ask_git(self.root, "merge-base", one, other)
-        return found.text.splitlines()[0] if found.ok and found.text else None
+        """Return the best common ancestor; ``None`` when there is none, or it was not fetched."""
+        answer = ask_git(self.root, "merge-base", one, other)
+        return answer.text.splitlines()[0] if answer.ok and answer.text else None
 
     def parents(self, commit: str) -> tuple[str, ...]:
-        """Return the parents, the first one first; none for a root commit, and for one that was not fetched."""
-        found = ask_git(self.root, "rev-list", "--parents", "--max-count=1", commit, "--")
-        return tuple(found.text.split()[1:]) if found.ok else ()
+        """Return the parents in their order; none for a root commit, or for one that was not fetched."""
+        answer = ask_git(self.root, "rev-list", "--parents", "--max-count=1", commit, "--")
+        return tuple(answer.text.split()[1:]) if answer.ok else ()
 
     def first_parents(self, commit: str, limit: int = MAX_DISTANCE) -> tuple[str, ...]:
         """Return `commit` and up to `limit` first parents below it, nearest first."""
-        found = ask_git(self.root, "rev-list", "--first-parent", f"--max-count={limit + 1}", commit, "--")
-        if not found.ok:
-            raise UsageError(f"git cannot list the ancestors of {commit[:12]}", value=found.error)
-        return tuple(found.text.split())
+        answer = ask_git(self.root, "rev-list", "--first-parent", f"--max-count={limit + 1}", commit, "--")
+        if not answer.ok:
+            raise UsageError(f"git cannot list the ancestors of {commit[:12]}", value=answer.error)
+        return tuple(answer.text.split())
 
     def is_shallow(self) -> bool:
-        """Whether only the last commits were fetched, as CI systems do."""
+        """Whether only the last commits were fetched, as CI services do."""
         return ask_git(self.root, "rev-parse", "--is-shallow-repository").text == "true"
 
     def target(self) -> str | None:
-        """Return the branch that the work is to be merged into, as git spells it here; ``None`` when none is known.
+        """Return the name of the target branch in this repository, ``None`` when none is known.
 
-        CI's variable for a pull request, else the default branch of ``origin``, else ``main`` or ``master``.
+        It is CI's target of a pull request, else the default branch of ``origin``, else ``main`` or ``master``.
 
         Raises
         ------
