@@ -1,4 +1,4 @@
-"""The command ``pytest-quant``. What a command needs is imported when it runs, so that help comes at once."""
+"""The command ``pytest-quant``. Requirements of a command are imported when it runs, so that help is fast."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first word names. Raises `UsageError`."""
+        """Return the command that the first word names. Raises `UsageError`."""
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             raise UsageError(f"there is no command '{args[0]}'", allowed=nearest(args[0], self.commands))
         return super().resolve_command(ctx, args)
@@ -74,8 +74,8 @@ commands.add_command(verify)
 def main() -> None:
     """Run the command line; exit 0 when all went well, 2 with a message on stderr when not."""
     try:
-        # Without a word click's newer versions take the help for an error.
-        # Named here, because click would name the program that called, a module as "python -m package.module".
+        # Without arguments newer versions of click treat the help as an error. The name is set, because click would use
+        # that of the caller, "python -m package.module" for a module.
         sys.exit(commands(sys.argv[1:] or ["--help"], prog_name="pytest-quant", standalone_mode=False))
     except click.exceptions.Abort:
         click.echo("aborted", err=True)
@@ -92,7 +92,7 @@ def _tell(error: QuantError) -> None:
 
 
 def _as_ours(error: click.ClickException) -> QuantError:
-    """Say what click found wrong with the words of a command as all other errors are said."""
+    """Return click's error about the arguments of a command in the form of all other errors."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     command = "pytest-quant" if context is None else context.command_path
     text = error.format_message().rstrip(".")

@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 
 def choose(store: Store, asked: str) -> StoredRun | list[SeriesSummary]:
-    """Return the series that `asked` is the key or a part of, else the run whose id begins with it.
+    """Return the series whose key is `asked` or whose name contains its words, else the run whose id starts with it.
 
     Every word of `asked` must occur in the series' node id, model, engine or metric.
 
     Raises
     ------
-    UsageError : nothing is meant, or several runs; the message names the nearest.
+    UsageError : nothing matches, or several runs do.
     """
     known = store.series()
-    found = _matching(known, asked)
-    if found:
-        return found
+    matching = _matching(known, asked)
+    if matching:
+        return matching
     try:
         return store.run(asked)
     except UsageError as error:
@@ -47,22 +47,22 @@ def choose(store: Store, asked: str) -> StoredRun | list[SeriesSummary]:
 
 
 def all_matching(store: Store, asked: str | None) -> list[SeriesSummary]:
-    """Return the series that `asked` is the key or a part of, all of them for ``None``.
+    """Return the series that `asked` matches, see `choose`; all of them for ``None``.
 
     Raises
     ------
-    UsageError : there is none; the message names the nearest.
+    UsageError : there is none.
     """
     if asked is None:
         return list(store.series())
-    found = choose(store, asked)
-    if isinstance(found, list):
-        return found
+    chosen = choose(store, asked)
+    if isinstance(chosen, list):
+        return chosen
     raise UsageError(f"'{clean(asked)}' is a run, no series", fix="see: pytest-quant history --series")
 
 
 def _matching(known: Sequence[SeriesSummary], asked: str) -> list[SeriesSummary]:
-    """Return the series that `asked` may mean; one whose key it is alone."""
+    """Return the one series with the key `asked`, else all series whose names contain its words."""
     exact = [summary for summary in known if asked == summary.key]
     words = asked.lower().split()
     return exact or [summary for summary in known if all(word in _text(summary).lower() for word in words)]
@@ -130,7 +130,7 @@ def accept(
     else:
         entries = _entries(_checks(store, source, root), texts, reason, now, expires)
     after = before | {entry.series.key: entry for entry in entries}
-    # Without the file, the new text as a whole is the change.
+    # Without a file the whole new text is the change.
     show_diff(baseline_text(before.values()) if file.exists() else "", baseline_text(after.values()), NAME)
     if dry_run:
         click.echo(f"{len(entries)} series would be accepted; nothing was written")
@@ -142,9 +142,9 @@ def accept(
 def _checks(store: Store, source: str | None, root: Path) -> list[StoredCheck]:
     from pytest_quant.cli.sides import find_side
 
-    found = find_side(store, source or "HEAD", root, take_dirty=True)
-    click.echo(f"accepting {found.told}")
-    return found.checks
+    side = find_side(store, source or "HEAD", root, take_dirty=True)
+    click.echo(f"accepting {side.told}")
+    return side.checks
 
 
 def _entries(
@@ -154,11 +154,11 @@ def _entries(
     from pytest_quant.history.baselines.accept import accept as make_entry
     from pytest_quant.history.baselines.accept import by_series, choose_series
 
-    found = by_series(checks)
+    series = by_series(checks)
     last_day = None if expires is None else expires.date()
     made = [
-        make_entry(found[key], reason=reason.strip(), accepted_at=now, expires=last_day)
-        for key in choose_series(list(found), texts)
+        make_entry(series[key], reason=reason.strip(), accepted_at=now, expires=last_day)
+        for key in choose_series(list(series), texts)
     ]
     entries = [entry for entry in made if entry is not None]
     if not entries:

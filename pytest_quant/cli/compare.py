@@ -98,5 +98,5 @@ def _shown(comparison: Comparison, *, as_json: bool, as_markdown: bool) -> str:
         return json.dumps(comparison_json(comparison), indent=1, allow_nan=False)
     if as_markdown:
         return comparison_markdown(comparison)
-    # Always styled: click takes the styles away where the output is no terminal.
+    # Always styled: click removes the styles where the output is no terminal.
     return comparison_text(comparison, shutil.get_terminal_size((100, 24)).columns, color=True)

@@ -28,15 +28,15 @@ def doctor(as_json: bool, require: str | None) -> None:
     for name in required:
         if name not in backend_names():
             raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, backend_names()))
-    found = examine()
+    examination = examine()
     if as_json:
         import json
         from dataclasses import asdict
 
-        click.echo(json.dumps(asdict(found), indent=2))
+        click.echo(json.dumps(asdict(examination), indent=2))
     else:
-        click.echo(describe(found))
-    absent = unmet(found, required)
+        click.echo(describe(examination))
+    absent = unmet(examination, required)
     for state in absent:
         click.secho(f"required, but {state.name} cannot run here: {state.reason}", fg="red", err=True)
     sys.exit(1 if absent else 0)

@@ -1,4 +1,4 @@
-"""``pytest-quant export``, ``import``, ``push`` and ``pull``: runs on their way between histories."""
+"""``pytest-quant export``, ``import``, ``push`` and ``pull``: exchange of runs between histories."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _write_out(store: Store) -> None:
         _write(store, sys.stdout.buffer)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # The reader has what it wanted, as head does; click ends quietly.
+        # The reader, such as head, has closed the pipe; click ends without a message.
         raise
     except OSError as error:
         raise _not_written("the output", error) from error
@@ -103,7 +103,7 @@ def import_records(files: tuple[Path, ...], branch: str | None, place: str | Non
     # Here, because it loads the database.
     from pytest_quant.history import open_store
 
-    # Twice, so that neither memory nor the history holds a part of a file that is spoiled further down.
+    # Read twice, so that a file with a bad line is refused before any of it is imported, without holding it in memory.
     for _ in _runs(files, branch):
         pass
     where = history_place(place)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def print_series_list(summaries: Sequence[SeriesSummary], as_json: bool) -> None:
-    """List these series, or the document of each in a line."""
+    """Print a table of series, or with `as_json` one JSON document per line."""
     from pytest_quant.report.series import series_list
 
     if as_json:
@@ -32,48 +32,64 @@ def print_series_list(summaries: Sequence[SeriesSummary], as_json: bool) -> None
         click.echo(listed)
 
 
-def print_series(summary: SeriesSummary, found: Sequence[Point], *, as_json: bool, as_csv: bool) -> None:
-    """Print the points of one series as a table with bars, as one JSON document, or as CSV."""
+def print_series(summary: SeriesSummary, points: Sequence[Point], *, as_json: bool, as_csv: bool) -> None:
+    """Print the points of one series as a table with bars.
+
+    Parameters
+    ----------
+    summary : of the series.
+    points : to print, oldest first.
+    as_json : print one JSON document instead.
+    as_csv : print CSV with every column instead.
+    """
     from pytest_quant.report.series import series_text
 
     if as_json:
-        points = [asdict(point) for point in found]
-        click.echo(json.dumps(asdict(summary) | {"points": points}, allow_nan=False))
+        documents = [asdict(point) for point in points]
+        click.echo(json.dumps(asdict(summary) | {"points": documents}, allow_nan=False))
     elif as_csv:
-        click.echo(_csv(found), nl=False)
+        click.echo(_csv(points), nl=False)
     else:
-        click.echo(series_text(summary, found, width(), unicode=speaks_unicode()))
-        if len(found) < summary.n_points:
-            click.echo(f"{len(found)} of {summary.n_points} points; --last N shows more")
+        click.echo(series_text(summary, points, width(), unicode=speaks_unicode()))
+        if len(points) < summary.n_points:
+            click.echo(f"{len(points)} of {summary.n_points} points; --last N shows more")
 
 
 def print_changes(
     points: Iterable[tuple[SeriesSummary, Sequence[Point]]], branch: str, confidence: float, as_json: bool
 ) -> None:
-    """Print where the figures of these series changed on a branch, the latest change first."""
+    """Print the changes of series on a branch, the latest first.
+
+    Parameters
+    ----------
+    points : each series with its points on the branch, oldest first.
+    branch : name of the branch, for the heading.
+    confidence : see `find_changes`.
+    as_json : print one JSON document instead of a table.
+    """
     from pytest_quant.history.trends import find_changes
     from pytest_quant.report.series import changes_text, series_name
 
     names: dict[str, str] = {}
-    found = []
+    changes = []
     for summary, of_series in points:
         names[summary.key] = series_name(summary)
-        found += find_changes(of_series, confidence=confidence)
-    found.sort(key=lambda change: change.first_bad_at, reverse=True)
+        changes += find_changes(of_series, confidence=confidence)
+    changes.sort(key=lambda change: change.first_bad_at, reverse=True)
     if as_json:
-        click.echo(json.dumps({"branch": branch, "series": len(names), "changes": [asdict(one) for one in found]}))
+        click.echo(json.dumps({"branch": branch, "series": len(names), "changes": [asdict(one) for one in changes]}))
     else:
-        click.echo(changes_text(found, names, branch))
+        click.echo(changes_text(changes, names, branch))
 
 
-def _csv(found: Sequence[Point]) -> str:
+def _csv(points: Sequence[Point]) -> str:
     from pytest_quant.history import Point
     from pytest_quant.report import clean
 
     written = io.StringIO()
     rows = csv.writer(written, lineterminator="\n")
     rows.writerow([field.name for field in fields(Point)])
-    for point in found:
+    for point in points:
         rows.writerow([clean(value) if isinstance(value, str) else value for value in asdict(point).values()])
     return written.getvalue()
 
@@ -144,15 +160,15 @@ def history(
         _refuse_csv(as_csv)
         _print_runs(store, store.runs(last or _RUNS, branch=branch, since=first_day), as_json)
     else:
-        found = choose(store, what)
-        if isinstance(found, StoredRun):
+        matching = choose(store, what)
+        if isinstance(matching, StoredRun):
             _refuse_csv(as_csv)
-            _print_one_run(store, found, as_json)
-        elif len(found) > 1:
+            _print_one_run(store, matching, as_json)
+        elif len(matching) > 1:
             _refuse_csv(as_csv)
-            print_series_list(found, as_json)
+            print_series_list(matching, as_json)
         else:
-            (series,) = found
+            (series,) = matching
             most = last or (None if as_json or as_csv else _POINTS)
             of_series = store.points(series.key, branch=branch, since=first_day, limit=most)
             print_series(series, of_series, as_json=as_json, as_csv=as_csv)
@@ -178,7 +194,7 @@ def _print_one_run(store: Store, stored: StoredRun, as_json: bool) -> None:
     from pytest_quant.report.run_table import table
 
     _print_heads_of([stored])
-    # Always styled: click takes the styles away where the output is no terminal.
+    # Always styled: click removes the styles where the output is no terminal.
     click.echo(table(store.records(stored.run.id), width(), color=True))
 
 

@@ -37,10 +37,10 @@ def prune(keep_runs: int | None, before: datetime | None, dry_run: bool, place: 
     from pytest_quant.report.text import count
 
     limit = None if before is None else before.replace(tzinfo=UTC)
-    found = prune_runs(where, keep_runs=keep_runs, before=limit, dry_run=dry_run)
+    pruned = prune_runs(where, keep_runs=keep_runs, before=limit, dry_run=dry_run)
     would = "would be " if dry_run else ""
-    what = f"{count(found.records, 'record')} of {count(found.runs, 'run')}"
-    click.echo(f"{what} {would}thinned, {found.freed_bytes} bytes {would}freed")
+    what = f"{count(pruned.records, 'record')} of {count(pruned.runs, 'run')}"
+    click.echo(f"{what} {would}thinned, {pruned.freed_bytes} bytes {would}freed")
 
 
 @click.command(short_help="Tell whether every record of the history can be read.")
@@ -61,12 +61,14 @@ def verify(salvage: Path | None, place: str | None) -> None:
     from pytest_quant.history import maintain as verifying
 
     runs = verifying.read_each(where)
-    found = verifying.verify(runs) if salvage is None else verifying.salvage(runs, salvage)
-    for damage in found.damages:
+    verified = verifying.verify(runs) if salvage is None else verifying.salvage(runs, salvage)
+    for damage in verified.damages:
         click.secho(_line(damage), fg="red", err=True)
     rest = f", written to {salvage}" if salvage is not None else ""
-    click.echo(f"{found.runs} runs with {found.records} records can be read{rest}; {len(found.damages)} damaged")
-    sys.exit(1 if found.damages else 0)
+    click.echo(
+        f"{verified.runs} runs with {verified.records} records can be read{rest}; {len(verified.damages)} damaged"
+    )
+    sys.exit(1 if verified.damages else 0)
 
 
 def _line(damage: Damage) -> str:

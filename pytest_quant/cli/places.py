@@ -1,4 +1,4 @@
-"""Where the commands look: history, cache, main branch, and the width and colours of the terminal."""
+"""Places that the commands use: history, cache, project root and main branch, and properties of the terminal."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FOLDER = ".quant"
 def nearest_folder() -> Path:
     """Return the folder ``.quant`` here or in the nearest folder above; the one here when there is none."""
     here = Path.cwd()
-    found = (folder / FOLDER for folder in (here, *here.parents) if (folder / FOLDER).is_dir())
-    return next(found, here / FOLDER)
+    candidates = (folder / FOLDER for folder in (here, *here.parents) if (folder / FOLDER).is_dir())
+    return next(candidates, here / FOLDER)
 
 
 def history_place(asked: str | None) -> str:
@@ -27,7 +27,7 @@ def history_place(asked: str | None) -> str:
 
 
 def existing_history(asked: str | None) -> str:
-    """Return the file or URL of a history. Raises `UsageError` when it is a file that is not there."""
+    """Return the file or URL of a history. Raises `UsageError` when it is a file that does not exist."""
     where = history_place(asked)
     if "://" not in where and not Path(where).exists():
         raise UsageError(
@@ -37,15 +37,15 @@ def existing_history(asked: str | None) -> str:
 
 
 def project_root() -> Path:
-    """Return the folder of the project: the nearest one here or above with baselines, a history or a repository."""
+    """Return the project's folder: the nearest one here or above with baselines, else a history, else a repository."""
     here = Path.cwd()
     marks = ("quant-baselines.toml", FOLDER, ".git")
-    found = (folder for mark in marks for folder in (here, *here.parents) if (folder / mark).exists())
-    return next(found, here)
+    candidates = (folder for mark in marks for folder in (here, *here.parents) if (folder / mark).exists())
+    return next(candidates, here)
 
 
 def _require_libraries(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:
-    """Refuse a command that needs the history before it does anything, where that cannot be opened."""
+    """Refuse a command that needs the history before it does anything, where libraries of the history are missing."""
     # Here, because help should come at once.
     from pytest_quant.history import require_libraries
 
@@ -67,19 +67,19 @@ _HERE = ("for-each-ref", "--format=%(refname:short)", "refs/heads/main", "refs/h
 
 
 def main_branch(root: Path) -> str:
-    """Return the branch that the remote ``origin`` has as its own, else ``main`` or ``master``, whichever is here."""
-    told = ask_git(root, *_REMOTE_HEAD)
-    if told.ok:
-        return told.text.removeprefix("origin/")
+    """Return the default branch of the remote ``origin``, else ``main`` or ``master``, whichever exists here."""
+    default = ask_git(root, *_REMOTE_HEAD)
+    if default.ok:
+        return default.text.removeprefix("origin/")
     local = ask_git(root, *_HERE).text.splitlines()
     return local[0] if local else "main"
 
 
 def width() -> int:
-    """Return the cells of a line, 100 where the output is no terminal."""
+    """Return the width of the terminal in characters, 100 where the output is no terminal."""
     return shutil.get_terminal_size((100, 24)).columns
 
 
 def speaks_unicode() -> bool:
-    """Whether the output takes characters outside ASCII."""
+    """Whether the output can encode all characters of Unicode."""
     return (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf16")

@@ -1,4 +1,4 @@
-"""From the revision or run that the user names to records, and the diff of a file."""
+"""Records of a revision or run that the user names, and the diff of a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def show_diff(before: str, after: str, name: str) -> None:
-    """Print what changes from one text to the other, or that nothing does."""
+    """Print the difference of two versions of a file, or that there is none.
+
+    Parameters
+    ----------
+    before, after : the whole texts.
+    name : of the file.
+    """
     from pytest_quant.report import clean
 
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", lineterm="", n=9)
@@ -38,14 +44,14 @@ _RECENT_RUNS = 200
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The records of one side; `told` says in one line what they are."""
+    """The records of a revision or run; `told` describes them in one line."""
 
     checks: list[StoredCheck]
     told: str
 
 
 def is_run(text: str) -> bool:
-    """Whether `text` is the beginning of a run's id, and no revision."""
+    """Whether `text` is the start of a run's id, not a revision."""
     return _RUN_ID.match(text) is not None
 
 
@@ -54,6 +60,9 @@ def find_side(store: Store, text: str, root: Path, *, take_dirty: bool) -> Found
 
     Parameters
     ----------
+    store : the history.
+    text : start of a run's id, or a revision.
+    root : folder in the git repository.
     take_dirty : where the commit has no run of a clean tree, take its last run.
 
     Raises
