@@ -49,7 +49,7 @@ _FOLDER = ".live"
 
 
 class Presence:
-    """Registers this process as a user of a root, and tells which other registered processes are alive.
+    """Registers this process as a user of a root, and checks which other registered processes are alive.
 
     A process id alone does not suffice: ids are reused, and mean nothing across containers that share a volume.
 

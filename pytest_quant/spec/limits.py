@@ -1,4 +1,4 @@
-"""The table of limits: a field of `Limits` is a row, from which reading a mark, help, units and verdicts follow."""
+"""The table of limits: each field of `Limits` is a row, which defines its reader, help, unit and verdict."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ OutputLimit = float | tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit(Key):
-    """A row of the table of limits. A name that begins with ``max_`` is an upper limit, one with ``min_`` a lower.
+    """A row of the table of limits. The name of an upper limit starts with ``max_``, that of a lower with ``min_``.
 
     Attributes
     ----------
-    figure : what is compared: ``accuracy.``, ``output.`` or ``resources.`` with an attribute of `AccuracyResult`,
-        `OutputError` or `Resources`; of a limit with a rule of its own in `pytest_quant.verdict` only what it is about:
-        ``score``, ``reference``, ``latency`` or ``coverage``.
-    called : the figure in a sentence.
-    missing : why there may be no such figure; of an output's it goes on with the output's name.
-    equal : the figure of an output that is equal to the reference's, whatever it holds.
+    figure : the figure that is compared: ``accuracy.``, ``output.`` or ``resources.`` with an attribute of
+        `AccuracyResult`, `OutputError` or `Resources`; for a limit with a rule of its own in `pytest_quant.verdict`
+        only its subject: ``score``, ``reference``, ``latency`` or ``coverage``.
+    called : name of the figure in a sentence.
+    missing : reason why the figure may be absent; for a figure of an output, the phrase after the output's name.
+    equal : the figure of an output that equals the reference's, whatever its values are.
     """
 
     figure: str
@@ -35,32 +35,32 @@ class Limit(Key):
 
     @property
     def about(self) -> str:
-        """The first word of the figure."""
+        """The subject: the part of `figure` before the dot."""
         return self.figure.partition(".")[0]
 
     @property
     def attribute(self) -> str:
-        """The rest of the figure."""
+        """The attribute: the part of `figure` after the dot, empty without one."""
         return self.figure.partition(".")[2]
 
     @property
     def is_maximum(self) -> bool:
-        """Whether more than it allows breaks it."""
+        """Whether it is an upper limit."""
         return self.name.startswith("max_")
 
     @property
     def suffix(self) -> str:
-        """The unit as it follows a number."""
+        """The unit as text to append to a number."""
         return f" {self.unit}" if self.unit not in ("", "%") else self.unit
 
 
 def _limit(reader: Reader[Any], help: str, **more: Any) -> Mapping[str, Key]:  # noqa: A002 - as in `Key`
-    """Return the row of a field, whose name is the limit's."""
+    """Return the metadata of a field with its row, which is named after the field."""
     return row(Limit("", reader, help, **more))
 
 
 def _by_output(reader: Reader[float]) -> Reader[OutputLimit]:
-    """Return the reader of one limit, or of a dict of them; which outputs there are, the model tells."""
+    """Return a reader of one limit or of a dict by output; whether the outputs exist is checked with the model."""
 
     def form(key: str, value: object) -> OutputLimit | None:
         if not isinstance(value, dict):
@@ -76,10 +76,10 @@ def _by_output(reader: Reader[float]) -> Reader[OutputLimit]:
 
 
 def _cosine(key: str, value: object) -> float | None:
-    found = NUMBER.form(key, value)
-    if found is not None and found > 1.0:
-        raise UsageError(f"{key} lies between 0 and 1", value=f"{found:g}", fix="write min_cosine=0.99")
-    return found
+    cosine = NUMBER.form(key, value)
+    if cosine is not None and cosine > 1.0:
+        raise UsageError(f"{key} lies between 0 and 1", value=f"{cosine:g}", fix="write min_cosine=0.99")
+    return cosine
 
 
 def _percentiles(key: str, value: object) -> tuple[tuple[float, float], ...] | None:
@@ -99,7 +99,7 @@ def _percentiles(key: str, value: object) -> tuple[tuple[float, float], ...] | N
 
 
 def _percentile(key: str, written: object) -> float:
-    """Read ``"p99"``, ``"99"`` or ``99``."""
+    """Return the percentile of ``"p99"``, ``"99"`` or ``99``. Raises `UsageError` for anything else."""
     digits = written.removeprefix("p") if isinstance(written, str) else written
     try:
         percentile = float(digits) if isinstance(digits, (int, float, str)) else -1.0
@@ -281,7 +281,7 @@ class Limits:
 
 
 LIMITS: Mapping[str, Limit] = {name: row for name, row in keys_of(Limits).items() if isinstance(row, Limit)}
-"""Every limit by its name, in the order in which they are judged and told."""
+"""Every limit by its name, in the order in which they are judged and shown."""
 
 
 def limits_on(*about: str) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ def rows_and_alone(engine: Engine, feeds: Feeds) -> Iterator[Row]:
 def _sample_axis(whole: NDArray[Any], alone: NDArray[Any], size: int, *, is_fixed: bool) -> int | None:
     """Return the axis along which samples are stacked; ``None`` when the output has none."""
     if is_fixed:
-        return next((axis for axis, found in enumerate(whole.shape) if found == size), None)
+        return next((axis for axis, length in enumerate(whole.shape) if length == size), None)
     if whole.ndim != alone.ndim:
         return None
     grown = [axis for axis, (n, one) in enumerate(zip(whole.shape, alone.shape, strict=True)) if n != one]

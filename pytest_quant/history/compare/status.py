@@ -79,7 +79,7 @@ _BROKEN = (Status.ERROR, Status.FAIL)
 
 
 def compare_statuses(pair: Pair) -> Row:
-    """Return the row of the status that most launches of each side have, the worst of equally many."""
+    """Return the row of the commonest status of the launches at base and at head, the worst of equally common ones."""
     base, head = _usual(pair.base), _usual(pair.head)
     notes = (*_flaky("base", pair.base, base), *_flaky("head", pair.head, head))
     row = replace(row_of(pair, pair.head[-1].record, "status"), base=base.value, head=head.value, notes=notes)

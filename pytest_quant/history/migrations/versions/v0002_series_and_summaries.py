@@ -39,7 +39,7 @@ _AT_ONCE = 500
 
 METADATA = MetaData()
 
-# By bytes, as SQLite sorts: a server's language would sort by rules of its own.
+# By bytes, as SQLite sorts: a server would sort by the rules of its locale.
 _SORTED = String().with_variant(Text(collation="C"), "postgresql")
 
 SCHEMA = Table("quant_schema", METADATA, Column("version", Integer, primary_key=True))
@@ -127,7 +127,7 @@ _OLD_CHECKS = Table(
 
 
 def upgrade() -> None:
-    """Move every run and record; what is damaged moves as it is, and is named when it is read."""
+    """Move every run and record; damaged ones are moved unchanged, and reported when they are read."""
     connection = op.get_bind()
     op.drop_index("ix_quant_runs_started_at", "quant_runs")
     op.drop_index("quant_checks_by_series", "quant_checks")
@@ -136,7 +136,7 @@ def upgrade() -> None:
     METADATA.create_all(connection)
     _move_runs(connection)
     _move_checks(connection)
-    # Nothing ever wrote to the first: what is accepted stands in a file under version control.
+    # The table of accepted records was never used: they are in a file under version control.
     for name in ("accepted", "checks", "runs"):
         op.drop_table(f"quant_old_{name}")
     connection.execute(update(SCHEMA).values(version=2))
@@ -161,7 +161,7 @@ def _new_run(old: Row[*tuple[Any, ...]]) -> dict[str, object]:
     try:
         return run_row(decode_run(old.run)) | kept
     except HistoryError:
-        # Dirty, because nobody can tell any more; such a run is compared with nothing.
+        # Marked as dirty, because its state is unknown, so that it is never compared.
         columns = {"started_at": in_utc(old.started_at), "commit": old.commit, "branch": old.branch, "dirty": True}
         return columns | kept
 
