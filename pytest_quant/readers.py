@@ -65,7 +65,10 @@ def _number(_: str, value: object) -> float | None:
     """Messages write a limit as its mark does: ``1`` stays ``1``, and ``1.0`` stays ``1.0``."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
-    found = float(value)
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
     if not math.isfinite(found) or found < 0.0:
         return None
     return int(value) if isinstance(value, Integral) else found

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from importlib import import_module
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from pytest_quant.backends import get_backend
 from pytest_quant.backends.registry import GROUP
 from pytest_quant.marks.keys import KEYS
 from pytest_quant.plugin.options import OPTIONS
+from pytest_quant.readers import Key, keys_of
 from pytest_quant.report.columns import COLUMNS
 from pytest_quant.result import Status
 from tests.support.example import EXAMPLE, ROOT, environment
@@ -40,6 +41,12 @@ def table(heading: str) -> list[list[str]]:
 def first_column(heading: str) -> list[str]:
     """Return the words in the first column of a table, without code marks."""
     return [row[0].strip("`") for row in table(heading)]
+
+
+def may_be(key: Key, default: object) -> str:
+    """Return what an option may be, and its default where that may be written."""
+    written = default not in (None, MISSING) and key.reader.form(key.name, default) is not None
+    return key.reader.allowed + (f"; default {default!r}" if written else "")
 
 
 @pytest.fixture
@@ -95,10 +102,15 @@ def test_every_option_is_in_the_table() -> None:
     ],
 )
 def test_every_option_of_a_backend_is_in_its_table(heading: str, place: str) -> None:
-    """Options and their order are those of the backend."""
+    """Options, their order, what they may be and what they mean are those of the backend."""
     module, _, name = place.partition(":")
     options = getattr(import_module(f"pytest_quant.backends.{module}"), name)
-    assert first_column(heading) == [field.name for field in fields(options)]
+    keys = keys_of(options)
+    assert list(keys) == [field.name for field in fields(options)]
+    rows = [
+        [f"`{field.name}`", may_be(keys[field.name], field.default), keys[field.name].help] for field in fields(options)
+    ]
+    assert table(heading) == rows
 
 
 def test_every_backend_is_in_the_table() -> None:

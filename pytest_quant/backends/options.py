@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pytest_quant.errors import UsageError, nearest
+from pytest_quant.readers import Key
 from pytest_quant.spec import Calibration, EngineSpec, check_percentile
 
 Schemes = Mapping[str, tuple[str | None, ...]]
@@ -40,45 +41,21 @@ def check_calibration(spec: EngineSpec, methods: Sequence[str]) -> None:
             raise UsageError(f"calibration {name} must be at least 1", value=str(count))
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What an option may be, in words and as a test."""
-
-    allowed: str
-    holds: Callable[[object], bool]
-
-
-def one_of(*values: object) -> Rule:
-    """Allow some values, compared together with their type."""
-    known = [(type(value), value) for value in values]
-    return Rule(", ".join(map(repr, values)), lambda value: (type(value), value) in known)
-
-
-def whole_number(at_least: int) -> Rule:
-    """Allow an int from `at_least` on; a bool is none."""
-    text = f"an int of at least {at_least}"
-    return Rule(text, lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= at_least)
-
-
-FLAG = one_of(True, False)
-
-
-def checked(backend: str, options: Iterable[tuple[str, object]], rules: Mapping[str, Rule]) -> dict[str, object]:
-    """Return `options` by name.
+def checked(backend: str, options: Iterable[tuple[str, object]], keys: Mapping[str, Key]) -> dict[str, Any]:
+    """Return `options` by name, each value in its one form; `keys` are the rows of those that the backend takes.
 
     Raises
     ------
     UsageError : an option is unknown, of another type or out of range.
     """
-    found: dict[str, object] = {}
+    found = {}
     for name, value in options:
-        rule = rules.get(name)
-        if rule is None:
+        if name not in keys:
             raise UsageError(
-                f"backend '{backend}' has no option '{name}'", value=repr(value), allowed=nearest(name, rules)
+                f"backend '{backend}' has no option '{name}'", value=repr(value), allowed=nearest(name, keys)
             )
-        if not rule.holds(value):
+        found[name] = keys[name].reader.form(name, value)
+        if found[name] is None:
             message = f"option '{name}' of backend '{backend}' cannot be that"
-            raise UsageError(message, value=repr(value), allowed=rule.allowed)
-        found[name] = value
+            raise UsageError(message, value=repr(value), allowed=keys[name].reader.allowed)
     return found

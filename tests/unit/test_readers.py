@@ -65,6 +65,13 @@ def test_whole_numbers_of_numpy_become_plain_ones(value: object) -> None:
     assert type(NUMBER.read("x", value)) is int
 
 
+def test_a_number_too_large_for_a_float_is_not_finite() -> None:
+    """It could be compared with no figure."""
+    assert NUMBER.read("x", 10**308) == 10**308
+    with pytest.raises(UsageError, match="x must be finite"):
+        NUMBER.read("x", 10**309)
+
+
 @given(st.integers(-5, 5), st.integers(-5, 5))
 def test_a_count_begins_where_it_is_told_to(at_least: int, value: int) -> None:
     """And no truth value is one."""

@@ -1,25 +1,13 @@
-"""How OpenVINO builds and quantizes: the options of this backend, and its choices where the user leaves them open.
-
-=====================  ==============================  =======================================================
-option                 type                            meaning
-=====================  ==============================  =======================================================
-threads                int >= 1, default 1             threads of the one stream
-preset                 "performance" or "mixed"        mixed: activations need not be symmetric; default performance
-overflow_fix           "enable", "first_layer" or      7-bit weights against saturation; default: enable without
-                       "disable"                       VNNI, else disable
-model_type             "transformer"                   NNCF's rules for attention
-fast_bias_correction   bool, default True              False is slower and may be more accurate
-=====================  ==============================  =======================================================
-"""
+"""How OpenVINO builds and quantizes: the options of this backend, and its choices where the user leaves them open."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-from pytest_quant.backends.options import FLAG, checked, one_of, whole_number
+from pytest_quant.backends.options import checked
 from pytest_quant.environment import has_vnni, onednn_tier
+from pytest_quant.readers import FLAG, count, keys_of, one_of, option
 from pytest_quant.spec import EngineSpec
 
 
@@ -37,27 +25,26 @@ def notes_of(spec: EngineSpec) -> tuple[str, ...]:
     return (f"weights have 7 bits: {cause}; options={{'overflow_fix': 'disable'}} keeps 8",)
 
 
-RULES = {
-    "threads": whole_number(1),
-    "preset": one_of("performance", "mixed"),
-    "overflow_fix": one_of("enable", "first_layer", "disable"),
-    "model_type": one_of("transformer"),
-    "fast_bias_correction": FLAG,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class OpenVinoOptions:
     """Options as asked; ``None`` leaves the choice to the machine or to NNCF."""
 
-    threads: int = 1
-    preset: str = "performance"
-    overflow_fix: str | None = None
-    model_type: str | None = None
-    fast_bias_correction: bool = True
+    threads: int = field(default=1, metadata=option(count(), "threads of the one stream"))
+    preset: str = field(
+        default="performance",
+        metadata=option(one_of("performance", "mixed"), "mixed: activations need not be symmetric"),
+    )
+    overflow_fix: str | None = field(
+        default=None,
+        metadata=option(
+            one_of("enable", "first_layer", "disable"),
+            "7-bit weights against saturation; default enable without VNNI, else disable",
+        ),
+    )
+    model_type: str | None = field(default=None, metadata=option(one_of("transformer"), "NNCF's rules for attention"))
+    fast_bias_correction: bool = field(default=True, metadata=option(FLAG, "False is slower and may be more accurate"))
 
 
 def parse_options(options: Iterable[tuple[str, object]]) -> OpenVinoOptions:
     """Turn the options of a mark into `OpenVinoOptions`. Raises `UsageError`."""
-    found: dict[str, Any] = checked("openvino", options, RULES)
-    return OpenVinoOptions(**found)
+    return OpenVinoOptions(**checked("openvino", options, keys_of(OpenVinoOptions)))

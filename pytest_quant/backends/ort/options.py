@@ -1,21 +1,4 @@
-"""What this backend can be asked for: its options, their types and defaults; no runtime is loaded.
-
-=================  ===========================  ==========================================================
-option             type                         meaning
-=================  ===========================  ==========================================================
-threads            int >= 1, default 1          threads of one operator; spinning is always off
-provider           "CPUExecutionProvider"       the only one this backend runs on
-op_types           list of op types, or "all"   what to quantize; default by scheme, see `build`
-per_channel        bool, default True           one scale for each output channel of a weight
-reduce_range       bool                         7-bit weights; default True on x86 without VNNI
-activation_type    "uint8" or "int8"            default uint8 on x86, int8 on ARM
-weight_type        "int8" or "uint8"            default int8
-symmetric          bool                         zero in the middle; default: activations no, int4 blocks yes
-block_size         16, 32, 64, 128 or 256       int4: weights that share a scale, default 32
-accuracy_level     int 0..4                     int4: see MatMulNBits, 0 computes in float, 4 in int8
-extra              dict                         ``extra_options`` of onnxruntime.quantization
-=================  ===========================  ==========================================================
-"""
+"""What this backend can be asked for: its options, their types and defaults; no runtime is loaded."""
 
 from __future__ import annotations
 
@@ -24,20 +7,11 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-from pytest_quant.backends.options import (
-    FLAG,
-    Rule,
-    Schemes,
-    check_calibration,
-    check_offer,
-    checked,
-    one_of,
-    whole_number,
-)
+from pytest_quant.backends.options import Schemes, check_calibration, check_offer, checked
 from pytest_quant.errors import UsageError, nearest
+from pytest_quant.readers import FLAG, accepting, count, keys_of, one_of, option
 from pytest_quant.spec import EngineSpec
 
 
@@ -150,42 +124,59 @@ CPU = "CPUExecutionProvider"
 ALL_OPS = "all"
 
 
+def _op_types(value: object) -> tuple[str, ...] | None:
+    if value == ALL_OPS:
+        return (ALL_OPS,)
+    if isinstance(value, (list, tuple)) and value and all(isinstance(name, str) and name for name in value):
+        return tuple(value)
+    return None
+
+
+def _extra(value: object) -> str | None:
+    return json.dumps(check_extra(value), sort_keys=True) if isinstance(value, dict) else None
+
+
 @dataclass(frozen=True, slots=True)
 class OrtOptions:
     """Options as asked; ``None`` leaves the choice to the scheme and the machine. `extra` is JSON text."""
 
-    threads: int = 1
-    provider: str = CPU
-    op_types: tuple[str, ...] | None = None
-    per_channel: bool = True
-    reduce_range: bool | None = None
-    activation_type: str | None = None
-    weight_type: str = "int8"
-    symmetric: bool | None = None
-    block_size: int = 32
-    accuracy_level: int = 0
-    extra: str = "{}"
+    threads: int = field(default=1, metadata=option(count(), "threads of one operator; spinning is always off"))
+    provider: str = field(default=CPU, metadata=option(one_of(CPU), "the only one this backend runs on"))
+    op_types: tuple[str, ...] | None = field(
+        default=None,
+        metadata=option(
+            accepting('a list of op types such as ["MatMul", "Conv"], or "all"', _op_types),
+            "what to quantize; by default static takes operators with weights and those that hand values on, dynamic "
+            "matrix products",
+        ),
+    )
+    per_channel: bool = field(default=True, metadata=option(FLAG, "one scale for each output channel of a weight"))
+    reduce_range: bool | None = field(
+        default=None, metadata=option(FLAG, "7-bit weights; default True on x86 without VNNI")
+    )
+    activation_type: str | None = field(
+        default=None, metadata=option(one_of("uint8", "int8"), "default uint8 on x86, int8 on ARM")
+    )
+    weight_type: str = field(default="int8", metadata=option(one_of("int8", "uint8"), "what weights are stored in"))
+    symmetric: bool | None = field(
+        default=None, metadata=option(FLAG, "zero in the middle; default: activations no, int4 blocks yes")
+    )
+    block_size: int = field(
+        default=32, metadata=option(one_of(16, 32, 64, 128, 256), "int4: weights that share a scale")
+    )
+    accuracy_level: int = field(
+        default=0, metadata=option(one_of(0, 1, 2, 3, 4), "int4: see MatMulNBits, 0 computes in float, 4 in int8")
+    )
+    extra: str = field(
+        default="{}",
+        metadata=option(
+            accepting("a dict of ONNX Runtime's extra_options", _extra),
+            "`extra_options` of onnxruntime.quantization",
+        ),
+    )
 
 
-def _is_op_types(value: object) -> bool:
-    if value == ALL_OPS:
-        return True
-    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(name, str) and name for name in value)
-
-
-RULES = {
-    "threads": whole_number(1),
-    "provider": one_of(CPU),
-    "op_types": Rule('a list of op types such as ["MatMul", "Conv"], or "all"', _is_op_types),
-    "per_channel": FLAG,
-    "reduce_range": FLAG,
-    "activation_type": one_of("uint8", "int8"),
-    "weight_type": one_of("int8", "uint8"),
-    "symmetric": FLAG,
-    "block_size": one_of(16, 32, 64, 128, 256),
-    "accuracy_level": one_of(0, 1, 2, 3, 4),
-    "extra": Rule("a dict of ONNX Runtime's extra_options", lambda value: isinstance(value, dict)),
-}
+KEYS = keys_of(OrtOptions)
 
 
 def parse_options(options: Iterable[tuple[str, object]]) -> OrtOptions:
@@ -199,8 +190,7 @@ def parse_options(options: Iterable[tuple[str, object]]) -> OrtOptions:
     for name, value in asked:
         if name == "provider" and value != CPU:
             raise _wrong_provider(value)
-    given: dict[str, Any] = {name: _frozen(name, value) for name, value in checked("ort", asked, RULES).items()}
-    parsed = OrtOptions(**given)
+    parsed = OrtOptions(**checked("ort", asked, KEYS))
     if (parsed.activation_type, parsed.weight_type) == ("int8", "uint8"):
         raise UsageError(
             "ONNX Runtime has no kernels for int8 activations with uint8 weights",
@@ -208,14 +198,6 @@ def parse_options(options: Iterable[tuple[str, object]]) -> OrtOptions:
             fix="drop weight_type, or write activation_type='uint8'",
         )
     return parsed
-
-
-def _frozen(name: str, value: object) -> object:
-    if name == "extra" and isinstance(value, dict):
-        return json.dumps(check_extra(value), sort_keys=True)
-    if name == "op_types":
-        return (ALL_OPS,) if value == ALL_OPS else tuple(value)  # type: ignore[arg-type]
-    return value
 
 
 def _wrong_provider(value: object) -> UsageError:

@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.backends.base import Availability, Engine
-from pytest_quant.backends.options import check_offer, checked, one_of
+from pytest_quant.backends.options import check_offer, checked
 from pytest_quant.backends.ort_gpu.cuda import CUDA, CUDA_OPTIONS, TENSORRT, find_provider
 from pytest_quant.backends.trt import TrtRtxBackend
 from pytest_quant.backends.trt.options import Range, parse_options
 from pytest_quant.errors import BuildError, UsageError
+from pytest_quant.readers import Key, one_of
 from pytest_quant.spec import EngineSpec
 
 TABLE_FILE = "ranges.flatbuffers"
@@ -87,7 +88,7 @@ def write_table(ranges: Mapping[str, TensorRange], file: Path) -> None:
 
 _RANGES = "ranges"
 QDQ, TABLE = "qdq", "table"
-_OWN = {_RANGES: one_of(QDQ, TABLE)}
+_OWN = {_RANGES: Key(_RANGES, one_of(QDQ, TABLE), "Q/DQ pairs in the graph, or a table of ranges beside it")}
 
 
 def uses_table(spec: EngineSpec) -> bool:

@@ -8,13 +8,13 @@ from pathlib import Path
 from pytest_quant.backends.base import Availability, Engine
 from pytest_quant.backends.options import checked
 from pytest_quant.backends.ort import OrtBackend
-from pytest_quant.backends.ort.options import RULES
+from pytest_quant.backends.ort.options import KEYS
 from pytest_quant.backends.ort_openvino.plugin import DISTRIBUTION, PROVIDER, find_plugin
 from pytest_quant.environment import onednn_tier
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec
 
-_RULES = {name: rule for name, rule in RULES.items() if name != "provider"}
+_KEYS = {name: key for name, key in KEYS.items() if name != "provider"}
 
 
 class OrtOpenVinoBackend(OrtBackend):
@@ -35,7 +35,7 @@ class OrtOpenVinoBackend(OrtBackend):
                 value=f"provider={dict(spec.options)['provider']!r}",
                 fix="drop the option; backend='ort' runs on the CPU provider",
             )
-        checked(self.name, spec.options, _RULES)
+        checked(self.name, spec.options, _KEYS)
         super().check(spec)
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:

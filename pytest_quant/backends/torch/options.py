@@ -1,27 +1,18 @@
-"""Whether PyTorch and torchao are here, and the options of this backend.
-
-=============  ===================  =====================================================================
-option         type                 meaning
-=============  ===================  =====================================================================
-threads        int >= 1, default 1  threads of PyTorch, for the whole process
-compiled       bool, default True   compile with Inductor; an int8 model that is not is a float simulation
-reduce_range   bool                 7-bit activations; default True on x86 without VNNI
-dtype          str, default fp32    weight-only: what the rest is computed in, "fp32", "bf16" or "fp16"
-=============  ===================  =====================================================================
-"""
+"""Whether PyTorch and torchao are here, and the options of this backend."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_quant.backends.base import Availability
-from pytest_quant.backends.options import FLAG, checked, one_of, whole_number
+from pytest_quant.backends.options import checked
 from pytest_quant.backends.runtime import import_runtime
 from pytest_quant.environment import has_vnni, onednn_tier
+from pytest_quant.readers import FLAG, count, keys_of, one_of, option
 from pytest_quant.spec import EngineSpec
 
 _INSTALL = 'pip install "pytest-quant[torch]"'
@@ -44,22 +35,22 @@ def import_torch() -> Any:
     return import_runtime("torch", ask=lambda torch: torch, install=_INSTALL, repair=_REPAIR, needs=("torchao",))
 
 
-RULES = {
-    "threads": whole_number(1),
-    "compiled": FLAG,
-    "reduce_range": FLAG,
-    "dtype": one_of("fp32", "bf16", "fp16"),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class TorchOptions:
     """Options as asked; ``None`` leaves the choice to the machine."""
 
-    threads: int = 1
-    compiled: bool = True
-    reduce_range: bool | None = None
-    dtype: str = "fp32"
+    threads: int = field(default=1, metadata=option(count(), "threads of PyTorch, for the whole process"))
+    compiled: bool = field(
+        default=True,
+        metadata=option(FLAG, "compile with Inductor; an int8 model that is not is a float simulation"),
+    )
+    reduce_range: bool | None = field(
+        default=None, metadata=option(FLAG, "7-bit activations; default True on x86 without VNNI")
+    )
+    dtype: str = field(
+        default="fp32",
+        metadata=option(one_of("fp32", "bf16", "fp16"), "weight-only: what the rest is computed in"),
+    )
 
     @property
     def seven_bits(self) -> bool:
@@ -69,8 +60,7 @@ class TorchOptions:
 
 def parse_options(options: Iterable[tuple[str, object]]) -> TorchOptions:
     """Turn the options of a mark into `TorchOptions`. Raises `UsageError`."""
-    found: dict[str, Any] = checked("torch", options, RULES)
-    return TorchOptions(**found)
+    return TorchOptions(**checked("torch", options, keys_of(TorchOptions)))
 
 
 def float_type(spec: EngineSpec) -> str:
