@@ -15,7 +15,7 @@ import pytest
 from onnx import numpy_helper
 
 from pytest_quant.backends import get_backend
-from pytest_quant.backends.ort import ingredients
+from pytest_quant.backends.ort import build as module
 from pytest_quant.cache import Cache
 from pytest_quant.data import open_data
 from pytest_quant.measure.build import BuiltEngine, build_engine
@@ -138,9 +138,9 @@ def test_a_quantized_model_counts_by_content(bench: Workbench, tmp_path: Path) -
 def test_libraries_machine_and_recipe_rebuild(bench: Workbench, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """An engine of another onnxruntime, onnx, numpy, instruction set or recipe is not reused."""
     if name == "RECIPE_VERSION":
-        monkeypatch.setattr(ingredients, name, "another")
+        monkeypatch.setattr(module, name, "another")
     else:
-        monkeypatch.setattr(ingredients, name, lambda *_: "another")
+        monkeypatch.setattr(module, name, lambda *_: "another")
     expected = {
         "runtime_version": {"onnxruntime"},
         "isa_tier": {"instruction set"},

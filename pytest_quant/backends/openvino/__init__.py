@@ -1,5 +1,113 @@
-"""OpenVINO on the CPU, with NNCF as its quantizer."""
+"""The backend ``openvino``: whether it is here, what it offers, where each step is done."""
 
-from pytest_quant.backends.openvino.backend import OpenVinoBackend
+from __future__ import annotations
 
-__all__ = ["OpenVinoBackend"]
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
+from pytest_quant.backends.openvino.recipe import parse_options
+from pytest_quant.backends.options import check_calibration, check_offer
+from pytest_quant.backends.remedy import Remedy
+from pytest_quant.backends.runtime import import_runtime
+from pytest_quant.errors import UsageError
+from pytest_quant.spec import EngineSpec, Model, Signature
+
+_INSTALL = 'pip install "pytest-quant[openvino]"'
+_REPAIR = "pip install --force-reinstall openvino nncf"
+
+
+def find_runtime() -> Availability:
+    """Tell whether openvino, nncf and onnx are installed, and openvino has its CPU plugin.
+
+    NNCF takes seconds to import, so it is only looked for.
+    """
+    devices = import_runtime(
+        "openvino",
+        ask=lambda openvino: openvino.Core().available_devices,
+        install=_INSTALL,
+        repair=_REPAIR,
+        needs=("nncf", "onnx"),
+    )
+    if isinstance(devices, Availability):
+        return devices
+    if "CPU" not in devices:
+        return Availability(False, reason=f"OpenVINO has no CPU plugin, only {devices}", fix=_REPAIR, broken=True)
+    return Availability(True, version=version("openvino"), device="cpu")
+
+
+class OpenVinoBackend:
+    """OpenVINO's CPU plugin, one stream, pinned to float32 where it is not quantized.
+
+    NNCF finds ranges and quantizes in one pass over the samples, so the step of calibration writes the quantized
+    model, and building takes it over.
+    """
+
+    name = "openvino"
+    device = "cpu"
+    reads: Reads = "onnx"
+    schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "int8": ("static", "qat")}
+
+    def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
+        """Tell whether openvino, nncf and onnx are installed and load."""
+        return find_runtime()
+
+    def check(self, spec: EngineSpec) -> None:
+        """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
+        check_offer(spec, self.schemes)
+        parse_options(spec.options)
+        if spec.scheme == "static":
+            check_calibration(spec, ("minmax", "percentile"))
+
+    def refuses_speed(self, spec: EngineSpec) -> UsageError | None:  # noqa: ARG002
+        """Return ``None``: what is slow here may be measured."""
+        return None
+
+    def signature(self, model: Model) -> Signature:
+        """Read the model's inputs and outputs without its weights. Raises `ModelError`."""
+        from pytest_quant.backends.openvino.files import signature_of
+
+        return signature_of(model)
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Model bytes, every option as resolved here, library versions, instruction set, recipe."""
+        from pytest_quant.backends.openvino.files import engine_ingredients
+
+        return engine_ingredients(spec)
+
+    def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
+        """The same ingredients and those of the calibration; ``None`` unless static."""
+        from pytest_quant.backends.openvino.files import quantizing_ingredients
+
+        return quantizing_ingredients(spec) if spec.scheme == "static" else None
+
+    def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
+        """Write the quantized model. Raises `DataError` for no batches or batches that do not fit."""
+        from pytest_quant.backends.openvino.quantize import write_quantized
+
+        write_quantized(spec, batches, folder)
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Write the model as OpenVINO's own files, weights uncompressed."""
+        from pytest_quant.backends.openvino.files import write_engine
+
+        write_engine(spec, calibration, folder)
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Compile the model for the CPU. Raises `BuildError` when it is refused or not pinned to float32."""
+        from pytest_quant.backends.openvino.engine import OpenVinoEngine
+
+        return OpenVinoEngine(spec, folder)
+
+    def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
+        """NNCF's other presets, model types and ranges."""
+        from pytest_quant.backends.openvino.advice import remedies
+
+        return tuple(remedies(spec))
+
+    def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
+        """The nodes that compute, by the names of the user's model."""
+        from pytest_quant.backends.openvino.advice import quantized_nodes
+
+        return quantized_nodes(spec)

@@ -1,16 +1,20 @@
-"""Models as files: ONNX or OpenVINO's own ``.xml`` with its ``.bin``, the engine's copy, and why one is refused."""
+"""Models as files: ONNX or OpenVINO's own ``.xml`` with its ``.bin``, the engine's copy and what it is made from."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
+from importlib.metadata import version
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.failure import failed, failing_as
 from pytest_quant.backends.onnx_files import file_digests, model_file, read_graph, read_signature
+from pytest_quant.backends.openvino.recipe import overflow_fix, parse_options
+from pytest_quant.environment import onednn_tier
 from pytest_quant.errors import ModelError, QuantError
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 
@@ -130,3 +134,50 @@ def _tensor(port: Any) -> TensorInfo:
         return TensorInfo(port.get_any_name(), dtype, None)
     sizes = tuple(None if size.is_dynamic else size.get_length() for size in shape)
     return TensorInfo(port.get_any_name(), dtype, sizes)
+
+
+RECIPE_VERSION = "3"
+"""Raised when the same ingredients would be built into something else."""
+
+
+def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
+    """Return everything but the data that decides the engine and what it computes. Raises `ModelError`."""
+    ours = {
+        **digests_of("model", spec.model),
+        "openvino": version("openvino"),
+        "instruction set": onednn_tier(),
+        "recipe": RECIPE_VERSION,
+        "precision": spec.precision,
+        "scheme": str(spec.scheme),
+        "threads": str(parse_options(spec.options).threads),
+    }
+    if spec.quantized is not None:
+        return ours | digests_of("quantized model", spec.quantized)
+    return ours | _quantizer(spec) if spec.scheme == "static" else ours
+
+
+def quantizing_ingredients(spec: EngineSpec) -> dict[str, str]:
+    """Return everything but the data that decides the quantized model. Raises `ModelError`."""
+    asked = spec.calibration
+    return {
+        **digests_of("model", spec.model),
+        **_quantizer(spec),
+        "method": asked.method,
+        "percentile": str(asked.percentile) if asked.method == "percentile" else "not used",
+        "openvino": version("openvino"),
+        "recipe": RECIPE_VERSION,
+        "samples": str(asked.samples),
+        "batch_size": str(asked.batch_size),
+    }
+
+
+def _quantizer(spec: EngineSpec) -> dict[str, str]:
+    options = parse_options(spec.options)
+    return {
+        "nncf": version("nncf"),
+        "preset": options.preset,
+        "overflow_fix": overflow_fix(options),
+        "model_type": str(options.model_type),
+        "fast_bias_correction": str(options.fast_bias_correction),
+        "exclude": json.dumps(sorted(spec.exclude)),
+    }

@@ -10,7 +10,8 @@ from pytest_quant.backends.ort.calibrate import RANGES_FILE
 from pytest_quant.backends.ort.prepare import prepare
 from pytest_quant.backends.ort_gpu.tensorrt import TABLE_FILE, read_ranges, write_table
 from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt_graph import check_graph, quantizer_spec
+from pytest_quant.backends.trt.preflight import check_graph
+from pytest_quant.backends.trt.quantize import quantizer_spec
 from pytest_quant.spec import EngineSpec
 
 

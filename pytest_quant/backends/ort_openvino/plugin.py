@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from pytest_quant.backends.base import Availability
-from pytest_quant.backends.ort.backend import find_runtime
+from pytest_quant.backends.ort import find_runtime
 
 PROVIDER = "OpenVINOExecutionProvider"
 DISTRIBUTION = "onnxruntime-ep-openvino"

@@ -1,5 +1,103 @@
-"""PyTorch on the CPU and on CUDA, with torchao as its quantizer and Inductor as its compiler."""
+"""The backend ``torch``: what it offers, and where each step is done. Loads no runtime by itself."""
 
-from pytest_quant.backends.torch.backend import TorchBackend
+from __future__ import annotations
 
-__all__ = ["TorchBackend"]
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
+from pytest_quant.backends.options import check_calibration, check_offer
+from pytest_quant.backends.torch.options import find_runtime, parse_options
+from pytest_quant.errors import UsageError
+from pytest_quant.spec import EngineSpec, Model, Signature
+
+
+class TorchBackend:
+    """PyTorch on the CPU, compiled by Inductor; int8 by torchao's PT2E flow for x86.
+
+    Observing ranges and converting is one step there, so calibration writes the converted program, and building
+    takes it over.
+    """
+
+    name = "torch"
+    device = "cpu"
+    reads: Reads = "module"
+    schemes: Mapping[str, tuple[str | None, ...]] = {
+        "fp32": (None,),
+        "bf16": (None,),
+        "int8": ("static", "dynamic", "weight-only", "qat"),
+    }
+
+    def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
+        """Tell whether torch, torchao and a C++ compiler are installed."""
+        return find_runtime()
+
+    def check(self, spec: EngineSpec) -> None:
+        """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
+        check_offer(spec, self.schemes)
+        options = parse_options(spec.options)
+        if spec.scheme == "static":
+            check_calibration(spec, ("minmax",))
+        if spec.precision == "int8" and spec.scheme == "dynamic" and not options.compiled:
+            raise UsageError(
+                "dynamic quantization is not simulated: PyTorch has no float form of it that is worth comparing",
+                fix="drop options={'compiled': False}",
+            )
+
+    def refuses_speed(self, spec: EngineSpec) -> UsageError | None:
+        """Refuse a limit on the speed of a graph of float operations around Q/DQ pairs."""
+        if spec.scheme in (None, "weight-only") or parse_options(spec.options).compiled:
+            return None
+        return UsageError(
+            "an int8 graph that is not compiled is a float simulation, several times slower than FP32",
+            value="options={'compiled': False} with a limit on speed",
+            fix="drop the option, or the limit",
+        )
+
+    def signature(self, model: Model) -> Signature:
+        """Find inputs and outputs by running the example inputs once. Raises `UsageError` or `ModelError`."""
+        from pytest_quant.backends.torch.module import signature_of
+
+        return signature_of(model)
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Weights and code of the module, every option as resolved here, library versions, instruction set, recipe."""
+        from pytest_quant.backends.torch.program import engine_ingredients
+
+        return engine_ingredients(spec)
+
+    def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
+        """The same ingredients and those of the calibration; ``None`` unless static."""
+        from pytest_quant.backends.torch.program import observing_ingredients
+
+        return observing_ingredients(spec) if spec.scheme == "static" else None
+
+    def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
+        """Write the converted program. Raises `DataError` for no batches or batches that do not fit."""
+        from pytest_quant.backends.torch.program import write_observed
+
+        write_observed(spec, batches, folder)
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Write the program that the engine compiles."""
+        from pytest_quant.backends.torch.program import write_engine
+
+        write_engine(spec, calibration, folder)
+
+    def export_ingredients(self, model: Model) -> dict[str, str]:
+        """Weights and code of the module, its example inputs and axes, and the versions of what exports it."""
+        from pytest_quant.backends.torch.export import export_ingredients
+
+        return export_ingredients(model)
+
+    def export(self, model: Model, folder: Path) -> Path:
+        """Write the module as ONNX, compared with the module itself. Raises `BuildError` or `ModelError`."""
+        from pytest_quant.backends.torch.export import export_onnx
+
+        return export_onnx(model, folder)
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Open the program; it is compiled for a shape when that is first run."""
+        from pytest_quant.backends.torch.engine import TorchEngine
+
+        return TorchEngine(spec, folder)

@@ -1,184 +1,27 @@
-"""A module as a program on disk, and the engine that compiles and runs it."""
+"""The engine that compiles a program and runs it."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pytest_quant.backends.base import EngineBase, Feeds, Outputs, misfit
+from pytest_quant.backends.base import EngineBase, Feeds, Outputs
 from pytest_quant.backends.failure import failed, failing_as
 from pytest_quant.backends.torch.coverage import measure_coverage
 from pytest_quant.backends.torch.export import quiet
-from pytest_quant.backends.torch.module import (
-    cast,
-    cast_module,
-    free_axes,
-    input_names,
-    module_of,
-    named_outputs,
-    signature_of,
-)
+from pytest_quant.backends.torch.module import cast, free_axes, input_names, named_outputs, signature_of
 from pytest_quant.backends.torch.options import parse_options
-from pytest_quant.backends.torch.quantize import hold_weights, measure_held
+from pytest_quant.backends.torch.program import PROGRAM_FILE, load_program
+from pytest_quant.backends.torch.quantize import measure_held
 from pytest_quant.environment import onednn_tier
-from pytest_quant.errors import BuildError, DataError, QuantError, UsageError, nearest
+from pytest_quant.errors import QuantError
 from pytest_quant.result import Coverage
-from pytest_quant.spec import EngineSpec, Model
-
-PROGRAM_FILE = "program.pt2"
-QDQ = "quantized_decomposed"
-"""Namespace of the operators that stand for rounding in a converted graph."""
-
-
-def write_observed(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
-    """Observe the ranges of activations over `batches` and write the converted program into `folder`.
-
-    Raises
-    ------
-    DataError : there is no batch, or a batch does not fit the model.
-    UsageError : `exclude` names a submodule that is not there.
-    BuildError : PyTorch cannot trace or convert the module.
-    """
-    import torch
-
-    signature = signature_of(spec.model)
-    names = input_names(spec.model)
-    prepared = _prepared(spec, is_dynamic=False)
-    count = 0
-    for feeds in batches():
-        wrong = misfit(feeds, signature)
-        if wrong is not None:
-            raise wrong
-        with torch.no_grad(), failing_as(f"observing '{spec.model.name}' on a calibration batch failed"):
-            prepared(*(torch.from_numpy(feeds[name]) for name in names))
-        count += 1
-    if count == 0:
-        raise DataError(
-            f"calibration of {spec.model.name} got no batch",
-            allowed="at least one calibration sample",
-            fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
-        )
-    _save(spec, _converted(spec, prepared), folder)
-
-
-def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
-    """Write the program of `spec` into `folder`. Raises `BuildError`, `ModelError` or `UsageError`."""
-    import torch
-
-    if calibration is not None:
-        shutil.copyfile(calibration / PROGRAM_FILE, folder / PROGRAM_FILE)
-    elif spec.scheme == "dynamic":
-        prepared = _prepared(spec, is_dynamic=True)
-        with torch.no_grad(), failing_as(f"observing '{spec.model.name}' on its example inputs failed"):
-            # The ranges of weights are observed too: converted without a run, they would all be one level wide.
-            prepared(*cast(_examples(spec.model), spec))
-        _save(spec, _converted(spec, prepared), folder)
-    elif spec.quantized is not None:
-        _save(spec, module_of(spec.quantized), folder)
-    else:
-        module = cast_module(module_of(spec.model), spec)
-        _check_excluded(spec, module)
-        _save(
-            spec, _guarded(spec, lambda: hold_weights(spec, module)) if spec.scheme == "weight-only" else module, folder
-        )
-
-
-def traced(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
-    """Trace `module` on `examples` with the free axes of `model`.
-
-    An axis of size 1 is taken for fixed by the tracer, so a single example sample is doubled.
-    """
-    import torch
-
-    axes = free_axes(model)
-    if all(0 in free for free in axes.values()) and any(one.shape[0] < 2 for one in examples):
-        examples = tuple(torch.cat([one, one]) for one in examples)
-    shapes = tuple(dict.fromkeys(free, torch.export.Dim.DYNAMIC) for free in axes.values())
-    try:
-        with quiet(), torch.no_grad():
-            return torch.export.export(module, examples, dynamic_shapes=shapes)
-    except Exception as error:
-        raise failed(
-            f"torch.export cannot trace '{model.name}'",
-            error,
-            fix="see torch.export.export(module, example_inputs); Model.from_torch(..., dynamic=False) fixes all sizes",
-        ) from error
-
-
-def _prepared(spec: EngineSpec, *, is_dynamic: bool) -> Any:
-    """Return the traced module with observers in it."""
-    module = module_of(spec.model)
-    graph = traced(spec.model, module, _examples(spec.model)).module()
-    _check_excluded(spec, module)
-    with quiet():
-        import torchao.quantization.pt2e.quantizer.x86_inductor_quantizer as x86
-        from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
-
-        quantizer = x86.X86InductorQuantizer()
-        seven_bits = parse_options(spec.options).seven_bits
-        quantizer.set_global(
-            x86.get_default_x86_inductor_quantization_config(is_dynamic=is_dynamic, reduce_range=seven_bits)
-        )
-        for name in spec.exclude:
-            quantizer.set_module_name_qconfig(name, None)
-        return _guarded(spec, lambda: prepare_pt2e(graph, quantizer))
-
-
-def _check_excluded(spec: EngineSpec, module: Any) -> None:
-    known = {name for name, _ in module.named_modules()}
-    for name in spec.exclude:
-        if name not in known:
-            message = f"exclude names a submodule that {spec.model.name} does not have"
-            raise UsageError(message, value=repr(name), allowed=nearest(name, known - {""}))
-
-
-def _converted(spec: EngineSpec, prepared: Any) -> Any:
-    from torchao.quantization.pt2e import move_exported_model_to_eval
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
-
-    with quiet():
-        converted = _guarded(spec, lambda: convert_pt2e(prepared))
-        move_exported_model_to_eval(converted)
-    return converted
-
-
-def _save(spec: EngineSpec, module: Any, folder: Path) -> None:
-    import torch
-
-    if spec.scheme in ("static", "dynamic") and not spec.exclude and QDQ not in str(module.code):
-        raise BuildError(
-            f"torchao quantized nothing of '{spec.model.name}'",
-            value="no layer of it is one that X86InductorQuantizer knows; it goes by the class of a layer",
-            allowed="torch.nn.Conv2d and torch.nn.Linear themselves, not subclasses of them",
-            fix="use the plain classes, or export to another backend: backend='ort'",
-        )
-    model = spec.quantized or spec.model
-    examples = cast(_examples(model), spec)
-    with torch.no_grad(), failing_as(f"running '{model.name}' as {spec.id} on its example inputs failed"):
-        named_outputs(module(*examples))
-    program = traced(model, module, examples)
-    with quiet(), failing_as(f"writing the program of '{model.name}' failed"):
-        torch.export.save(program, folder / PROGRAM_FILE)
-
-
-def _examples(model: Model) -> tuple[Any, ...]:
-    examples: Any = model.example_inputs
-    return tuple(examples)
-
-
-def _guarded(spec: EngineSpec, step: Callable[[], Any]) -> Any:
-    """Turn whatever torchao raises into a `BuildError` with its cause."""
-    fix = "leave the layer in float with exclude=['its.name'], or export to another backend: backend='ort'"
-    with failing_as(f"torchao refused to quantize '{spec.model.name}' to {spec.id}", fix):
-        return step()
-
+from pytest_quant.spec import EngineSpec
 
 Shapes = tuple[tuple[int, ...], ...]
-_REBUILD = "pytest-quant cache clear --kind engine, and the next run writes it again"
 _SIMULATION = "not compiled: Q/DQ pairs around float operations, so no INT8 kernel runs and nothing can be timed"
 
 
@@ -311,18 +154,6 @@ class TorchEngine(EngineBase):
 
     def _shapes(self, feeds: Feeds) -> Shapes:
         return tuple(np.shape(feeds[name]) for name in self._names)
-
-
-def load_program(file: Path) -> Any:
-    """Return the ``torch.export.ExportedProgram`` in `file`."""
-    import torch
-
-    with quiet():
-        # Programs name operators that only this import registers.
-        import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401
-
-        with failing_as(f"loading the program {file.name} failed", _REBUILD):
-            return torch.export.load(file)
 
 
 def _refused(spec: EngineSpec, error: Exception) -> QuantError:

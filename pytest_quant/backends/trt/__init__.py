@@ -1,6 +1,246 @@
-"""TensorRT's real parser and builder, on machines without a GPU too."""
+"""The backends ``trt``: TensorRT on a GPU; and ``trt-rtx``: TensorRT-RTX, which builds for a named GPU without one."""
 
-from pytest_quant.backends.trt.native import TrtBackend
-from pytest_quant.backends.trt.rtx import TrtRtxBackend
+from __future__ import annotations
 
-__all__ = ["TrtBackend", "TrtRtxBackend"]
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
+from pytest_quant.backends.options import check_calibration, check_offer
+from pytest_quant.backends.remedy import Remedy
+from pytest_quant.backends.runtime import WHEELS, find_outdated
+from pytest_quant.backends.trt.gpu.device import find_native
+from pytest_quant.backends.trt.options import parse_options
+from pytest_quant.environment.gpu import find_gpus
+from pytest_quant.errors import UsageError
+from pytest_quant.spec import EngineSpec, Model, Signature
+
+_TARGET = "compute_capability"
+_TARGET_FIX = "name the GPU to build for: options={'compute_capability': 'SM89'}"
+
+
+class TrtRtxBackend:
+    """TensorRT-RTX as parser and builder.
+
+    What it builds is judged without the device: the parser's errors, the precision of every layer, the size of the plan
+    and the time of the build are real, accuracy is that of a float simulation of exactly the graph that was built.
+    """
+
+    name = "trt-rtx"
+    device = "cpu"
+    reads: Reads = "onnx"
+    schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "fp16": (None,), "int8": ("static", "qat")}
+
+    def availability(self, spec: EngineSpec | None = None) -> Availability:
+        """Tell whether tensorrt_rtx is installed, and for a `spec` whether a GPU to build for is named or here.
+
+        ONNX Runtime quantizes for it, so one that is too old counts too.
+        """
+        if find_spec("tensorrt_rtx") is None:
+            return Availability(
+                False, reason="tensorrt-rtx is not installed", fix='pip install "pytest-quant[trt-rtx]"'
+            )
+        outdated = find_outdated(*WHEELS)
+        if outdated is not None:
+            return outdated
+        if spec is not None and parse_options(self.name, spec.options).compute_capability is None and not find_gpus():
+            return Availability(False, reason="there is no GPU here, and none is named", fix=_TARGET_FIX)
+        return Availability(True, version=rtx_version(), device="builds for a named GPU, runs nothing")
+
+    def check(self, spec: EngineSpec) -> None:
+        """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
+        check_offer(spec, self.schemes)
+        parse_options(self.name, spec.options)
+        if spec.scheme == "static":
+            check_calibration(spec, ("minmax", "entropy", "percentile"))
+
+    def refuses_speed(self, spec: EngineSpec) -> UsageError | None:  # noqa: ARG002
+        """Return ``None``: a limit on speed is not measured here, and the same mark may run elsewhere."""
+        return None
+
+    def signature(self, model: Model) -> Signature:
+        """Read the model's inputs and outputs without its weights. Raises `ModelError`."""
+        from pytest_quant.backends.onnx_files import model_file, read_signature
+
+        return read_signature(model_file(model))
+
+    def for_target(self, spec: EngineSpec, target: str) -> EngineSpec:
+        """Return `spec` with the option that names `target`, unless it names one already."""
+        options = {_TARGET: target, **dict(spec.options)}
+        return replace(spec, options=tuple(sorted(options.items())))
+
+    def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
+        """Return the largest batch that the options allow, ``None`` when they do not say. Raises `ModelError`."""
+        from pytest_quant.backends.trt.profile import largest_batch
+
+        return largest_batch(spec, self.signature(spec.quantized or spec.model), batch_axes)
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Model bytes, the quantizer's and the builder's options, library versions, the target, recipe."""
+        from pytest_quant.backends.trt.profile import engine_ingredients
+
+        return engine_ingredients(spec, rtx_version())
+
+    def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
+        """The part of the ingredients that decides the ranges of activations; ``None`` unless static."""
+        from pytest_quant.backends.trt.quantize import trt_range_ingredients
+
+        return trt_range_ingredients(spec) if spec.scheme == "static" else None
+
+    def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
+        """Write the ranges of activations. Raises `DataError` for no batches or batches that do not fit."""
+        from pytest_quant.backends.trt.quantize import write_trt_ranges
+
+        write_trt_ranges(spec, batches, folder)
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Quantize in TensorRT's style, check the graph, parse it and build the plan. Raises `BuildError`."""
+        from pytest_quant.backends.trt.build import write_plan
+
+        write_plan(spec, calibration, folder, module="tensorrt_rtx")
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Open the simulation of what was built. Raises `BuildError`."""
+        from pytest_quant.backends.trt.simulated import SimulatedEngine
+
+        return SimulatedEngine(spec, folder)
+
+    def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
+        """Other ways to find the ranges of activations."""
+        from pytest_quant.backends.trt.quantize import trt_remedies
+
+        return tuple(trt_remedies(spec))
+
+    def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
+        """The named products."""
+        from pytest_quant.backends.trt.quantize import trt_quantized_nodes
+
+        return trt_quantized_nodes(spec)
+
+
+def rtx_version() -> str:
+    """Return the version of TensorRT-RTX, by whichever of its distributions is installed."""
+    for name in ("tensorrt-rtx", "tensorrt-rtx-cu13", "tensorrt_rtx_cu13_bindings"):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "unknown"
+
+
+MODULE = "tensorrt"
+
+
+class TrtBackend(TrtRtxBackend):
+    """Native TensorRT where it and a GPU are here.
+
+    Elsewhere a named target (``compute_capability``, which ``--quant-simulate`` adds) is built for by TensorRT-RTX, a
+    product of its own with the same parser, and simulated like `trt-rtx`; nothing is judged on its plan. A GPU that is
+    here is used whatever target is named.
+    """
+
+    name = "trt"
+    device = "cuda:0"
+    schemes: Mapping[str, tuple[str | None, ...]] = {
+        "fp32": (None,),
+        "fp16": (None,),
+        "bf16": (None,),
+        "int8": ("static", "qat"),
+    }
+
+    def availability(self, spec: EngineSpec | None = None) -> Availability:
+        """Tell whether TensorRT and a GPU are here, or `spec` names a target that can be simulated."""
+        native = find_native()
+        if native.available or spec is None or not _target(spec):
+            return native
+        if _needs_device(spec):
+            reason = f"TensorRT's own calibrator and bf16 need the device; {native.reason}"
+            return Availability(False, reason=reason, fix="drop quantization='implicit', or use a machine with a GPU")
+        return super().availability(spec)
+
+    def check(self, spec: EngineSpec) -> None:
+        """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
+        super().check(spec)
+        if not parse_options(self.name, spec.options).implicit:
+            return
+        if spec.scheme == "qat":
+            raise UsageError(
+                "a calibrator finds no ranges in a model that arrives with Q/DQ pairs",
+                value="quantization='implicit' with scheme='qat'",
+                fix="drop quantization='implicit'",
+            )
+        if spec.scheme == "static" and spec.calibration.method == "percentile":
+            raise UsageError(
+                "TensorRT has no calibrator for percentiles",
+                value="calibration 'percentile' with quantization='implicit'",
+                allowed="entropy, minmax",
+            )
+        if spec.scheme == "static" and spec.exclude:
+            raise UsageError(
+                "implicit INT8 leaves to TensorRT which layers stay in float",
+                value=f"exclude={list(spec.exclude)}",
+                fix="drop quantization='implicit': explicit Q/DQ pairs leave named nodes out",
+            )
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Model bytes, options, versions, recipe, and the GPU that the plan is for."""
+        from pytest_quant.backends.trt.profile import engine_ingredients, implicit_ingredients
+
+        native = find_native()
+        if not native.available:
+            return engine_ingredients(spec, f"RTX {rtx_version()}")
+        ours = implicit_ingredients if _calibrates(spec) else engine_ingredients
+        return {**ours(spec, native.version), "GPU": native.device}
+
+    def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
+        """The part of the ingredients that decides the ranges of activations; ``None`` unless static."""
+        if not _calibrates(spec):
+            return super().calibration_ingredients(spec)
+        from pytest_quant.backends.trt.profile import implicit_ingredients
+
+        native = find_native()
+        return {**implicit_ingredients(spec, native.version), "GPU": native.device}
+
+    def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
+        """Write the ranges of activations. Raises `DataError` for no batches or batches that do not fit."""
+        if not _calibrates(spec):
+            super().calibrate(spec, batches, folder)
+            return
+        from pytest_quant.backends.trt.build import write_implicit_ranges
+
+        write_implicit_ranges(spec, batches(), folder, module=MODULE)
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Quantize in TensorRT's style unless TensorRT does so itself, check the graph, build. Raises `BuildError`."""
+        if not find_native().available:
+            super().build(spec, calibration, folder)
+            return
+        from pytest_quant.backends.trt.build import write_plan
+
+        write_plan(spec, calibration, folder, module=MODULE)
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Open the plan on the GPU, or the simulation of it. Raises `BuildError`."""
+        if find_native().available:
+            from pytest_quant.backends.trt.gpu.engine import GpuEngine
+
+            return GpuEngine(spec, folder)
+        from pytest_quant.backends.trt.simulated import SimulatedEngine
+
+        return SimulatedEngine(spec, folder, stands_for="TensorRT")
+
+
+def _target(spec: EngineSpec) -> str | None:
+    return parse_options(spec.backend, spec.options).compute_capability
+
+
+def _calibrates(spec: EngineSpec) -> bool:
+    """Whether TensorRT's own calibrator finds the ranges."""
+    return spec.scheme == "static" and parse_options(spec.backend, spec.options).implicit
+
+
+def _needs_device(spec: EngineSpec) -> bool:
+    return _calibrates(spec) or spec.precision == "bf16"

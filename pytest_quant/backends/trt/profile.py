@@ -11,7 +11,7 @@ import numpy as np
 from pytest_quant.backends.base import Feeds, spelled
 from pytest_quant.backends.onnx_files import file_digests, model_file, read_signature
 from pytest_quant.backends.trt.options import Range, TrtOptions, parse_options
-from pytest_quant.backends.trt_graph import trt_quantize_ingredients
+from pytest_quant.backends.trt.quantize import trt_quantize_ingredients
 from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.spec import EngineSpec, InputShapes, Shape, Signature, TensorInfo
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from pytest_quant.backends.ort.prepare import run_unoptimized
-from pytest_quant.backends.trt_graph import write_half
+from pytest_quant.backends.trt.preflight import write_half
 from pytest_quant.testing.conformance.workbench import sqnr_db
 from tests.integration.ort_traps.opsets import network
 from tests.integration.ort_traps.subgraphs import HOLDERS, captured

@@ -13,15 +13,15 @@ from onnx import helper, numpy_helper
 
 from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.backends.onnx_files import read_signature
+from pytest_quant.backends.trt.preflight import check_graph
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt.request import BuildRequest
 from pytest_quant.backends.trt.run_builder import run_builder
-from pytest_quant.backends.trt_graph import check_graph
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
-from tests.unit.backends.trt_graph.test_preflight import cast_scale
+from tests.unit.backends.trt.test_preflight import cast_scale
 
 RTX = get_backend("trt-rtx")
 TARGET = (("compute_capability", "SM89"),)
@@ -157,7 +157,7 @@ def test_a_target_that_it_does_not_know(tmp_path: Path) -> None:
 
 def test_without_a_target_and_a_gpu_it_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fix is the option to write; with a target it is available."""
-    monkeypatch.setattr("pytest_quant.backends.trt.rtx.find_gpus", lambda: ())
+    monkeypatch.setattr("pytest_quant.backends.trt.find_gpus", lambda: ())
     named = spec_of(dense().write(tmp_path), None)
     found = RTX.availability(replace(named, options=()))
     assert not found.available

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import runtime
+from pytest_quant.backends import runtime, trt
 from pytest_quant.backends.base import Availability
-from pytest_quant.backends.ort import OrtBackend
-from pytest_quant.backends.ort.backend import find_runtime
+from pytest_quant.backends.ort import OrtBackend, find_runtime
 from pytest_quant.backends.ort_gpu import cuda as ort_gpu_availability
 from pytest_quant.backends.ort_gpu.cuda import find_provider
 from pytest_quant.backends.runtime import wanted_versions
-from pytest_quant.backends.trt import TrtRtxBackend, rtx
+from pytest_quant.backends.trt import TrtRtxBackend
 
 
 @pytest.mark.parametrize(
@@ -37,7 +36,7 @@ def test_too_old_by_a_simulated_version_number(
     old = f"{wanted.version}.dev1"
     for module in (runtime, ort_gpu_availability):
         monkeypatch.setattr(module, "installed_version", lambda asked: old if asked == wheel else "")
-    monkeypatch.setattr(rtx, "find_spec", lambda _: object())
+    monkeypatch.setattr(trt, "find_spec", lambda _: object())
     found = ask()
     assert (found.available, found.broken) == (False, False)
     assert found.reason == f"{wheel} {old} is too old: {wheel}>={wanted.version} runs"
@@ -52,7 +51,7 @@ def test_empty_namespace(tmp_path: Path) -> None:
         f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.modules['onnx'] = type(sys)('onnx')\n"
         "import importlib.machinery as m\n"
         "sys.path = [p for p in sys.path if 'site-packages' not in p or p.endswith('pytest_quant')]\n"
-        "from pytest_quant.backends.ort.backend import find_runtime; print(find_runtime())\n"
+        "from pytest_quant.backends.ort import find_runtime; print(find_runtime())\n"
     )
     root = Path(runtime.__file__).parents[2]
     site = next(Path(path) for path in sys.path if path.endswith("site-packages"))

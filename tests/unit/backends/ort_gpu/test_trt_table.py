@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.backends.ort.calibrate import RANGES_FILE
 from pytest_quant.backends.ort_gpu.tensorrt import largest_magnitude, read_ranges, write_table
-from pytest_quant.backends.trt_graph import write_trt_ranges
+from pytest_quant.backends.trt.quantize import write_trt_ranges
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import dense

@@ -28,7 +28,7 @@ def spec(tmp_path: Path) -> EngineSpec:
 @pytest.fixture
 def native(monkeypatch: pytest.MonkeyPatch) -> Callable[[Availability], None]:
     """Decide whether TensorRT and a GPU are here."""
-    return lambda found: monkeypatch.setattr("pytest_quant.backends.trt.native.find_native", lambda: found)
+    return lambda found: monkeypatch.setattr("pytest_quant.backends.trt.find_native", lambda: found)
 
 
 def with_options(spec: EngineSpec, **options: object) -> EngineSpec:

@@ -41,14 +41,14 @@ def quantizer_spec(spec: EngineSpec) -> EngineSpec:
 
 def trt_quantize_ingredients(spec: EngineSpec) -> dict[str, str]:
     """Return everything but the data that decides the Q/DQ graph. Raises `ModelError`."""
-    from pytest_quant.backends.ort.ingredients import engine_ingredients
+    from pytest_quant.backends.ort.build import engine_ingredients
 
     return engine_ingredients(quantizer_spec(spec))
 
 
 def trt_range_ingredients(spec: EngineSpec) -> dict[str, str]:
     """Return everything but the data that decides the ranges of activations. Raises `ModelError`."""
-    from pytest_quant.backends.ort.ingredients import range_ingredients
+    from pytest_quant.backends.ort.build import range_ingredients
 
     return range_ingredients(quantizer_spec(spec))
 

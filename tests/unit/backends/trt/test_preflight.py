@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from pytest_quant.backends.trt_graph import check_graph
+from pytest_quant.backends.trt.preflight import check_graph
 from pytest_quant.errors import BuildError
 
 INT8_ZERO = numpy_helper.from_array(np.array(0, np.int8), "zero")

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.torch.engine import TorchEngine, load_program
+from pytest_quant.backends.torch.engine import TorchEngine
 from pytest_quant.backends.torch.module import named_outputs
+from pytest_quant.backends.torch.program import load_program
 from pytest_quant.errors import BuildError
 from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec

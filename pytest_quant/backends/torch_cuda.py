@@ -83,6 +83,6 @@ class TorchCudaBackend(TorchBackend):
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open the program on the GPU; it is compiled for a shape when that is first run."""
-        from pytest_quant.backends.torch_cuda.engine import TorchCudaEngine
+        from pytest_quant.backends.torch.cuda import TorchCudaEngine
 
         return TorchCudaEngine(spec, folder)
