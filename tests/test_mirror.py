@@ -12,8 +12,6 @@ ELSEWHERE = {
     "backends.openvino.*": "tests/integration/openvino_traps",
     "backends.options": "tests/unit/marks/test_values.py",
     "backends.ort.*": "tests/integration/ort_traps",
-    "backends.ort_gpu.*": "tests/unit/backends/ort_gpu",
-    "backends.ort_openvino.*": "tests/integration/ort_provider_traps",
     "backends.registry": "tests/integration/test_fixtures.py",
     "backends.remedy": "tests/unit/diagnose/test_effect.py",
     "backends.torch.*": "tests/integration/torch_traps",

@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 import pytest
 
+from pytest_quant.backends.ort.tensorrt import TABLE_FILE, profile_options, provider_options
 from pytest_quant.backends.ort_gpu import OrtTrtBackend
-from pytest_quant.backends.ort_gpu.tensorrt import TABLE_FILE, profile_options, provider_options
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense
 from pytest_quant.testing.conformance.workbench import build
-from tests.unit.backends.ort_gpu.test_trt_table import read_table
+from tests.unit.backends.ort.test_trt_table import read_table
 
 SPEC = EngineSpec("ort-trt", "int8", "static", Model.from_onnx("model.onnx"))
 TABLE = (("ranges", "table"),)

@@ -9,8 +9,8 @@ import pytest
 
 from pytest_quant.backends.coverage import Kind
 from pytest_quant.backends.ort.macs import Operand, Product, RanNode
-from pytest_quant.backends.ort_openvino.coverage import Kernel, count_coverage, kernel_kind, read_kernels
-from pytest_quant.backends.ort_openvino.plugin import PROVIDER
+from pytest_quant.backends.ort.openvino import Kernel, count_kernels, kernel_kind, read_kernels
+from pytest_quant.backends.ort_openvino import PROVIDER
 
 CONV = Product("conv", ("c",), 900)
 DENSE = Product("dense", ("y",), 100)
@@ -66,7 +66,7 @@ def test_what_a_kernel_means(layer: str, ran_in: str, precision: str, kind: Kind
 def test_weighted_by_macs() -> None:
     """A convolution of 900 in int8 and a dense layer of 100 in float are 90 %, and the dense layer is named."""
     kernels = [Kernel("conv/WithoutBiases", "Convolution", "i8"), Kernel("y", "FullyConnected", "f32")]
-    found = count_coverage(kernels, [], [CONV, DENSE], "int8")
+    found = count_kernels(kernels, [], [CONV, DENSE], "int8")
     assert (found.pct, found.unit) == (90.0, "MACs")
     assert found.float_nodes == ("dense",)
     assert (found.provider, found.opaque_nodes) == (PROVIDER, 0)
@@ -75,14 +75,14 @@ def test_weighted_by_macs() -> None:
 def test_names_do_not_run_together() -> None:
     """``conv`` does not answer for ``conv2``; without its MACs all are counted by nodes."""
     kernels = [Kernel("conv2", "Convolution", "i8"), Kernel("y", "FullyConnected", "f32")]
-    found = count_coverage(kernels, [], [CONV, DENSE], "int8")
+    found = count_kernels(kernels, [], [CONV, DENSE], "int8")
     assert (found.pct, found.unit) == (50.0, "nodes")
 
 
 def test_a_swallowed_product_is_opaque() -> None:
     """A product that no kernel answers for is never counted as int8."""
     kernels = [Kernel("conv", "Convolution", "i8"), Kernel("fused", "Subgraph", "i8")]
-    found = count_coverage(kernels, [], [CONV, DENSE], "int8")
+    found = count_kernels(kernels, [], [CONV, DENSE], "int8")
     assert found.opaque_nodes == 1
 
 
@@ -90,7 +90,7 @@ def test_a_float_kernel_swallows_in_float() -> None:
     """Of 1000 MACs in int8 and 100 inside a fused float kernel, as attention is, 1000 of 1100 are int8."""
     kernels = [Kernel("conv", "GroupConvolution", "i8"), Kernel("fused", "Subgraph", "f32")]
     products = [Product("conv", ("c",), 1000), DENSE]
-    found = count_coverage(kernels, [], products, "int8")
+    found = count_kernels(kernels, [], products, "int8")
     assert found.pct == pytest.approx(100 * 1000 / 1100)
     assert (found.opaque_nodes, found.float_nodes) == (0, ("dense",))
 
@@ -99,20 +99,20 @@ def test_a_float_kernel_may_hold_integers() -> None:
     """A product that reads what comes from levels, inside a kernel that is float outside, is neither int8 nor float."""
     kernels = [Kernel("conv", "GroupConvolution", "i8"), Kernel("fused", "Subgraph", "f32")]
     products = [CONV, Product("dense", ("y",), 100, reads_levels=True)]
-    found = count_coverage(kernels, [], products, "int8")
+    found = count_kernels(kernels, [], products, "int8")
     assert (found.pct, found.opaque_nodes, found.float_nodes) == (100.0, 1, ())
 
 
 def test_names_that_do_not_fit_are_opaque() -> None:
     """With a kernel of an unknown name it is not clear which product was swallowed, so its share is not invented."""
     kernels = [Kernel("strange", "Convolution", "i8"), Kernel("fused", "Subgraph", "f32")]
-    assert count_coverage(kernels, [], [CONV, DENSE], "int8").opaque_nodes == 1
+    assert count_kernels(kernels, [], [CONV, DENSE], "int8").opaque_nodes == 1
 
 
 def test_no_counters_is_no_coverage() -> None:
     """With the fused node alone nothing is known: no share at all, and every product opaque."""
     fused = RanNode("fused", f"{PROVIDER}_1_0", PROVIDER, (), ())
-    found = count_coverage([], [fused], [CONV, DENSE], "int8")
+    found = count_kernels([], [fused], [CONV, DENSE], "int8")
     assert found.pct is None
     assert found.opaque_nodes == 2
 
@@ -120,6 +120,6 @@ def test_no_counters_is_no_coverage() -> None:
 def test_nodes_outside_count_too() -> None:
     """What ran on the CPU provider is judged like any node of ``ort``."""
     outside = RanNode("dense", "Gemm", "CPUExecutionProvider", (Operand("float", (1, 10)),), ())
-    found = count_coverage([Kernel("conv", "Convolution", "i8")], [outside], [CONV, DENSE], "int8")
+    found = count_kernels([Kernel("conv", "Convolution", "i8")], [outside], [CONV, DENSE], "int8")
     assert (found.pct, found.unit) == (50.0, "nodes")
     assert found.float_nodes == ("dense",)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends.ort.calibrate import RANGES_FILE
-from pytest_quant.backends.ort_gpu.tensorrt import largest_magnitude, read_ranges, write_table
+from pytest_quant.backends.ort.tensorrt import largest_magnitude, read_ranges, write_table
 from pytest_quant.backends.trt.quantize import write_trt_ranges
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec

@@ -1,4 +1,4 @@
-"""The backend ``ort-trt``: ONNX Runtime's TensorRT provider, on graphs quantized in TensorRT's style.
+"""What ONNX Runtime's TensorRT provider is told: its options, the shapes, and a table of ranges.
 
 ONNX Runtime's own writer puts max(highest, lowest) into it. TensorRT takes the number for the largest absolute value,
 so a tensor that ranges from -5 to 1 would be cut off at 1 (github.com/microsoft/onnxruntime/issues/25621).
@@ -13,6 +13,8 @@ ranges  "qdq" or "table"     int8 static: Q/DQ pairs in the graph, or a table of
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -22,12 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from pytest_quant.backends.base import Availability, Engine
-from pytest_quant.backends.options import check_offer, checked
-from pytest_quant.backends.ort_gpu.cuda import CUDA, CUDA_OPTIONS, TENSORRT, find_provider
-from pytest_quant.backends.trt import TrtRtxBackend
+from pytest_quant.backends.options import checked
 from pytest_quant.backends.trt.options import Range, parse_options
-from pytest_quant.errors import BuildError, UsageError
+from pytest_quant.errors import BuildError
 from pytest_quant.readers import Key, one_of
 from pytest_quant.spec import EngineSpec
 
@@ -84,6 +83,28 @@ def write_table(ranges: Mapping[str, TensorRange], file: Path) -> None:
     TrtTable.TrtTableAddDict(builder, entries_at)
     builder.Finish(TrtTable.TrtTableEnd(builder))
     file.write_bytes(bytes(builder.Output()))
+
+
+def write_float_with_table(spec: EngineSpec, calibration: Path, folder: Path) -> None:
+    """Write graph and table into `folder`. The names in the table are those of the graph as it was calibrated.
+
+    Raises
+    ------
+    BuildError : the graph has Q/DQ pairs or operators that TensorRT cannot take, or a range is no range.
+    """
+    from pytest_quant.backends.ort.calibrate import RANGES_FILE
+    from pytest_quant.backends.ort.prepare import prepare
+    from pytest_quant.backends.trt.build import GRAPH_FILE
+    from pytest_quant.backends.trt.preflight import check_graph
+    from pytest_quant.backends.trt.quantize import quantizer_spec
+
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
+        prepared = prepare(quantizer_spec(spec), Path(work), per_channel=True)
+        for file in Path(work).glob(f"{prepared.name}*"):
+            name = GRAPH_FILE if file == prepared else file.name
+            shutil.copyfile(file, folder / name)
+    check_graph(folder / GRAPH_FILE, calibrator=True)
+    write_table(read_ranges(calibration / RANGES_FILE), folder / TABLE_FILE)
 
 
 _RANGES = "ranges"
@@ -150,86 +171,3 @@ def profile_options(shapes: Mapping[str, Range]) -> tuple[dict[str, str], tuple[
         )
         for place, word in enumerate(words)
     }, ()
-
-
-_SHORT_FLOATS = ("fp16", "bf16")
-
-
-class OrtTrtBackend(TrtRtxBackend):
-    """TensorRT through ONNX Runtime. With a compute capability named, it is built and simulated as by ``trt-rtx``."""
-
-    name = "ort-trt"
-    device = "cuda:0"
-    schemes: Mapping[str, tuple[str | None, ...]] = {
-        **TrtRtxBackend.schemes,
-        **dict.fromkeys(_SHORT_FLOATS, (None,)),
-    }
-
-    def availability(self, spec: EngineSpec | None = None) -> Availability:
-        """Tell whether the provider loads, or for a named target whether a build can be simulated."""
-        if spec is None or not target_of(spec):
-            return find_provider(TENSORRT)
-        if spec.precision in _SHORT_FLOATS or uses_table(spec):
-            what = "a table of ranges" if uses_table(spec) else spec.precision
-            fix = "run it on a machine with an NVIDIA GPU, or judge int8 from Q/DQ pairs here"
-            return Availability(False, reason=f"the simulation computes Q/DQ pairs and float32, not {what}", fix=fix)
-        return super().availability(builder_spec(spec))
-
-    def check(self, spec: EngineSpec) -> None:
-        """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
-        if uses_table(spec) and spec.exclude:
-            raise UsageError(
-                "a table of ranges leaves no node in float: TensorRT chooses, by what is faster",
-                value=f"exclude={list(spec.exclude)}",
-                fix="drop options={'ranges': 'table'}: Q/DQ pairs say which nodes are quantized",
-            )
-        check_offer(spec, self.schemes)
-        super().check(builder_spec(spec))
-
-    def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
-        """Return the largest batch that the options allow, ``None`` when they do not say. Raises `ModelError`."""
-        return super().largest_batch(builder_spec(spec), batch_axes)
-
-    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
-        """Those of the graph and the builder, and ONNX Runtime with its provider."""
-        from pytest_quant.backends.ort.options import runtime_version
-
-        ours = {"onnxruntime": runtime_version(), "provider": TENSORRT, "ranges in a table": str(uses_table(spec))}
-        return {**super().ingredients(builder_spec(spec)), **ours}
-
-    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
-        """Write the checked graph, and the table of ranges if one is asked for.
-
-        The provider builds its engine when the session opens.
-        """
-        from pytest_quant.backends.trt.build import write_graph
-
-        if target_of(spec):
-            super().build(builder_spec(spec), calibration, folder)
-        elif uses_table(spec) and calibration is not None:
-            from pytest_quant.backends.ort_gpu.implicit import write_float_with_table
-
-            write_float_with_table(builder_spec(spec), calibration, folder)
-        else:
-            write_graph(builder_spec(spec), calibration, folder)
-
-    def open(self, spec: EngineSpec, folder: Path) -> Engine:
-        """Open a session and prove that its products are on TensorRT. Raises `BuildError`."""
-        from pytest_quant.backends.trt.build import GRAPH_FILE
-
-        if target_of(spec):
-            from pytest_quant.backends.trt.simulated import SimulatedEngine
-
-            return SimulatedEngine(builder_spec(spec), folder, stands_for="ONNX Runtime's TensorRT provider")
-        from pytest_quant.backends.onnx_files import read_signature
-        from pytest_quant.backends.ort.session import Provider
-        from pytest_quant.backends.ort_gpu.engine import OrtGpuEngine
-        from pytest_quant.backends.trt.profile import profile_of
-
-        profile = profile_of(builder_spec(spec), read_signature(folder / GRAPH_FILE))
-        shapes, notes = profile_options({**profile.shapes, **profile.values})
-        providers = (
-            Provider(TENSORRT, provider_options(spec, folder) | shapes),
-            Provider(CUDA, CUDA_OPTIONS),
-        )
-        return OrtGpuEngine(spec, folder / GRAPH_FILE, providers, notes=notes)

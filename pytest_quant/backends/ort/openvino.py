@@ -1,4 +1,4 @@
-"""What really ran, in which precision: counted from the kernels that OpenVINO ran.
+"""One open session on OpenVINO, and what really ran in it, in which precision: counted from the kernels.
 
 ONNX Runtime sees one node. Where a session is profiled, the plugin adds one event for each kernel, with the type of the
 layer and the implementation, whose last part is the precision: ``brgconv_avx2_f32``, ``jit_gemm_I8``.
@@ -11,11 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.coverage import Kind, Tallied, tally
 from pytest_quant.backends.openvino.coverage import COMPUTE
-from pytest_quant.backends.ort.macs import Product, RanNode, kind_of
-from pytest_quant.backends.ort_openvino.plugin import PROVIDER
+from pytest_quant.backends.ort.build import engine_file
+from pytest_quant.backends.ort.engine import OrtEngine
+from pytest_quant.backends.ort.macs import Product, RanNode, find_products, kind_of, read_profile
+from pytest_quant.backends.ort.options import parse_options
+from pytest_quant.backends.ort.recipe import recipe_of
+from pytest_quant.backends.ort.session import Provider
+from pytest_quant.backends.ort_openvino import PROVIDER, cpu_devices
+from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
+from pytest_quant.spec import EngineSpec
 
 _PREFIX = "OV::"
 _RAN = "EXECUTED"
@@ -70,7 +78,7 @@ _COMPUTES_IN = _FLOATS | {"i8", "u8"}
 """A product of other integers, token numbers for example, is no compute of the network."""
 
 
-def count_coverage(
+def count_kernels(
     kernels: Sequence[Kernel], nodes: Sequence[RanNode], products: Sequence[Product], precision: str
 ) -> Coverage:
     """Return the coverage of `kernels` inside OpenVINO and of `nodes` outside.
@@ -112,3 +120,45 @@ def kernel_kind(kernel: Kernel, precision: str) -> Kind:
     if kernel.layer in _PRODUCTS and kernel.precision in _COMPUTES_IN:
         return Kind.ASKED if kernel.precision in _ASKED[precision] else Kind.OTHER
     return Kind.CONVERSION if kernel.layer in _CONVERSIONS else Kind.BESIDE
+
+
+_SETTINGS = {
+    "PERFORMANCE_HINT": "LATENCY",
+    "INFERENCE_PRECISION_HINT": "f32",
+    "NUM_STREAMS": "1",
+    "ENABLE_CPU_PINNING": "NO",
+}
+"""In words of OpenVINO: without the hint a CPU with bfloat16 may run the float reference in it."""
+
+
+def on_openvino(threads: int) -> tuple[Provider]:
+    """Return OpenVINO on this CPU, as a session is asked for it."""
+    inside = _SETTINGS | {"INFERENCE_NUM_THREADS": str(threads)}
+    return (Provider(PROVIDER, {"load_config": json.dumps({"CPU": inside})}, tuple(cpu_devices())),)
+
+
+def open_engine(spec: EngineSpec, folder: Path) -> OrtOpenVinoEngine:
+    """Open the engine that `build` wrote. Raises `BuildError` or `ModelError`."""
+    return OrtOpenVinoEngine(spec, engine_file(spec, folder))
+
+
+class OrtOpenVinoEngine(OrtEngine):
+    """A session whose products are all on OpenVINO. Raises `BuildError` for a model of which nothing is."""
+
+    def __init__(self, spec: EngineSpec, path: Path) -> None:
+        threads = parse_options(spec.options).threads
+        super().__init__(spec, path, on_openvino(threads), threads=threads, notes=recipe_of(spec).notes)
+        parts = self._session.get_provider_graph_assignment_info()
+        if parts and not any(part.ep_name == PROVIDER for part in parts):
+            nodes = [f"{node.name} ({node.op_type})" for part in parts for node in part.get_nodes()]
+            raise BuildError(
+                f"nothing of {path.name} runs on {PROVIDER}",
+                value="; ".join(nodes[:6]) + (f" and {len(nodes) - 6} more" if len(nodes) > 6 else ""),
+                fix="use backend='ort' for it",
+            )
+
+    def _coverage(self, feeds: Feeds) -> Coverage:
+        """Run once in a session of its own that counts kernels, inside OpenVINO too."""
+        with self._profiled(feeds) as file:
+            kernels, nodes = read_kernels(file), read_profile(file)
+        return count_kernels(kernels, nodes, find_products(self._path, feeds), self.spec.precision)

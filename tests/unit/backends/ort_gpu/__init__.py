@@ -1,1 +1,0 @@
-"""ONNX Runtime's GPU providers where they need no GPU."""

@@ -1,1 +1,0 @@
-"""ONNX Runtime's OpenVINO plugin where no kernel runs."""
