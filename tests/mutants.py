@@ -191,12 +191,18 @@ def stages(project: Project, module: str) -> list[tuple[str, ...]]:
 
 
 class Workplace:
-    """A copy of the project in which mutants are tried, one after the other."""
+    """A copy of the project in which mutants are tried, one after the other.
 
-    def __init__(self, project: Project, folder: Path) -> None:
+    Parameters
+    ----------
+    folder : where to put the copy.
+    seconds : how long tests take without a mutant; what is found is added, for other workplaces too.
+    """
+
+    def __init__(self, project: Project, folder: Path, seconds: dict[tuple[str, ...], float]) -> None:
         self._project = project
         self._root = shutil.copytree(project.root, folder / "project", ignore=_NOT_COPIED)
-        self._seconds: dict[tuple[str, ...], float] = {}
+        self._seconds = seconds
         self._written = 0
 
     def survives(self, mutant: Mutant) -> bool:
@@ -249,8 +255,9 @@ def survivors(project: Project, mutants: Sequence[Mutant]) -> Iterator[Mutant]:
     """Yield those of `mutants` that no test sees. Raises `RuntimeError` when tests fail without a mutant."""
     with tempfile.TemporaryDirectory(prefix="pytest-quant-mutants-", ignore_cleanup_errors=True) as folder:
         free: SimpleQueue[Workplace] = SimpleQueue()
+        seconds: dict[tuple[str, ...], float] = {}
         for number in range(min(WORKERS, len(mutants))):
-            free.put(Workplace(project, Path(folder, str(number))))
+            free.put(Workplace(project, Path(folder, str(number)), seconds))
         with ThreadPoolExecutor(WORKERS) as pool:
             for mutant, survived in zip(mutants, pool.map(partial(_try, free), mutants), strict=True):
                 if survived:

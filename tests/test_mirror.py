@@ -50,7 +50,6 @@ ELSEWHERE = {
     "strategies.*": "tests/integration/test_properties.py",
     "testing.conformance.*": "tests/conformance",
     "testing.numpy_*": "tests/conformance/test_backends.py",
-    "verdict.baseline": "tests/unit/verdict/test_proof.py",
 }
 """Where modules without a file of their own are tested: on real engines, in runs of pytest, or with their user."""
 

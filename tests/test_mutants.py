@@ -126,7 +126,7 @@ def _annotations(code: str) -> list[str]:
 
 def test_the_nearest_tests_come_first() -> None:
     """The file of the module, wherever the mirror says it is; its package; the packages that import this one."""
-    found = stages(Project(ROOT, "pytest_quant", ELSEWHERE), "pytest_quant/verdict/baseline.py")
-    assert found[:2] == [("tests/unit/verdict/test_proof.py",), ("tests/unit/verdict",)]
+    found = stages(Project(ROOT, "pytest_quant", ELSEWHERE), "pytest_quant/record/record.py")
+    assert found[:2] == [("tests/unit/record/test_codec.py",), ("tests/unit/record",)]
     assert "tests/unit/test_session.py" in found[2]
-    assert "tests/unit/verdict" not in found[2]
+    assert "tests/unit/record" not in found[2]

@@ -1,0 +1,104 @@
+"""Each verdict on coverage and resources whole, and the sentence that the reader gets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_quant.result import Coverage, Resources, Status, Verdict
+from pytest_quant.spec import Limits
+from pytest_quant.verdict.proof import coverage_verdicts, resource_verdicts
+from tests.unit.verdict.test_proof import DIGITS, HALF
+
+PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
+EMPTY = replace(DIGITS, scheme_pct=None, not_quantizable={"Conv": 75.0, "Add": 25.0})
+OF_COVERAGE = [
+    (HALF, "static", 50.0, PASS, "50% of MACs reaches 50% of MACs"),
+    (replace(HALF, pct=0.0), "static", 0.0, FAIL, "no MACs ran in the asked precision on CPUExecutionProvider"),
+    (
+        replace(HALF, pct=None, opaque_nodes=3),
+        "static",
+        None,
+        INCONCLUSIVE,
+        "not measured: all compute is in 3 fused nodes that cannot be seen into",
+    ),
+    (
+        replace(HALF, pct=None),
+        "static",
+        None,
+        INCONCLUSIVE,
+        "not measured: the graph has no node that could be quantized",
+    ),
+    (
+        replace(HALF, pct=None, plan_of="X"),
+        "static",
+        None,
+        INCONCLUSIVE,
+        "not measured: the graph has no node that could be quantized",
+    ),
+    (
+        DIGITS,
+        "weight-only",
+        100.0,
+        PASS,
+        "100 % reaches 50 % of the MACs that the scheme can quantize; of all MACs it cannot quantize Conv (99.09 %)",
+    ),
+    (
+        replace(HALF, scheme_pct=25.0),
+        "dynamic",
+        25.0,
+        FAIL,
+        "25 % is below 50 % of the MACs that the scheme can quantize",
+    ),
+    (
+        EMPTY,
+        "dynamic",
+        0.0,
+        FAIL,
+        "the scheme can quantize nothing of this model; of all MACs it leaves Conv (75 %), Add (25 %) in float",
+    ),
+    (
+        replace(DIGITS, plan_of="X"),
+        "dynamic",
+        None,
+        INCONCLUSIVE,
+        "not measured: plan of another product (X); 0.91 % of MACs there",
+    ),
+]
+
+
+@pytest.mark.parametrize(("coverage", "scheme", "observed", "status", "reason"), OF_COVERAGE)
+def test_coverage(coverage: Coverage, scheme: str, observed: float | None, status: Status, reason: str) -> None:
+    """The unit and the provider are told; the default limit is marked as one that nobody set."""
+    found = list(coverage_verdicts(Limits(default_min_coverage=50), coverage, scheme))
+    assert found == [Verdict("min_coverage", 50, observed, status, reason, implicit=True)]
+
+
+def test_coverage_that_the_mark_asks_for() -> None:
+    """It takes the place of the default, and is the user's own."""
+    found = list(coverage_verdicts(Limits(min_coverage=25, default_min_coverage=50), HALF, "static"))
+    assert found == [Verdict("min_coverage", 25, 50.0, PASS, "50% of MACs reaches 25% of MACs")]
+    assert list(coverage_verdicts(Limits(default_min_coverage=None), HALF, "static")) == []
+
+
+def test_resources() -> None:
+    """Each with its own unit, in the order of the mark's table; memory is what preparing and running add."""
+    limits = Limits(max_size_mb=2.5, max_memory_mb=20, max_build_s=3.0, max_energy_mj=4.0)
+    found = Resources(size_mb=2.5, run_memory_mb=30.0, build_s=3.5, energy_mj=1.0)
+    assert list(resource_verdicts(limits, found)) == [
+        Verdict("max_size_mb", 2.5, 2.5, PASS, "2.5 MB is within 2.5 MB"),
+        Verdict("max_memory_mb", 20, found.peak_memory_mb, FAIL, "30 MB is above 20 MB"),
+        Verdict("max_build_s", 3.0, 3.5, FAIL, "3.5 s is above 3.0 s"),
+        Verdict("max_energy_mj", 4.0, 1.0, PASS, "1 mJ is within 4.0 mJ"),
+    ]
+    assert [(one.limit, one.reason) for one in resource_verdicts(limits, Resources(plan_of="X"))] == [
+        ("max_size_mb", "not measured: plan of another product (X)"),
+        ("max_memory_mb", "not measured: this backend or machine does not tell"),
+        ("max_build_s", "not measured: plan of another product (X)"),
+        ("max_energy_mj", "not measured: this backend or machine does not tell"),
+    ]
+    assert {one.reason for one in resource_verdicts(limits, Resources())} == {
+        "not measured: this backend or machine does not tell"
+    }
+    assert list(resource_verdicts(Limits(), found)) == []
