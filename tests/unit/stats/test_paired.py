@@ -83,7 +83,9 @@ def test_tango_encloses_the_estimate_and_mirrors(lost: int, won: int, both: int)
 
 @given(n=st.integers(1, 5))
 def test_tango_holds_at_the_edge(n: int) -> None:
-    """Every sample lost: the interval ends at 1 and begins above -1."""
+    """Every sample lost: the interval ends at 1 and begins above -1; every sample won is its mirror image."""
     low, high = tango_interval(n, 0, n)
     assert -1.0 < low < 1.0
     assert high == 1.0
+    assert tango_interval(0, n, n) == pytest.approx((-1.0, -low))
+    assert tango_interval(0, n, n)[0] == -1.0

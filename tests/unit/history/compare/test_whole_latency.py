@@ -1,0 +1,317 @@
+"""Each row of a latency whole: every figure, unit, direction and note that a reader gets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from scipy import stats as scipy_stats
+
+from pytest_quant.history.compare import Outcome, Row, compare
+from pytest_quant.history.compare.latency import as_log, describe_machine, launches_of, mean_change, pace, percent
+from pytest_quant.history.compare.pairing import Pace, when_ratio_changed, when_ratio_held
+from pytest_quant.record import LatencyFigures, Record
+from pytest_quant.result import Interval, Status
+from tests.unit.history.compare.launched import launch, launches, record_of, row, timed
+from tests.unit.history.compare.test_whole_rows import a_row, about
+
+MACHINE = "Some CPU, avx2, 2 cores, CPUExecutionProvider"
+ALONE: dict[str, Any] = {"speedup": None, "speedup_ci": None, "reference_p50_ms": None}
+NOISE = (0.997, 1.002, 1.0, 0.999, 1.003)
+
+
+def run(candidate_ms: float, reference_ms: float = 1.0, **others: Any) -> Record:
+    """A record of one launch; `others` are figures of its latency."""
+    record = timed(record_of(latency=True), candidate_ms, reference_ms)
+    return replace(record, latency=replace(figures(record), **others))
+
+
+def figures(record: Record) -> LatencyFigures:
+    """The latency of a record that has one."""
+    assert record.latency is not None
+    return record.latency
+
+
+def runs(candidate_ms: float, reference_ms: float = 1.0, **others: Any) -> list[Record]:
+    """Five launches, whose candidates vary by some thousandths about so many milliseconds."""
+    return [run(candidate_ms * noise, reference_ms, **others) for noise in NOISE]
+
+
+def between(base: Sequence[Record], head: Sequence[Record], quantity: str = "speedup") -> Row:
+    """Return the row of the latency."""
+    return row(compare(launches(base), launches(head, commit="head")), quantity)
+
+
+def welch(base: Sequence[float], head: Sequence[float]) -> dict[str, Any]:
+    """Return what a row says of two groups of logarithms, by SciPy."""
+    found = scipy_stats.ttest_ind(head, base, equal_var=False)
+    span = found.confidence_interval(0.95)
+    means = [math.exp(sum(side) / len(side)) for side in (base, head)]
+    return {
+        "base": about(means[0]),
+        "head": about(means[1]),
+        "change": about(100.0 * (means[1] / means[0] - 1.0)),
+        "change_unit": "%",
+        "interval": Interval(*(about(100.0 * math.expm1(end)) for end in span)),
+        "p": about(found.pvalue),
+        "p_adjusted": about(found.pvalue),
+    }
+
+
+@pytest.mark.parametrize(
+    ("sides", "outcome", "moved", "notes"),
+    [
+        (((0.5, 1.0), (0.6, 1.0)), Outcome.REGRESSION, "candidate", ()),
+        (((0.6, 1.0), (0.5, 1.0)), Outcome.IMPROVEMENT, "candidate", ()),
+        (
+            ((0.5, 1.0), (0.7, 1.2)),
+            Outcome.REGRESSION,
+            "both",
+            ("the candidate became slower, and the reference slower",),
+        ),
+        (
+            ((0.5, 1.0), (0.5, 0.9)),
+            Outcome.CHANGED,
+            "reference",
+            ("the reference became faster, and the candidate did not become slower",),
+        ),
+        (
+            ((0.5, 1.0), (0.6, 1.2)),
+            Outcome.CHANGED,
+            "both",
+            ("both became slower alike: the machine, or the runtime",),
+        ),
+        (((0.5, 1.0), (0.5, 1.0)), Outcome.UNCHANGED, "", ()),
+    ],
+)
+def test_a_speedup(
+    sides: tuple[tuple[float, float], tuple[float, float]], outcome: Outcome, moved: str, notes: tuple[str, ...]
+) -> None:
+    """One logarithm for each launch; what each engine did is told in percent, and so is the machine."""
+    (was, was_reference), (now, now_reference) = sides
+    logs = [[math.log(reference / (ms * noise)) for noise in NOISE] for ms, reference in sides]
+    expected = replace(
+        a_row("speedup", outcome, None, None, unit="x", better="higher", machine=MACHINE, moved=moved, notes=notes),
+        base_launches=5,
+        head_launches=5,
+        candidate_change_pct=about(100.0 * (now / was - 1.0), abs=1e-9),
+        reference_change_pct=about(100.0 * (now_reference / was_reference - 1.0), abs=1e-9),
+        **welch(*logs),
+    )
+    found = between(runs(was, was_reference), runs(now, now_reference))
+    if outcome is Outcome.UNCHANGED:
+        expected = replace(expected, change=about(0.0, abs=1e-9))
+    assert found == expected
+
+
+def test_a_latency_without_a_reference() -> None:
+    """In milliseconds; lower is better, and it is the candidate that moved."""
+    logs = [[math.log(ms * noise) for noise in NOISE] for ms in (0.5, 0.6)]
+    expected = replace(
+        a_row("p50", Outcome.REGRESSION, None, None, unit="ms", better="lower", machine=MACHINE, moved="candidate"),
+        base_launches=5,
+        head_launches=5,
+        candidate_change_pct=about(20.0),
+        **welch(*logs),
+    )
+    assert between(runs(0.5, **ALONE), runs(0.6, **ALONE), "p50") == expected
+
+
+def test_one_launch_without_a_reference_leaves_none_with_one() -> None:
+    """A ratio of some launches is not one of all."""
+    mixed = [*runs(0.5)[:4], run(0.5, speedup=None, speedup_ci=None, reference_p50_ms=None)]
+    assert between(mixed, runs(0.5), "p50").base_launches == 5
+
+
+ADVISORY = "advisory: 1 and 5 launches, 5 a side are needed to judge"
+
+
+def test_one_launch_against_five() -> None:
+    """The change is told without a test; one launch has no interval of its mean."""
+    expected = a_row(
+        "speedup",
+        Outcome.WORSE,
+        about(2.0),
+        about(math.exp(sum(math.log(1.0 / (0.6 * noise)) for noise in NOISE) / 5)),
+        unit="x",
+        better="higher",
+        change=about(-100.0 / 6.0, abs=0.02),
+        change_unit="%",
+        base_launches=1,
+        head_launches=5,
+        advisory=True,
+        candidate_change_pct=about(20.0, abs=0.03),
+        reference_change_pct=about(0.0),
+        machine=MACHINE,
+        notes=(ADVISORY,),
+    )
+    assert between([run(0.5)], runs(0.6)) == expected
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "outcome"),
+    [
+        (run(0.5), run(0.53), Outcome.WORSE),
+        (run(0.53), run(0.5), Outcome.BETTER),
+        (run(0.5), run(0.52), Outcome.INCONCLUSIVE),
+        (run(0.5, speedup_ci=Interval(1.8, 2.2)), run(0.53, speedup_ci=Interval(1.7, 2.0)), Outcome.INCONCLUSIVE),
+        (run(0.53, speedup_ci=Interval(1.7, 2.0)), run(0.5, speedup_ci=Interval(1.8, 2.2)), Outcome.INCONCLUSIVE),
+        (run(0.5, speedup_ci=None), run(0.6), Outcome.INCONCLUSIVE),
+        (run(0.5), run(0.6, speedup_ci=None), Outcome.INCONCLUSIVE),
+        (run(0.5), run(0.6, speedup_ci=Interval(0.0, 1.7)), Outcome.INCONCLUSIVE),
+    ],
+)
+def test_an_advisory_change(base: Record, head: Record, outcome: Outcome) -> None:
+    """Told where it is 5 % or more and the launches' own intervals lie apart; a lower end of 0 has no logarithm."""
+    found = between([base], [head])
+    assert (found.outcome, found.advisory, found.p) == (outcome, True, None)
+
+
+def test_an_advisory_latency_without_a_reference_is_open() -> None:
+    """It has no interval of its own."""
+    found = between([run(0.5, **ALONE)], [run(0.9, **ALONE)], "p50")
+    assert (found.outcome, found.advisory) == (Outcome.INCONCLUSIVE, True)
+
+
+def test_two_launches_have_an_interval() -> None:
+    """Welch's, though it judges nothing."""
+    found = between(runs(0.5)[:2], runs(0.6)[:2])
+    logs = [[math.log(1.0 / (ms * noise)) for noise in NOISE[:2]] for ms in (0.5, 0.6)]
+    assert found.interval == welch(*logs)["interval"]
+    assert found.advisory
+
+
+def test_doubted_launches_are_counted() -> None:
+    """Of each side by its name, also where none is left."""
+    doubted = runs(0.5, reasons=("the null is off",))
+    found = between([*runs(0.5), *doubted[:2]], doubted)
+    assert found == a_row(
+        "speedup",
+        Outcome.INCONCLUSIVE,
+        None,
+        None,
+        unit="x",
+        better="higher",
+        base_launches=5,
+        head_launches=0,
+        machine=MACHINE,
+        notes=(
+            "2 of 7 launches of the base left out: their numbers are noise",
+            "5 of 5 launches of the head left out: their numbers are noise",
+        ),
+    )
+
+
+def test_noise_that_could_hide_five_percent() -> None:
+    """The note says what would help; p is kept, for the row is one of the family."""
+    wild = [run(ms) for ms in (0.4, 0.6, 0.5, 0.45, 0.55)]
+    found = between(wild, wild)
+    assert (found.outcome, found.p) == (Outcome.INCONCLUSIVE, about(1.0))
+    assert found.notes == ("a slowdown of 5 % cannot be excluded: more launches, or a quieter machine",)
+    slow = [run(ms, **ALONE) for ms in (0.4, 0.6, 0.5, 0.45, 0.55)]
+    assert between(slow, slow, "p50").outcome is Outcome.INCONCLUSIVE
+
+
+def test_another_machine() -> None:
+    """Both are described, and the row is of the head's."""
+    found = compare(launches([run(0.5)], cpu="one"), launches([run(0.6)], commit="head", cpu="two"))
+    there = MACHINE.replace("Some CPU", "two")
+    note = f"other machine, never compared: {MACHINE.replace('Some CPU', 'one')} -> {there}"
+    assert row(found, "speedup") == a_row("speedup", Outcome.NO_BASELINE, None, None, machine=there, notes=(note,))
+
+
+OFF = replace(record_of(), latency_off="--quant-no-latency")
+UNKNOWN = record_of()
+BROKEN = replace(record_of(), accuracy=None, coverage=None, resources=None, status=Status.ERROR, message="x")
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "outcome", "note"),
+    [
+        (run(0.5), OFF, Outcome.INCONCLUSIVE, "head: --quant-no-latency"),
+        (run(0.5), UNKNOWN, Outcome.INCONCLUSIVE, "head: it was not measured"),
+        (OFF, run(0.5), Outcome.NO_BASELINE, "base: --quant-no-latency"),
+        (UNKNOWN, run(0.5), Outcome.NO_BASELINE, "base: it was not measured"),
+        (run(0.5), BROKEN, None, ""),
+        (BROKEN, run(0.5), None, ""),
+        (OFF, OFF, None, ""),
+    ],
+)
+def test_a_side_that_was_not_timed(base: Record, head: Record, outcome: Outcome | None, note: str) -> None:
+    """It says why; a check that never came to be says that itself, in its status."""
+    found = [one for one in compare(launch(base), launch(head, commit="head")).rows if one.quantity == "speedup"]
+    assert found == ([] if outcome is None else [a_row("speedup", outcome, None, None, notes=(note,))])
+
+
+def test_what_is_read_of_launches() -> None:
+    """Natural logarithms; a launch whose candidate took no time is doubted too."""
+    checks = launches([run(0.5), run(0.25, 2.0), run(0.5, reasons=("x",)), run(0.5, candidate_p50_ms=0.0), record_of()])
+    found = launches_of(checks)
+    assert found.speedup == about((math.log(2.0), math.log(8.0)))
+    assert found.candidate == about((math.log(0.5), math.log(0.25)))
+    assert found.reference == about((0.0, math.log(2.0)))
+    spans = [(math.log(x * 0.99), math.log(x * 1.01)) for x in (2.0, 8.0)]
+    assert [list(span) for span in found.spans] == [about(list(span)) for span in spans]
+    assert (found.n, found.doubted) == (2, 2)
+
+
+def test_percent_and_logarithms_are_inverse() -> None:
+    """A quarter more is 25 %."""
+    assert percent(math.log(1.25)) == about(25.0)
+    assert as_log(25.0) == about(math.log(1.25))
+    assert mean_change((1.0, 2.0), (4.0, 6.0)) == 3.5
+    assert mean_change((), (1.0,)) is None
+    assert mean_change((1.0,), ()) is None
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "expected"),
+    [
+        ((0.0, 0.001), (0.1, 0.101), Pace.SLOWER),
+        ((0.1, 0.101), (0.0, 0.001), Pace.FASTER),
+        ((0.0, 0.0), (0.009, 0.009), Pace.SAME),
+        ((0.0, 0.0), (0.0101, 0.0101), Pace.SLOWER),
+        ((0.0, 0.2), (0.1, 0.3), Pace.SAME),
+        ((0.0,), (0.5, 0.5), Pace.SAME),
+        ((0.0, 0.0), (0.5,), Pace.SAME),
+    ],
+)
+def test_the_pace_of_an_engine(base: tuple[float, ...], head: tuple[float, ...], expected: Pace) -> None:
+    """It moved when that is proven and at least 1 %, which is 0.00995 in logarithms; one launch proves nothing."""
+    assert pace(base, head) is expected
+
+
+SLOWER, SAME, FASTER = Pace.SLOWER, Pace.SAME, Pace.FASTER
+
+
+@pytest.mark.parametrize("worse", [True, False])
+@pytest.mark.parametrize("candidate", list(Pace))
+@pytest.mark.parametrize("reference", list(Pace))
+def test_who_moved_a_ratio(candidate: Pace, reference: Pace, worse: bool) -> None:
+    """The rules for a speedup that fell; for one that rose they are the same with slower and faster exchanged."""
+    swap = {SLOWER: FASTER, SAME: SAME, FASTER: SLOWER}
+    lost, other = (candidate, reference) if worse else (swap[candidate], swap[reference])
+    gated = Outcome.REGRESSION if worse else Outcome.IMPROVEMENT
+    if lost is SLOWER:
+        expected = (gated, "candidate" if other is SAME else "both")
+    elif other is FASTER:
+        expected = (Outcome.CHANGED, "reference")
+    else:
+        expected = (gated, "")
+    found = when_ratio_changed(candidate, reference, worse=worse)
+    assert (found.outcome, found.moved) == expected
+    neither = "neither engine alone moved by more than its noise; their ratio did"
+    assert (found.note == neither) is (expected == (gated, ""))
+    assert (when_ratio_held(candidate, reference) is None) is (candidate is not reference or candidate is SAME)
+
+
+def test_a_machine_is_described_by_what_it_is_known_for() -> None:
+    """The GPU first, then the CPU; the provider last, where it is known."""
+    (check,) = launch(run(0.5))
+    identity = {"cores": "2", "isa": "avx2", "cpu": "Some CPU", "gpu": "Some GPU", "os": "Linux"}
+    told = replace(check, run=replace(check.run, environment=replace(check.run.environment, identity=identity)))
+    assert describe_machine(told) == "Some GPU, Some CPU, avx2, 2 cores, CPUExecutionProvider"
+    assert describe_machine(replace(told, record=BROKEN)) == "Some GPU, Some CPU, avx2, 2 cores"

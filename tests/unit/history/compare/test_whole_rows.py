@@ -1,0 +1,386 @@
+"""Each row of a comparison whole: every figure, unit, direction and note that a reader gets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pytest_quant.history.compare import Comparison, Outcome, Row, compare
+from pytest_quant.history.compare.comparison import Difference, Listed, Renamed, Reversioned, Side
+from pytest_quant.record import Record
+from pytest_quant.result import AccuracyResult, Coverage, Interval, OpCoverage, OutputError, Resources, Status
+from pytest_quant.stats.paired import tango_interval
+from tests.unit.history.compare.launched import N, answered, answers, key, launch, launches, record_of, row
+
+NODEID = "tests/test_digits.py::test_int8"
+about: Any = pytest.approx
+"""For a figure of a row, which is typed as a number."""
+
+
+def a_row(quantity: str, outcome: Outcome, base: Any, head: Any, **others: Any) -> Row:
+    """Return a row of the series that `record_of` makes; figures may be approximate."""
+    return Row(key(), NODEID, "digits", "ort-int8-static", quantity, outcome, base, head, **others)
+
+
+def between(base: Record, head: Record) -> Comparison:
+    """Compare one launch of each."""
+    return compare(launch(base), launch(head, commit="head"))
+
+
+def scored(**figures: object) -> Record:
+    """A record without answers per sample."""
+    found = AccuracyResult(n=N, **figures)  # type: ignore[arg-type]
+    return replace(record_of(), accuracy=found, metric=found.metric)
+
+
+def test_a_status() -> None:
+    """The words of both sides."""
+    found = between(record_of(), replace(record_of(), status=Status.FAIL))
+    assert row(found, "status") == a_row("status", Outcome.REGRESSION, "PASS", "FAIL")
+
+
+def test_a_status_that_differs_between_launches() -> None:
+    """Each other word with its count, by name; the side is named."""
+    good, bad, open_ = (replace(record_of(), status=one) for one in (Status.PASS, Status.FAIL, Status.INCONCLUSIVE))
+    base = launches([open_, good, good, good, bad, open_])
+    found = compare(base, launches([bad, good, good], commit="head"))
+    notes = (
+        "FAIL in 1, INCONCLUSIVE in 2 of 6 launches of the base",
+        "FAIL in 1 of 3 launches of the head",
+    )
+    expected = a_row("status", Outcome.UNCHANGED, "PASS", "PASS", base_launches=6, head_launches=3, notes=notes)
+    assert row(found, "status") == expected
+
+
+@pytest.mark.parametrize(("better", "sign"), [("higher", 1.0), ("lower", -1.0)])
+def test_answers_paired(better: str, sign: float) -> None:
+    """Fifteen of 400 lost are 3.75 points; p is twice 2^-15, and the interval Tango's in points."""
+    base, head = (answered(record_of(), answers(range(wrong)), better) for wrong in (5, 20))
+    low, high = (-sign * 100.0 * end for end in tango_interval(15, 0, N, confidence=0.95))
+    expected = a_row(
+        "accuracy",
+        Outcome.REGRESSION,
+        about(98.75 if better == "higher" else 1.25),
+        about(95.0 if better == "higher" else 5.0),
+        unit="%",
+        better=better,
+        change=about(-3.75 * sign),
+        change_unit="pp",
+        interval=Interval(min(low, high), max(low, high)),
+        p=about(2.0**-14),
+        p_adjusted=about(2.0**-14),
+        lost=15,
+        won=0,
+        n=N,
+    )
+    assert row(between(base, head), "accuracy") == expected
+
+
+def test_a_reference_that_changed_is_told_beside_the_candidate() -> None:
+    """Its scores in six digits, with the unit."""
+    base = answered(record_of(), answers())
+    assert base.accuracy is not None
+    head = replace(base, accuracy=replace(base.accuracy, reference=98.123456))
+    assert row(between(base, head), "accuracy").notes == ("the reference's own score changed: 97.78 -> 98.1235 %",)
+    for before, after in ((None, 98.0), (98.0, None)):
+        sides = (replace(base, accuracy=replace(base.accuracy, reference=score)) for score in (before, after))
+        assert row(between(*sides), "accuracy").notes == ()
+
+
+MAP: dict[str, Any] = {"metric": "map", "unit": "%", "better": "higher", "reference": 70.0}
+
+
+@pytest.mark.parametrize(
+    ("spans", "outcome", "told"),
+    [
+        ((Interval(0.5, 1.5), Interval(1.75, 4.25)), Outcome.REGRESSION, "[0.5, 1.5] -> [1.75, 4.25]"),
+        ((Interval(0.5, 1.5), Interval(1.5, 4.25)), Outcome.WORSE, "[0.5, 1.5] -> [1.5, 4.25]"),
+        ((None, Interval(1.75, 4.25)), Outcome.WORSE, "none -> [1.75, 4.25]"),
+        ((Interval(0.5, 1.5), None), Outcome.WORSE, "[0.5, 1.5] -> none"),
+    ],
+)
+def test_drops_without_pairs(spans: tuple[Interval | None, Interval | None], outcome: Outcome, told: str) -> None:
+    """A difference of points, which is lower for what is better; the intervals decide, and both are told."""
+    base, head = (
+        scored(**MAP, candidate=70.0 - drop, drop=drop, drop_ci=span)
+        for drop, span in zip((1.0, 3.0), spans, strict=True)
+    )
+    others: dict[str, Any] = {
+        "unit": "pp",
+        "better": "lower",
+        "change_unit": "pp",
+        "n": N,
+        "notes": (f"intervals of the drop: {told}",),
+    }
+    assert row(between(base, head), "drop") == a_row("drop", outcome, 1.0, 3.0, change=2.0, **others)
+    turned = " -> ".join(reversed(told.split(" -> ")))
+    others["notes"] = (f"intervals of the drop: {turned}",)
+    gained = {Outcome.REGRESSION: Outcome.IMPROVEMENT, Outcome.WORSE: Outcome.BETTER}[outcome]
+    assert row(between(head, base), "drop") == a_row("drop", gained, 3.0, 1.0, change=-2.0, **others)
+
+
+def test_equal_drops() -> None:
+    """Of equal candidates nothing changed; of a model that was trained again something did."""
+    base, head = (scored(**{**MAP, "reference": score}, candidate=score - 1.0, drop=1.0) for score in (70.0, 75.0))
+    same: dict[str, Any] = {"unit": "pp", "better": "lower", "change": 0.0, "change_unit": "pp", "n": N}
+    assert row(between(base, base), "drop") == a_row("drop", Outcome.UNCHANGED, 1.0, 1.0, **same)
+    notes = ("the reference's own score changed: 70 -> 75 %",)
+    assert row(between(base, head), "drop") == a_row("drop", Outcome.CHANGED, 1.0, 1.0, **same, notes=notes)
+
+
+def test_a_drop_that_one_side_lacks_falls_back_on_agreement() -> None:
+    """Answers of the other side alone pair nothing."""
+    base = scored(**MAP, candidate=69.0, drop=1.0, agreement_pct=99.0)
+    head = scored(**MAP, agreement_pct=98.5)
+    expected = a_row(
+        "agreement", Outcome.WORSE, 99.0, 98.5, unit="%", better="higher", change=-0.5, change_unit="pp", n=N
+    )
+    assert row(between(base, head), "agreement") == expected
+    answered_base = answered(record_of(), answers())
+    assert answered_base.accuracy is not None
+    without = replace(answered_base, accuracy=replace(answered_base.accuracy, candidate_correct=None, drop=1.0))
+    for sides in ((answered_base, without), (without, answered_base)):
+        assert {one.quantity for one in between(*sides).rows} >= {"drop"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome", "shown", "change"),
+    [
+        ({"sqnr_db": 30.0}, {"sqnr_db": 32.5}, Outcome.BETTER, (30.0, 32.5), 2.5),
+        ({"sqnr_db": 30.0}, {"sqnr_db": 30.0}, Outcome.UNCHANGED, (30.0, 30.0), 0.0),
+        ({"sqnr_db": 30.0}, {"identical": True}, Outcome.BETTER, (30.0, None), None),
+        ({"identical": True}, {"sqnr_db": 30.0}, Outcome.WORSE, (None, 30.0), None),
+        ({"identical": True}, {"identical": True}, Outcome.UNCHANGED, (None, None), 0.0),
+        ({"sqnr_db": 30.0}, {}, Outcome.INCONCLUSIVE, (30.0, None), None),
+        ({}, {"sqnr_db": 30.0}, Outcome.INCONCLUSIVE, (None, 30.0), None),
+        ({"sqnr_db": 30.0, "agreement_pct": 99.0}, {"sqnr_db": 31.0}, Outcome.BETTER, (30.0, 31.0), 1.0),
+    ],
+)
+def test_sqnr_where_there_is_no_metric(
+    before: dict[str, Any], after: dict[str, Any], outcome: Outcome, shown: tuple[Any, Any], change: float | None
+) -> None:
+    """Identical outputs are infinitely good, which no figure shows; agreement needs both sides."""
+    expected = a_row("sqnr", outcome, *shown, unit="dB", better="higher", change=change, change_unit="dB", n=N)
+    assert row(between(scored(**before), scored(**after)), "sqnr") == expected
+
+
+@pytest.mark.parametrize(("before", "after", "pooled"), [(0, 2, True), (2, 0, True), (1, 2, False), (0, 1, False)])
+def test_sqnr_of_all_outputs_and_of_the_worst(before: int, after: int, pooled: bool) -> None:
+    """The figures are shown, and nothing is said of their change."""
+    base, head = (
+        scored(sqnr_db=30.0, by_output=tuple(OutputError(f"y{place}", 30.0) for place in range(count)))
+        for count in (before, after)
+    )
+    note = "one side has one SQNR for all outputs together, the other that of its worst output"
+    others = {"notes": (note,)} if pooled else {"change": 0.0}
+    outcome = Outcome.INCONCLUSIVE if pooled else Outcome.UNCHANGED
+    expected = a_row("sqnr", outcome, 30.0, 30.0, unit="dB", better="higher", change_unit="dB", n=N, **others)
+    assert row(between(base, head), "sqnr") == expected
+
+
+def test_answers_that_vary_and_other_instruction_sets_are_noted() -> None:
+    """Both sides by their names; the tiers of both, each named once."""
+    good, bad = (replace(answered(record_of(), answers(range(wrong))), isa="avx2") for wrong in (0, 1))
+    found = row(compare(launches([good, bad]), launches([bad, good, good], commit="head")), "accuracy")
+    assert (found.base_launches, found.head_launches) == (2, 3)
+    assert found.notes == (
+        "the answers vary between launches of the base",
+        "the answers vary between launches of the head",
+    )
+    newer = [replace(good, isa=tier) for tier in ("avx512_vnni", "avx2", "avx512_vnni")]
+    other = row(compare(launches([good]), launches(newer, commit="head", cpu="two")), "accuracy")
+    assert other.notes == ("other instruction set: avx2 -> avx2 avx512_vnni; int8 may round otherwise there",)
+
+
+def test_launches_that_disagree_about_the_direction() -> None:
+    """Nothing is tested, and the least of the changes is shown."""
+    base, better, worse = (answered(record_of(), answers(range(wrong))) for wrong in (30, 28, 90))
+    found = row(compare(launch(base), launches([better, worse], commit="head")), "accuracy")
+    assert (found.outcome, found.p, found.change) == (Outcome.INCONCLUSIVE, None, about(0.5))
+    assert found.notes == (
+        "launches of one commit disagree about the direction of the change",
+        "the answers vary between launches of the head",
+    )
+
+
+def sized(mb: float) -> Record:
+    """A record of a file of so many MB."""
+    return replace(record_of(), resources=Resources(size_mb=mb))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome", "change"),
+    [
+        (2.0, 2.5, Outcome.REGRESSION, 25.0),
+        (2.0, 1.5, Outcome.IMPROVEMENT, -25.0),
+        (2.0, 2.0, Outcome.UNCHANGED, 0.0),
+        (1.0, 1.01, Outcome.REGRESSION, 1.0),
+        (1.01, 1.0, Outcome.IMPROVEMENT, 100.0 * (1.0 / 1.01 - 1.0)),
+        (2.0, 0.0, Outcome.IMPROVEMENT, -100.0),
+        (0.0, 0.0, Outcome.UNCHANGED, None),
+    ],
+)
+def test_a_size(before: float, after: float, outcome: Outcome, change: float | None) -> None:
+    """In MB; lower is better, and the change is in percent of the base."""
+    expected = a_row(
+        "size",
+        outcome,
+        before,
+        after,
+        unit="MB",
+        better="lower",
+        change=None if change is None else about(change),
+        change_unit="%",
+    )
+    assert row(between(sized(before), sized(after)), "size") == expected
+
+
+def test_sizes_of_launches_that_vary() -> None:
+    """The last of each side is shown; what varies is told of each side that does; only ranges apart are a change."""
+    found = row(compare(launches([sized(1.0), sized(1.5)]), launches([sized(2.5), sized(2.0)], commit="head")), "size")
+    notes = ("it varies between launches of the base", "it varies between launches of the head")
+    assert (found.base, found.head, found.outcome, found.notes) == (1.5, 2.0, Outcome.REGRESSION, notes)
+    found = row(compare(launches([sized(2.5), sized(2.0)]), launches([sized(1.0), sized(2.0)], commit="head")), "size")
+    assert found.outcome is Outcome.UNCHANGED
+
+
+def covered(pct: float, quantized: int = 5, unit: str = "MACs", **others: tuple[int, int]) -> Record:
+    """A record of six convolutions, `quantized` of them; `others` are op types with their quantized and all nodes."""
+    ops = (OpCoverage("Conv", 6, quantized), *(OpCoverage(name, n, k) for name, (k, n) in others.items()))
+    return replace(record_of(), coverage=Coverage(pct, unit, ops, "CPUExecutionProvider"))
+
+
+@pytest.mark.parametrize(
+    ("after", "outcome"), [(87.5, Outcome.UNCHANGED), (75.0, Outcome.REGRESSION), (100.0, Outcome.IMPROVEMENT)]
+)
+def test_a_coverage(after: float, outcome: Outcome) -> None:
+    """In percent; higher is better, and the change is in points."""
+    expected = a_row("coverage", outcome, 87.5, after, unit="%", better="higher", change=after - 87.5, change_unit="pp")
+    assert row(between(covered(87.5), covered(after)), "coverage") == expected
+
+
+def test_coverage_in_another_unit() -> None:
+    """Both are shown, and neither is better."""
+    found = row(between(covered(87.5), covered(50.0, unit="nodes")), "coverage")
+    assert (found.outcome, found.notes) == (Outcome.CHANGED, ("counted in other units: MACs against nodes",))
+    varied = compare(launches([covered(87.5), covered(75.0)]), launch(covered(50.0, unit="nodes"), commit="head"))
+    assert row(varied, "coverage").notes == (
+        "it varies between launches of the base",
+        "counted in other units: MACs against nodes",
+    )
+
+
+def test_a_coverage_of_one_side_only() -> None:
+    """No row; nor one of nodes."""
+    without = replace(record_of(), coverage=replace(covered(1.0).coverage, pct=None))  # type: ignore[type-var]
+    for sides in ((covered(87.5), without), (without, covered(87.5))):
+        assert "coverage" not in {one.quantity for one in between(*sides).rows}
+        assert "nodes" in {one.quantity for one in between(*sides).rows}
+    nothing = replace(record_of(), coverage=None)
+    assert "nodes" not in {one.quantity for one in between(covered(87.5), nothing).rows}
+
+
+def test_nodes() -> None:
+    """Quantized of all, over all op types; those that differ are named, with none for what is not there."""
+    base, head = covered(87.5, Add=(1, 2), MatMul=(2, 2)), covered(87.5, quantized=4, Gemm=(1, 3), MatMul=(2, 2))
+    notes = ("quantized of all nodes: Add 1/2 -> 0/0, Conv 5/6 -> 4/6, Gemm 0/0 -> 1/3",)
+    assert row(between(base, head), "nodes") == a_row("nodes", Outcome.CHANGED, "8/10", "7/11", notes=notes)
+    assert row(between(base, base), "nodes") == a_row("nodes", Outcome.UNCHANGED, "8/10", "8/10")
+    varied = row(compare(launches([head, base]), launch(head, commit="head")), "nodes")
+    assert (varied.outcome, varied.notes) == (Outcome.UNCHANGED, ("it varies between launches of the base",))
+
+
+def test_a_row_of_another_machine_does_not_gate() -> None:
+    """The note stands after the others."""
+    base = launches([sized(1.0), sized(1.5)], cpu="one")
+    found = row(compare(base, launch(sized(2.0), commit="head", cpu="two")), "size")
+    assert found.outcome is Outcome.WORSE
+    assert found.notes == ("it varies between launches of the base", "other machine, so it does not gate")
+    same = row(compare(launch(sized(1.0), cpu="one"), launch(sized(1.0), commit="head", cpu="two")), "size")
+    assert (same.outcome, same.notes) == (Outcome.UNCHANGED, ())
+
+
+def test_what_a_change_may_be_traced_to() -> None:
+    """Facts of the record, digests, the machine, and libraries, in that order; what one side does not know is None."""
+    base = sized(1.0)
+    head = replace(
+        sized(2.0),
+        calibration="entropy",
+        calibration_samples=32,
+        threads=4,
+        reference="ort-fp16",
+        coverage=Coverage(50.0, "MACs", (), "DmlExecutionProvider"),
+        digests={"data": "def456", "float_model": "new"},
+    )
+    base_checks, (other,) = launch(base), launch(head, commit="head", cpu="two")
+    environment = replace(other.run.environment, context={"python": "3.12.1"})
+    found = compare(base_checks, [replace(other, run=replace(other.run, environment=environment))])
+    assert row(found, "size").differs == (
+        Difference("calibration", "minmax", "entropy"),
+        Difference("calibration samples", "64", "32"),
+        Difference("reference", "ort-fp32", "ort-fp16"),
+        Difference("provider", "CPUExecutionProvider", "DmlExecutionProvider"),
+        Difference("threads", None, "4"),
+        Difference("engine digest", "abc123", None),
+        Difference("float model digest", None, "new"),
+        Difference("cpu", "Some CPU", "two"),
+        Difference("python", "3.11.7", "3.12.1"),
+    )
+
+
+def test_the_number_of_samples_is_a_fact_too() -> None:
+    """It is told where the digests are the same."""
+    base = sized(1.0)
+    assert base.accuracy is not None
+    head = replace(sized(2.0), accuracy=replace(base.accuracy, n=200, candidate_correct=None))
+    assert row(between(base, head), "size").differs == (Difference("samples", "400", "200"),)
+
+
+def test_series_of_one_side_and_of_other_versions() -> None:
+    """Each with its key, its test, its model and its engine."""
+    a, b, c = (record_of(f"tests/test_x.py::test_{name}") for name in "abc")
+    gone, new = replace(b, model="gone", status=Status.FAIL), replace(c, model="new", status=Status.ERROR)
+    moved = replace(record_of("tests/test_y.py::test_moved"), model="moved")
+    old = replace(record_of("tests/test_y.py::test_old"), model="moved")
+    assert a.accuracy is not None
+    other = replace(a, digests={"data": "other"}, accuracy=replace(a.accuracy, candidate=50.0))
+    found = compare(launch(a, gone, old), launch(other, new, moved, commit="head"))
+    engine = "ort-int8-static"
+    assert found.removed == (Listed(gone.series, gone.nodeid, "gone", engine, "FAIL"),)
+    assert found.added == (Listed(new.series, new.nodeid, "new", engine, "ERROR"),)
+    assert found.renamed == (Renamed(old.series, moved.series, old.nodeid, moved.nodeid, "moved", engine),)
+    assert found.reversioned == (
+        Reversioned(a.series, a.nodeid, "digits", engine, "top1", "%", 100.0, 50.0, "evaluation data"),
+    )
+
+
+def test_both_sides() -> None:
+    """Commit and branch as far as all runs agree; launches are runs, and checks are records."""
+    a, b = record_of("tests/test_x.py::test_a"), record_of("tests/test_x.py::test_b")
+    base = [*launch(a, b, run="0"), *launch(a, run="1")]
+    head = [*launch(a, run="0", commit="head"), *launch(a, run="1", commit="later")]
+    dirty = [replace(one, run=replace(one.run, dirty=True, branch=f"branch-{place}")) for place, one in enumerate(head)]
+    found = compare(base, dirty)
+    assert found.base == Side("base", "main", dirty=False, launches=2, checks=3)
+    assert found.head == Side(None, None, dirty=True, launches=2, checks=2)
+    assert found.notes == (
+        "the records of the head are of several commits",
+        "the head was run with uncommitted changes",
+    )
+
+
+def test_regressions_come_first_and_then_the_tests_by_name() -> None:
+    """In the order of the outcomes, of the tests, and of the quantities."""
+    b, a = (answered(record_of(f"tests/test_x.py::test_{name}"), answers()) for name in "ba")
+    worse = replace(answered(b, answers(range(30))), resources=Resources(size_mb=9.0))
+    found = compare(launch(b, a), launch(worse, a, commit="head"))
+    order = [(one.outcome.value, one.nodeid[-1], one.quantity) for one in found.rows]
+    quantities = ("accuracy", "coverage", "nodes", "size", "status")
+    assert order == [
+        ("regression", "b", "accuracy"),
+        ("regression", "b", "size"),
+        *(("unchanged", "a", one) for one in quantities),
+        *(("unchanged", "b", one) for one in quantities if one not in ("accuracy", "size")),
+    ]
