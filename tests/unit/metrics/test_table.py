@@ -44,12 +44,16 @@ def test_a_third_partys_metric_stands_beside_the_built_in_ones(installed: list[E
     assert {"largest", "top1", "top5", "mae", "rmse", "f1", "cosine"} == set(metrics_by_name())
 
 
-@pytest.mark.parametrize("name", ["top1", "largest"])
-def test_two_metrics_of_one_name_are_an_error(installed: list[EntryPoint], name: str) -> None:
-    """Neither a built-in one nor another package's is replaced in silence."""
+@pytest.mark.parametrize(("name", "taken"), [("top1", "built in"), ("largest", f"{__name__}:OURS")])
+def test_two_metrics_of_one_name_are_an_error(installed: list[EntryPoint], name: str, taken: str) -> None:
+    """Neither a built-in one nor another package's is replaced in silence; both are named."""
     installed += [point("largest"), point(name, "NOT_A_METRIC")]
-    with pytest.raises(UsageError, match=f"two packages register a metric named '{name}'"):
+    with pytest.raises(UsageError) as raised:
         metric_by_name("mae")
+    assert str(raised.value) == (
+        f"two packages register a metric named '{name}'\n  got: {taken} and {__name__}:NOT_A_METRIC\n"
+        "  next: uninstall one of them, or rename its entry point"
+    )
 
 
 def test_a_package_that_is_found_twice_is_one_package(installed: list[EntryPoint]) -> None:
@@ -58,13 +62,27 @@ def test_a_package_that_is_found_twice_is_one_package(installed: list[EntryPoint
     assert metric_by_name("largest") == Metric(OURS.fn, "higher", "logit", 1, "largest")
 
 
-@pytest.mark.parametrize(("value", "says"), [("NOT_A_METRIC", "registered as"), ("GONE", "does not load")])
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (
+            "NOT_A_METRIC",
+            "the metric 'broken' is registered as builtin_function_or_method\n"
+            f"  got: {__name__}:NOT_A_METRIC\n  allowed: a pytest_quant.Metric",
+        ),
+        (
+            "GONE",
+            f"the metric 'broken' does not load\n  got: {__name__}:GONE: module '{__name__}' has no attribute 'GONE'",
+        ),
+    ],
+)
 def test_a_broken_registration_hurts_only_its_own_name(installed: list[EntryPoint], value: str, says: str) -> None:
     """What cannot be used is an error when it is asked for, and no other metric is lost."""
     installed.append(point("broken", value))
     assert metric_by_name("mae").name == "mae"
-    with pytest.raises(UsageError, match=says):
+    with pytest.raises(UsageError) as raised:
         metric_by_name("broken")
+    assert str(raised.value) == says
 
 
 def test_an_unwrapped_callable_is_refused() -> None:

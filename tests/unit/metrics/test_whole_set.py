@@ -50,6 +50,7 @@ def test_regression_gets_the_outputs(fn: Fn, width: int) -> None:
     "fn",
     [
         sklearn.metrics.log_loss,
+        sklearn.metrics.d2_log_loss_score,
         functools.partial(sklearn.metrics.roc_auc_score, multi_class="ovr"),
         functools.partial(sklearn.metrics.top_k_accuracy_score, k=3),
     ],
@@ -59,6 +60,28 @@ def test_losses_of_probabilities_and_rankings_get_the_outputs(fn: Fn) -> None:
     outputs, labels = classified(3, n=200)
     shares = softmax(outputs.astype(np.float64), axis=1)
     assert score(Metric(fn, scale=1), shares, labels) == pytest.approx(fn(labels, shares))
+
+
+def test_a_loss_of_two_classes_is_of_their_probabilities() -> None:
+    """The hinge loss takes one number for each sample, the second score less the first."""
+    outputs, labels = np.random.default_rng(5).normal(size=(80, 2)), np.arange(80) % 2
+    expected = sklearn.metrics.hinge_loss(labels, outputs[:, 1] - outputs[:, 0])
+    assert score(Metric(sklearn.metrics.hinge_loss, scale=1), outputs, labels) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["brier_score_loss", "d2_brier_score"])
+def test_a_loss_of_probabilities_never_gets_a_class(name: str) -> None:
+    """Whatever this scikit-learn has of them: a stand-in of that name is given the outputs."""
+    seen = []
+
+    def stand_in(_labels: object, given: np.ndarray) -> float:
+        seen.append(given.shape)
+        return 0.0
+
+    stand_in.__module__, stand_in.__name__ = "sklearn.metrics._classification", name
+    outputs, labels = classified(4)
+    score(Metric(stand_in), outputs, labels)
+    assert seen == [outputs.shape]
 
 
 @pytest.mark.parametrize("fn", [sklearn.metrics.roc_auc_score, sklearn.metrics.average_precision_score])
