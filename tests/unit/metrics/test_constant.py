@@ -84,6 +84,48 @@ def test_zeros_are_no_rounding_of_a_reference_that_hardly_varies(value: float, t
     assert (fault(r, np.full_like(r, value)) is not None) is told
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(("share", "told"), [(0.999, False), (1.001, True)])
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_two_steps_of_int8_are_the_edge_of_rounding(everywhere: bool, share: float, told: bool, sign: float) -> None:
+    """2/127 of the largest value, whatever its sign: over all values, or over the samples of each value."""
+    spread = share * 2 / 127
+    if everywhere:
+        r, c = sign * np.array([[1.0], [1.0 - spread], [1.0]]), np.full((3, 1), sign * 0.99)
+    else:
+        r = sign * np.array([[1.0, 0.4], [1.0 - spread, 0.4], [1.0, 0.4]])
+        c = np.full((3, 2), [sign * 0.99, 0.3])
+    found = fault(r, c, 2)
+    if not told:
+        assert found is None
+        return
+    low, high = sorted((sign, sign * (1.0 - spread)))
+    detail = (
+        f"{sign * 0.99:.4g} everywhere, where the reference goes from {low:.4g} to {high:.4g}"
+        if everywhere
+        else "the same for every sample, where the reference's are not"
+    )
+    assert found == OutputFault("y", "constant", 0, detail)
+
+
+@pytest.mark.parametrize(("others", "told"), [(9, False), (10, True)])
+def test_decisions_that_tell_samples_apart_are_counted_value_by_value(others: int, told: bool) -> None:
+    """A value that is the same for all samples tells none apart, however often the candidate has another."""
+    r, c = np.zeros((500, 3), dtype=np.int64), np.zeros((500, 3), dtype=np.int64)
+    r[:others, 1], r[:, 2], c[:, 2] = 1, 5, 7
+    found = fault(r, c, 64)
+    assert found == (
+        OutputFault("y", "constant", 0, "the same for every sample, where the reference's are not") if told else None
+    )
+
+
+def test_a_decision_everywhere_is_told_with_the_count() -> None:
+    """As it is written, without digits after the point."""
+    r = (np.arange(500) < 30).astype(np.int64)
+    found = fault(r, np.full_like(r, 12345), 64)
+    assert found == OutputFault("y", "constant", 0, "12345 everywhere, where 500 values of the reference are others")
+
+
 def test_one_sample_that_differs_is_enough() -> None:
     """Wherever it stands in a chunk."""
     c = np.zeros((30, 3), dtype=np.float32)

@@ -29,6 +29,47 @@ def test_figures_equal_their_formulas_at_any_scale(seed: int, log_scale: int) ->
     assert found.max_abs_error == np.abs(r64 - c64).max()
 
 
+@given(seed=st.integers(0, 1000), cut=st.integers(0, 12))
+def test_chunks_give_what_the_whole_gives(seed: int, cut: int) -> None:
+    """Sums add up, an empty chunk adds nothing, and of equal errors the first sample counts."""
+    random = np.random.default_rng(seed)
+    r, c = random.integers(-3, 3, size=(2, 12, 2)).astype(np.float32)
+    whole, parts = compared(r, c), TensorError()
+    for start, end in ((0, cut), (cut, 12)):
+        parts.add(r[start:end], c[start:end], start)
+    for figure in ("sqnr_db", "cosine", "max_abs_error", "sample", "equal"):
+        assert getattr(parts, figure) == pytest.approx(getattr(whole, figure)), figure
+    assert whole.sample == np.argmax(np.abs(r - c).max(axis=1))
+
+
+@pytest.mark.parametrize("differs", [0, 1, 2])
+def test_one_chunk_that_differs_makes_an_output_unequal(differs: int) -> None:
+    """Whichever it is."""
+    found = TensorError()
+    for place in range(3):
+        found.add(np.ones((2, 2)), np.full((2, 2), 2.0 if place == differs else 1.0), 2 * place)
+    assert found.equal is False
+    assert (found.max_abs_error, found.sample) == (1.0, 2 * differs)
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "figures"),
+    [
+        ([3.0, 4.0], [3.0, 3.0], (10 * np.log10(25 / 1), 21 / np.sqrt(25 * 18), 1.0)),
+        ([3.0, 4.0], [0.0, 0.0], (0.0, None, 4.0)),
+        ([0.0, 0.0], [3.0, 4.0], (None, None, 4.0)),
+        ([1.0, 0.0], [-1.0, 0.0], (10 * np.log10(1 / 4), -1.0, 2.0)),
+        ([1.0, 0.0], [0.0, 2.0], (10 * np.log10(1 / 5), 0.0, 2.0)),
+    ],
+)
+def test_figures_of_two_values(
+    reference: list[float], candidate: list[float], figures: tuple[float | None, float | None, float]
+) -> None:
+    """By hand: signal over noise in dB, the cosine, the largest difference."""
+    found = compared(np.array([reference]), np.array([candidate]))
+    assert (found.sqnr_db, found.cosine, found.max_abs_error) == pytest.approx(figures)
+
+
 @given(sample=st.integers(0, 11), value=st.integers(0, 5), start=st.integers(0, 100))
 def test_the_sample_of_the_largest_error_is_exact(sample: int, value: int, start: int) -> None:
     """It is the index in the whole set, whatever the shape of a sample."""
