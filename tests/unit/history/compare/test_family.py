@@ -65,3 +65,9 @@ def test_a_row_without_a_test_takes_no_part() -> None:
     rows = judge([_draft(None), _draft(0.009)], alpha=0.01)
     assert [row.outcome for row in rows] == [Outcome.UNCHANGED, Outcome.REGRESSION]
     assert [row.p_adjusted for row in rows] == [None, 0.009]
+
+
+def test_a_level_that_is_hit_exactly_is_a_rejection() -> None:
+    """At most alpha, as Holm has it."""
+    (row,) = judge([_draft(0.01)], alpha=0.01)
+    assert (row.outcome, row.p_adjusted) == (Outcome.REGRESSION, 0.01)

@@ -84,6 +84,8 @@ def test_a_reference_that_changed_is_told_beside_the_candidate() -> None:
     assert base.accuracy is not None
     head = replace(base, accuracy=replace(base.accuracy, reference=98.123456))
     assert row(between(base, head), "accuracy").notes == ("the reference's own score changed: 97.78 -> 98.1235 %",)
+    plain = [replace(one, accuracy=replace(one.accuracy, unit="")) for one in (base, head) if one.accuracy]
+    assert row(between(*plain), "accuracy").notes == ("the reference's own score changed: 97.78 -> 98.1235",)
     for before, after in ((None, 98.0), (98.0, None)):
         sides = (replace(base, accuracy=replace(base.accuracy, reference=score)) for score in (before, after))
         assert row(between(*sides), "accuracy").notes == ()
