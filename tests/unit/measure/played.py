@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from pytest_quant.backends import Engine, Feeds, Outputs
+from pytest_quant.backends import Availability, Engine, Feeds, Outputs
 from pytest_quant.data import Data, open_data
 from pytest_quant.result import Coverage
 from pytest_quant.spec import Dataset, EngineSpec, Model, Signature, TensorInfo
@@ -75,3 +76,61 @@ def data_of(
 ) -> Data:
     """Return opened data."""
     return open_data(Dataset.from_arrays(samples, labels, calibration), signature, model)
+
+
+class PlayedBackend:
+    """A backend whose engines are functions, and whose builds and calibrations take seconds of its own clock."""
+
+    name, device, reads = "played", "cpu", "onnx"
+
+    def __init__(self, play: Callable[[str, Feeds], Outputs], signature: Signature) -> None:
+        self.now_s = 0.0
+        self.calls: list[tuple[str, Any]] = []
+        self.engines: list[Played] = []
+        self.facts: dict[str, Any] = {}
+        self.available = Availability(True)
+        self._play = play
+        self._signature = signature
+
+    def availability(self, _spec: EngineSpec | None = None) -> Availability:
+        """Say what the test says."""
+        return self.available
+
+    def check(self, spec: EngineSpec) -> None:
+        """Refuse nothing."""
+        self.calls.append(("check", spec.id))
+
+    def signature(self, _model: Model) -> Signature:
+        """Return the same for every model."""
+        return self._signature
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Return the precision, the scheme and the options."""
+        return {"scheme": str(spec.scheme), "precision": spec.precision, "options": repr(spec.options)}
+
+    def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
+        """Return the samples of a static scheme."""
+        return {"samples": str(spec.calibration.samples)} if spec.scheme == "static" else None
+
+    def calibrate(self, spec: EngineSpec, batches: Callable[[], Any], folder: Path) -> None:
+        """Take five seconds, and note the sizes of the batches."""
+        self.now_s += 5.0
+        sizes = [len(next(iter(feeds.values()))) for feeds in batches()]
+        self.calls.append(("calibrate", sizes))
+        (folder / "ranges").write_text(spec.id, encoding="utf-8")
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Take two seconds, and note the ranges."""
+        self.now_s += 2.0
+        self.calls.append(("build", None if calibration is None else (calibration / "ranges").read_text("utf-8")))
+        (folder / "engine").write_text(spec.id, encoding="utf-8")
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Open the engine that was built into `folder`."""
+        assert (folder / "engine").read_text("utf-8") == spec.id
+        made = Played(lambda feeds: self._play(spec.precision, feeds), self._signature, spec.scheme)
+        made.spec = spec
+        for name, value in self.facts.items():
+            setattr(made, name, value)
+        self.engines.append(made)
+        return cast("Engine", made)

@@ -1,0 +1,325 @@
+"""One check from its engines to its measurement, with engines that are functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_quant.backends import Availability
+from pytest_quant.cache import Cache
+from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
+from pytest_quant.measure import build as building
+from pytest_quant.measure import pipeline, sides
+from pytest_quant.measure.lock import FOLDER_VARIABLE
+from pytest_quant.measure.pipeline import Measurement, measure_check
+from pytest_quant.measure.sides import Tools
+from pytest_quant.result import Coverage, DeviceTimes, LatencyResult
+from pytest_quant.spec import (
+    Calibration,
+    ChannelGroup,
+    Check,
+    Dataset,
+    EngineSpec,
+    LatencyPlan,
+    Limits,
+    Model,
+    Signature,
+    TensorInfo,
+)
+from tests.unit.measure.played import PlayedBackend, inputs, numbers
+from tests.unit.record.examples import LATENCY
+
+FREE = inputs(x=(None, 2))
+NET = Model("net")
+LABELS = np.arange(40) % 2
+SAMPLES = np.eye(2, dtype=np.float32)[LABELS] + 0.25 * np.random.default_rng(0).random((40, 2)).astype(np.float32)
+OFF = EngineSpec("played", "int8", "static", NET)
+FLOAT = EngineSpec("played", "fp32", None, NET)
+
+
+class Bench:
+    """A backend, a cache, and what was told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.backend = PlayedBackend(self.play, FREE)
+        self.candidate: Callable[[Any], Any] = lambda feeds: {"y": feeds["x"]}
+        self.reference: Callable[[Any], Any] = lambda feeds: {"y": feeds["x"]}
+        self.steps: list[str] = []
+        self.looked: list[LatencyResult] = []
+        self.cache = Cache(folder / "cache")
+
+    def play(self, precision: str, feeds: Any) -> Any:
+        """Be the candidate or the reference."""
+        return (self.reference if precision == "fp32" else self.candidate)(feeds)
+
+    @contextmanager
+    def step(self, text: str) -> Iterator[None]:
+        """Remember a step."""
+        self.steps.append(text)
+        yield
+
+    def measure(self, **others: Any) -> Measurement:
+        """Measure a check of 40 samples and 10 more to calibrate on."""
+        dataset = others.pop("dataset", Dataset.from_arrays(SAMPLES, LABELS, numbers(10) + 5))
+        check = Check("t", "t", OFF, FLOAT, dataset, latency=None, latency_off="--quant-no-latency")
+        check = replace(check, **others)
+        return measure_check(check, Tools(self.cache, pytest.fail, self.step), self.breaks)
+
+    def breaks(self, _check: Check, latency: LatencyResult) -> bool:
+        """Look at a latency."""
+        self.looked.append(latency)
+        return False
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A bench that is the only backend, with locks of its own."""
+    made = Bench(tmp_path)
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
+    for module in (building, sides):
+        monkeypatch.setattr(module, "get_backend", lambda name: {"played": made.backend}[name])
+    return made
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LatencyPlan, Any, Any]]:
+    """Plans and subjects that were timed; each gives the latency of the examples."""
+    found: list[tuple[LatencyPlan, Any, Any]] = []
+
+    def time_check(
+        check: Check, plan: LatencyPlan, reference: Any, candidate: Any, _tools: Tools, breaks: Any
+    ) -> LatencyResult:
+        found.append((plan, reference, candidate))
+        breaks(check, LATENCY)
+        return replace(LATENCY, notes=("busy",))
+
+    monkeypatch.setattr(pipeline, "time_check", time_check)
+    monkeypatch.setattr(pipeline, "measure_energy", lambda call, device: float(len(call()["y"])) if device else None)
+    return found
+
+
+def test_everything_that_is_found(bench: Bench) -> None:
+    """Scores, what ran, what it takes, where it came from, and what the reader should know."""
+    wrong = np.array([[0.0, 9.0]], np.float32)
+    bench.candidate = lambda feeds: {"y": np.where(feeds["x"][:, :1] > 1.2, wrong, feeds["x"])}
+    lost = int((SAMPLES[:, 0] > 1.2).sum())
+    assert 0 < lost < 20
+    bench.backend.facts = {"threads": 3, "size_bytes": 2_500_000}
+    found = bench.measure()
+    assert (found.accuracy.n, found.accuracy.metric, found.accuracy.reference) == (40, "top1", 100.0)
+    assert found.accuracy.drop == pytest.approx(100.0 * lost / 40)
+    assert found.accuracy.confidence == 0.95
+    assert (found.latency, found.check.latency_off) == (None, "--quant-no-latency")
+    assert found.coverage.provider == "{'x': (1, 2)}"
+    assert (found.resources.size_mb, found.resources.energy_mj) == (2.5, None)
+    assert (found.calibration_samples, found.threads) == (10, 3)
+    assert found.cache == {"engine": "built", "reference": "built"}
+    assert len(set(found.digests.values())) == 4
+    assert sorted(found.digests) == ["calibration_data", "data", "engine", "reference_engine"]
+    assert len(found.sample_hashes) == 40
+    assert found.accuracy_again is None
+    assert found.notes == (
+        "a note",
+        "engine built: first build of played-int8-static of net",
+        "reference outputs built: first build of played-fp32 of net",
+    )
+    opened: list[Any] = bench.backend.engines
+    assert [found.reference, found.engine] == opened
+    assert [one.closed for one in bench.backend.engines] == [0, 0]
+    found.close()
+    assert [one.closed for one in bench.backend.engines] == [1, 1]
+
+
+def test_the_second_time_nothing_is_built(bench: Bench) -> None:
+    """Neither engines nor the reference's outputs, and no note tells of it; the figures are the same."""
+    first = bench.measure()
+    bench.steps.clear()
+    again = bench.measure()
+    assert again.cache == {"engine": "hit", "reference": "hit"}
+    assert again.notes == ("a note",)
+    assert (again.accuracy, again.digests) == (first.accuracy, first.digests)
+    assert bench.steps == [
+        "loading played",
+        "reading quant_data, for the inputs of net",
+        "reading what played-fp32 of net is built from",
+        "opening played-fp32 of net",
+        "running first batches on played-fp32 of net",
+        "reading what played-int8-static of net is built from",
+        "opening played-int8-static of net",
+        "running first batches on played-int8-static of net",
+        "evaluating the reference played-fp32 of net on 40 samples",
+        "evaluating played-int8-static of net on 40 samples",
+        "reading back what played-int8-static of net runs",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "samples"),
+    [
+        (OFF, 10),
+        (replace(OFF, calibration=Calibration(samples=4)), 4),
+        (replace(OFF, calibration=Calibration(samples=99)), 10),
+        (replace(OFF, scheme="weight-only"), None),
+    ],
+)
+def test_the_samples_that_were_calibrated_on(bench: Bench, spec: EngineSpec, samples: int | None) -> None:
+    """As many as asked for, of those that there are; none by a scheme that has no ranges."""
+    assert bench.measure(candidate=spec).calibration_samples == samples
+
+
+def test_all_outputs_are_compared_and_the_named_one_is_scored(bench: Bench) -> None:
+    """Not the first."""
+    bench.backend._signature = Signature(FREE.inputs, (*FREE.outputs, TensorInfo("z", "float32", (None, 2))))
+    bench.reference = bench.candidate = lambda feeds: {"y": -feeds["x"], "z": feeds["x"]}
+    found = bench.measure(output="z")
+    assert found.accuracy.reference == 100.0
+    assert [one.name for one in found.accuracy.by_output] == ["y", "z"]
+
+
+def test_groups_of_channels_are_outputs(bench: Bench) -> None:
+    """By the names of the mark; the metric may read one."""
+    bench.reference = bench.candidate = lambda feeds: {"y": np.hstack([feeds["x"][:, ::-1], feeds["x"]])}
+    channels = (ChannelGroup("y", "wrong", 1, 0, 2), ChannelGroup("y", "right", 1, 2, None))
+    found = bench.measure(channels=channels, output="y.right")
+    assert found.accuracy.reference == 100.0
+    assert [one.name for one in found.accuracy.by_output] == ["y.wrong", "y.right"]
+
+
+def test_the_limit_on_the_drop_tells_how_many_samples_it_takes(bench: Bench) -> None:
+    """At the level that the mark asks for."""
+    bench.candidate = lambda feeds: {"y": np.where(feeds["x"][:, :1] > 1.2, [[0.0, 9.0]], feeds["x"]).astype("float32")}
+    found = bench.measure(limits=Limits(max_drop=1.0), confidence=0.9)
+    assert found.accuracy.n_to_resolve is not None
+    assert found.accuracy.confidence == 0.9
+    assert bench.measure().accuracy.n_to_resolve is None
+
+
+def test_evaluation_takes_batches_of_32_unless_told(bench: Bench) -> None:
+    """Of both engines."""
+    bench.measure()
+    assert [max(one.runs) for one in bench.backend.engines] == [32, 32]
+    bench.measure(eval_batch_size=6)
+    assert [max(one.runs) for one in bench.backend.engines[2:]] == [6, 6]
+
+
+def test_an_engine_that_differs_from_itself_is_evaluated_again(bench: Bench) -> None:
+    """And said to, with the difference."""
+    calls = iter(range(10**6))
+    bench.candidate = lambda feeds: {"y": feeds["x"] * np.float32(1.0 + 0.02 * (next(calls) % 2))}
+    found = bench.measure()
+    assert found.accuracy_again is not None
+    assert found.accuracy_again.n == 40
+    assert found.notes[-1] == "played-int8-static is nondeterministic: two runs of the same batch differ by 2 %"
+
+
+def test_a_latency_is_that_of_the_batches_that_are_timed(bench: Bench, timed: list[Any]) -> None:
+    """Both engines take the same samples; energy is of the candidate; the device's times stand in the notes."""
+    bench.backend.facts = {"device_times": lambda _: DeviceTimes(9, 0.25, 0.125, 0.0625, 1.5)}
+    found = bench.measure(latency=LatencyPlan(batch_size=4, max_s=3.0), latency_off="")
+    ((plan, reference, candidate),) = timed
+    assert (plan.batch_size, plan.max_s) == (4, 3.0)
+    for subject, spec in ((reference, FLOAT), (candidate, OFF)):
+        assert subject.spec == spec
+        np.testing.assert_array_equal(subject.feeds["x"], SAMPLES[:4])
+    assert bench.looked == [LATENCY]
+    assert found.latency is not None
+    assert found.latency.notes[0] == "busy"
+    assert [note.partition(":")[0] for note in found.latency.notes[1:]] == ["played-fp32", "played-int8-static"]
+    assert found.resources.energy_mj == 4.0
+    assert bench.steps[-1] == "measuring the energy of played-int8-static"
+    assert found.coverage.provider == "{'x': (4, 2)}"
+    assert found.check.latency_off == ""
+
+
+def test_a_batch_that_the_model_fixes_is_the_one_that_is_timed(bench: Bench, timed: list[Any]) -> None:
+    """The reader is told where it is not the one that was asked for."""
+    bench.backend._signature = inputs(x=(8, 2))
+    note = "latency is for batches of 8: the model's batch size is fixed"
+    for asked, told in ((1, True), (8, False)):
+        found = bench.measure(latency=LatencyPlan(batch_size=asked), latency_off="")
+        assert timed[-1][0].batch_size == 8
+        assert (note in found.notes) is told
+    assert note not in bench.measure().notes
+
+
+def test_a_simulation_is_not_timed(bench: Bench, timed: list[Any]) -> None:
+    """It says why; no energy either."""
+    bench.backend.facts = {"simulated": True}
+    found = bench.measure(latency=LatencyPlan(), latency_off="")
+    assert (timed, found.latency, found.resources.energy_mj) == ([], None, None)
+    assert found.check.latency_off == ("played-fp32 is a float simulation, and its speed says nothing about the device")
+    assert found.accuracy.simulated
+
+
+def test_a_reference_that_is_not_float_is_refused(bench: Bench) -> None:
+    """With what ran; every engine is closed."""
+    half = Coverage(50.0, "MACs", (), "played", float_nodes=("a", "b"))
+    bench.backend.facts = {"coverage": lambda _: half}
+    with pytest.raises(ModelError) as raised:
+        bench.measure()
+    assert str(raised.value) == (
+        "the reference played-fp32 of net does not compute in FP32: its file is quantized or half\n"
+        "  got: 50 % of MACs ran in float32, not a, b\n"
+        "  allowed: a float32 model as the reference\n"
+        "  next: give the float32 model as the model; the quantized one goes to quantized='model_int8.onnx'"
+    )
+    assert [one.closed for one in bench.backend.engines] == [1, 1]
+    bench.backend.facts = {"coverage": lambda _: replace(half, pct=99.0, float_nodes=())}
+    with pytest.raises(ModelError, match="99 % of MACs ran in float32, not all"):
+        bench.measure()
+    bench.backend.facts = {"coverage": lambda _: replace(half, pct=100.0)}
+    assert bench.measure().coverage.pct == 100.0
+
+
+@pytest.mark.parametrize(
+    ("found", "kind", "message"),
+    [
+        (
+            Availability(False, reason="no GPU", fix="buy one"),
+            BackendUnavailable,
+            "backend 'played' cannot run here: no GPU\n  next: buy one",
+        ),
+        (Availability(False, reason="no GPU"), BackendUnavailable, "backend 'played' cannot run here: no GPU"),
+        (
+            Availability(False, reason="it crashed", fix="update", broken=True),
+            BuildError,
+            "backend 'played' is installed but does not load\n  got: it crashed\n  next: update",
+        ),
+    ],
+)
+def test_a_backend_that_cannot_run(bench: Bench, found: Availability, kind: type[Exception], message: str) -> None:
+    """Before anything is read."""
+    bench.backend.available = found
+    with pytest.raises(kind) as raised:
+        bench.measure()
+    assert (type(raised.value), str(raised.value)) == (kind, message)
+    assert bench.steps == ["loading played"]
+
+
+def test_what_an_engine_raises_when_it_is_opened(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says which, and leaves none open."""
+
+    def refuse(*_: Any) -> None:
+        raise OSError("no such file")
+
+    monkeypatch.setattr(bench.backend, "open", refuse)
+    with pytest.raises(BuildError, match="opening played-fp32 of net failed"):
+        bench.measure()
+
+
+def test_another_engine_is_compared_over_a_part_of_the_data(bench: Bench) -> None:
+    """As trials are: the reference runs over that part, and the whole set is read from the cache."""
+    found = bench.measure()
+    assert found.bench is not None
+    assert found.bench.reference_device == "cpu"
+    side, data = found.bench.candidate, found.bench.data
+    assert found.bench.compare(side, data) == found.accuracy
+    other = bench.backend.open(OFF, side.built.folder)
+    assert found.bench.compare(replace(side, engine=other), data) == found.accuracy
+    assert bench.backend.engines[-1].runs
