@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -200,8 +200,9 @@ class Workplace:
     """
 
     def __init__(self, project: Project, folder: Path, seconds: dict[tuple[str, ...], float]) -> None:
-        self._project = project
         self._root = shutil.copytree(project.root, folder / "project", ignore=_NOT_COPIED)
+        # The project may change while its mutants are tried.
+        self._project = replace(project, root=self._root)
         self._seconds = seconds
         self._written = 0
 
