@@ -1,0 +1,202 @@
+"""The record of one check whole, and the digests of samples that a run keeps."""
+
+from __future__ import annotations
+
+import functools
+import json
+from array import array
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.record import PercentileBound, Record, build_record, failed_record, series_key
+from pytest_quant.record.samples import gather_samples, pack_samples, unpack_samples
+from pytest_quant.result import Blocks, Hint, Status
+from pytest_quant.spec import Calibration
+from tests.unit.record.examples import (
+    ACCURACY,
+    COVERAGE,
+    FAILED_DROP,
+    LATENCY,
+    NODEID,
+    RESOURCES,
+    RUN,
+    a_check,
+    a_record,
+    found,
+)
+
+HINT = Hint("leave /conv1 in float", "exclude=['/conv1']", "max_drop", 4.23, 0.5)
+HASHES = array("Q", [1 << 32, 7 << 40, (5 << 32) + 12345])
+
+
+def test_a_record_of_a_measured_check() -> None:
+    """Each figure in its own field; only single runs are left out."""
+    asked = replace(a_check(), confidence=0.9, latency_off="why not", batch_size=3)
+    measured = replace(found(asked, cached=True), sample_hashes=HASHES, threads=5, notes=("a", "b"))
+    record = build_record(measured, status=Status.FAIL, verdicts=[FAILED_DROP], hints=[HINT])
+    latency = record.latency
+    assert latency is not None
+    assert record == Record(
+        nodeid=NODEID,
+        model="digits",
+        backend="ort",
+        precision="int8",
+        scheme="static",
+        batch_size=1,
+        status=Status.FAIL,
+        series=series_key(asked, "top1"),
+        reference="ort-fp32",
+        metric="top1",
+        message="",
+        accuracy=ACCURACY,
+        latency=latency,
+        coverage=COVERAGE,
+        resources=RESOURCES,
+        cache={"engine": "hit", "reference": "hit"},
+        verdicts=(FAILED_DROP,),
+        confidence=0.9,
+        calibration="minmax",
+        calibration_samples=64,
+        threads=5,
+        isa=record.isa,
+        latency_off="why not",
+        digests={"engine": "abc123", "data": "def456"},
+        notes=("a", "b"),
+        samples=pack_samples(HASHES),
+        hints=(HINT,),
+    )
+    assert latency.percentile_bounds == (PercentileBound(50.0, 0.2301, 0.2389), PercentileBound(99.0, 0.29, None))
+    same = (
+        "batch_size",
+        "rounds",
+        "reference_p50_ms",
+        "candidate_p50_ms",
+        "candidate_p90_ms",
+        "candidate_p99_ms",
+        "speedup",
+        "speedup_ci",
+        "null_ratio_ci",
+        "half_width_pct",
+        "reasons",
+        "notes",
+    )
+    assert {name: getattr(latency, name) for name in same} == {name: getattr(LATENCY, name) for name in same}
+
+
+def test_each_engine_has_its_own_rounds() -> None:
+    """Medians in milliseconds with four digits; a round without runs is none."""
+    sides: dict[str, Any] = {
+        name: Blocks(((ns, ns + 2, ns + 4), (), (ns * 2,)))
+        for name, ns in (("reference", 1_234_567), ("null", 2_000_000), ("candidate", 999))
+    }
+    record = a_record(latency=replace(LATENCY, **sides))
+    assert record.latency is not None
+    assert record.latency.round_p50_ms == {
+        "reference": (1.235, 2.469),
+        "null": (2.0, 4.0),
+        "candidate": (0.001001, 0.001998),
+    }
+
+
+@pytest.mark.parametrize(("rounds", "kept"), [(39, 39), (40, 40), (41, 40), (79, 40)])
+def test_of_many_rounds_evenly_spaced_ones_are_kept(rounds: int, kept: int) -> None:
+    """Forty at the most; of 79 every second."""
+    blocks = Blocks(tuple(((place + 1) * 1_000_000,) for place in range(rounds)))
+    record = a_record(latency=replace(LATENCY, candidate=blocks))
+    assert record.latency is not None
+    medians = record.latency.round_p50_ms["candidate"]
+    assert len(medians) == kept
+    if rounds == 79:
+        assert medians == tuple(float(place) for place in range(1, 80, 2))
+    assert len(set(medians)) == kept
+
+
+def test_a_record_of_a_check_that_never_came_to_be() -> None:
+    """What was asked for, and why there is nothing else."""
+    asked = replace(a_check(scheme=None, precision="fp16"), metric="mae", latency=None, batch_size=3)
+    record = failed_record(asked, status=Status.ERROR, message="broken\nin two lines")
+    assert record == Record(
+        nodeid=NODEID,
+        model="digits",
+        backend="ort",
+        precision="fp16",
+        scheme=None,
+        batch_size=3,
+        status=Status.ERROR,
+        series=json.dumps(["tests/test_digits.py::test_int8", "digits", "ort", "fp16", None, 3, "mae"]),
+        reference="ort-fp32",
+        metric="mae",
+        isa=record.isa,
+        message="broken\nin two lines",
+        accuracy=None,
+        latency=None,
+        coverage=None,
+        resources=None,
+        cache=None,
+        verdicts=None,
+    )
+
+
+class Named:
+    """A metric that has a name, or a text in the place of one."""
+
+    def __init__(self, name: object) -> None:
+        self.name = name
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [
+        (None, None),
+        ("top1", "top1"),
+        (Named("own"), "own"),
+        (Named(""), "Named"),
+        (Named(3), "Named"),
+        (np.mean, "mean"),
+        (functools.partial(np.mean), "partial"),
+    ],
+)
+def test_the_metric_of_such_a_check_has_the_name_that_the_mark_gives_it(metric: Any, name: str | None) -> None:
+    """Its own name, that of its function, or that of its type."""
+    record = failed_record(replace(a_check(), metric=metric), status=Status.UNAVAILABLE, message="x")
+    assert (record.metric, json.loads(record.series)[-1]) == (name, name)
+
+
+@pytest.mark.parametrize(("scheme", "method"), [("static", "entropy"), ("dynamic", None), ("weight-only", None)])
+def test_only_a_static_scheme_has_a_method(scheme: str, method: str | None) -> None:
+    """The one that the mark asks for."""
+    check = a_check(scheme=scheme)
+    check = replace(check, candidate=replace(check.candidate, calibration=Calibration("entropy")))
+    assert a_record(check).calibration == method
+
+
+def test_a_run_keeps_the_samples_of_each_data_once() -> None:
+    """The upper half of each hash, in the order of the set; records keep none of it."""
+    record = replace(a_record(accuracy=replace(ACCURACY, n=3)), samples=pack_samples(HASHES))
+    run, (kept,) = gather_samples(replace(RUN, samples={"old": "AAAA"}), [record])
+    assert run.samples == {"old": "AAAA", "def456": record.samples}
+    assert kept == replace(record, samples=None)
+    digests = unpack_samples(run, kept)
+    assert digests is not None
+    assert digests.tolist() == [1, 7 << 8, 5]
+    assert unpack_samples(RUN, kept) is None
+    assert unpack_samples(run, replace(kept, accuracy=None)) is None
+    unknown = replace(record, digests={})
+    assert gather_samples(RUN, [unknown, replace(record, samples=None)])[0].samples == {}
+
+
+@pytest.mark.parametrize(("text", "value"), [("AAAA", "3 bytes for 3 samples"), ("?", "")])
+def test_samples_that_are_damaged(text: str, value: str) -> None:
+    """The test is named, and what to do."""
+    record = a_record(accuracy=replace(ACCURACY, n=3))
+    with pytest.raises(HistoryError) as raised:
+        unpack_samples(replace(RUN, samples={"def456": text}), record)
+    assert raised.value.what == f"the digests kept of the samples of {NODEID} are damaged"
+    assert raised.value.value is not None
+    assert raised.value.value.startswith(value)
+    assert raised.value.allowed == "four bytes for each sample, in base64"
+    assert raised.value.fix == "run the test again, or remove its run from the history"
