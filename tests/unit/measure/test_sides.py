@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any, ClassVar
+
 import numpy as np
 import pytest
 
+from pytest_quant.data import open_data
 from pytest_quant.errors import ModelError
+from pytest_quant.measure import sides
 from pytest_quant.measure.outputs import Chunk
-from pytest_quant.measure.sides import match_names, renamed
-from pytest_quant.spec import Signature, TensorInfo
+from pytest_quant.measure.sides import match_names, renamed, shape_check
+from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, LatencyPlan, Model, Signature, TensorInfo
+from tests.unit.measure.played import PlayedBackend
 
 
 def tensors(*names: str) -> tuple[TensorInfo, ...]:
@@ -37,3 +43,74 @@ def test_renamed_outputs_carry_the_names_of_the_reference() -> None:
     chunk = Chunk({"x": np.ones((1, 2))}, None, 0, 1)
     (result,) = renamed(iter([chunk]), Signature((), tensors("a")), Signature((), tensors("x")))
     assert list(result.outputs) == ["a"]
+
+
+class Shaped(PlayedBackend):
+    """A backend that builds for shapes, up to a batch that an option may bound."""
+
+    schemes: ClassVar[dict[str, tuple[str | None, ...]]] = {}
+
+    def refuses_speed(self, _spec: EngineSpec) -> None:
+        """Refuse nothing."""
+
+    def largest_batch(self, spec: EngineSpec, batch_axes: dict[str, int | None]) -> int | None:
+        """Return the option, and note the axes."""
+        self.calls.append(("axes", batch_axes))
+        bound = dict(spec.options).get("batch")
+        return bound if isinstance(bound, int) else None
+
+
+SEQUENCES = [np.zeros((length, 2), np.float32) for length in (3, 5, 5, 9)]
+CANDIDATE = EngineSpec("shaped", "int8", "dynamic", Model("net"))
+REFERENCE = EngineSpec("plain", "fp32", None, Model("net"))
+
+
+def shaped(
+    monkeypatch: pytest.MonkeyPatch, signature: Signature, samples: list[np.ndarray], **others: Any
+) -> tuple[Check, Shaped]:
+    """Return the check of a candidate that is built for shapes and a reference that is not."""
+    backends = {name: kind(lambda *_: {}, signature) for name, kind in (("shaped", Shaped), ("plain", PlayedBackend))}
+    monkeypatch.setattr(sides, "get_backend", backends.__getitem__)
+    dataset = Dataset.from_iterable([(sample, 0) for sample in samples])
+    check = replace(Check("t", "t", CANDIDATE, REFERENCE, dataset), **others)
+    made = backends["shaped"]
+    assert isinstance(made, Shaped)
+    return shape_check(check, open_data(dataset, signature), 32), made
+
+
+@pytest.mark.parametrize(
+    ("others", "usual", "largest", "evaluated"),
+    [
+        ({}, 1, 32, None),
+        ({"eval_batch_size": 8}, 1, 8, 8),
+        ({"latency": LatencyPlan(batch_size=4)}, 4, 32, None),
+        ({"latency": LatencyPlan(batch_size=64)}, 64, 64, None),
+        ({"latency": None, "batch_size": 6}, 6, 32, None),
+        ({"candidate": replace(CANDIDATE, options=(("batch", 16),))}, 1, 16, 16),
+        ({"candidate": replace(CANDIDATE, options=(("batch", 99),))}, 1, 32, None),
+    ],
+)
+def test_an_engine_is_built_for_the_shapes_of_its_runs(
+    monkeypatch: pytest.MonkeyPatch, others: dict[str, Any], usual: int, largest: int, evaluated: int | None
+) -> None:
+    """One sample of the shortest, the batch that is timed of the commonest, the largest batch of the longest."""
+    signature = Signature((TensorInfo("x", "float32", (None, None, 2)),), tensors("y"))
+    found, backend = shaped(monkeypatch, signature, SEQUENCES, **others)
+    assert found.candidate.shapes == (InputShapes("x", (1, 3, 2), (usual, 5, 2), (largest, 9, 2), 0),)
+    assert found.reference.shapes == ()
+    assert found.eval_batch_size == evaluated
+    assert backend.calls == [("axes", {"x": 0})]
+
+
+def test_a_batch_that_the_graph_fixes_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No axis of it is free."""
+    signature = Signature((TensorInfo("x", "float32", (4, 2)),), tensors("y"))
+    found, _ = shaped(monkeypatch, signature, [np.zeros(2, np.float32)] * 5)
+    assert found.candidate.shapes == (InputShapes("x", (4, 2), (4, 2), (4, 2), None),)
+
+
+def test_an_input_without_samples_has_its_own_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the batch."""
+    signature = Signature((TensorInfo("x", "float32", (2,)),), tensors("y"))
+    found, _ = shaped(monkeypatch, signature, [np.zeros(2, np.float32)] * 5)
+    assert found.candidate.shapes == (InputShapes("x", (2,), (2,), (2,), None),)
