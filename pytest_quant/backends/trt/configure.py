@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.trt.request import BuildRequest
+from pytest_quant.whole_file import write_whole
 
 if TYPE_CHECKING:
     import tensorrt
@@ -94,7 +95,7 @@ def configure(trt: Any, config: tensorrt.IBuilderConfig, request: BuildRequest) 
 def keep_timing_cache(config: tensorrt.IBuilderConfig, request: BuildRequest) -> None:
     """Write what the build measured where the next one reads it."""
     if request.timing_cache:
-        Path(request.timing_cache).write_bytes(bytes(config.get_timing_cache().serialize()))
+        write_whole(Path(request.timing_cache), bytes(config.get_timing_cache().serialize()))
 
 
 def _configure_target(trt: Any, config: Any, target: str) -> None:

@@ -112,6 +112,16 @@ def test_the_timing_cache_is_read_and_written_back(tmp_path: Path) -> None:
         assert config.read == wanted
 
 
+def test_a_build_that_reads_the_timing_cache_is_not_disturbed(tmp_path: Path) -> None:
+    """It is replaced whole: what another build has opened stays what it was."""
+    file = tmp_path / "cache"
+    file.write_bytes(b"a longer one of earlier builds")
+    with file.open("rb") as reader:
+        keep_timing_cache(Config(), replace(REQUEST, timing_cache=str(file)))
+        assert reader.read() == b"a longer one of earlier builds"
+    assert file.read_bytes() == b"+"
+
+
 def test_a_timing_cache_of_another_gpu_is_an_error(tmp_path: Path) -> None:
     """Measurements of another device choose the wrong kernels."""
     with pytest.raises(BuildFailedError, match="another TensorRT or GPU"):
