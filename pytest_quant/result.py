@@ -325,14 +325,14 @@ class Verdict:
     Attributes
     ----------
     limit : the mark's key, or ``outputs`` for outputs that could not be compared.
-    allowed : what the mark allows, in the limit's unit.
+    allowed : what the mark allows, in the limit's unit; a whole number where the mark has one.
     observed : what was found; ``None`` when it was not measured.
     reason : one sentence that says why this status.
     implicit : the mark does not set it; it holds for every check.
     """
 
     limit: str
-    allowed: float | None
+    allowed: int | float | None
     observed: float | None
     status: Status
     reason: str

@@ -1,13 +1,39 @@
-"""Record <-> JSON."""
+"""Frozen dataclasses <-> JSON: encoded by what they hold, decoded and checked by the types of their fields."""
 
 from __future__ import annotations
 
-from typing import cast
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import EnumMeta
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
-from pytest_quant.errors import HistoryError, nearest
-from pytest_quant.record.reader import Json, Reader, plain
-from pytest_quant.record.record import Record, accuracy, coverage, latency, resources
-from pytest_quant.result import Hint, Status, Verdict
+import msgspec
+
+from pytest_quant.errors import HistoryError, UsageError, nearest
+from pytest_quant.record.forms import BY_NAME, FINITE, form_of, nested
+from pytest_quant.record.record import Record
+from pytest_quant.result import Interval
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+T = TypeVar("T")
+
+_MAX_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A record and its JSON, which are equal: neither has to be made of the other again."""
+
+    record: Record
+    json: dict[str, Json]
+
+
+def encoded(record: Record | Encoded) -> Encoded:
+    """Return `record` with its JSON, which is made where there is none yet. Raises what `to_json` raises."""
+    return record if isinstance(record, Encoded) else Encoded(record, to_json(record))
 
 
 def to_json(record: Record) -> dict[str, Json]:
@@ -17,13 +43,7 @@ def to_json(record: Record) -> dict[str, Json]:
     ------
     UsageError : a figure is neither a number nor a text; the message names it.
     """
-    data = cast(dict[str, Json], plain(record, "record"))
-    for section, field, key in (("coverage", "by_op", "op_type"), ("accuracy", "by_output", "name")):
-        found = data[section]
-        if isinstance(found, dict):
-            rows = cast(list[dict[str, Json]], found[field])
-            found[field] = {str(row.pop(key)): row for row in rows}
-    return data
+    return cast(dict[str, Json], plain(record, "record"))
 
 
 def from_json(data: object) -> Record:
@@ -33,66 +53,150 @@ def from_json(data: object) -> Record:
     ------
     HistoryError : a field is missing or has the wrong type; the message names it.
     """
-    read = Reader(data, "check")
-    return Record(
-        nodeid=read.need_text("nodeid"),
-        model=read.need_text("model"),
-        backend=read.need_text("backend"),
-        precision=read.need_text("precision"),
-        scheme=read.text("scheme"),
-        batch_size=read.need_integer("batch_size"),
-        status=_status(read),
-        series=read.need_text("series"),
-        reference=read.need_text("reference"),
-        metric=read.text("metric"),
-        message=read.text("message") or "",
-        accuracy=accuracy(read.child("accuracy")),
-        latency=latency(read.child("latency")),
-        coverage=coverage(read.child("coverage")),
-        resources=resources(read.child("resources")),
-        cache=None if read.child("cache") is None else read.text_by_name("cache"),
-        verdicts=_verdicts(read),
-        confidence=read.number("confidence"),
-        calibration=read.text("calibration"),
-        calibration_samples=read.integer("calibration_samples"),
-        threads=read.integer("threads"),
-        isa=read.need_text("isa"),
-        latency_off=read.text("latency_off") or "",
-        digests=read.text_by_name("digests"),
-        notes=read.texts("notes"),
-        samples=read.text("samples"),
-        hints=tuple(_hint(row) for row in read.children("hints")),
+    return decode(Record, data, "check")
+
+
+def plain(value: object, where: str) -> Json:
+    """Return `value` in the exact types that JSON and the transport of pytest-xdist know.
+
+    NaN and infinity become ``None``, a numpy scalar the Python number it holds, an `Interval` ``[low, high]`` when
+    both are finite, another dataclass a dict of its fields, a lone surrogate in a text its escape. `where` names
+    the figure.
+
+    Raises
+    ------
+    UsageError : `value` is something else, an array for example.
+    """
+    if value is None or type(value) is bool:
+        return value
+    if isinstance(value, str):
+        # Exact types only: xdist sends no subclasses, which status words and numpy texts are.
+        return str.encode(value, "utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Interval):
+        low, high = plain(value.low, where), plain(value.high, where)
+        return None if low is None or high is None else [low, high]
+    if is_dataclass(value) and not isinstance(value, type):
+        names, keys = _written(type(value))
+        data = {name: plain(getattr(value, name), f"{where}.{name}") for name in names}
+        for name, key in keys.items():
+            data[name] = {str(row.pop(key)): row for row in cast(list[dict[str, Json]], data[name])}
+        return data
+    if isinstance(value, Mapping):
+        return {str(plain(str(key), where)): plain(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        # Most of a record is lists of numbers, and naming each of them would take longer than all else.
+        return [
+            item if type(item) is float and math.isfinite(item) else plain(item, f"{where}[{index}]")
+            for index, item in enumerate(value)
+        ]
+    return _scalar(value, where)
+
+
+@cache
+def _written(kind: type) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """Return the fields of a dataclass, and the key of the rows in those that are written as an object."""
+    keys = {name: BY_NAME[inner] for name, inner in nested(kind).items() if inner in BY_NAME}
+    return tuple(field.name for field in fields(kind)), keys
+
+
+def _scalar(value: object, where: str) -> Json:
+    """Unwrap a zero-dimensional array, of numpy or torch, without importing either."""
+    item = getattr(value, "item", None)
+    if callable(item) and getattr(value, "shape", None) == ():
+        number = item()
+        if isinstance(number, (bool, int, float, str)):
+            return plain(number, where)
+    shown = repr(value)
+    raise UsageError(
+        f"{where} cannot be kept: it is neither a number nor a text",
+        value=f"{type(value).__module__}.{type(value).__name__} {shown[:_MAX_SHOWN]}",
+        allowed="int, float, str, bool, None, and lists and dicts of them",
+        fix="let the metric or backend return float(value)",
     )
 
 
-def _verdicts(read: Reader) -> tuple[Verdict, ...] | None:
-    if read.is_null("verdicts"):
-        return None
-    return tuple(
-        Verdict(
-            limit=row.need_text("limit"),
-            allowed=row.limit("allowed"),
-            observed=row.number("observed"),
-            status=_status(row),
-            reason=row.text("reason") or "",
-            implicit=row.flag("implicit"),
-        )
-        for row in read.children("verdicts")
+def decode(kind: type[T], data: object, where: str) -> T:
+    """Return the dataclass `kind` that `plain` wrote as `data`; fields that are not known are ignored.
+
+    Parameters
+    ----------
+    kind : a dataclass; its fields hold what JSON has, enumerations and further dataclasses.
+    data : JSON as Python's `json` module reads it, of any content.
+    where : what messages call it.
+
+    Raises
+    ------
+    HistoryError : a field is missing or has the wrong type; the message names it.
+    """
+    form = form_of(cast(type, kind))
+    try:
+        found: T = _lift(kind, msgspec.convert(data, form))
+    except msgspec.ValidationError as error:
+        raise _fault(form, data, where) from error
+    return found
+
+
+def _lift(kind: Any, form: msgspec.Struct, **given: str) -> Any:
+    """Return the dataclass that `form` holds the fields of, but for those that are `given`."""
+    values = {name: getattr(form, name) for name in form.__struct_fields__}
+    for name, inner in nested(kind).items():
+        found = values[name]
+        if isinstance(found, dict):
+            values[name] = tuple(_lift(inner, row, **{BY_NAME[inner]: key}) for key, row in found.items())
+        elif isinstance(found, tuple):
+            values[name] = tuple(_lift(inner, row) for row in found)
+        elif found is not None:
+            values[name] = _lift(inner, found)
+    return kind(**values, **given)
+
+
+def _fault(form: Any, data: object, where: str) -> HistoryError:
+    """Return the error that names the first part of `data` that is not what `form` allows."""
+    choices = get_args(form) if get_origin(form) in (Union, UnionType) else (form,)
+    known = [choice for choice in choices if choice is not NoneType]
+    for part, value, place in _parts(known[0], data, where):
+        try:
+            msgspec.convert(value, part)
+        except msgspec.ValidationError:
+            return _fault(part, value, place)
+    words = [_allowed(choice, data) for choice in known] + ["null"] * (len(choices) > len(known))
+    return HistoryError(
+        f"a record cannot be read: {where} is not what it must be",
+        value=repr(data)[:_MAX_SHOWN],
+        allowed=" or ".join(words),
+        fix="import only files that pytest-quant wrote, unchanged",
     )
 
 
-def _hint(read: Reader) -> Hint:
-    return Hint(
-        text=read.need_text("text"),
-        paste=read.text("paste") or "",
-        limit=read.text("limit") or "",
-        before=read.number("before"),
-        after=read.number("after"),
-    )
+def _parts(form: Any, data: object, where: str) -> Iterator[tuple[Any, object, str]]:
+    """Give each part that an object or a list of `form` must have or has: its own form, its value and its name."""
+    of_fields = isinstance(form, type) and issubclass(form, msgspec.Struct) and not form.__struct_config__.array_like
+    if isinstance(data, dict) and of_fields:
+        for field in msgspec.structs.fields(form):
+            if field.required or field.name in data:
+                yield field.type, data.get(field.name), f"{where}.{field.name}"
+    elif isinstance(data, dict) and get_origin(form) is dict:
+        for key, value in data.items():
+            yield get_args(form)[1], value, f"{where}.{key}"
+    elif isinstance(data, list) and get_origin(form) is tuple:
+        for index, value in enumerate(data):
+            yield get_args(form)[0], value, f"{where}[{index}]"
 
 
-def _status(read: Reader) -> Status:
-    word = read.need_text("status")
-    if word not in Status.__members__:
-        raise HistoryError(f"a record cannot be read: '{word}' is no status", allowed=nearest(word, Status.__members__))
-    return Status(word)
+_ALLOWED = {int: "a whole number", str: "a text", bool: "true or false"}
+
+
+def _allowed(form: Any, data: object) -> str:
+    if isinstance(form, EnumMeta):
+        return nearest(data, form.__members__) if isinstance(data, str) else f"one of {', '.join(form.__members__)}"
+    if form == FINITE:
+        return "a finite number" if type(data) in (int, float) else "a number"
+    if get_origin(form) is tuple:
+        return "a list"
+    if form is form_of(Interval):
+        return "[low, high]"
+    return _ALLOWED.get(form, "an object")

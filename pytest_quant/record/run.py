@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from pytest_quant.environment import (
     Repository,
@@ -19,8 +20,7 @@ from pytest_quant.environment import (
     git_state,
 )
 from pytest_quant.errors import HistoryError, UsageError
-from pytest_quant.record.codec import from_json, to_json
-from pytest_quant.record.reader import Json, Reader, plain
+from pytest_quant.record.codec import Encoded, Json, decode, encoded, from_json, plain
 from pytest_quant.record.record import Record
 from pytest_quant.result import Environment
 
@@ -121,9 +121,18 @@ def start_run(root: Path) -> Run:
     )
 
 
-def run_to_json(run: Run, records: Sequence[Record]) -> dict[str, Json]:
+def run_to_json(run: Run, records: Sequence[Record | Encoded]) -> dict[str, Json]:
     """Return the document of a run, as ``--quant-json`` writes it; ``record_schema.json`` describes it."""
-    return {"schema": SCHEMA, "run": plain(run, "run"), "checks": [to_json(record) for record in records]}
+    return {"schema": SCHEMA, "run": plain(run, "run"), "checks": [encoded(record).json for record in records]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The document of a run, its run and its checks not yet read."""
+
+    schema: int
+    run: Any = None
+    checks: tuple[Any, ...] = ()
 
 
 def run_from_json(document: object) -> tuple[Run, tuple[Record, ...]]:
@@ -133,32 +142,17 @@ def run_from_json(document: object) -> tuple[Run, tuple[Record, ...]]:
     ------
     HistoryError : it is another document, of a newer schema, or a field has the wrong type.
     """
-    read = Reader(document, "document")
-    schema = read.need_integer("schema")
-    if schema > SCHEMA:
+    read = decode(_Parts, document, "document")
+    if read.schema > SCHEMA:
         raise HistoryError(
             "these records are of a newer pytest-quant",
-            value=f"schema {schema}",
+            value=f"schema {read.schema}",
             allowed=f"schema {SCHEMA} or older",
             fix="pip install --upgrade pytest-quant",
         )
-    return run_of(read.get("run")), tuple(from_json(item) for item in read.items("checks"))
+    return run_of(read.run), tuple(map(from_json, read.checks))
 
 
 def run_of(data: object) -> Run:
     """Read the section ``run`` of a document. Raises `HistoryError` when a field has the wrong type."""
-    read = Reader(data, "run")
-    environment = read.need_child("environment")
-    return Run(
-        id=read.need_text("id"),
-        started_at=read.need_text("started_at"),
-        commit=read.text("commit"),
-        branch=read.text("branch"),
-        dirty=read.flag("dirty"),
-        environment=Environment(environment.text_by_name("identity"), environment.text_by_name("context")),
-        parents=read.texts("parents"),
-        merge_base=read.text("merge_base"),
-        target=read.text("target"),
-        pull_request=read.text("pull_request"),
-        samples=read.text_by_name("samples"),
-    )
+    return decode(Run, data, "run")

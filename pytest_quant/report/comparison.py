@@ -11,7 +11,7 @@ from rich.text import Text
 
 from pytest_quant.history.compare import CONFIDENCE, Comparison, Outcome, Row
 from pytest_quant.record import Json
-from pytest_quant.record.reader import plain
+from pytest_quant.record.codec import plain
 from pytest_quant.report.comparison_cells import (
     by_test,
     change,

@@ -7,7 +7,7 @@ import pytest
 from tests.support.example import ROOT
 
 HEAVY = [
-    *("numpy", "onnx", "onnxruntime", "sqlalchemy", "scipy", "rich", "click", "torch", "hypothesis"),
+    *("numpy", "onnx", "onnxruntime", "sqlalchemy", "scipy", "rich", "click", "torch", "hypothesis", "msgspec"),
     *("pytest_quant.spec", "pytest_quant.strategies"),
 ]
 SOURCE = """

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pytest_quant.history.exchange.timed import run_id, timed_record, utc_of_text
 from pytest_quant.record import Record, Run
-from pytest_quant.record.reader import Reader
+from pytest_quant.record.codec import decode
 from pytest_quant.result import Environment
 
 TOOL = "pytest-benchmark"
@@ -13,46 +15,81 @@ _NO_COMMIT = ("unversioned", "unknown")
 _NO_BRANCH = ("(unknown)", "(detached head)")
 
 
+@dataclass(frozen=True, slots=True)
+class _Cpu:
+    brand_raw: str | None
+    count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    cpu: _Cpu | None
+    processor: str | None
+    system: str | None
+    machine: str | None
+    python_version: str | None
+    python_implementation: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    id: str | None
+    branch: str | None
+    dirty: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Stats:
+    median: float
+    rounds: int
+    data: tuple[float, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Benchmark:
+    fullname: str
+    stats: _Stats
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    datetime: str
+    commit_info: _Commit
+    machine_info: _Machine
+    benchmarks: tuple[_Benchmark, ...] | None
+    version: str | None
+
+
 def read(document: dict[str, object]) -> tuple[Run, tuple[Record, ...]]:
     """Return the run in a document. Raises `HistoryError` when a field is missing or has the wrong type."""
-    file = Reader(document, TOOL)
-    started = utc_of_text(file.need_text("datetime"))
-    commit = file.need_child("commit_info")
-    commit_id, branch = commit.text("id"), commit.text("branch")
+    file = decode(_File, document, TOOL)
+    started = utc_of_text(file.datetime)
+    commit = file.commit_info
     run = Run(
         id=run_id(started, document),
         started_at=started.isoformat(),
-        commit=None if commit_id in _NO_COMMIT else commit_id,
-        branch=None if branch in _NO_BRANCH else branch,
-        dirty=commit.flag("dirty"),
-        environment=_environment(file),
+        commit=None if commit.id in _NO_COMMIT else commit.id,
+        branch=None if commit.branch in _NO_BRANCH else commit.branch,
+        dirty=bool(commit.dirty),
+        environment=_environment(file.machine_info, file.version),
     )
-    return run, tuple(_record(benchmark) for benchmark in file.children("benchmarks"))
+    return run, tuple(
+        timed_record(TOOL, one.fullname, one.stats.median, one.stats.rounds, one.stats.data or ())
+        for one in file.benchmarks or ()
+    )
 
 
-def _environment(file: Reader) -> Environment:
-    machine = file.need_child("machine_info")
-    cpu = machine.child("cpu")
+def _environment(machine: _Machine, version: str | None) -> Environment:
+    cpu = machine.cpu
     identity = {
-        "cpu": (cpu.text("brand_raw") if cpu else None) or machine.text("processor") or "unknown",
-        "cores": str((cpu.integer("count") if cpu else None) or "unknown"),
-        "os": machine.text("system") or "unknown",
-        "arch": machine.text("machine") or "unknown",
+        "cpu": (cpu.brand_raw if cpu else None) or machine.processor or "unknown",
+        "cores": str((cpu.count if cpu else None) or "unknown"),
+        "os": machine.system or "unknown",
+        "arch": machine.machine or "unknown",
     }
     context = {
-        "python": machine.text("python_version") or "unknown",
-        "implementation": machine.text("python_implementation") or "unknown",
-        TOOL: file.text("version") or "unknown",
+        "python": machine.python_version or "unknown",
+        "implementation": machine.python_implementation or "unknown",
+        TOOL: version or "unknown",
     }
     return Environment(identity, context)
-
-
-def _record(benchmark: Reader) -> Record:
-    stats = benchmark.need_child("stats")
-    return timed_record(
-        TOOL,
-        benchmark.need_text("fullname"),
-        stats.need_number("median"),
-        stats.need_integer("rounds"),
-        stats.numbers("data"),
-    )

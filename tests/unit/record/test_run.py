@@ -86,6 +86,19 @@ def test_records_come_back_with_their_run() -> None:
     assert run_from_json(_document()) == (RUN, (a_record(), a_pass(), unavailable()))
 
 
+def test_a_run_of_an_earlier_release_is_read() -> None:
+    """What was added since has its default, and every figure that was written is there."""
+    document = json.loads((Path(__file__).parent / "earlier_run.json").read_text("utf-8"))
+    run, records = run_from_json(document)
+    assert (run.parents, records[0].hints, records[0].threads) == ((), (), None)
+    again = json.loads(json.dumps(run_to_json(run, records)))
+    for written, kept in zip(document["checks"], again["checks"], strict=True):
+        assert {name: kept[name] for name in ("nodeid", "latency", "digests", "cache", "message")} == {
+            name: written[name] for name in ("nodeid", "latency", "digests", "cache", "message")
+        }
+        assert (kept["accuracy"] or {}).items() >= (written["accuracy"] or {}).items()
+
+
 def test_a_newer_schema_is_refused() -> None:
     """Reading half of it would lose figures silently."""
     with pytest.raises(HistoryError, match="newer"):

@@ -51,7 +51,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         (b'{"format": "pytest-quant-history", "schema": 99}', "newer pytest-quant"),
         (b'{"format": "pytest-quant-history", "schema": "1"}', "a schema that cannot be"),
         (b'{"schema": 99, "run": {}, "checks": []}', "newer pytest-quant"),
-        (b'{"schema": 1, "run": {"id": 4}, "checks": []}', "run.environment"),
+        (b'{"schema": 1, "run": {"id": 4}, "checks": []}', "run.id"),
         (b"half a li", "not JSON"),
         (b"\xff\xfe\x00", "not UTF-8"),
         (b"[" * 100_000, "nested without end"),

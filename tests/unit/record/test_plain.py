@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pytest_quant.errors import UsageError
-from pytest_quant.record.reader import Json, plain
+from pytest_quant.record.codec import Json, plain
 from pytest_quant.result import Interval, Status
 
 
