@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
 from pytest_quant.spec import Check
 
@@ -20,6 +21,10 @@ class Status(StrEnum):
     INCONCLUSIVE = "INCONCLUSIVE"
     NO_BASELINE = "NO_BASELINE"
     PASS = "PASS"  # noqa: S105 - a status, not a secret
+
+
+Better: TypeAlias = Literal["higher", "lower"]
+"""Which way a metric is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,7 @@ class AccuracyResult:
     n: int
     metric: str | None = None
     unit: str | None = None
-    better: str | None = None
+    better: Better | None = None
     reference: float | None = None
     candidate: float | None = None
     drop: float | None = None

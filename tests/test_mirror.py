@@ -39,6 +39,7 @@ ELSEWHERE = {
     "record.samples": "tests/unit/history/compare/test_samples.py",
     "report.columns": "tests/unit/report/test_run_table.py",
     "report.comparison_cells": "tests/unit/report/test_comparison.py",
+    "report.comparison_document": "tests/unit/report/test_comparison.py",
     "report.junit": "tests/integration/test_run_end.py",
     "report.series": "tests/unit/cli/test_series.py",
     "result": "tests/unit/record/test_build.py",

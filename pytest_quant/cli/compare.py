@@ -92,7 +92,8 @@ def _sides(store: Store, base: str | None, head: str | None, root: Path) -> tupl
 
 
 def _shown(comparison: Comparison, *, as_json: bool, as_markdown: bool) -> str:
-    from pytest_quant.report.comparison import comparison_json, comparison_markdown, comparison_text
+    from pytest_quant.report.comparison import comparison_markdown, comparison_text
+    from pytest_quant.report.comparison_document import comparison_json
 
     if as_json:
         return json.dumps(comparison_json(comparison), indent=1, allow_nan=False)

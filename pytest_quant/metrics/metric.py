@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.errors import UsageError
+from pytest_quant.result import Better
 
 Array = NDArray[Any]
 
@@ -41,7 +42,7 @@ class Metric:
     """
 
     fn: Callable[..., object]
-    better: Literal["higher", "lower"] = "higher"
+    better: Better = "higher"
     unit: str = "%"
     scale: float = 100.0
     name: str = field(default="")
@@ -97,7 +98,7 @@ class ResolvedMetric:
     """
 
     name: str
-    better: str
+    better: Better
     unit: str
     statistics: Callable[[Array, Array], Array]
     aggregate: Callable[[Array], float]

@@ -1,4 +1,4 @@
-"""A comparison of two commits as text, as JSON and as a comment of a pull request."""
+"""A comparison of two commits as text and as a comment of a pull request."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from pytest_quant.history.compare import CONFIDENCE, Comparison, Outcome, Row
-from pytest_quant.record import Json
-from pytest_quant.record.codec import plain
 from pytest_quant.report.comparison_cells import (
     by_test,
     change,
@@ -119,9 +117,6 @@ def _shown(char: str) -> str:
     return f"&#{ord(char)};" if char in _MARKUP else char
 
 
-SCHEMA = 1
-"""Version of the document of `comparison_json`; a field that is added leaves it as it is."""
-
 _INDENT = "    "
 _HEADERS = ("outcome", "quantity", "base -> head", f"change [{100 * CONFIDENCE:g} %]", "p (Holm)")
 _STYLES = {
@@ -151,29 +146,6 @@ def comparison_text(comparison: Comparison, width: int, color: bool = False) -> 
     for line in (*comparison.notes, unchanged(comparison), level(comparison)):
         lines += _wrap(line, width, "") if line else []
     return "\n".join(lines)
-
-
-def comparison_json(comparison: Comparison) -> dict[str, Json]:
-    """Return the comparison as one document of plain JSON types; ``comparison_schema.json`` describes it.
-
-    ``verdict`` is ``regression``, ``no_baseline`` or ``ok``; the exit code can say more under options.
-    """
-    document: dict[str, Json] = {
-        "schema": SCHEMA,
-        "verdict": _word(comparison),
-        "alpha": comparison.alpha,
-        "confidence": CONFIDENCE,
-        "family": comparison.family,
-    }
-    for key in ("base", "head", "rows", "added", "removed", "renamed", "reversioned", "notes"):
-        document[key] = plain(getattr(comparison, key), key)
-    return document
-
-
-def _word(comparison: Comparison) -> str:
-    if not comparison.base.checks:
-        return Outcome.NO_BASELINE.value
-    return Outcome.REGRESSION.value if comparison.having(Outcome.REGRESSION) else "ok"
 
 
 def _table(rows: Sequence[Row], width: int) -> Iterator[Text]:

@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row
+from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Quantity, Row
 from pytest_quant.history.compare.latency import on_common_machines
 from pytest_quant.history.compare.pairing import Draft, Pair, measured
 from pytest_quant.history.compare.samples import Bits, Overlap, answers_of, candidate_right, overlap
@@ -223,7 +223,8 @@ def _apart(base: Interval | None, head: Interval | None) -> bool:
 def _without_metric(pair: Pair, base: AccuracyResult, head: AccuracyResult, record: Record) -> Draft:
     """Return the row of agreement or SQNR, which have no interval and never fail a comparison."""
     classes = base.agreement_pct is not None and head.agreement_pct is not None
-    quantity, unit = ("agreement", "%") if classes else ("sqnr", "dB")
+    quantity: Quantity = "agreement" if classes else "sqnr"
+    unit = "%" if classes else "dB"
     before, after = (one.agreement_pct if classes else _sqnr(one) for one in (base, head))
     row = replace(
         row_of(pair, record, quantity),

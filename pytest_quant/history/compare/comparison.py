@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
-from pytest_quant.result import Interval
+from pytest_quant.result import Better, Interval
 
 ALPHA = 0.01
 """Probability that a comparison without any true change has a regression or an improvement by a test."""
 
 CONFIDENCE = 0.95
 """Level of each single interval."""
+
+
+Quantity: TypeAlias = Literal[
+    "status", "accuracy", "drop", "agreement", "sqnr", "size", "coverage", "nodes", "speedup", "p50"
+]
+
+Moved: TypeAlias = Literal["", "candidate", "reference", "both"]
+"""The engine whose latency changed; empty when it is not known."""
 
 
 class Outcome(StrEnum):
@@ -51,9 +60,7 @@ class Row:
     Attributes
     ----------
     series, nodeid, model, engine_id : of the head.
-    quantity : ``status accuracy drop agreement sqnr size coverage nodes speedup p50``.
     unit : of `base` and `head`; empty when they have none.
-    better : ``higher``, ``lower``, or ``None``.
     base, head : the values; text for statuses and counts of nodes, ``None`` when not measured.
     change, interval : head against base in `change_unit`: a difference, or percent for times and sizes.
     p : of the test of no change; ``None`` for facts and advisory rows, which are not tested.
@@ -61,7 +68,7 @@ class Row:
     lost, won, n : samples that only the base, and only the head, gets right, of n.
     base_launches, head_launches : numbers of runs of pytest with the values.
     advisory : there are too few launches to judge.
-    moved : the engine whose latency changed, ``candidate reference both``, or empty when it is not known.
+    moved : the engine whose latency changed; empty when it is not known.
     candidate_change_pct, reference_change_pct : of the two median latencies; > 0 is slower.
     machine : on which the latencies were measured.
     differs : other properties that differ between base and head; only for rows that changed.
@@ -71,12 +78,12 @@ class Row:
     nodeid: str
     model: str
     engine_id: str
-    quantity: str
+    quantity: Quantity
     outcome: Outcome
     base: float | str | None
     head: float | str | None
     unit: str = ""
-    better: str | None = None
+    better: Better | None = None
     change: float | None = None
     change_unit: str = ""
     interval: Interval | None = None
@@ -88,7 +95,7 @@ class Row:
     base_launches: int = 1
     head_launches: int = 1
     advisory: bool = False
-    moved: str = ""
+    moved: Moved = ""
     candidate_change_pct: float | None = None
     reference_change_pct: float | None = None
     machine: str = ""
@@ -136,7 +143,7 @@ class Reversioned:
     unit: str
     base: float | None
     head: float | None
-    what: str
+    what: Literal["evaluation data", "metric"]
 
 
 @dataclass(frozen=True, slots=True)

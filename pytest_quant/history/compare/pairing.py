@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pytest_quant.history.compare.comparison import Listed, Outcome, Renamed, Reversioned, Row
+from pytest_quant.history.compare.comparison import Listed, Moved, Outcome, Renamed, Reversioned, Row
 from pytest_quant.history.compare.samples import overlap
 from pytest_quant.history.rows import StoredCheck, version_of
 from pytest_quant.record import Record
@@ -23,10 +23,10 @@ class Pace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """`moved` is ``candidate reference both`` or empty; `note` is a sentence, or empty."""
+    """What two latencies tell; `note` is a sentence, or empty."""
 
     outcome: Outcome
-    moved: str
+    moved: Moved
     note: str = ""
 
 

@@ -6,21 +6,21 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
-from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Row
+from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Quantity, Row
 from pytest_quant.history.compare.pairing import Pair
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
 from pytest_quant.result import Status
 
 
-def row_of(pair: Pair, record: Record, quantity: str) -> Row:
+def row_of(pair: Pair, record: Record, quantity: Quantity) -> Row:
     """Return an unchanged row without values.
 
     Parameters
     ----------
     pair : launches of the series.
     record : of the head.
-    quantity : see `Row`.
+    quantity : what the row compares.
     """
     return Row(
         series=pair.series,

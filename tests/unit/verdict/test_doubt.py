@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.result import AccuracyResult, OutputError, Status, Verdict
+from pytest_quant.result import AccuracyResult, Better, OutputError, Status, Verdict
 from pytest_quant.verdict.accuracy import carried, reference_doubts, repeated
 
 PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
 
 
-def scored(reference: float, chance: float | None = 10.0, better: str = "higher") -> AccuracyResult:
+def scored(reference: float, chance: float | None = 10.0, better: Better = "higher") -> AccuracyResult:
     """A reference that scores so many percent."""
     return AccuracyResult(
         n=50, metric="top1", unit="%", better=better, reference=reference, candidate=reference, drop=0.0, chance=chance

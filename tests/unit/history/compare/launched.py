@@ -13,7 +13,7 @@ import numpy as np
 from pytest_quant.history.compare import Comparison, Row
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import LatencyFigures, Record
-from pytest_quant.result import Environment, Interval, Status
+from pytest_quant.result import Better, Environment, Interval, Status
 from tests.unit.record.examples import ACCURACY, RUN, a_record
 
 N = 400
@@ -35,7 +35,7 @@ def answers(wrong: Iterable[int] = (), n: int = N) -> list[bool]:
     return [index not in missed for index in range(n)]
 
 
-def answered(record: Record, right: Sequence[bool], better: str = "higher") -> Record:
+def answered(record: Record, right: Sequence[bool], better: Better = "higher") -> Record:
     """The record with these answers, and the score they give."""
     share = sum(right) / len(right)
     score = 100.0 * (share if better == "higher" else 1.0 - share)

@@ -13,7 +13,7 @@ from scipy import stats as scipy_stats
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.compare import Comparison, Outcome, compare
 from pytest_quant.record import Record
-from pytest_quant.result import AccuracyResult, Interval, OutputError
+from pytest_quant.result import AccuracyResult, Better, Interval, OutputError
 from tests.unit.history.compare.launched import N, answered, answers, changed, launch, launches, record_of, row
 
 
@@ -21,7 +21,7 @@ def _with(base: Record, head: Record) -> Comparison:
     return compare(launch(base), launch(head, commit="head"))
 
 
-def _answering(wrong: range, better: str = "higher") -> Record:
+def _answering(wrong: range, better: Better = "higher") -> Record:
     return answered(record_of(), answers(wrong), better)
 
 

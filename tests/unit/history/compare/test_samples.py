@@ -18,6 +18,7 @@ from pytest_quant.history.compare.samples import LEAST_SHARE, overlap
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import run_from_json, run_to_json
 from pytest_quant.record.samples import MOST_SAMPLES, gather_samples, pack_samples, unpack_samples
+from pytest_quant.result import Better
 from tests.unit.history.compare.launched import answered, launch, packed, record_of, row
 from tests.unit.record.examples import RUN
 
@@ -27,7 +28,7 @@ def hashes(samples: Sequence[int]) -> array[int]:
     return array("Q", [(1 + sample) * 0x9E3779B97F4A7C15 % 2**64 for sample in samples])
 
 
-def checked(samples: Sequence[int], wrong: set[int], commit: str, better: str = "higher") -> StoredCheck:
+def checked(samples: Sequence[int], wrong: set[int], commit: str, better: Better = "higher") -> StoredCheck:
     """A check of these samples whose candidate misses `wrong`, as a history gives it back."""
     record = answered(record_of(), [sample not in wrong for sample in samples], better)
     assert record.accuracy is not None
@@ -58,7 +59,7 @@ def compared(base: StoredCheck, head: StoredCheck) -> Comparison:
     st.sampled_from(["higher", "lower"]),
 )
 def test_lost_and_won_are_counted_on_the_common_samples(
-    before: list[int], after: list[int], missed: set[int], missing: set[int], better: str
+    before: list[int], after: list[int], missed: set[int], missing: set[int], better: Better
 ) -> None:
     """Counts, change and p are those of the multiset that both hold; with too little of it nothing is compared."""
     assume(before != after)

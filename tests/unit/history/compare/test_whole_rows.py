@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pytest_quant.history.compare import Comparison, Outcome, Row, compare
-from pytest_quant.history.compare.comparison import Difference, Listed, Renamed, Reversioned, Side
+from pytest_quant.history.compare.comparison import Difference, Listed, Quantity, Renamed, Reversioned, Side
 from pytest_quant.record import Record
-from pytest_quant.result import AccuracyResult, Coverage, Interval, OpCoverage, OutputError, Resources, Status
+from pytest_quant.result import AccuracyResult, Better, Coverage, Interval, OpCoverage, OutputError, Resources, Status
 from pytest_quant.stats.paired import tango_interval
 from tests.unit.history.compare.launched import N, answered, answers, key, launch, launches, record_of, row
 
@@ -19,7 +19,7 @@ about: Any = pytest.approx
 """For a figure of a row, which is typed as a number."""
 
 
-def a_row(quantity: str, outcome: Outcome, base: Any, head: Any, **others: Any) -> Row:
+def a_row(quantity: Quantity, outcome: Outcome, base: Any, head: Any, **others: Any) -> Row:
     """Return a row of the series that `record_of` makes; figures may be approximate."""
     return Row(key(), NODEID, "digits", "ort-int8-static", quantity, outcome, base, head, **others)
 
@@ -55,7 +55,7 @@ def test_a_status_that_differs_between_launches() -> None:
 
 
 @pytest.mark.parametrize(("better", "sign"), [("higher", 1.0), ("lower", -1.0)])
-def test_answers_paired(better: str, sign: float) -> None:
+def test_answers_paired(better: Better, sign: float) -> None:
     """Fifteen of 400 lost are 3.75 points; p is twice 2^-15, and the interval Tango's in points."""
     base, head = (answered(record_of(), answers(range(wrong)), better) for wrong in (5, 20))
     low, high = (-sign * 100.0 * end for end in tango_interval(15, 0, N, confidence=0.95))

@@ -1,0 +1,126 @@
+"""JSON Schemas of the documents that are written, generated from the types and docstrings of their dataclasses."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import msgspec
+
+from pytest_quant.record.forms import form_of, nested
+from pytest_quant.record.record import Record
+from pytest_quant.record.run import Run
+from pytest_quant.result import AccuracyResult, Coverage, OpCoverage, OutputError, Resources, Verdict
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+_LATER: Mapping[type, Collection[str]] = {
+    AccuracyResult: ("by_output", "worst_output", "chance"),
+    Coverage: ("notes", "plan_of", "scheme_pct", "not_quantizable"),
+    OpCoverage: ("stands_for",),
+    OutputError: ("reference_constant", "group_of"),
+    Record: (
+        *("metric", "message", "confidence", "calibration", "calibration_samples", "threads", "latency_off"),
+        *("digests", "notes", "samples", "hints"),
+    ),
+    Resources: ("device_memory_mb", "device_memory_nvml_mb", "plan_of"),
+    Run: ("parents", "merge_base", "target", "pull_request", "samples"),
+    Verdict: ("implicit",),
+}
+"""Fields that documents of this version of the schema may lack, because an earlier release wrote them without.
+
+Every other one is required: what was not measured is null, and never missing.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunDocument:
+    """The records of one run.
+
+    Written by --quant-json. Percentages are in points of a hundred, MB are 10^6 bytes. A figure that was not measured
+    is null, and so is a section of a check that never came to be. More fields may be added.
+    """
+
+    schema: Literal[1]
+    run: Run
+    checks: tuple[Record, ...]
+
+
+def schema_of(document: type) -> dict[str, Any]:
+    """Return the JSON Schema, draft 2020-12, of a dataclass as it is written.
+
+    The first line of its docstring is the title, the rest describes it.
+    """
+    _, components = msgspec.json.schema_components([form_of(document)])
+    described = {kind.__name__: kind for kind in _all(document)}
+    parts = {name: _tidy(part, described.get(name)) for name, part in components.items()}
+    title, *paragraphs = _paragraphs(document)
+    whole = parts.pop(document.__name__)
+    return {
+        "$schema": _DRAFT,
+        **whole,
+        "title": f"pytest-quant: {title[0].lower()}{title[1:].rstrip('.')}",
+        "description": " ".join(paragraphs),
+        "$defs": parts,
+    }
+
+
+def _all(kind: type) -> set[type]:
+    """Return a dataclass and all that it holds, at any depth."""
+    inner = {one for one in nested(kind).values() if one is not kind}
+    return {kind}.union(*map(_all, inner))
+
+
+def _tidy(part: dict[str, Any], kind: type | None) -> dict[str, Any]:
+    """Return the schema of one form with what its docstring says and what is required, without what says nothing."""
+    tidy: dict[str, Any] = _plainer(part)
+    if "description" in tidy:
+        tidy["description"] = _joined(tidy["description"])
+    if kind is None or "properties" not in tidy:
+        return tidy
+    told = _descriptions(kind)
+    for name, field in tidy["properties"].items():
+        if name in told:
+            field["description"] = told[name]
+    later = _LATER.get(kind, ())
+    summary, *_ = _paragraphs(kind)
+    return {**tidy, "description": summary, "required": [name for name in tidy["properties"] if name not in later]}
+
+
+def _plainer(part: Any) -> Any:
+    """Leave out bounds, which every number of JSON is within, and defaults; write a choice of types as one list."""
+    if isinstance(part, list):
+        return [_plainer(value) for value in part]
+    if not isinstance(part, dict):
+        return part
+    kept = {key: _plainer(value) for key, value in part.items() if key not in ("minimum", "maximum", "default")}
+    choices = kept.get("anyOf", ())
+    if choices and all(choice.keys() == {"type"} for choice in choices):
+        return {"type": [choice["type"] for choice in choices]} | {k: v for k, v in kept.items() if k != "anyOf"}
+    return kept
+
+
+@cache
+def _descriptions(kind: type) -> Mapping[str, str]:
+    """Return what the section ``Attributes`` of a docstring says about each field."""
+    _, _, section = (inspect.getdoc(kind) or "").partition("Attributes\n----------\n")
+    found: dict[str, str] = {}
+    for entry in re.findall(r"^\S.*(?:\n +.*)*", section, flags=re.MULTILINE):
+        names, _, text = entry.partition(" : ")
+        found |= dict.fromkeys(names.split(", "), _joined(text))
+    return found
+
+
+def _paragraphs(kind: type) -> list[str]:
+    """Return what a docstring says before its sections."""
+    text, _, _ = (inspect.getdoc(kind) or "").partition("\n\nAttributes\n")
+    return [_joined(paragraph) for paragraph in text.split("\n\n")]
+
+
+def _joined(text: str) -> str:
+    """Return the words of a docstring on one line, as JSON calls things."""
+    return " ".join(re.sub(r"``None``", "null", text).replace("`", "").split())

@@ -1,0 +1,66 @@
+"""A comparison of two commits as JSON, for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, cast
+
+from pytest_quant.history.compare import (
+    CONFIDENCE,
+    Comparison,
+    Listed,
+    Outcome,
+    Renamed,
+    Reversioned,
+    Row,
+    Side,
+)
+from pytest_quant.record import Json
+from pytest_quant.record.codec import plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonDocument:
+    """A comparison of two commits.
+
+    Printed by pytest-quant compare --json. More fields may be added.
+
+    Attributes
+    ----------
+    schema : the version of this document; a field that is added leaves it as it is.
+    verdict : the exit code can say more under options.
+    alpha : level of the family.
+    confidence : of each interval.
+    family : rows tested together.
+    added : series that only the head has.
+    removed : series that only the base has.
+    renamed : tests with another node id, which are compared.
+    reversioned : series with another metric, or other evaluation data, which are not.
+    """
+
+    schema: Literal[1] = 1
+    verdict: Literal["ok", "regression", "no_baseline"]
+    alpha: float
+    confidence: float = CONFIDENCE
+    family: int
+    base: Side
+    head: Side
+    rows: tuple[Row, ...]
+    added: tuple[Listed, ...]
+    removed: tuple[Listed, ...]
+    renamed: tuple[Renamed, ...]
+    reversioned: tuple[Reversioned, ...]
+    notes: tuple[str, ...]
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Json]:
+    """Return the comparison as one document of plain JSON types; ``comparison_schema.json`` describes it."""
+    found: dict[str, Any] = {field.name: getattr(comparison, field.name) for field in fields(comparison)}
+    document = ComparisonDocument(verdict=_verdict(comparison), **found)
+    return cast(dict[str, Json], plain(document, "comparison"))
+
+
+def _verdict(comparison: Comparison) -> Literal["ok", "regression", "no_baseline"]:
+    if not comparison.base.checks:
+        return "no_baseline"
+    return "regression" if comparison.having(Outcome.REGRESSION) else "ok"

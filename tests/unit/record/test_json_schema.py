@@ -1,0 +1,41 @@
+"""The JSON Schemas that are shipped are those of the types, and describe what every release wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from pytest_quant.record.json_schema import RunDocument, schema_of
+from tests.json_schemas import DOCUMENTS, PACKAGE, schema_text
+
+_DEFINITIONS: dict[str, Any] = schema_of(RunDocument)["$defs"]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_shipped_schema_is_the_generated_one(name: str) -> None:
+    """A field that was added is described; otherwise run: python -m tests.json_schemas."""
+    assert (PACKAGE / name).read_text("utf-8") == schema_text(DOCUMENTS[name])
+
+
+def test_a_field_has_the_words_of_its_docstring() -> None:
+    """Of the entry that names it, on one line, with null as JSON calls it."""
+    described = _DEFINITIONS["Coverage"]["properties"]
+    assert described["pct"] == {"type": ["number", "null"], "description": "0..100; null when nothing was eligible."}
+
+
+def test_rows_with_a_name_are_an_object_by_it() -> None:
+    """And the row itself has the name no more."""
+    by_op = _DEFINITIONS["Coverage"]["properties"]["by_op"]
+    assert (by_op["type"], by_op["additionalProperties"]) == ("object", {"$ref": "#/$defs/OpCoverage"})
+    assert "op_type" not in _DEFINITIONS["OpCoverage"]["properties"]
+
+
+def test_a_document_of_an_earlier_release_is_described() -> None:
+    """It lacks what was added since, such as outputs told apart, hints, threads and the parents of the commit."""
+    document = json.loads((Path(__file__).parent / "earlier_run.json").read_text("utf-8"))
+    assert "by_output" not in document["checks"][0]["accuracy"]
+    jsonschema.Draft202012Validator(schema_of(RunDocument)).validate(document)
