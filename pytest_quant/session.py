@@ -23,7 +23,7 @@ from pytest_quant.measure.sides import (
     usable_backend,
     with_steps,
 )
-from pytest_quant.record import Record, build_record, failed_record
+from pytest_quant.record import Encoded, build_record, failed_record
 from pytest_quant.result import Baseline, NoBaseline, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from pytest_quant.verdict import breaks_latency, judge, reference_doubts, worst
@@ -65,7 +65,7 @@ class Session:
         """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
         return measure_check(check, self._tools, breaks_latency)
 
-    def judge(self, measurement: Measurement) -> Record:
+    def judge(self, measurement: Measurement) -> Encoded:
         """Judge every limit, search for remedies of a broken one, and return the record of the check."""
         baseline = self._baseline(measurement)
         verdicts = judge(measurement, baseline)
@@ -74,7 +74,7 @@ class Session:
         noted = replace(measurement, notes=(*measurement.notes, *doubts))
         return build_record(noted, status=worst(verdicts), verdicts=verdicts, hints=hints)
 
-    def failed(self, check: Check, error: Exception) -> Record:
+    def failed(self, check: Check, error: Exception) -> Encoded:
         """Return the record of a check that could not be measured: UNAVAILABLE or ERROR."""
         status = Status.UNAVAILABLE if isinstance(error, BackendUnavailable) else Status.ERROR
         return failed_record(check, status=status, message=str(error))

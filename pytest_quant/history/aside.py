@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.exchange.stream import RunWithRecords, read_runs, run_line
-from pytest_quant.record import Record, Run
+from pytest_quant.record import Encoded, Record, Run
 from pytest_quant.whole_file import write_whole
 
 
-def set_aside(place: str | Path, run: Run, records: Sequence[Record]) -> Path:
+def set_aside(place: str | Path, run: Run, records: Sequence[Record | Encoded]) -> Path:
     """Write a run to a file of its own in the folder of the history, else in the temporary folder.
 
     Parameters
@@ -39,7 +39,7 @@ def set_aside(place: str | Path, run: Run, records: Sequence[Record]) -> Path:
     return folder / name
 
 
-def write_aside(path: Path, run: Run, records: Sequence[Record]) -> None:
+def write_aside(path: Path, run: Run, records: Sequence[Record | Encoded]) -> None:
     """Append a run to a file, as one line that is written completely or not at all.
 
     Parameters

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.record import Json, Record, Run, from_json, run_of, run_to_json, to_json
+from pytest_quant.record import Encoded, Json, Record, Run, encoded, from_json, run_of, run_to_json
 
 Row = dict[str, object]
 """The values of one row of a table, by column."""
@@ -105,9 +105,9 @@ def encode(value: Json) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
-def pack(record: Record) -> bytes:
+def pack(record: Record | Encoded) -> bytes:
     """Return a record as it is stored: JSON, compressed."""
-    return zlib.compress(encode(to_json(record)).encode())
+    return zlib.compress(encode(encoded(record).json).encode())
 
 
 def decode_run(text: str) -> Run:

@@ -27,7 +27,7 @@ from pytest_quant.history.rows import (
 )
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
 from pytest_quant.history.trends import Point, SeriesSummary
-from pytest_quant.record import Record, Run
+from pytest_quant.record import Encoded, Record, Run
 from pytest_quant.result import Status
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _ADDED_RECORDS_AT_ONCE = 2000
 _ADDED_RUNS_AT_ONCE = 500
 _LOOKED_UP_AT_ONCE = 5000
 
-RunToAdd = tuple[Run, Sequence[Record]]
+RunToAdd = tuple[Run, Sequence[Record | Encoded]]
 
 
 def batches(runs: Iterable[RunToAdd]) -> Iterator[list[RunToAdd]]:
@@ -60,7 +60,7 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
     summaries = [(str(row["id"]), row, run, records) for run, records in batch for row in (run_row(run),)]
     # Series before runs, each sorted: two processes that add the same ones take their locks in the same order.
     series = _series_numbers(
-        connection, {record.series: series_row(record) for _, records in batch for record in records}.values()
+        connection, {one.series: series_row(one) for _, records in batch for one in map(_record, records)}.values()
     )
     new = _new_runs(connection, {run_id: row for run_id, row, _, _ in reversed(summaries)})
     checks: list[Row] = []
@@ -71,15 +71,20 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
         if number is None:
             continue
         added += 1
-        for position, record in enumerate(records):
+        for position, one in enumerate(records):
+            record = _record(one)
             place: Row = {"run": number, "position": position}
             digest = digest_of(record.series)
             checks.append(place | {"series": series[digest], "started_at": row["started_at"]} | check_row(run, record))
-            kept.append(place | {"record": pack(record)})
+            kept.append(place | {"record": pack(one)})
     if checks:
         connection.execute(insert(CHECKS), checks)
         connection.execute(insert(RECORDS), kept)
     return added
+
+
+def _record(one: Record | Encoded) -> Record:
+    return one.record if isinstance(one, Encoded) else one
 
 
 def _series_numbers(connection: Connection, rows: Iterable[Row]) -> dict[str, int]:
@@ -158,11 +163,11 @@ class Store:
         self._engine = engine
         self._shown = shown
 
-    def append(self, run: Run, records: Sequence[Record]) -> bool:
+    def append(self, run: Run, records: Sequence[Record | Encoded]) -> bool:
         """Add a run with its records, all or nothing; ``False`` when a run of this id is already stored."""
         return self.append_many([(run, records)]) == (1, 0)
 
-    def append_many(self, runs: Iterable[tuple[Run, Sequence[Record]]]) -> tuple[int, int]:
+    def append_many(self, runs: Iterable[RunToAdd]) -> tuple[int, int]:
         """Add many runs, a few thousand records in one transaction; each run is added whole or not at all.
 
         Returns

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
+
+if TYPE_CHECKING:
+    from pytest_quant.record import Encoded
 
 NAME = "quant"
 
 RECORD_ATTRIBUTE = "quant_record"
-"""Under this name the record of a check rides on its report."""
+"""Under this name the JSON of a check's record rides on its report."""
+
+ENCODED: pytest.StashKey[dict[int, Encoded]] = pytest.StashKey()
+"""The records of this process by the identity of their JSON: what rides on a report of it is not decoded again."""
 
 
 def is_marked(node: pytest.Item | pytest.Collector) -> bool:

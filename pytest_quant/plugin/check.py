@@ -13,14 +13,14 @@ from pytest_quant.errors import BackendUnavailable, InconclusiveWarning, QuantEr
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.choose import Baselines, Evaluated
 from pytest_quant.marks.check import Measuring, build_check, named_only
-from pytest_quant.marks.marked import RECORD_ATTRIBUTE
+from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
 from pytest_quant.plugin.collect import PLANNED, Planned, prepare
 from pytest_quant.plugin.console import Progress, open_console, width_of
 from pytest_quant.plugin.resolve import find_data, find_model, model_of, simulate_check
 from pytest_quant.plugin.settings import Settings, settings_of
-from pytest_quant.record import Json, Record, series_key, to_json
+from pytest_quant.record import Encoded, Record, series_key
 from pytest_quant.record.samples import pack_samples
 from pytest_quant.report import failure, headline, junit_properties
 from pytest_quant.result import Baseline, NoBaseline, Status
@@ -67,7 +67,7 @@ def _baselines(config: pytest.Config, settings: Settings) -> Baselines:
 
 
 CHECK = pytest.StashKey[Check]()
-RECORD = pytest.StashKey[Record]()
+RECORD = pytest.StashKey[Encoded]()
 SAMPLES = pytest.StashKey[dict[str, list[int]]]()
 """Nanoseconds of every timed run by engine, for pytest-benchmark."""
 FAILURE = pytest.StashKey[str]()
@@ -83,7 +83,7 @@ def short_message(item: pytest.Item, error: BaseException | None) -> str:
     """
     if not isinstance(error, pytest.fail.Exception) or error.msg != item.stash.get(FAILURE, None):
         return ""
-    return headline(item.stash[RECORD])
+    return headline(item.stash[RECORD].record)
 
 
 def check_test(request: pytest.FixtureRequest) -> Measurement | None:
@@ -154,7 +154,7 @@ def before_body(item: pytest.Item) -> None:
 
 def pronounce(item: pytest.Item) -> None:
     """Fail, warn about or pass a test whose body has run, according to its record."""
-    record = item.stash[RECORD]
+    record = item.stash[RECORD].record
     strict = settings_of(item.config).strict
     unsure = record.status in (Status.INCONCLUSIVE, Status.NO_BASELINE)
     if record.status is Status.FAIL or (unsure and strict):
@@ -185,12 +185,6 @@ def keep_error(item: pytest.Item, error: BaseException) -> None:
     check = item.stash.get(CHECK, None) or _nameless(item, planned)
     known = error if isinstance(error, QuantError) else QuantError(f"{type(error).__name__}: {error}")
     _keep(item, session_of(item.config).failed(check, known))
-
-
-def record_json(item: pytest.Item) -> dict[str, Json] | None:
-    """Return the item's record in plain JSON types, ``None`` when it has none."""
-    record = item.stash.get(RECORD, None)
-    return None if record is None else to_json(record)
 
 
 def one_line(error: QuantError) -> str:
@@ -235,12 +229,13 @@ def _check(config: pytest.Config, planned: Planned, model: Model, quantized: Mod
     return simulate_check(check, settings.simulate)
 
 
-def _keep(item: pytest.Item, record: Record) -> None:
+def _keep(item: pytest.Item, record: Encoded) -> None:
     """Keep the record and its JUnit properties; a rerun replaces those of the run before."""
     item.stash[RECORD] = record
-    own = {name for name, _ in junit_properties(record)}
+    properties = junit_properties(record.record)
+    own = {name for name, _ in properties}
     others = [(name, value) for name, value in item.user_properties if name not in own]
-    item.user_properties[:] = [*others, *junit_properties(record)]
+    item.user_properties[:] = [*others, *properties]
 
 
 def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -264,9 +259,10 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     if message:
         _name_the_limit(report, message)
     if report.when == "call" or (report.when == "setup" and error is not None):
-        record = record_json(item)
+        record = item.stash.get(RECORD, None)
         if record is not None:
-            vars(report)[RECORD_ATTRIBUTE] = record
+            vars(report)[RECORD_ATTRIBUTE] = record.json
+            item.config.stash.setdefault(ENCODED, {})[id(record.json)] = record
             vars(report)[SAMPLES_ATTRIBUTE] = item.stash.get(SAMPLES, None)
             if skipped and report.when == "setup":
                 _show_at_the_test(item, report)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import SimpleNamespace
 
     from pytest_quant.plugin.finish import Ended
+    from pytest_quant.record import Json
 
 
 _LEAVES_OUT = ("keyword", "markexpr", "lf", "stepwise", "deselect", "ignore", "ignore_glob")
@@ -79,7 +80,7 @@ class Controller:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._records: dict[str, tuple[int, object]] = {}
+        self._records: dict[str, tuple[int, dict[str, Json]]] = {}
         self._expected: set[str] = set()
         self._ended: Ended | None = None
 
@@ -89,7 +90,7 @@ class Controller:
         if record is not None:
             # xdist gives the test's index in the collection; without it reports come in that order.
             index = vars(report).get("item_index", len(self._records))
-            place = self._records.get(report.nodeid, (index, None))[0]
+            place, _ = self._records.get(report.nodeid, (index, record))
             self._records[report.nodeid] = (place, record)
             self._expected.discard(report.nodeid)
             if report.skipped and hasattr(report, "wasxfail"):

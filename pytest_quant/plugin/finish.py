@@ -13,10 +13,11 @@ import pytest
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import INSTALL, missing_libraries, open_store, set_aside
+from pytest_quant.marks.marked import ENCODED
 from pytest_quant.plugin.controller import takes_all
 from pytest_quant.plugin.required import faults_of_required
 from pytest_quant.plugin.settings import settings_of
-from pytest_quant.record import Record, Run, from_json, run_to_json, start_run
+from pytest_quant.record import Encoded, Json, Record, Run, from_json, run_to_json, start_run
 from pytest_quant.record.samples import gather_samples
 from pytest_quant.report import clean, summary
 from pytest_quant.whole_file import write_whole
@@ -42,7 +43,9 @@ class Ended:
     compared: Compared | None = None
 
 
-def end_run(config: pytest.Config, collected: Sequence[object], *, check_required: bool, whole: bool = True) -> Ended:
+def end_run(
+    config: pytest.Config, collected: Sequence[dict[str, Json]], *, check_required: bool, whole: bool = True
+) -> Ended:
     """Write the records to the JSON file and the history, once; when one fails the others are still written.
 
     Parameters
@@ -54,19 +57,21 @@ def end_run(config: pytest.Config, collected: Sequence[object], *, check_require
     whole : pytest ran all tests that it collected.
     """
     settings = settings_of(config)
-    records = tuple(from_json(data) for data in collected)
+    here = config.stash.get(ENCODED, {})
+    encoded = tuple(here.get(id(data)) or Encoded(from_json(data), data) for data in collected)
     warnings: list[str] = []
     faults: list[str] = []
     compared: Compared | None = None
-    if records or settings.json_file is not None:
-        run, records = gather_samples(start_run(config.rootpath), records)
+    if encoded or settings.json_file is not None:
+        run, encoded = gather_samples(start_run(config.rootpath), encoded)
         if settings.json_file is not None:
-            faults += _write_document(settings.json_file, run, records)
-        if records and settings.history is not None:
-            warnings += _append(settings.history, run, records)
-        if records and settings.compare:
-            compared = _compare(config, run, records, whole=whole)
+            faults += _write_document(settings.json_file, run, encoded)
+        if encoded and settings.history is not None:
+            warnings += _append(settings.history, run, encoded)
+        if encoded and settings.compare:
+            compared = _compare(config, run, [one.record for one in encoded], whole=whole)
             faults += [compared.fault] if compared.fault else []
+    records = tuple(one.record for one in encoded)
     if check_required:
         references = {record.reference.removesuffix("-fp32") for record in records}
         used = references | {record.backend for record in records}
@@ -81,7 +86,7 @@ def _compare(config: pytest.Config, run: Run, records: Sequence[Record], *, whol
     return compare_run(config, settings_of(config), run, records, whole=whole)
 
 
-def _write_document(file: Path, run: Run, records: Sequence[Record]) -> list[str]:
+def _write_document(file: Path, run: Run, records: Sequence[Encoded]) -> list[str]:
     text = json.dumps(run_to_json(run, records), indent=1, allow_nan=False)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +96,7 @@ def _write_document(file: Path, run: Run, records: Sequence[Record]) -> list[str
     return []
 
 
-def _append(place: str, run: Run, records: Sequence[Record]) -> list[str]:
+def _append(place: str, run: Run, records: Sequence[Encoded]) -> list[str]:
     """Add the records to the history, or write them to a file of their own where that fails; return warnings.
 
     Without the libraries of the history there is nothing that a file could be imported into, so none is written.

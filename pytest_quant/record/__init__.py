@@ -12,18 +12,20 @@ schema  what changed
 """
 
 from pytest_quant.record.build import build_record, failed_record, series_key
-from pytest_quant.record.codec import Json, from_json, to_json
+from pytest_quant.record.codec import Encoded, Json, encoded, from_json, to_json
 from pytest_quant.record.record import LatencyFigures, PercentileBound, Record
 from pytest_quant.record.run import SCHEMA, Run, run_from_json, run_of, run_to_json, start_run
 
 __all__ = [
     "SCHEMA",
+    "Encoded",
     "Json",
     "LatencyFigures",
     "PercentileBound",
     "Record",
     "Run",
     "build_record",
+    "encoded",
     "failed_record",
     "from_json",
     "run_from_json",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_quant.environment import isa_tier
-from pytest_quant.record.codec import from_json, to_json
+from pytest_quant.record.codec import Encoded, from_json, to_json
 from pytest_quant.record.record import LatencyFigures, PercentileBound, Record
 from pytest_quant.result import Blocks, Hint, LatencyResult, Measured, Status, Verdict
 
@@ -22,7 +22,7 @@ _NS_PER_MS = 1e6
 
 def build_record(
     measured: Measured, *, status: Status, verdicts: Sequence[Verdict], hints: Sequence[Hint] = ()
-) -> Record:
+) -> Encoded:
     """Return the record of a check that was measured and judged.
 
     Parameters
@@ -59,7 +59,7 @@ def build_record(
     )
 
 
-def failed_record(check: Check, *, status: Status, message: str) -> Record:
+def failed_record(check: Check, *, status: Status, message: str) -> Encoded:
     """Return the record of a check that never came to be; `message` says why, and may have several lines."""
     return _normal(replace(_unmeasured(check, status, _metric_name(check.metric)), message=message))
 
@@ -96,9 +96,10 @@ def _unmeasured(check: Check, status: Status, metric: str | None) -> Record:
     )
 
 
-def _normal(record: Record) -> Record:
+def _normal(record: Record) -> Encoded:
     """Send the record through JSON once, so that what is kept, sent and shown are the same figures."""
-    return from_json(to_json(record))
+    json_of_it = to_json(record)
+    return Encoded(from_json(json_of_it), json_of_it)
 
 
 def _batch_size(check: Check) -> int:

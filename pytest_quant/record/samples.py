@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.errors import HistoryError
+from pytest_quant.record.codec import Encoded
 from pytest_quant.record.record import Record
 from pytest_quant.record.run import Run
 
@@ -59,14 +60,15 @@ def unpack_digests(text: str | None, n: int, nodeid: str) -> NDArray[Any] | None
     return np.frombuffer(raw, "<u4")
 
 
-def gather_samples(run: Run, records: Sequence[Record]) -> tuple[Run, tuple[Record, ...]]:
+def gather_samples(run: Run, records: Sequence[Encoded]) -> tuple[Run, tuple[Encoded, ...]]:
     """Move what each record brings of its samples to the run, once for each evaluation data."""
     found = {
-        record.digests["data"]: record.samples
-        for record in records
-        if record.samples is not None and "data" in record.digests
+        one.record.digests["data"]: one.record.samples
+        for one in records
+        if one.record.samples is not None and "data" in one.record.digests
     }
-    return replace(run, samples={**run.samples, **found}), tuple(replace(one, samples=None) for one in records)
+    kept = tuple(Encoded(replace(one.record, samples=None), {**one.json, "samples": None}) for one in records)
+    return replace(run, samples={**run.samples, **found}), kept
 
 
 def _damaged(nodeid: str, value: str) -> HistoryError:

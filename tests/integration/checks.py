@@ -40,7 +40,7 @@ def checked(
     )
     measurement = session.measure(check)
     measurement.close()
-    return session.judge(measurement)
+    return session.judge(measurement).record
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray:

@@ -16,7 +16,7 @@ import pytest
 from pytest_quant.errors import BackendUnavailable, BuildError, UsageError
 from pytest_quant.plugin.check import SESSION
 from pytest_quant.plugin.console import Progress, open_console
-from pytest_quant.record import Record, build_record
+from pytest_quant.record import Encoded, build_record
 from pytest_quant.result import AccuracyResult, Coverage, Measured, Resources, Status, Verdict
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec
@@ -89,7 +89,7 @@ class FakeSession:
             self._last_until_shown()
         return FakeMeasurement(check)
 
-    def judge(self, measurement: FakeMeasurement) -> Record:
+    def judge(self, measurement: FakeMeasurement) -> Encoded:
         """Return a record with the status that ``output`` names."""
         check = measurement.check
         if check.output == "unkept":
@@ -107,7 +107,7 @@ class FakeSession:
         verdict = Verdict("max_drop", 1.0, 2.0, status, f"the reason of {status.value}")
         return build_record(measured, status=status, verdicts=[verdict])
 
-    def failed(self, check: Check, error: Exception) -> Record:
+    def failed(self, check: Check, error: Exception) -> Encoded:
         """Return what the real session returns."""
         return Session.failed(cast(Session, self), check, error)
 

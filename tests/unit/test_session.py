@@ -57,7 +57,7 @@ def test_the_record_keeps_what_was_measured(tmp_path: Path) -> None:
         Cache(tmp_path), baseline=lambda _: None, notify=pytest.fail, step=lambda _: nullcontext(), diagnose_s=0.0
     )
     found = measured(Closing(), Closing())
-    record = session.judge(found)
+    record = session.judge(found).record
     assert record.accuracy == ACCURACY
     assert record.coverage == COVERAGE
     assert record.resources == RESOURCES

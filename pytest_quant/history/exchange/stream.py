@@ -15,7 +15,7 @@ from typing import BinaryIO, TypeAlias
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.exchange.foreign import foreign_run
 from pytest_quant.history.rows import encode
-from pytest_quant.record import SCHEMA, Record, Run, run_from_json, run_to_json
+from pytest_quant.record import SCHEMA, Encoded, Record, Run, run_from_json, run_to_json
 
 FORMAT = "pytest-quant-history"
 
@@ -30,7 +30,7 @@ def header_line() -> bytes:
     return (encode({"format": FORMAT, "schema": SCHEMA}) + "\n").encode()
 
 
-def run_line(run: Run, records: Sequence[Record]) -> bytes:
+def run_line(run: Run, records: Sequence[Record | Encoded]) -> bytes:
     """Return the line of one run."""
     return (encode(run_to_json(run, records)) + "\n").encode()
 

@@ -28,7 +28,7 @@ def record_of(backend: str, folder: Path, *, exclude: tuple[str, ...] = ()) -> R
     check = replace(check_of(recognizer(folder), dataset, backend=backend), limits=LIMITS)
     with session_in(folder) as session:
         measured = session.measure(replace(check, candidate=replace(check.candidate, exclude=exclude)))
-        record = session.judge(measured)
+        record = session.judge(measured).record
     measured.close()
     return record
 

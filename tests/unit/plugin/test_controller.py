@@ -9,7 +9,7 @@ import pytest
 
 from pytest_quant.marks.marked import RECORD_ATTRIBUTE
 from pytest_quant.plugin.controller import Controller
-from pytest_quant.record import failed_record, to_json
+from pytest_quant.record import failed_record
 from pytest_quant.result import Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model
 
@@ -19,7 +19,7 @@ def _report(nodeid: str, status: Status | None) -> pytest.TestReport:
     check = Check(nodeid, nodeid, spec, spec, Dataset("arrays", None))
     report = pytest.TestReport(nodeid, ("t.py", 0, nodeid), {}, "passed", None, "call")
     if status is not None:
-        vars(report)[RECORD_ATTRIBUTE] = to_json(failed_record(check, status=status, message="why"))
+        vars(report)[RECORD_ATTRIBUTE] = failed_record(check, status=status, message="why").json
     return report
 
 

@@ -140,7 +140,7 @@ def a_record(
 ) -> Record:
     """The record of a check that was measured."""
     measured = found(check, accuracy=accuracy, latency=latency, coverage=coverage, resources=resources, cached=cached)
-    return build_record(measured, status=status, verdicts=verdicts)
+    return build_record(measured, status=status, verdicts=verdicts).record
 
 
 def a_pass() -> Record:
@@ -155,4 +155,4 @@ def unavailable() -> Record:
     message = (
         "backend 'ort-cuda' cannot run here: onnxruntime-gpu is not installed\n  next: pip install onnxruntime-gpu"
     )
-    return failed_record(a_check(backend="ort-cuda"), status=Status.UNAVAILABLE, message=message)
+    return failed_record(a_check(backend="ort-cuda"), status=Status.UNAVAILABLE, message=message).record

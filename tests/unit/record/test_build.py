@@ -94,7 +94,7 @@ def test_a_failed_check_keeps_its_message() -> None:
     def my_metric() -> None: ...
 
     check = replace(a_check(), metric=my_metric)
-    record = failed_record(check, status=Status.ERROR, message="broken\n  next: repair it")
+    record = failed_record(check, status=Status.ERROR, message="broken\n  next: repair it").record
     assert (record.status, record.message, record.metric) == (Status.ERROR, "broken\n  next: repair it", "my_metric")
 
 
@@ -163,7 +163,7 @@ def test_notes_and_digests_are_kept() -> None:
         digests={"data": "x"},
         notes=("a note",),
     )
-    record: Record = build_record(measured, status=Status.PASS, verdicts=())
+    record: Record = build_record(measured, status=Status.PASS, verdicts=()).record
     assert (record.notes, record.digests, record.latency, record.verdicts) == (("a note",), {"data": "x"}, None, ())
 
 
@@ -171,4 +171,4 @@ def test_the_record_knows_the_key_of_its_series() -> None:
     """With the metric that was computed, or else the one that the mark names."""
     assert a_record().series == series_key(a_check(), "top1")
     named = replace(a_check(), metric="mae")
-    assert failed_record(named, status=Status.ERROR, message="x").series == series_key(named, "mae")
+    assert failed_record(named, status=Status.ERROR, message="x").record.series == series_key(named, "mae")

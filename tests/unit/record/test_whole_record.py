@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.record import PercentileBound, Record, build_record, failed_record, series_key
+from pytest_quant.record import PercentileBound, Record, build_record, encoded, failed_record, series_key
 from pytest_quant.record.samples import gather_samples, pack_samples, unpack_samples
 from pytest_quant.result import Blocks, Hint, Status
 from pytest_quant.spec import Calibration
@@ -37,7 +37,7 @@ def test_a_record_of_a_measured_check() -> None:
     """Each figure in its own field; only single runs are left out."""
     asked = replace(a_check(), confidence=0.9, latency_off="why not", batch_size=3)
     measured = replace(found(asked, cached=True), sample_hashes=HASHES, threads=5, notes=("a", "b"))
-    record = build_record(measured, status=Status.FAIL, verdicts=[FAILED_DROP], hints=[HINT])
+    record = build_record(measured, status=Status.FAIL, verdicts=[FAILED_DROP], hints=[HINT]).record
     latency = record.latency
     assert latency is not None
     assert record == Record(
@@ -118,7 +118,7 @@ def test_of_many_rounds_evenly_spaced_ones_are_kept(rounds: int, kept: int) -> N
 def test_a_record_of_a_check_that_never_came_to_be() -> None:
     """What was asked for, and why there is nothing else."""
     asked = replace(a_check(scheme=None, precision="fp16"), metric="mae", latency=None, batch_size=3)
-    record = failed_record(asked, status=Status.ERROR, message="broken\nin two lines")
+    record = failed_record(asked, status=Status.ERROR, message="broken\nin two lines").record
     assert record == Record(
         nodeid=NODEID,
         model="digits",
@@ -162,7 +162,7 @@ class Named:
 )
 def test_the_metric_of_such_a_check_has_the_name_that_the_mark_gives_it(metric: Any, name: str | None) -> None:
     """Its own name, that of its function, or that of its type."""
-    record = failed_record(replace(a_check(), metric=metric), status=Status.UNAVAILABLE, message="x")
+    record = failed_record(replace(a_check(), metric=metric), status=Status.UNAVAILABLE, message="x").record
     assert (record.metric, json.loads(record.series)[-1]) == (name, name)
 
 
@@ -177,7 +177,8 @@ def test_only_a_static_scheme_has_a_method(scheme: str, method: str | None) -> N
 def test_a_run_keeps_the_samples_of_each_data_once() -> None:
     """The upper half of each hash, in the order of the set; records keep none of it."""
     record = replace(a_record(accuracy=replace(ACCURACY, n=3)), samples=pack_samples(HASHES))
-    run, (kept,) = gather_samples(replace(RUN, samples={"old": "AAAA"}), [record])
+    run, (thinned,) = gather_samples(replace(RUN, samples={"old": "AAAA"}), [encoded(record)])
+    kept = thinned.record
     assert run.samples == {"old": "AAAA", "def456": record.samples}
     assert kept == replace(record, samples=None)
     digests = unpack_samples(run, kept)
@@ -186,7 +187,7 @@ def test_a_run_keeps_the_samples_of_each_data_once() -> None:
     assert unpack_samples(RUN, kept) is None
     assert unpack_samples(run, replace(kept, accuracy=None)) is None
     unknown = replace(record, digests={})
-    assert gather_samples(RUN, [unknown, replace(record, samples=None)])[0].samples == {}
+    assert gather_samples(RUN, [encoded(unknown), encoded(replace(record, samples=None))])[0].samples == {}
 
 
 @pytest.mark.parametrize(("text", "value"), [("AAAA", "3 bytes for 3 samples"), ("?", "")])

@@ -182,7 +182,9 @@ def test_an_expected_failure_is_no_fail() -> None:
 
 def test_a_check_that_never_came_to_be_says_why() -> None:
     """In place of its figures, cut where it is too long for one line."""
-    broken = failed_record(a_check(), status=Status.ERROR, message="there is no file model.onnx\n  next: write one")
+    broken = failed_record(
+        a_check(), status=Status.ERROR, message="there is no file model.onnx\n  next: write one"
+    ).record
     assert re.search(r"  there is no file model.onnx +ERROR$", _body(table([a_record(), broken], 160))[1])
     long = replace(broken, message="there is " + "no file " * 50)
     for width in (80, 160):
@@ -201,7 +203,9 @@ def test_figures_that_no_row_has_are_no_columns() -> None:
 @pytest.mark.parametrize("width", [60, 80, 160])
 def test_checks_that_never_came_to_be_are_told_without_figures(width: int) -> None:
     """The reason has the room of all the figures, whatever else differs between the rows."""
-    broken = failed_record(a_check(), status=Status.ERROR, message="there is no file model.onnx\n  next: write one")
+    broken = failed_record(
+        a_check(), status=Status.ERROR, message="there is no file model.onnx\n  next: write one"
+    ).record
     text = table([broken, broken], width)
     head, _, *lines = text.splitlines()
     assert head.split() == ["test", "reason", "status"]

@@ -16,7 +16,7 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history.compare import Comparison, Outcome, compare
 from pytest_quant.history.compare.samples import LEAST_SHARE, overlap
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.record import run_from_json, run_to_json
+from pytest_quant.record import encoded, run_from_json, run_to_json, to_json
 from pytest_quant.record.samples import MOST_SAMPLES, gather_samples, pack_samples, unpack_samples
 from pytest_quant.result import Better
 from tests.unit.history.compare.launched import answered, launch, packed, record_of, row
@@ -39,7 +39,7 @@ def checked(samples: Sequence[int], wrong: set[int], commit: str, better: Better
         digests={"data": str(list(samples))},
         samples=pack_samples(hashes(samples)),
     )
-    run, records = gather_samples(RUN, [record])
+    run, records = gather_samples(RUN, [encoded(record)])
     ((stored, (only,)),) = [run_from_json(run_to_json(run, records))]
     (found,) = launch(only, commit=commit)
     return StoredCheck(replace(found.run, samples=stored.samples), only)
@@ -143,10 +143,11 @@ def test_samples_are_kept_once_for_each_data() -> None:
     """However many checks share them; a record in a history holds none."""
     records = [checked(range(50), set(), "base").record, checked(range(7), set(), "base").record] * 3
     brought = [replace(one, samples=pack_samples(hashes(range(one.accuracy.n)))) for one in records if one.accuracy]
-    run, kept = gather_samples(RUN, brought)
+    run, kept = gather_samples(RUN, [encoded(one) for one in brought])
     assert len(run.samples) == 2
-    assert {one.samples for one in kept} == {None}
-    assert len(unpack_samples(run, kept[1])) == 7  # type: ignore[arg-type]
+    assert {one.record.samples for one in kept} == {None}
+    assert [one.json for one in kept] == [to_json(one.record) for one in kept]
+    assert len(unpack_samples(run, kept[1].record)) == 7  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("text", ["AAAA", "not base64"])
