@@ -7,6 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import TypeAlias
+
+import msgspec
 
 from pytest_quant.errors import HistoryError, nearest
 
@@ -35,28 +38,19 @@ class Series:
         return f"{self.test} {self.model} {engine} batch {self.batch_size} {self.metric or 'no metric'}"
 
 
-_KINDS: tuple[type | tuple[type, ...], ...] = (str, str, str, str, (str, type(None)), int, (str, type(None)))
-
-
-def _fits(parts: list[object]) -> bool:
-    if len(parts) != len(_KINDS):
-        return False
-    return all(isinstance(part, kind) and not isinstance(part, bool) for part, kind in zip(parts, _KINDS, strict=True))
+_Parts: TypeAlias = tuple[str, str, str, str, str | None, int, str | None]
 
 
 def series_of(key: str) -> Series:
     """Return the parts of a series key. Raises `HistoryError` when `key` is not one."""
     try:
-        parts = json.loads(key)
-    except ValueError:
-        parts = None
-    if not isinstance(parts, list) or not _fits(parts):
+        return Series(*msgspec.convert(json.loads(key), _Parts))
+    except (ValueError, msgspec.ValidationError) as error:
         raise HistoryError(
             "a series key cannot be read",
             value=key[:200],
             allowed="a JSON list of test, model, backend, precision, scheme, batch size and metric",
-        )
-    return Series(*parts)
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,23 @@ def test_the_file_reads_well_in_a_diff(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "not JSON",
+        "{}",
+        '["test", "model", "ort", "int8", "static", 1]',
+        '["test", "model", "ort", "int8", "static", true, "top1"]',
+        '["test", "model", "ort", "int8", "static", "1", "top1"]',
+        '["test", null, "ort", "int8", null, 1, null]',
+    ],
+)
+def test_a_key_that_is_no_series_is_refused(key: str) -> None:
+    """The message shows it and says what it is made of."""
+    with pytest.raises(HistoryError, match=r"(?s)a series key cannot be read.*batch size and metric"):
+        series_of(key)
+
+
 def test_no_file_is_no_baseline(tmp_path: Path) -> None:
     """And no error; an empty one neither."""
     assert read_baselines(tmp_path / NAME) == {}
