@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.example import TIME_LIMIT_S, environment
-from tests.support.history_project import FEATURE, FIRST, FORK, MAIN, Edit, write_models
+import pytest
 
-QUICK = ("-q", "-W", "ignore", "--quant-max-time=0.5")
-"""Options of every run: latency in a fraction of a second, because the planted factor is far above any noise."""
+from pytest_quant.cli import main
+from tests.support.example import ROOT, TIME_LIMIT_S, environment
+from tests.support.history_project import FEATURE, FIRST, FORK, MAIN, Edit, write_models
+from tests.support.known_speed import PLUGIN
+
+OPTIONS = ("-q", "-W", "ignore", "-p", PLUGIN)
+"""Of every run: what is compared are latencies of a known factor, whatever else this machine does."""
+
+WIDTH = "200"
+"""Columns of the terminal: the lines of tables stay whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a process said."""
+    """What a run or a command said."""
 
     returncode: int
     stdout: str
@@ -51,8 +59,13 @@ class Repository:
 
     def pytest(self, history: str, *arguments: str) -> Answer:
         """Run pytest on what is checked out, in a process of its own, into `history`."""
-        command = (sys.executable, "-m", "pytest", *QUICK, f"--quant-history={history}", *arguments)
-        return _answer(command, self.root)
+        command = (sys.executable, "-m", "pytest", *OPTIONS, f"--quant-history={history}", *arguments)
+        # A file that a checkout rewrites within one second and at one size would be taken for the compiled one.
+        variables = outside_ci() | {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": WIDTH, "PYTHONPATH": str(ROOT)}
+        result = subprocess.run(
+            command, cwd=self.root, env=variables, capture_output=True, text=True, check=False, timeout=TIME_LIMIT_S
+        )
+        return Answer(result.returncode, result.stdout, result.stderr)
 
     def command(self, history: str, *arguments: str) -> Answer:
         """Run the command ``pytest-quant`` on `history`; its name comes first in `arguments`."""
@@ -60,8 +73,24 @@ class Repository:
 
 
 def run_command(folder: Path, *arguments: str) -> Answer:
-    """Run the command ``pytest-quant`` in `folder`, in a process of its own."""
-    return _answer((sys.executable, "-c", "from pytest_quant.cli import main; main()", *arguments), folder)
+    """Run the command ``pytest-quant`` in `folder`, in this process: in one of its own it would mostly import."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        for name in os.environ.keys() - outside_ci().keys():
+            patch.delenv(name)
+        patch.setenv("COLUMNS", WIDTH)
+        patch.setattr(sys, "argv", ["pytest-quant", *arguments])
+        patch.chdir(folder)
+        with pytest.raises(SystemExit) as end:
+            main()
+    code = end.value.code or 0
+    assert isinstance(code, int), code
+    return Answer(code, _written(out), _written(err))
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
 
 
 def make_repository(root: Path) -> Repository:
@@ -107,15 +136,6 @@ def _git(root: Path, *arguments: str, date: str | None = None) -> str:
     )
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
-
-
-def _answer(command: Sequence[str], folder: Path) -> Answer:
-    # A file that a checkout rewrites within one second and at one size would be taken for the compiled one.
-    variables = outside_ci() | {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
-    result = subprocess.run(
-        command, cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=TIME_LIMIT_S
-    )
-    return Answer(result.returncode, result.stdout, result.stderr)
 
 
 def outside_ci() -> dict[str, str]:

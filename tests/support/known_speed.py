@@ -1,0 +1,37 @@
+"""A plugin for runs in which time passes by the runs of ONNX Runtime's engines alone, each of them a millisecond.
+
+What reads the latencies that such runs leave finds the factors that were planted in them, however busy the machine is.
+Nothing is run while it is timed, so that timing takes no time either.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from pytest_quant.backends import Feeds
+from pytest_quant.backends.ort.engine import OrtEngine
+from pytest_quant.measure import latency, timing
+from tests.unit.measure.simulated import SimulatedTime
+
+PLUGIN = "tests.support.known_speed"
+RUN_MS, NOISE = 1.0, 0.01
+
+
+@pytest.fixture(scope="session", autouse=True)
+def known_speed() -> Iterator[None]:
+    """Replace the stopwatch, and what it times, until the process ends; two processes have different noise."""
+    time = SimulatedTime(os.getpid(), noise=NOISE)
+    prepare = OrtEngine.prepare
+
+    def prepared(engine: OrtEngine, feeds: Feeds) -> Callable[[], object]:
+        prepare(engine, feeds)
+        return time.engine(RUN_MS)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OrtEngine, "prepare", prepared)
+        patch.setattr(timing, "measure", partial(latency.measure, clock=time.clock, machine=time.quiet))
+        yield
