@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.example import WITHOUT_PLUGINS
 from tests.support.in_process import run_here
 
 CONFTEST = """
@@ -62,7 +63,7 @@ def run_project(pytester: pytest.Pytester, *args: str) -> tuple[pytest.RunResult
 
 def run_project_apart(pytester: pytest.Pytester, *args: str) -> tuple[pytest.RunResult, list[dict[str, Any]]]:
     """Run the project in a process of its own: for what changes the process, or is about processes."""
-    return _run(pytester, pytester.runpytest_subprocess, *args)
+    return _run(pytester, pytester.runpytest_subprocess, *WITHOUT_PLUGINS, *args)
 
 
 def _run(
