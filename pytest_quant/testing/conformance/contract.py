@@ -15,7 +15,7 @@ from pytest_quant.backends.remedy import Advising
 from pytest_quant.errors import QuantError
 from pytest_quant.spec import Calibration
 from pytest_quant.testing.conformance.examples import dense, passthrough, tokens, two_by_two
-from pytest_quant.testing.conformance.workbench import Workbench, build, float_spec, model_for, opened, specs
+from pytest_quant.testing.conformance.workbench import SEVERAL, Workbench, build, float_spec, model_for, opened, specs
 
 
 class ContractTests(Workbench):
@@ -49,7 +49,7 @@ class ContractTests(Workbench):
     def test_outputs_belong_to_the_caller(self, backend: Backend, tmp_path: Path) -> None:
         """A later run changes neither earlier outputs nor the inputs, and inputs and outputs share no memory."""
         example = dense()
-        feeds, others = example.feeds(3, 60), example.feeds(3, 61)
+        feeds, others = example.feeds(SEVERAL, 60), example.feeds(SEVERAL, 61)
         kept_input = feeds["x"].copy()
         with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
             first = engine.run(feeds)["y"]
@@ -75,7 +75,7 @@ class ContractTests(Workbench):
     def test_prepared_call(self, backend: Backend, tmp_path: Path) -> None:
         """The call that is timed can be made again and again, and leaves `run` as it was."""
         example = dense()
-        feeds = example.feeds(2, 62)
+        feeds = example.feeds(SEVERAL, 62)
         with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
             before = engine.run(feeds)["y"]
             call = engine.prepare(feeds)

@@ -15,7 +15,7 @@ from pytest_quant.backends.base import Backend, Feeds
 from pytest_quant.errors import BuildError, DataError, ModelError, UsageError
 from pytest_quant.spec import Model
 from pytest_quant.testing.conformance.examples import dense, unknown_operator
-from pytest_quant.testing.conformance.workbench import Workbench, float_spec, model_for, opened, specs
+from pytest_quant.testing.conformance.workbench import SEVERAL, Workbench, float_spec, model_for, opened, specs
 
 # ruff: noqa: S101
 
@@ -81,7 +81,7 @@ class FailureTests(Workbench):
         """A wrong name, rank, size or dtype is a DataError in `run` and in `prepare`; the engine stays usable."""
         spoil, message = _BAD_FEEDS[kind]
         example = dense()
-        feeds = example.feeds(2, 80)
+        feeds = example.feeds(SEVERAL, 80)
         with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
             for call in (engine.run, engine.prepare):
                 with pytest.raises(DataError, match=message):

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_quant.backends.base import Backend
 from pytest_quant.testing.conformance.examples import Example, conv, dense, tokens, two_by_two
-from pytest_quant.testing.conformance.workbench import Workbench, float_spec, model_for, opened, specs, sqnr_db
+from pytest_quant.testing.conformance.workbench import SEVERAL, Workbench, float_spec, model_for, opened, specs, sqnr_db
 
 
 class ProofTests(Workbench):
@@ -30,7 +30,7 @@ class ProofTests(Workbench):
     def test_quantized_nodes_are_counted(self, backend: Backend, tmp_path: Path) -> None:
         """Two dense layers that are quantized count whole, and their outputs are not those of float."""
         example = dense()
-        feeds = example.feeds(4, 71)
+        feeds = example.feeds(SEVERAL, 71)
         for spec in specs(backend, model_for(backend, example, tmp_path)):
             with opened(backend, spec, example) as engine:
                 found = engine.coverage(feeds)
@@ -43,7 +43,7 @@ class ProofTests(Workbench):
     def test_planted_no_op(self, backend: Backend, tmp_path: Path, make: Callable[[], Example]) -> None:
         """With every node excluded coverage is 0, whatever the file is called, and the nodes are named."""
         example = make()
-        feeds = example.feeds(2, 72)
+        feeds = example.feeds(SEVERAL, 72)
         for spec in specs(backend, model_for(backend, example, tmp_path), exclude=example.nodes):
             with opened(backend, spec, example) as engine:
                 found = engine.coverage(feeds)
@@ -57,7 +57,7 @@ class ProofTests(Workbench):
         example = dense()
         for spec in specs(backend, model_for(backend, example, tmp_path), exclude=("second",)):
             with opened(backend, spec, example) as engine:
-                found = engine.coverage(example.feeds(1, 73))
+                found = engine.coverage(example.feeds(SEVERAL, 73))
             expected = 100.0 * 2048 / 2368 if found.unit == "MACs" else 50.0
             assert found.pct == pytest.approx(expected), spec.id
 
@@ -66,7 +66,7 @@ class ProofTests(Workbench):
         example = conv()
         for spec in specs(backend, model_for(backend, example, tmp_path)):
             with opened(backend, spec, example) as engine:
-                found = engine.coverage(example.feeds(1, 74))
+                found = engine.coverage(example.feeds(SEVERAL, 74))
             assert sum(row.nodes for row in found.by_op) >= 2, spec.id
             assert all(row.quantized_nodes <= row.nodes for row in found.by_op), spec.id
 
@@ -87,7 +87,7 @@ class ResultTests(Workbench):
     """Outputs against an independent computation."""
 
     @_EXAMPLES
-    @pytest.mark.parametrize("n", [1, 7])
+    @pytest.mark.parametrize("n", [1, SEVERAL])
     def test_float_equals_numpy(self, backend: Backend, tmp_path: Path, make: Callable[[], Example], n: int) -> None:
         """The FP32 engine gives what plain numpy gives, for one sample and for several."""
         example = make()
@@ -104,7 +104,7 @@ class ResultTests(Workbench):
     def test_quantized_agrees(self, backend: Backend, tmp_path: Path, make: Callable[[], Example]) -> None:
         """Every quantized engine is close to plain numpy, with the same names and shapes of outputs."""
         example = make()
-        feeds = example.feeds(16, 50)
+        feeds = example.feeds(SEVERAL, 50)
         wanted = example.compute(feeds)
         for spec in specs(backend, model_for(backend, example, tmp_path)):
             with opened(backend, spec, example) as engine:
@@ -141,7 +141,7 @@ class ResultTests(Workbench):
     def test_same_again(self, backend: Backend, tmp_path: Path) -> None:
         """The same batch gives the same bits, within one engine and from a second one of the same build."""
         example = dense()
-        feeds = example.feeds(5, 54)
+        feeds = example.feeds(SEVERAL, 54)
         model = model_for(backend, example, tmp_path)
         for spec in [float_spec(backend, model), *specs(backend, model)]:
             with opened(backend, spec, example) as one, opened(backend, spec, example) as other:

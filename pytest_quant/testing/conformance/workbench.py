@@ -16,6 +16,8 @@ from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example
 
 CALIBRATION_SEEDS = range(20, 28)
+SEVERAL = 16
+"""Samples in a batch where their number is not the point: what compiles for each number does so once."""
 
 
 class Workbench:
