@@ -10,13 +10,13 @@ WHOLE_RUN = PurePosixPath("integration/test_history_limits.py")
 """The one run from a mark to the history that is in the fast tier, beside those of README.md."""
 
 LONGEST = (
-    "integration/test_history_story.py",
     "integration/test_toolchains.py",
     "integration/test_example_project.py",
     "zoo/test_zoo.py",
     "conformance/test_torch.py",
     "conformance/test_isa_levels.py",
     "integration/torch_traps/test_torch.py",
+    "integration/test_history_story.py",
     "integration/test_toolchain_lists.py",
     "test_contracts.py",
     "test_readme.py",
