@@ -1,8 +1,9 @@
 """The figures of the example without pytest-quant: only ONNX Runtime, onnx, numpy and the packages of the data.
 
-Run in a process of its own. It reads a request from standard input, ``{"subject": "digits" or "magika", "recipe": ...,
-"calibration": [indices], "evaluation": [indices]}``, and writes the figures to standard output. The recipe is the one
-that README.md describes; the samples are read again from the packages that hold them.
+Run in a process of its own. It reads a list of requests from standard input, each of them ``{"subject": "digits" or
+"magika", "recipe": ..., "calibration": [indices], "evaluation": [indices]}``, and writes the list of their figures to
+standard output. The recipe is the one that README.md describes; the samples are read again from the packages that hold
+them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,7 @@ MOST_FILES, LEAST_BYTES = 60, 256
 INTEGER_KERNELS = ("QLinearConv", "QLinearMatMul", "QGemm", "MatMulInteger", "ConvInteger", "DynamicQuantizeMatMul")
 
 
+@cache
 def digits() -> Arrays:
     """All 1797 digits of scikit-learn."""
     from sklearn.datasets import load_digits
@@ -51,6 +54,7 @@ def digits() -> Arrays:
     return Path(__file__).parents[2] / "example_project" / "digits.onnx", images, bunch.target.astype(np.int64)
 
 
+@cache
 def magika() -> Arrays:
     """Files by their extension, seen as the `magika` package itself sees a file; its knowledge base names the types."""
     import magika as package
@@ -231,4 +235,4 @@ def figures(request: dict[str, Any]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(figures(json.load(sys.stdin))))
+    sys.stdout.write(json.dumps([figures(request) for request in json.load(sys.stdin)]))
