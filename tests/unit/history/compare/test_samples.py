@@ -102,6 +102,12 @@ def test_fewer_calibration_samples_leave_a_comparison() -> None:
     )
 
 
+def test_the_same_data_is_compared_as_a_whole() -> None:
+    """Every sample is in both, and nothing is told of it."""
+    shown = row(compared(checked(range(50), {3}, "base"), checked(range(50), {3, 9}, "head")), "accuracy")
+    assert (shown.lost, shown.n, shown.notes) == (1, 50, ())
+
+
 def test_the_order_of_samples_does_not_count() -> None:
     """The same answers to the same samples, the other way round."""
     found = compared(checked(range(50), {3, 9}, "base"), checked(range(49, -1, -1), {3, 9}, "head"))
