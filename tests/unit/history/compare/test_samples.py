@@ -14,6 +14,7 @@ from scipy import stats as scipy_stats
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.compare import Comparison, Outcome, compare
+from pytest_quant.history.compare.accuracy import drop_on
 from pytest_quant.history.compare.samples import LEAST_SHARE, overlap
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import encoded, run_from_json, run_to_json, to_json
@@ -106,6 +107,31 @@ def test_the_same_data_is_compared_as_a_whole() -> None:
     """Every sample is in both, and nothing is told of it."""
     shown = row(compared(checked(range(50), {3}, "base"), checked(range(50), {3, 9}, "head")), "accuracy")
     assert (shown.lost, shown.n, shown.notes) == (1, 50, ())
+
+
+def test_an_error_rate_on_common_samples_is_lower_for_what_is_better() -> None:
+    """One and two wrong of the 49 that both have."""
+    shown = row(
+        compared(checked(range(50), {3}, "base", "lower"), checked(range(1, 51), {3, 9}, "head", "lower")), "accuracy"
+    )
+    assert (shown.base, shown.head, shown.change) == pytest.approx((100 / 49, 200 / 49, 100 / 49))
+
+
+def test_a_sample_is_paired_as_often_as_both_hold_it() -> None:
+    """Three times here, each place once."""
+    found = overlap(checked([7, 7, 8, 7, 7], set(), "base"), checked([9, 7, 7, 7], set(), "head"))
+    assert found is not None
+    assert (found.base, found.head) == ((0, 1, 3), (1, 2, 3))
+
+
+def test_a_drop_on_some_samples_needs_the_answers_of_both_engines() -> None:
+    """One wrong of the two that are asked about is 50 points; without the reference's answers there is no drop."""
+    found = checked(range(8), {3}, "base").record.accuracy
+    assert found is not None
+    assert drop_on(found, "t", (2, 3)) == pytest.approx(50.0)
+    assert drop_on(found, "t", ()) is None
+    assert drop_on(replace(found, reference_correct=None), "t", (2, 3)) is None
+    assert drop_on(replace(found, candidate_correct=None), "t", (2, 3)) is None
 
 
 def test_the_order_of_samples_does_not_count() -> None:
