@@ -13,13 +13,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_quant.backends import backend_names
+from pytest_quant.backends.runtime import installed_version
 from pytest_quant.doctor.probe import (
     DISTRIBUTION,
     BackendState,
     Examination,
     Problem,
     find_libraries,
-    installed_version,
     probe,
 )
 from pytest_quant.environment import fingerprint, has_vnni, isa_tier

@@ -10,12 +10,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from importlib.metadata import metadata, requires
 
 from packaging.requirements import Requirement
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.base import Availability, Backend
+from pytest_quant.backends.runtime import installed_version
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
 """States of a backend: it runs, its runtime or device is missing, or it is installed and does not work."""
@@ -100,14 +101,6 @@ def compare(requirements: Iterable[str], extras: Iterable[str], found: Callable[
         if requirement.name != DISTRIBUTION and (core or asking):
             asked.setdefault((requirement.name, str(requirement.specifier)), set()).update(asking)
     return tuple(_library(name, wanted, asked[name, wanted], found(name)) for name, wanted in sorted(asked))
-
-
-def installed_version(name: str) -> str:
-    """Return the version of an installed distribution, empty where it is not installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
 
 
 def _library(name: str, wanted: str, extras: set[str], found: str) -> Library:

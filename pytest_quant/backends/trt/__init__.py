@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
 from pytest_quant.backends.options import check_calibration, check_offer
 from pytest_quant.backends.remedy import Remedy
-from pytest_quant.backends.runtime import WHEELS, find_outdated
+from pytest_quant.backends.runtime import WHEELS, find_outdated, installed_version
 from pytest_quant.backends.trt.gpu.device import find_native
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.environment.gpu import find_gpus
@@ -123,12 +122,8 @@ class TrtRtxBackend:
 
 def rtx_version() -> str:
     """Return the version of TensorRT-RTX, by whichever of its distributions is installed."""
-    for name in ("tensorrt-rtx", "tensorrt-rtx-cu13", "tensorrt_rtx_cu13_bindings"):
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            continue
-    return "unknown"
+    names = ("tensorrt-rtx", "tensorrt-rtx-cu13", "tensorrt_rtx_cu13_bindings")
+    return next((found for name in names if (found := installed_version(name))), "unknown")
 
 
 MODULE = "tensorrt"

@@ -13,13 +13,13 @@ import sys
 from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Availability
+from pytest_quant.backends.runtime import installed_version
 from pytest_quant.backends.trt.configure import make_logger
 from pytest_quant.environment.gpu import find_gpus, has_nvml
 from pytest_quant.errors import BackendUnavailable
@@ -173,12 +173,7 @@ def read_import_error(error: str, installed: str) -> Availability:
 
 def installed_tensorrt() -> str:
     """Return the distributions of TensorRT that are installed, with their versions."""
-    found = []
-    for name in _PACKAGES:
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
+    found = [f"{name} {here}" for name in _PACKAGES if (here := installed_version(name))]
     return ", ".join(found) or "no distribution of TensorRT"
 
 
