@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pytest_quant.backends import plan_of, threads_of
 from pytest_quant.errors import DataError, ModelError, UsageError
+from pytest_quant.measure.rollout import Rollout
 from pytest_quant.metrics import Metric
 from pytest_quant.result import Status
-from pytest_quant.spec import Dataset, Limits, Model
+from pytest_quant.spec import Dataset, EngineSpec, Limits, Model
+from pytest_quant.testing.numpy_engine import NumpyEngine
 from tests.integration.checks import checked, numbers
 from tests.support import layouts
 
@@ -164,3 +167,11 @@ def test_one_step_is_timed_and_said_to_be(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--quant-max-time=2", f"--quant-json={document}")
     result.assert_outcomes(passed=1)
     assert "what is timed and read back is one step of a sequence" in document.read_text("utf-8")
+
+
+def test_what_an_engine_tells_of_itself_is_told_of_its_sequences(tmp_path: Path) -> None:
+    """Its threads, and the product that built it in the place of its own: figures of that one are not judged."""
+    engine = NumpyEngine(EngineSpec("numpy", "fp32", None, Model("net")), layouts.accumulator(tmp_path / "model.onnx"))
+    engine.threads, engine.plan_of = 3, "Another"
+    rollout = Rollout(engine, tuple(STATE.items()))
+    assert (threads_of(rollout), plan_of(rollout)) == (3, "Another")
