@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import rel_entr, softmax
 
-from pytest_quant.metrics.scores import ClassError
-from pytest_quant.result import WorstClass
+from pytest_quant.metrics import Metric
+from pytest_quant.metrics.metric import resolve_wrapped
+from pytest_quant.metrics.scores import ClassError, Scores
+from pytest_quant.result import AccuracyResult, WorstClass
 
 
 def compared(
@@ -93,3 +97,18 @@ def test_labels_beyond_the_classes_leave_no_worst_class(labels: list[int]) -> No
     found = compared(outputs, outputs[::-1], np.array(labels))
     assert found.worst_class is None
     assert found.agreement_pct == pytest.approx(100 / 3)
+
+
+@pytest.mark.parametrize(("better", "drop"), [("lower", 2.5), ("higher", -2.5)])
+def test_a_drop_is_how_much_worse_the_candidate_is(better: Literal["higher", "lower"], drop: float) -> None:
+    """Means of 3 and 5.5: an error that rose by 2.5, or a score that did, in the metric's own unit."""
+    metric = resolve_wrapped(Metric(lambda outputs, _: outputs[:, 0], better=better, unit="m", scale=1, name="own"))
+    reference, candidate = np.array([[2.0], [4.0]]), np.array([[5.0], [6.0]])
+    scores = Scores(metric)
+    scores.add(reference, candidate, np.zeros(2), np.ones(2, dtype=bool), 0)
+    found = scores.added_to(AccuracyResult(n=2), None, 0.9)
+    assert (found.metric, found.unit, found.better, found.confidence) == ("own", "m", better, 0.9)
+    assert (found.reference, found.candidate, found.drop) == (3.0, 5.5, drop)
+    assert found.drop_ci is not None
+    assert found.drop_ci.low <= drop <= found.drop_ci.high
+    assert (found.chance, found.n_to_resolve, found.p_value) == (None, None, None)
