@@ -12,8 +12,7 @@ from pytest_quant.data import Data
 from pytest_quant.diagnose.hints import find_hints
 from pytest_quant.errors import BackendUnavailable
 from pytest_quant.measure.build import Step, export_spec
-from pytest_quant.measure.pipeline import EVAL_BATCH_SIZE, Measurement, measure_check
-from pytest_quant.measure.sides import (
+from pytest_quant.measure.engines import (
     Tools,
     build_side,
     on_device,
@@ -23,6 +22,7 @@ from pytest_quant.measure.sides import (
     usable_backend,
     with_steps,
 )
+from pytest_quant.measure.pipeline import EVAL_BATCH_SIZE, Measurement, measure_check
 from pytest_quant.record import Encoded, build_record, failed_record
 from pytest_quant.result import Baseline, NoBaseline, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec

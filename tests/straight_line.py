@@ -43,7 +43,7 @@ def test_it():
     pass
 """
 COUNTED = {
-    "the mark is read": ("marks/asked.py", "read"),
+    "the mark is read": ("marks/keys.py", "read"),
     "a backend is asked whether it is available": ("", "availability"),
     "a record is encoded": ("record/codec.py", "to_json"),
     "a record is decoded": ("record/codec.py", "from_json"),

@@ -111,7 +111,6 @@ def accept(
       pytest-quant accept --removed --series test_old --reason "replaced by test_new"
     """  # noqa: D301 - click reads a backspace
     # Here, because it loads the database.
-    from pytest_quant.cli.sides import show_diff
     from pytest_quant.errors import UsageError
     from pytest_quant.history import open_store
     from pytest_quant.history.baselines.file import NAME, baseline_text, read_baselines, write_baselines
@@ -140,7 +139,7 @@ def accept(
 
 
 def _checks(store: Store, source: str | None, root: Path) -> list[StoredCheck]:
-    from pytest_quant.cli.sides import find_side
+    from pytest_quant.cli.named_records import find_side
 
     side = find_side(store, source or "HEAD", root, take_dirty=True)
     click.echo(f"accepting {side.told}")
@@ -189,3 +188,24 @@ def _removals(
     known = dict.fromkeys([*before, *(summary.key for summary in store.series())])
     chosen = choose_series(list(known), texts)
     return [accept_removal(series_of(key), commit=commit, reason=reason.strip(), accepted_at=now) for key in chosen]
+
+
+_COLORS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def show_diff(before: str, after: str, name: str) -> None:
+    """Print the difference of two versions of a file, or that there is none.
+
+    Parameters
+    ----------
+    before, after : the whole texts.
+    name : of the file.
+    """
+    from pytest_quant.report import clean
+
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", lineterm="", n=9)
+    shown = [clean(line) for line in lines]
+    for line in shown:
+        click.secho(line, fg=_COLORS.get(line[:1]))
+    if not shown:
+        click.echo(f"{name} stays as it is")

@@ -14,7 +14,7 @@ from pytest_quant.cli.places import existing_history, history_option, project_ro
 from pytest_quant.errors import UsageError
 
 if TYPE_CHECKING:
-    from pytest_quant.cli.sides import Found
+    from pytest_quant.cli.named_records import Found
     from pytest_quant.history.compare import Comparison
     from pytest_quant.history.store import Store
 
@@ -75,7 +75,7 @@ def compare(
 
 
 def _sides(store: Store, base: str | None, head: str | None, root: Path) -> tuple[Found, Found]:
-    from pytest_quant.cli.sides import Found, find_side, is_run
+    from pytest_quant.cli.named_records import Found, find_side, is_run
     from pytest_quant.environment import Repository
     from pytest_quant.history.merge_base import select_base
 

@@ -15,8 +15,8 @@ from pytest_quant.diagnose.advise import Budget, advise
 from pytest_quant.diagnose.effect import Judged, broken
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.measure.build import build_apart
+from pytest_quant.measure.engines import Side, Tools, on_device
 from pytest_quant.measure.pipeline import Measurement, TrialInputs
-from pytest_quant.measure.sides import Side, Tools, on_device
 from pytest_quant.result import Hint, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import EngineSpec, LatencyPlan
 

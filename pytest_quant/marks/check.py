@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pytest_quant.backends import Backend
-from pytest_quant.marks.asked import Asked
+from pytest_quant.marks.keys import Asked
 from pytest_quant.marks.values import ModelSource
 from pytest_quant.marks.variants import Variant
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model

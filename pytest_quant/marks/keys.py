@@ -1,14 +1,16 @@
-"""The keys of ``@pytest.mark.quant(...)``: one table, read by the checks, by ``--markers`` and by the messages."""
+"""The keys of ``@pytest.mark.quant(...)``: one table, and a mark read by it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.marks.marked import NAME
-from pytest_quant.marks.values import CALIBRATION, CHANNELS, DATA, METRIC, MODEL, NODES, OPTIONS
-from pytest_quant.readers import Key, count, each, one_of, text
-from pytest_quant.spec import LIMITS, PRECISIONS, SCHEMES
+from pytest_quant.marks.values import CALIBRATION, CHANNELS, DATA, METRIC, MODEL, NODES, OPTIONS, ModelSource
+from pytest_quant.metrics import Metric
+from pytest_quant.readers import Key, count, each, one_of, read_values, text
+from pytest_quant.spec import LIMITS, PRECISIONS, SCHEMES, Calibration, ChannelGroup, Dataset, Limits
 
 
 def mark_keys(backends: tuple[str, ...] = ()) -> dict[str, Key]:
@@ -77,3 +79,61 @@ def check_names(args: tuple[object, ...], keys: Mapping[str, object]) -> None:
     for name in keys:
         if name not in KEYS:
             raise UsageError(f"@pytest.mark.quant has no key '{name}'", allowed=nearest(name, KEYS))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A mark with its keys checked one by one; an unset list key is empty, any other is ``None``.
+
+    `lists` names the keys that were written as lists and so parametrize the test.
+    """
+
+    backends: tuple[str, ...]
+    precisions: tuple[str, ...]
+    schemes: tuple[str, ...]
+    batch_sizes: tuple[int, ...]
+    lists: tuple[str, ...]
+    model: ModelSource | None
+    quantized: ModelSource | None
+    data: str | Dataset | None
+    reference: str | None
+    output: str | None
+    channels: tuple[ChannelGroup, ...]
+    calibration: Calibration
+    exclude: tuple[str, ...]
+    options: tuple[tuple[str, object], ...]
+    metric: str | Metric | None
+    limits: Limits
+
+
+def read(values: Mapping[str, object], backends: tuple[str, ...], lists: tuple[str, ...] = ()) -> Asked:
+    """Check every key of `values`, which are those of a mark; one that is ``None`` is not set.
+
+    Parameters
+    ----------
+    backends : the registered names.
+    lists : the keys that were written as lists.
+
+    Raises
+    ------
+    UsageError : it names the key, the value and what is allowed.
+    """
+    found = read_values(mark_keys(backends), values)
+    return Asked(
+        backends=found.get("backend", ()),
+        precisions=found.get("precision", ()),
+        schemes=found.get("scheme", ()),
+        batch_sizes=found.get("batch_size", ()),
+        lists=lists,
+        model=found.get("model"),
+        quantized=found.get("quantized"),
+        data=found.get("data"),
+        reference=found.get("reference"),
+        output=found.get("output"),
+        channels=found.get("channels", ()),
+        calibration=found.get("calibration", Calibration()),
+        exclude=found.get("exclude", ()),
+        options=found.get("options", ()),
+        metric=found.get("metric"),
+        limits=Limits(**{name: found[name] for name in LIMITS if name in found}),
+    )

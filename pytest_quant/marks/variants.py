@@ -9,8 +9,7 @@ from typing import Protocol
 import pytest
 
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.marks.asked import Asked, read
-from pytest_quant.marks.keys import LISTABLE, check_names
+from pytest_quant.marks.keys import LISTABLE, Asked, check_names, read
 from pytest_quant.marks.marked import NAME
 from pytest_quant.marks.values import check_accuracy
 from pytest_quant.spec import QUANTIZED_PRECISIONS
@@ -209,3 +208,18 @@ def _check_parameter(values: Mapping[str, object], lists: tuple[str, ...]) -> No
                 value=f"{name}={values[name]!r}",
                 fix="write the lists or the pytest.param marks, not both",
             )
+
+
+def series_nodeid(nodeid: str, variant_id: str | None) -> str:
+    """Remove `variant_id` from the brackets of `nodeid`, and the brackets when nothing else is in them.
+
+    ``test_a.py::test_a[cpu-ort-int8-static]`` with ``ort-int8-static`` becomes ``test_a.py::test_a[cpu]``.
+    """
+    if not variant_id or not nodeid.endswith("]"):
+        return nodeid
+    if nodeid.endswith(f"[{variant_id}]"):
+        return nodeid.removesuffix(f"[{variant_id}]")
+    if nodeid.endswith(f"-{variant_id}]"):
+        return nodeid.removesuffix(f"-{variant_id}]") + "]"
+    head, _, parameters = nodeid.partition("[")
+    return f"{head}[{parameters.removeprefix(f'{variant_id}-')}"

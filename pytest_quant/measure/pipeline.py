@@ -11,10 +11,7 @@ from pytest_quant.data import Data
 from pytest_quant.measure.accuracy import OutputPair, choose_metric, choose_output, evaluate
 from pytest_quant.measure.batching import Batched, find_batching
 from pytest_quant.measure.build import export_check
-from pytest_quant.measure.lock import exclusive
-from pytest_quant.measure.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
-from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, MemoryAdded, measure_energy
-from pytest_quant.measure.sides import (
+from pytest_quant.measure.engines import (
     Side,
     Tools,
     build_side,
@@ -29,6 +26,9 @@ from pytest_quant.measure.sides import (
     usable_backend,
     with_steps,
 )
+from pytest_quant.measure.lock import exclusive
+from pytest_quant.measure.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
+from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, MemoryAdded, measure_energy
 from pytest_quant.measure.timing import Breaks, Subject, device_note, time_check
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.tensor import with_groups

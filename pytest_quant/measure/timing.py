@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pytest_quant.backends import Backend, Engine, Feeds
 from pytest_quant.environment.gpu import clock_notes, gpu_state
 from pytest_quant.measure.build import BuiltEngine
+from pytest_quant.measure.engines import Tools, open_built
 from pytest_quant.measure.latency import measure
 from pytest_quant.measure.lock import exclusive
-from pytest_quant.measure.sides import Tools, open_built
 from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import Check, EngineSpec, LatencyPlan
 

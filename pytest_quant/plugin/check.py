@@ -21,7 +21,7 @@ from pytest_quant.plugin.console import Progress, open_console, width_of
 from pytest_quant.plugin.resolve import find_data, find_model, model_of, simulate_check
 from pytest_quant.plugin.settings import Settings, settings_of
 from pytest_quant.record import Encoded, Record, series_key
-from pytest_quant.record.samples import pack_samples
+from pytest_quant.record.sample_digests import pack_samples
 from pytest_quant.report import failure, headline, junit_properties
 from pytest_quant.result import Baseline, NoBaseline, Status
 from pytest_quant.session import DIAGNOSE_S, Session

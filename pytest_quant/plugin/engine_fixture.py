@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import pytest
 
 from pytest_quant.backends import Engine, ShapedBackend, backend_names, get_backend
-from pytest_quant.marks.asked import read
 from pytest_quant.marks.check import engine_specs
+from pytest_quant.marks.keys import read
 from pytest_quant.marks.values import ModelSource
 from pytest_quant.marks.variants import variants
 from pytest_quant.plugin.check import session_of

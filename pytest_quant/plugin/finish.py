@@ -18,7 +18,7 @@ from pytest_quant.plugin.controller import takes_all
 from pytest_quant.plugin.required import faults_of_required
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.record import Encoded, Json, Record, Run, from_json, run_to_json, start_run
-from pytest_quant.record.samples import gather_samples
+from pytest_quant.record.sample_digests import gather_samples
 from pytest_quant.report import clean, summary
 from pytest_quant.whole_file import write_whole
 

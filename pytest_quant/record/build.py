@@ -35,7 +35,7 @@ def build_record(
     UsageError : a figure of a metric or backend is neither a number nor a text; the message names it.
     """
     # Here, because it loads numpy, which the help of our commands can do without.
-    from pytest_quant.record.samples import pack_samples
+    from pytest_quant.record.sample_digests import pack_samples
 
     latency = None if measured.latency is None else _figures(measured.latency)
     unmeasured = _unmeasured(measured.check, status, measured.accuracy.metric)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pytest_quant.backends import Engine, Feeds, Outputs
 from pytest_quant.errors import UsageError
-from pytest_quant.measure.sides import match_names
+from pytest_quant.measure.engines import match_names
 from pytest_quant.metrics.tensor import TensorError
 from pytest_quant.strategies.inputs import inputs
 from pytest_quant.strategies.ports import read_ports

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_quant import UsageError
-from pytest_quant.marks.asked import read
+from pytest_quant.marks.keys import read
 from pytest_quant.spec import ChannelGroup
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_quant import Metric, UsageError
-from pytest_quant.marks.asked import Asked
-from pytest_quant.marks.keys import KEYS, describe
+from pytest_quant.marks.keys import KEYS, Asked, describe
 from pytest_quant.marks.variants import combine
 from pytest_quant.spec import Limits
 

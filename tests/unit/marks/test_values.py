@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_quant import UsageError
 from pytest_quant.backends.options import check_calibration
-from pytest_quant.marks.asked import read
-from pytest_quant.marks.keys import KEYS
+from pytest_quant.marks.keys import KEYS, read
 from pytest_quant.spec import Calibration, EngineSpec, Limits, Model
 
 BACKENDS = ("numpy", "ort", "ort-trt", "trt")

@@ -16,9 +16,9 @@ from pytest_quant.cache import Cache
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import build as building
 from pytest_quant.measure import pipeline, sides
+from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from pytest_quant.measure.pipeline import Measurement, measure_check
-from pytest_quant.measure.sides import Tools
 from pytest_quant.result import Coverage, DeviceTimes, LatencyResult
 from pytest_quant.spec import (
     Calibration,

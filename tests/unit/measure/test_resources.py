@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from pytest_quant.measure.build import BuiltEngine
+from pytest_quant.measure.engines import Side
 from pytest_quant.measure.pipeline import find_resources
 from pytest_quant.measure.resources import AddedMemory, MemoryAdded
-from pytest_quant.measure.sides import Side
 from pytest_quant.result import Resources
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend

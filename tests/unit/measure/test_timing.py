@@ -13,9 +13,9 @@ import pytest
 
 from pytest_quant.cache import Cache
 from pytest_quant.measure import timing
+from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.latency import measure
 from pytest_quant.measure.lock import FOLDER_VARIABLE
-from pytest_quant.measure.sides import Tools
 from pytest_quant.measure.timing import Subject, time_check
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits

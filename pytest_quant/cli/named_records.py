@@ -1,41 +1,17 @@
-"""Records of a revision or run that the user names, and the diff of a file."""
+"""The records of a revision or run that the user names."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import click
 
 from pytest_quant.errors import UsageError
 
 if TYPE_CHECKING:
     from pytest_quant.history import StoredCheck
     from pytest_quant.history.store import Store
-
-
-_COLORS = {"+": "green", "-": "red", "@": "cyan"}
-
-
-def show_diff(before: str, after: str, name: str) -> None:
-    """Print the difference of two versions of a file, or that there is none.
-
-    Parameters
-    ----------
-    before, after : the whole texts.
-    name : of the file.
-    """
-    from pytest_quant.report import clean
-
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", lineterm="", n=9)
-    shown = [clean(line) for line in lines]
-    for line in shown:
-        click.secho(line, fg=_COLORS.get(line[:1]))
-    if not shown:
-        click.echo(f"{name} stays as it is")
 
 
 _RUN_ID = re.compile(r"\d{8}T\d")

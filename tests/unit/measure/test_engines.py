@@ -11,8 +11,8 @@ import pytest
 from pytest_quant.data import open_data
 from pytest_quant.errors import ModelError
 from pytest_quant.measure import sides
+from pytest_quant.measure.engines import match_names, renamed, shape_check
 from pytest_quant.measure.outputs import Chunk
-from pytest_quant.measure.sides import match_names, renamed, shape_check
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, LatencyPlan, Model, Signature, TensorInfo
 from tests.unit.measure.played import PlayedBackend
 

@@ -6,7 +6,7 @@ import difflib
 
 import pytest
 
-from pytest_quant.cli.sides import show_diff
+from pytest_quant.cli.accept import show_diff
 
 
 def test_changes_are_a_unified_diff(capsys: pytest.CaptureFixture[str]) -> None:

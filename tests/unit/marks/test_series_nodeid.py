@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.marks.asked import series_nodeid
+from pytest_quant.marks.variants import series_nodeid
 
 
 @pytest.mark.parametrize(
