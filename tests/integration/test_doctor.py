@@ -14,7 +14,7 @@ from pytest_quant.backends import backend_names
 def doctor(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command in a process of its own."""
     command = [sys.executable, "-c", "from pytest_quant.cli import main; main()", "doctor", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
 
 
 def test_every_backend_is_listed_and_json_says_the_same() -> None:

@@ -75,7 +75,7 @@ def test_ctrl_c_in_a_build_leaves_nothing_half(pytester: pytest.Pytester, monkey
         while not (folder / "building").exists():
             assert run.poll() is None, run.communicate()
         run.send_signal(signal.SIGINT)
-        printed, _ = run.communicate(timeout=60)
+        printed, _ = run.communicate(timeout=600)
     finally:
         run.kill()
     assert run.returncode == pytest.ExitCode.INTERRUPTED, printed

@@ -16,7 +16,7 @@ from pytest_quant.measure.lock import FOLDER_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "example_project"
-TIME_LIMIT_S = 600
+TIME_LIMIT_S = 3600
 WITHOUT_PLUGINS = ("-p", "no:anyio", "-p", "no:hypothesispytest")
 """For runs that need neither: to import them takes a quarter of the shortest run."""
 

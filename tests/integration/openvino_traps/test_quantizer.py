@@ -159,7 +159,7 @@ logging.getLogger("nncf").error("from the user")
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=600,
         )
         assert run.returncode == 0, run.stderr
         assert (run.stdout + run.stderr).strip().splitlines() == ["ERROR:nncf:from the user"]
