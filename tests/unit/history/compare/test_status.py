@@ -57,6 +57,12 @@ def test_what_could_not_be_told_is_3_under_strict() -> None:
     assert exit_code(_few_launches(), strict=True) == 3
 
 
+def test_a_latency_that_the_head_lacks_is_3_under_strict() -> None:
+    """It could not be judged, though nothing of it is advisory."""
+    found = compare(launch(timed(record_of(_A, latency=True), 0.5)), launch(record_of(_A), commit="head"))
+    assert (exit_code(found), exit_code(found, strict=True)) == (0, 3)
+
+
 def test_no_base_is_4_under_strict() -> None:
     """There is nothing to compare with."""
     found = compare([], _head(_A))

@@ -39,6 +39,7 @@ def test_a_status() -> None:
     """The words of both sides."""
     found = between(record_of(), replace(record_of(), status=Status.FAIL))
     assert row(found, "status") == a_row("status", Outcome.REGRESSION, "PASS", "FAIL")
+    assert (row(found, "status").unit, row(found, "status").change_unit, row(found, "status").moved) == ("", "", "")
 
 
 def test_a_status_that_differs_between_launches() -> None:
@@ -121,6 +122,13 @@ def test_drops_without_pairs(spans: tuple[Interval | None, Interval | None], out
     others["notes"] = (f"intervals of the drop: {turned}",)
     gained = {Outcome.REGRESSION: Outcome.IMPROVEMENT, Outcome.WORSE: Outcome.BETTER}[outcome]
     assert row(between(head, base), "drop") == a_row("drop", gained, 3.0, 1.0, change=-2.0, **others)
+
+
+def test_a_drop_that_is_gone() -> None:
+    """From 1 point to 0, and back."""
+    base, head = (scored(**MAP, candidate=70.0 - drop, drop=drop) for drop in (1.0, 0.0))
+    assert row(between(base, head), "drop").change == -1.0
+    assert row(between(head, base), "drop").change == 1.0
 
 
 def test_equal_drops() -> None:
