@@ -98,8 +98,11 @@ def _plainer(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     kept = {key: _plainer(value) for key, value in part.items() if key not in ("minimum", "maximum", "default")}
-    choices = kept.get("anyOf", ())
-    if choices and all(choice.keys() == {"type"} for choice in choices):
+    if "anyOf" not in kept:
+        return kept
+    # Null is last, whatever msgspec puts first.
+    choices = kept["anyOf"] = sorted(kept["anyOf"], key=lambda choice: choice == {"type": "null"})
+    if all(choice.keys() == {"type"} for choice in choices):
         return {"type": [choice["type"] for choice in choices]} | {k: v for k, v in kept.items() if k != "anyOf"}
     return kept
 

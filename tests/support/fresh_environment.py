@@ -26,6 +26,8 @@ TESTS = (
     "tests/unit/data",
     "tests/unit/environment",
     "tests/unit/history",
+    "tests/unit/record/test_forms.py",
+    "tests/unit/record/test_json_schema.py",
     "tests/unit/report",
     "tests/unit/measure",
     "tests/unit/test_session.py",
