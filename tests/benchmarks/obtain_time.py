@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from pytest_quant.measure import pipeline, sides
+from pytest_quant.measure import engines, pipeline
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -34,7 +34,7 @@ def timed(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
 
 def pytest_configure() -> None:
     """Time the two functions through which everything comes."""
-    for module, name in ((sides, "build_engine"), (pipeline, "record_outputs")):
+    for module, name in ((engines, "build_engine"), (pipeline, "record_outputs")):
         setattr(module, name, timed(getattr(module, name)))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_quant.data import open_data
 from pytest_quant.errors import ModelError
-from pytest_quant.measure import sides
+from pytest_quant.measure import engines
 from pytest_quant.measure.engines import match_names, renamed, shape_check
 from pytest_quant.measure.outputs import Chunk
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, LatencyPlan, Model, Signature, TensorInfo
@@ -70,7 +70,7 @@ def shaped(
 ) -> tuple[Check, Shaped]:
     """Return the check of a candidate that is built for shapes and a reference that is not."""
     backends = {name: kind(lambda *_: {}, signature) for name, kind in (("shaped", Shaped), ("plain", PlayedBackend))}
-    monkeypatch.setattr(sides, "get_backend", backends.__getitem__)
+    monkeypatch.setattr(engines, "get_backend", backends.__getitem__)
     dataset = Dataset.from_iterable([(sample, 0) for sample in samples])
     check = replace(Check("t", "t", CANDIDATE, REFERENCE, dataset), **others)
     made = backends["shaped"]

@@ -15,7 +15,7 @@ from pytest_quant.backends import Availability
 from pytest_quant.cache import Cache
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import build as building
-from pytest_quant.measure import pipeline, sides
+from pytest_quant.measure import engines, pipeline
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from pytest_quant.measure.pipeline import Measurement, measure_check
@@ -82,7 +82,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """A bench that is the only backend, with locks of its own."""
     made = Bench(tmp_path)
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
-    for module in (building, sides):
+    for module in (building, engines):
         monkeypatch.setattr(module, "get_backend", lambda name: {"played": made.backend}[name])
     return made
 
