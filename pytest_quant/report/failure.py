@@ -85,28 +85,45 @@ _MAX_OUTPUTS = 4
 def failure(record: Record, width: int = _WIDTH) -> str:
     """Return which limit is broken, what was found and means, and what to try.
 
-    At most 25 lines of `width` characters, and of 100, without escapes of a terminal, whatever the names contain.
+    At most 25 lines of `width` characters, and of 100, without escapes of a terminal, whatever the names contain. The
+    first thing to try is written whole, in more lines if need be, since a part of it cannot be pasted.
     """
     width = max(_LEAST_WIDTH, min(width, _WIDTH))
     verdicts = record.verdicts or ()
     broken = sorted((v for v in verdicts if v.status is not Status.PASS), key=lambda v: list(Status).index(v.status))
-    lines = textwrap.wrap(f"{name_of(record)}: {_headline(record, broken)}", width)
-    blocks = [
-        *(("limit", _limit(verdict)) for verdict in broken),
+    head = textwrap.wrap(f"{name_of(record)}: {_headline(record, broken)}", width)
+    limits = [("limit", _limit(verdict)) for verdict in broken]
+    hints = [("try", f"- {_hint(hint)}") for hint in record.hints]
+    figures = [
         *(("accuracy", text) for text in _accuracy(record)),
         *(("latency", text) for text in _latency(record)),
         *(("coverage", text) for text in _coverage(record)),
         *(("means", text) for text in meanings(record)),
-        *(("try", f"- {_hint(hint)}") for hint in record.hints),
-        *(("note", text) for text in record.notes),
     ]
-    before = ""
+    notes = [("note", text) for text in record.notes]
+    lines = [*head, *_lines([*limits, *figures, *hints, *notes], width)]
+    if len(lines) <= _MAX_LINES:
+        return "\n".join(lines)
+    advice = _lines(hints[:1], width)
+    room = max(_MAX_LINES - 1 - len(advice), len(head) + 1)
+    kept = [*head, *_lines([*limits, *figures], width)][:room]
+    kept += advice
+    before = "try"
+    for label, text in [*hints[1:], *notes]:
+        more = _lines([(label, text)], width, before)
+        if len(kept) + len(more) < _MAX_LINES:
+            kept += more
+            before = label
+    return "\n".join([*kept, "... --quant-json FILE writes all of it"])
+
+
+def _lines(blocks: list[tuple[str, str]], width: int, before: str = "") -> list[str]:
+    """Return the lines of labelled texts; a label is written once, unless it is `before`, of the line above."""
+    lines: list[str] = []
     for label, text in blocks:
         lines += _wrapped("" if label == before else label, text, width)
         before = label
-    if len(lines) > _MAX_LINES:
-        lines = [*lines[: _MAX_LINES - 1], "... --quant-json FILE writes all of it"]
-    return "\n".join(lines)
+    return lines
 
 
 def _headline(record: Record, broken: list[Verdict]) -> str:

@@ -176,9 +176,11 @@ def test_nothing_broken_is_no_failure() -> None:
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(records.map(lambda record: from_json(to_json(record))))
 def test_any_failure_fits_one_screen(record: Record) -> None:
-    """At most 25 lines of 100 printable characters, whatever names and figures hold."""
+    """At most 25 lines of 100 printable characters, whatever names and figures hold, unless its advice is longer."""
     lines = failure(record).split("\n")
-    assert len(lines) <= 25
+    advice = sum(len(hint.text) + len(hint.paste) for hint in record.hints[:1])
+    assert len(lines) <= 25 + advice // 40
+    assert len(failure(replace(record, hints=())).split("\n")) <= 25
     assert max(map(len, lines)) <= 100
     assert all(line.isprintable() for line in lines)
 
@@ -187,6 +189,22 @@ def test_a_failure_that_is_too_long_says_so() -> None:
     """And where the rest is."""
     many = tuple(Verdict(f"limit_{i}", 0.0, 1.0, Status.FAIL, "long " * 30) for i in range(20))
     assert failure(a_record(verdicts=many)).splitlines()[-1] == "... --quant-json FILE writes all of it"
+
+
+@pytest.mark.parametrize("width", [60, 100])
+@pytest.mark.parametrize("nodes", [12, 40])
+def test_the_first_thing_to_try_is_whole_whatever_else_there_is_to_say(width: int, nodes: int) -> None:
+    """A list of nodes that ends in the middle cannot be pasted; what was broken is still said first."""
+    names = [f"model/block_{i}/conv2d/Conv2D;model/block_{i}/bias/BiasAdd" for i in range(nodes)]
+    paste = f"exclude={names!r}"
+    notes = tuple(f"note {i} of many, which says at some length what else was seen" for i in range(30))
+    hints = (Hint("SQNR 12.5 -> 31.25 dB", paste, "min_sqnr_db"), Hint("SQNR 12.5 -> 14.5 dB", "calibration='entropy'"))
+    text = failure(replace(a_record(verdicts=_broken("min_sqnr_db", 20.0, 12.5)), hints=hints, notes=notes), width)
+    squeezed = "".join(text.split())
+    assert "".join(paste.split()) in squeezed
+    assert squeezed.index("min_sqnr_db") < squeezed.index("exclude=")
+    assert text.splitlines()[-1] == "... --quant-json FILE writes all of it"
+    assert len(text.splitlines()) <= 25 or nodes == 40
 
 
 def test_limits_of_the_mark_are_counted_apart_from_the_implicit_ones() -> None:
