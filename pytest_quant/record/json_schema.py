@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any, Literal
 
@@ -18,22 +18,27 @@ from pytest_quant.result import AccuracyResult, Coverage, OpCoverage, OutputErro
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
-_LATER: Mapping[type, Collection[str]] = {
-    AccuracyResult: ("by_output", "worst_output", "chance"),
-    Coverage: ("notes", "plan_of", "scheme_pct", "not_quantizable"),
-    OpCoverage: ("stands_for",),
-    OutputError: ("reference_constant", "group_of"),
-    Record: (
-        *("metric", "message", "confidence", "calibration", "calibration_samples", "threads", "latency_off"),
-        *("digests", "notes", "samples", "hints"),
+_FIRST: Mapping[type, Collection[str]] = {
+    AccuracyResult: (
+        *("metric", "unit", "better", "reference", "candidate", "drop", "drop_ci", "confidence", "p_value"),
+        *("n_to_resolve", "agreement_pct", "kl", "worst_class", "sqnr_db", "cosine", "max_abs_error"),
+        *("max_abs_error_sample", "identical", "simulated", "faults", "discordant"),
+        *("reference_correct", "candidate_correct"),
     ),
-    Resources: ("device_memory_mb", "device_memory_nvml_mb", "plan_of"),
-    Run: ("parents", "merge_base", "target", "pull_request", "samples"),
-    Verdict: ("implicit",),
+    Coverage: ("float_nodes", "opaque_nodes"),
+    OpCoverage: ("macs", "quantized_macs"),
+    OutputError: ("sqnr_db", "cosine", "max_abs_error", "sample", "identical"),
+    Record: ("accuracy", "latency", "coverage", "resources", "cache", "verdicts", "isa"),
+    Resources: (
+        *("size_mb", "reference_size_mb", "build_s", "calibration_s", "build_memory_mb", "run_memory_mb", "energy_mj"),
+    ),
+    Run: (),
+    Verdict: (),
 }
-"""Fields that documents of this version of the schema may lack, because an earlier release wrote them without.
+"""Fields with a default that the first documents of this version of the schema had already, so that all have them.
 
-Every other one is required: what was not measured is null, and never missing.
+Every other field of these types that has a default came later, and an earlier document may lack it. What was not
+measured is null, and never missing.
 """
 
 
@@ -86,9 +91,17 @@ def _tidy(part: dict[str, Any], kind: type | None) -> dict[str, Any]:
     for name, field in tidy["properties"].items():
         if name in told:
             field["description"] = told[name]
-    later = _LATER.get(kind, ())
+    later = _later(kind)
     summary, *_ = _paragraphs(kind)
     return {**tidy, "description": summary, "required": [name for name in tidy["properties"] if name not in later]}
+
+
+def _later(kind: type) -> set[str]:
+    """Return the fields of a dataclass that an earlier document may lack."""
+    if kind not in _FIRST:
+        return set()
+    filled = (one for one in fields(kind) if one.default is not MISSING or one.default_factory is not MISSING)
+    return {one.name for one in filled} - set(_FIRST[kind])
 
 
 def _plainer(part: Any) -> Any:
