@@ -34,6 +34,10 @@ class OrtEngine(EngineBase):
     path : the ONNX file to open.
     threads : of one operator; ``None`` leaves them to ONNX Runtime.
     notes : what was chosen for the user, in words; what stays on the CPU beside the providers is added.
+
+    Attributes
+    ----------
+    path : the ONNX file that is open, for whoever wants to run it without this package.
     """
 
     def __init__(
@@ -50,7 +54,7 @@ class OrtEngine(EngineBase):
         self.signature = read_signature(path)
         self.size_bytes = size_bytes(path)
         self.threads = threads
-        self._path, self._providers = path, providers
+        self.path, self._providers = path, providers
         self._names = [tensor.name for tensor in self.signature.outputs]
         session, beside = open_session(path, providers, threads=threads)
         self._session: Any = session
@@ -70,10 +74,10 @@ class OrtEngine(EngineBase):
         """Profile one run in a session of its own and count what ran in the asked precision, and where."""
         with self._profiled(feeds) as file:
             nodes = read_profile(file)
-        return count_coverage(nodes, self.spec.precision, reach_of(self.spec, self._path))
+        return count_coverage(nodes, self.spec.precision, reach_of(self.spec, self.path))
 
     def _profiled(self, feeds: Feeds) -> AbstractContextManager[Path]:
-        return profiled(self._path, self._providers, feeds, f"a profiled run of {self.spec.id}", threads=self.threads)
+        return profiled(self.path, self._providers, feeds, f"a profiled run of {self.spec.id}", threads=self.threads)
 
     def _close(self) -> None:
         self._session = None

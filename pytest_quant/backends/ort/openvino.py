@@ -161,4 +161,4 @@ class OrtOpenVinoEngine(OrtEngine):
         """Run once in a session of its own that counts kernels, inside OpenVINO too."""
         with self._profiled(feeds) as file:
             kernels, nodes = read_kernels(file), read_profile(file)
-        return count_kernels(kernels, nodes, find_products(self._path, feeds), self.spec.precision)
+        return count_kernels(kernels, nodes, find_products(self.path, feeds), self.spec.precision)
