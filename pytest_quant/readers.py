@@ -101,7 +101,18 @@ PERCENT = Reader("a number from 0 to 100", _percent, _no_number)
 
 
 def refuse_share(name: str, value: object, found: float) -> None:
-    """Refuse a percentage written as a share, or above 100; the float 1.0 is a share, the int 1 is one percent."""
+    """Refuse a percentage written as a share, or above 100; the float 1.0 is a share, the int 1 is one percent.
+
+    Parameters
+    ----------
+    name : of the key, for the message.
+    value : as it was written.
+    found : the same as a float, in percent.
+
+    Raises
+    ------
+    UsageError : the message says which percentage to write.
+    """
     if 0.0 < found < 1.0 or (found == 1.0 and isinstance(value, float)):
         raise UsageError(f"{name} is in percent", value=repr(value), allowed="0 to 100", fix=f"write {100 * found:g}")
     if found > 100.0:
@@ -142,7 +153,14 @@ FLAG = one_of(True, False)
 
 
 def text(allowed: str = "a name", example: str = "'name'", pattern: str = r".*\S.*") -> Reader[str]:
-    """Return the reader of texts that match `pattern` as a whole: by default, of those that are not blank."""
+    """Return the reader of texts; by default, of those that are not blank.
+
+    Parameters
+    ----------
+    allowed : what is allowed, in words for the message.
+    example : a value that can be written, for the message.
+    pattern : regular expression that the whole text must match.
+    """
 
     def form(value: object) -> str | None:
         return value if isinstance(value, str) and re.fullmatch(pattern, value, re.DOTALL) else None

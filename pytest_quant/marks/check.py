@@ -26,7 +26,15 @@ class Measuring:
 def engine_specs(
     asked: Asked, variant: Variant, model: Model, quantized: Model | None
 ) -> tuple[EngineSpec, EngineSpec]:
-    """Return the reference and the candidate; the reference shares the options of its own backend."""
+    """Return the specs of the reference and the candidate; options are of the candidate's backend.
+
+    Parameters
+    ----------
+    asked : the keys of the mark; a reference in another backend gets no options.
+    variant : one combination of backend, precision, scheme and batch size.
+    model : the FP32 model.
+    quantized : the model that is quantized already; used with the scheme ``qat`` only.
+    """
     candidate = EngineSpec(
         backend=variant.backend,
         precision=variant.precision,
@@ -53,7 +61,18 @@ def build_check(
     series_nodeid: str,
     measuring: Measuring,
 ) -> Check:
-    """Return the check of one test; `series_nodeid` leaves out what the mark's own lists add to `nodeid`."""
+    """Return the check of one test.
+
+    Parameters
+    ----------
+    asked : the keys of the mark.
+    variant : one combination of backend, precision, scheme and batch size.
+    model, quantized : as in `engine_specs`.
+    dataset : calibration and evaluation samples.
+    nodeid : of the test.
+    series_nodeid : `nodeid` without what the mark's own lists add to it.
+    measuring : options of the run.
+    """
     reference, candidate = engine_specs(asked, variant, model, quantized)
     return Check(
         nodeid=nodeid,
@@ -94,7 +113,18 @@ def named_only(source: ModelSource | None, default: str) -> Model:
 
 
 def check_backend(asked: Asked, variant: Variant, get: Callable[[str], Backend]) -> None:
-    """Let each backend refuse options, calibration, precision or a limit on speed; loads no runtime."""
+    """Let each backend refuse options, calibration, precision or a limit on speed; loads no runtime.
+
+    Parameters
+    ----------
+    asked : the keys of the mark.
+    variant : one combination of backend, precision, scheme and batch size.
+    get : returns the backend of a name.
+
+    Raises
+    ------
+    UsageError : a backend refuses; the message names the key and what is allowed.
+    """
     model = named_only(asked.model, "quant_model")
     quantized = None if asked.quantized is None else named_only(asked.quantized, "quantized")
     reference, candidate = engine_specs(asked, variant, model, quantized)

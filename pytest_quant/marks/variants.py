@@ -38,7 +38,13 @@ class Variant:
 
 
 def variants(asked: Asked, default_backend: str, offer: Callable[[str], Offer]) -> tuple[Variant, ...]:
-    """Return the engines `asked` for, without doubles.
+    """Return the combinations of backend, precision, scheme and batch size that a mark asks for, without doubles.
+
+    Parameters
+    ----------
+    asked : the keys of the mark.
+    default_backend : the backend of a mark that names none.
+    offer : returns the schemes that a backend has, by precision.
 
     Raises
     ------

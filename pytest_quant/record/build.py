@@ -60,7 +60,14 @@ def build_record(
 
 
 def failed_record(check: Check, *, status: Status, message: str) -> Encoded:
-    """Return the record of a check that never came to be; `message` says why, and may have several lines."""
+    """Return the record of a check that could not be measured: sections are null, and no limit is judged.
+
+    Parameters
+    ----------
+    check : what was asked.
+    status : UNAVAILABLE or ERROR.
+    message : the reason, in one or several lines.
+    """
     return _normal(replace(_unmeasured(check, status, _metric_name(check.metric)), message=message))
 
 

@@ -48,7 +48,18 @@ def unpack_samples(run: Run, record: Record) -> NDArray[Any] | None:
 
 
 def unpack_digests(text: str | None, n: int, nodeid: str) -> NDArray[Any] | None:
-    """Return the digests (n,) in `text`. Raises `HistoryError`, in which `nodeid` names the test."""
+    """Return the digests of samples, uint32 (n,).
+
+    Parameters
+    ----------
+    text : as a record keeps them, in base64; ``None`` when it keeps none, for which ``None`` is returned.
+    n : number of samples.
+    nodeid : of the test, for the message.
+
+    Raises
+    ------
+    HistoryError : the text is damaged, or not of `n` samples.
+    """
     if text is None:
         return None
     try:

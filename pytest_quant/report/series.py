@@ -89,9 +89,16 @@ def series_list(summaries: Iterable[SeriesSummary]) -> str:
 
 
 def series_text(summary: SeriesSummary, found: Sequence[Point], width: int, *, unicode: bool = True) -> str:
-    """Return the bars of score and speed, and one row for each point, oldest first.
+    """Return bars of score and speed, and a table with one row for each point, oldest first.
 
-    Where several machines ran it each has a letter, because latency is compared within one of them only.
+    Where several machines ran the check each has a letter, because latency is compared within one of them only.
+
+    Parameters
+    ----------
+    summary : name and range of the series.
+    found : its points, oldest first.
+    width : of the terminal, in characters.
+    unicode : draw the bars with block characters; ASCII otherwise.
     """
     machines = list(dict.fromkeys(point.identity for point in found))
     head = ["started", "commit", "branch", "status", "FP32 -> candidate", "drop", "speedup", "p50 ms", "cover %", "MB"]

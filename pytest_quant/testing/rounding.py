@@ -51,7 +51,15 @@ def activation_ranges(path: Path, batches: Iterator[Feeds]) -> Ranges:
 
 
 def write_rounded(path: Path, ranges: Ranges, exclude: Collection[str], target: Path) -> None:
-    """Write the model in `path` with weights, and the activations in `ranges`, rounded to 8 bits."""
+    """Write a copy of a model in which operators compute in float on values rounded to 8 bits.
+
+    Parameters
+    ----------
+    path : the float ONNX model.
+    ranges : lowest and highest value of each activation to round, by tensor name; weights are always rounded.
+    exclude : names of nodes that stay as they are.
+    target : the file to write.
+    """
     model = onnx.load(path)
     graph = model.graph
     weights = {tensor.name: tensor for tensor in graph.initializer}

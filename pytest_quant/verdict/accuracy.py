@@ -61,7 +61,12 @@ def accuracy_verdicts(
 ) -> Iterator[Verdict]:
     """Yield one verdict for every limit on accuracy, and a FAIL for outputs that are broken whatever the limits.
 
-    `output` is the one that the mark names, which limits on tensors are then for.
+    Parameters
+    ----------
+    limits : those of the check.
+    accuracy : scores, agreement and the figures of each output.
+    confidence : level of proof for `max_drop`, between 0 and 1; ``None`` judges the measured drop.
+    output : the output that the mark names, the only one for limits on tensors; ``None`` judges all.
     """
     if accuracy.faults:
         yield _outputs(accuracy)
@@ -152,7 +157,14 @@ def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str,
 
 
 def carried(verdicts: Iterable[Verdict], accuracy: AccuracyResult, output: str | None) -> Iterator[Verdict]:
-    """Yield `verdicts`; a limit on the score that only a better reference could break is INCONCLUSIVE, not PASS."""
+    """Yield `verdicts`; a PASS of a limit on the score is INCONCLUSIVE where the reference's own score is worthless.
+
+    Parameters
+    ----------
+    verdicts : those on accuracy.
+    accuracy : what they were judged on, with the reference's score.
+    output : the output that the metric reads; ``None`` for the first.
+    """
     doubts = reference_doubts(accuracy, output)
     for verdict in verdicts:
         if doubts and verdict.status is Status.PASS and verdict.limit in limits_on("score"):

@@ -13,7 +13,15 @@ from pytest_quant.verdict.rules import at_most, not_measured, written
 def baseline_verdicts(
     limits: Limits, accuracy: AccuracyResult, latency: LatencyResult | None, baseline: Baseline | NoBaseline | None
 ) -> Iterator[Verdict]:
-    """Yield the verdicts on `max_slowdown` and `max_drop_increase`."""
+    """Yield the verdicts on `max_slowdown` and `max_drop_increase`, where the check sets them.
+
+    Parameters
+    ----------
+    limits : those of the check.
+    accuracy : drop of this run, in the metric's unit.
+    latency : speedup of this run with its interval; ``None`` when latency was not measured.
+    baseline : the accepted record, or why there is none; ``None`` when no record of the series was accepted.
+    """
     if limits.max_slowdown is not None:
         yield _slowdown(limits.max_slowdown, latency, baseline)
     if limits.max_drop_increase is not None:

@@ -16,7 +16,14 @@ _NOT_ASKED = "latency measurement is off"
 
 
 def latency_verdicts(limits: Limits, latency: LatencyResult | None, latency_off: str = "") -> Iterator[Verdict]:
-    """Yield one verdict for each percentile of `max_latency_ms` and one for `min_speedup`."""
+    """Yield one verdict for each percentile of `max_latency_ms` and one for `min_speedup`.
+
+    Parameters
+    ----------
+    limits : those of the check.
+    latency : the measurement; ``None`` when latency was not measured.
+    latency_off : reason why it was not, for the reader; empty gives a general one.
+    """
     for percentile, allowed in limits.max_latency_ms:
         name = "max_latency_ms" if percentile == 50 else f"max_latency_ms[p{percentile:g}]"
         if latency is None:

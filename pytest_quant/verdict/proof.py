@@ -23,6 +23,12 @@ def coverage_verdicts(limits: Limits, coverage: Coverage, scheme: str | None) ->
 
     What the mark sets is judged on all eligible compute, the default of a `scheme` that leaves whole kinds of
     operators in float on what it can quantize. A scheme that can quantize nothing of the model is a FAIL.
+
+    Parameters
+    ----------
+    limits : those of the check.
+    coverage : share of the eligible compute, in percent, as read back from the runtime.
+    scheme : of the candidate; ``None`` for a float precision.
     """
     default = limits.default_min_coverage
     if limits.min_coverage is not None:

@@ -30,7 +30,14 @@ class Workbench:
 
 
 def model_for(backend: Backend, example: Example, folder: Path) -> Model:
-    """Return the example in the form that `backend` reads: a file in `folder`, or a torch module."""
+    """Return an example as a model in the form that the backend reads.
+
+    Parameters
+    ----------
+    backend : reads ONNX files or torch modules.
+    example : the model, with inputs and expected outputs.
+    folder : an existing folder, to which the file is written if the backend reads files.
+    """
     if backend.reads == "onnx":
         return example.write(folder)
     from pytest_quant.testing.conformance.modules import module_model
@@ -45,7 +52,14 @@ def options_for(backend: Backend) -> tuple[tuple[str, object], ...]:
 
 
 def specs(backend: Backend, model: Model, *, exclude: tuple[str, ...] = ()) -> list[EngineSpec]:
-    """Return one spec for each quantized precision and scheme of `backend` that starts from a float model."""
+    """Return one spec for each quantized precision and scheme of a backend that starts from a float model.
+
+    Parameters
+    ----------
+    backend : its `schemes` are read.
+    model : the float model.
+    exclude : names of nodes to leave in float.
+    """
     return [
         EngineSpec(backend.name, precision, scheme, model, exclude=exclude, options=options_for(backend))
         for precision, schemes in backend.schemes.items()
@@ -61,7 +75,13 @@ def float_spec(backend: Backend, model: Model) -> EngineSpec:
 
 @contextmanager
 def opened(backend: Backend, spec: EngineSpec, example: Example) -> Iterator[Engine]:
-    """Calibrate when the scheme asks for it, build and open `spec`; the engine is closed at the end."""
+    """Build an engine, calibrated if its scheme needs it, and open it; it is closed at the end of the block.
+
+    Parameters
+    ----------
+    backend, spec : what to build, and with what.
+    example : gives the calibration samples and the shapes.
+    """
     spec = shaped(backend, spec, example)
     with TemporaryDirectory() as folder:
         engine = backend.open(spec, build(backend, spec, example, Path(folder)))
@@ -72,12 +92,26 @@ def opened(backend: Backend, spec: EngineSpec, example: Example) -> Iterator[Eng
 
 
 def shaped(backend: Backend, spec: EngineSpec, example: Example) -> EngineSpec:
-    """Tell a backend that builds for shapes those of `example`, as a session tells it those of the data."""
+    """Return `spec` with the shapes of an example, if the backend builds for shapes.
+
+    Parameters
+    ----------
+    backend : only a `ShapedBackend` is given shapes.
+    spec : the engine to build.
+    example : its shapes stand for those of the data.
+    """
     return replace(spec, shapes=example.shapes) if isinstance(backend, ShapedBackend) else spec
 
 
 def build(backend: Backend, spec: EngineSpec, example: Example, folder: Path) -> Path:
-    """Calibrate and build `spec` into a folder of its own in `folder`."""
+    """Build an engine, calibrated if its scheme needs it, and return the folder that holds it.
+
+    Parameters
+    ----------
+    backend, spec : what to build, and with what.
+    example : gives the calibration samples and the shapes.
+    folder : an existing, empty folder; ranges and engine each get a folder in it.
+    """
     spec = shaped(backend, spec, example)
     backend.check(spec)
     ranges, engine = folder / "ranges", folder / "engine"
