@@ -115,10 +115,37 @@ class Backend(Protocol):
         """Everything but the data that decides what `calibrate` writes; ``None`` when the scheme needs none."""
 
     def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
-        """Write the ranges of activations into the empty `folder`. `batches` starts a new pass each call."""
+        """Write the ranges of activations, for a scheme that has `calibration_ingredients`.
+
+        Parameters
+        ----------
+        spec : the engine that the ranges are for; `spec.calibration` names the method.
+        batches : starts a new pass over the calibration batches with each call.
+        folder : an empty folder to write into, in a format of the backend's own.
+
+        Raises
+        ------
+        DataError : there is no batch, or a batch does not fit the model.
+        UsageError : `spec` excludes a node that the model does not have, where that is looked up in this step.
+        ModelError : the model is missing or broken.
+        BuildError : the runtime cannot run or quantize the model.
+        """
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
-        """Write the engine into the empty `folder`; `calibration` is a folder that `calibrate` filled."""
+        """Write the engine.
+
+        Parameters
+        ----------
+        spec : the engine to build, which `check` let pass.
+        calibration : a folder that `calibrate` filled for equal `calibration_ingredients`; ``None`` where there are none.
+        folder : an empty folder to write into, from which `open` reads.
+
+        Raises
+        ------
+        UsageError : `spec` excludes a node that the model does not have.
+        ModelError : the model is missing or broken.
+        BuildError : the runtime cannot quantize or build the model.
+        """
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open the engine that `build` wrote. Raises `BuildError` when the runtime refuses it."""
@@ -126,12 +153,12 @@ class Backend(Protocol):
 
 @runtime_checkable
 class ShapedBackend(Backend, Protocol):
-    """A backend whose engines run only shapes that they were built for; it is told those of the data in a spec."""
+    """A backend whose engines run only shapes that they were built for; `spec.shapes` names those of the data."""
 
     def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
-        """Return the largest batch that the options of `spec` let an engine run; ``None`` when they do not say.
+        """Return the largest batch that the options of `spec` let an engine run; ``None`` when they set no bound.
 
-        `batch_axes` tells for each input of the engine which axis counts samples, ``None`` for no axis.
+        `batch_axes` gives for each input of the engine the axis that counts samples, ``None`` for no axis.
         """
 
 
@@ -168,12 +195,12 @@ class _StandIn(Protocol):
 
 
 def threads_of(engine: Engine) -> int | None:
-    """Return the processor threads of one run of `engine`; ``None`` where it does not tell, as it need not."""
+    """Return the processor threads of one run of `engine`; ``None`` where it has no attribute `threads`."""
     return engine.threads if isinstance(engine, _Threaded) else None
 
 
 def plan_of(engine: Engine) -> str:
-    """Name the product that built `engine` in the place of its own; empty where it is its own, or does not tell."""
+    """Return the product that built `engine` in place of its own; empty where its own did, or it has no `plan_of`."""
     return engine.plan_of if isinstance(engine, _StandIn) else ""
 
 
@@ -300,7 +327,7 @@ class EngineBase(ABC):
 
     @abstractmethod
     def _coverage(self, feeds: Feeds) -> Coverage:
-        """Run once over `feeds` and return what the runtime tells of it."""
+        """Run once over `feeds` and return the precision and place of every node, as the runtime reports them."""
 
     def _device_times(self, feeds: Feeds) -> DeviceTimes | None:  # noqa: ARG002
         """Return ``None``: there is no device with a clock of its own."""

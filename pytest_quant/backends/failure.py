@@ -1,9 +1,9 @@
 """What a library raised, as one error of ours: the step, the library's own words in brief, and a file with all of it.
 
-An exporter or a quantizer fails with hundreds of lines. The message shows the ones that tell; the whole, with the
-traceback, goes into a file that the message names. Backends do not know the cache, so the file lies in a folder of the
-user's own below the system's temporary one. Its name is made from its text, so that the same failure writes one file,
-and only the latest are kept.
+An exporter or a quantizer fails with hundreds of lines. The message shows the first of them; the whole, with
+the traceback, goes into a file that the message names. Backends do not know the cache, so the file lies in a folder of
+the user's own below the system's temporary one. Its name is made from its text, so that the same failure writes one
+file, and only the latest are kept.
 """
 
 from __future__ import annotations
@@ -44,7 +44,17 @@ def failed(
     fix: str | None = None,
     kind: type[QuantError] = BuildError,
 ) -> QuantError:
-    """Return the error for `error`, which a library raised; `value` are its words, where `told` is not enough."""
+    """Return the error to raise in place of `error`, which a library raised.
+
+    Parameters
+    ----------
+    what : the step that failed, in words; it begins the message.
+    error : the exception of the library; its traceback is written to the file that the message names.
+    value : the library's own words, of which the first lines are shown; ``None`` for those that `told` returns.
+    allowed : what would have worked; ``None`` where that is not known.
+    fix : what the user can do; ``None`` where nothing is known to help.
+    kind : class of the error that is returned.
+    """
     text = "".join(traceback.format_exception(error))
     return failed_with_text(what, text, value=value or told(error), allowed=allowed, fix=fix, kind=kind)
 
@@ -58,7 +68,17 @@ def failed_with_text(
     fix: str | None = None,
     kind: type[QuantError] = BuildError,
 ) -> QuantError:
-    """Return the error for a failure of which only the `text` is there, as of another process."""
+    """Return the error to raise for a failure that left only text and no exception, as one of another process does.
+
+    Parameters
+    ----------
+    what : the step that failed, in words; it begins the message.
+    text : everything that the library wrote; it goes into the file that the message names.
+    value : the library's own words, of which the first lines are shown, up to a traceback.
+    allowed : what would have worked; ``None`` where that is not known.
+    fix : what the user can do; ``None`` where nothing is known to help.
+    kind : class of the error that is returned.
+    """
     kept = keep_text(f"{what}\n\n{text}")
     return kind(what, value=_shortened(value), allowed=allowed, fix=fix, log=None if kept is None else str(kept))
 

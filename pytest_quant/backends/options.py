@@ -42,7 +42,13 @@ def check_calibration(spec: EngineSpec, methods: Sequence[str]) -> None:
 
 
 def checked(backend: str, options: Iterable[tuple[str, object]], keys: Mapping[str, Key]) -> dict[str, Any]:
-    """Return `options` by name, each value in its one form; `keys` are the rows of those that the backend takes.
+    """Return `options` by name, each value in its normal form.
+
+    Parameters
+    ----------
+    backend : name of the backend, for errors.
+    options : name and value of each option as the user wrote it.
+    keys : the options that the backend takes, by name.
 
     Raises
     ------

@@ -74,7 +74,7 @@ def find_provider(provider: str) -> Availability:
 
 
 def loading_trouble(library: str) -> str:
-    """Return what the loader says of `library`, empty when it loads."""
+    """Return the loader's error for `library`; empty when it loads."""
     try:
         ctypes.CDLL(library)
     except OSError as error:

@@ -38,7 +38,7 @@ def find_plugin() -> Availability:
     try:
         devices = cpu_devices()
     except Exception as error:
-        # ONNX Runtime passes on what the loader and the plugin say, as types of its own.
+        # ONNX Runtime raises the errors of the loader and of the plugin as types of its own.
         reason = f"the plugin does not load: {type(error).__name__}: {error}"
         return Availability(False, reason=reason, fix=_REPAIR, broken=True)
     found = version(DISTRIBUTION)

@@ -27,7 +27,7 @@ class Remedy:
 
 @runtime_checkable
 class Advising(Protocol):
-    """What a backend may give beside `Backend`. One without it is judged alike, and gets no advice."""
+    """Methods that a backend may have in addition to `Backend`; one without them is judged alike, and gives no advice."""
 
     def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
         """Return what else this backend offers for `spec`, the likeliest help first; nothing that `spec` says already.
@@ -55,7 +55,14 @@ def with_all_samples(spec: EngineSpec) -> Remedy:
 
 
 def with_option(spec: EngineSpec, name: str, value: object) -> Iterator[Remedy]:
-    """Yield `spec` with the option, beside the options it has; nothing when it has that value already."""
+    """Yield `spec` with one option added or replaced; nothing when the option has that value already.
+
+    Parameters
+    ----------
+    spec : the engine as it is; its other options stay.
+    name : of the option, one that the backend of `spec` takes.
+    value : of the option, as a user writes it.
+    """
     options = dict(spec.options)
     if options.get(name) != value:
         options[name] = value
@@ -68,7 +75,7 @@ def with_scheme(spec: EngineSpec, scheme: str) -> Remedy:
 
 
 def without(spec: EngineSpec, nodes: Sequence[str]) -> Remedy:
-    """Return `spec` with `nodes` in float, beside those it excludes already."""
+    """Return `spec` with `nodes` left in float, in addition to those it excludes already."""
     names = (*spec.exclude, *nodes)
     return Remedy(f"exclude={list(names)!r}", replace(spec, exclude=names))
 

@@ -28,13 +28,13 @@ def import_runtime(
     needs: Sequence[str] = (),
     wheels: Sequence[str] = (),
 ) -> Answer | Availability:
-    """Import `modules` and return what the first of them answers, or why the runtime cannot be had.
+    """Import `modules` and return what `ask` gets from the first of them, or why the runtime cannot be used.
 
     Parameters
     ----------
-    ask : is given the first module; what it raises of a package that does not load is the runtime's fault too.
-    install : the line that brings the runtime.
-    repair : the line that mends one that does not load.
+    ask : is called with the first module; what it raises counts as a runtime that does not load.
+    install : the command that installs the runtime.
+    repair : the command that repairs one that does not load.
     needs : modules that are only looked for, as they take long to import.
     wheels : distributions that must be as new as our metadata ask for, where they are installed.
 
@@ -77,8 +77,8 @@ WHEELS = tuple(_INSTALL)
 def find_outdated(*wheels: str) -> Availability | None:
     """Return why an installed one of `wheels` cannot be used, ``None`` when none is too old.
 
-    Only metadata are read, and they are read before the import: an old wheel beside a new numpy does not load, and that
-    would be told as broken.
+    Only metadata are read, and they are read before the import: an old wheel with a new numpy does not load, and would
+    be reported as broken.
     """
     for wheel in wheels:
         found = installed_version(wheel)
