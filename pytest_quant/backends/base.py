@@ -137,7 +137,7 @@ class Backend(Protocol):
         Parameters
         ----------
         spec : the engine to build, which `check` let pass.
-        calibration : a folder that `calibrate` filled for equal `calibration_ingredients`; ``None`` where there are none.
+        calibration : a folder that `calibrate` filled for equal `calibration_ingredients`; ``None`` without those.
         folder : an empty folder to write into, from which `open` reads.
 
         Raises

@@ -27,7 +27,7 @@ class Remedy:
 
 @runtime_checkable
 class Advising(Protocol):
-    """Methods that a backend may have in addition to `Backend`; one without them is judged alike, and gives no advice."""
+    """Methods that a backend may have in addition to `Backend`; without them there is no advice."""
 
     def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
         """Return what else this backend offers for `spec`, the likeliest help first; nothing that `spec` says already.
