@@ -1,4 +1,4 @@
-"""ONNX files as files: are they whole, what goes in and out, what are they made of. No runtime is needed."""
+"""ONNX files as files: whether they are whole, their inputs and outputs, their graphs. No runtime is needed."""
 
 from pytest_quant.backends.onnx_files.exclude import check_excluded, names_made_of
 from pytest_quant.backends.onnx_files.normalize import normalized, opset_of, write_normalized

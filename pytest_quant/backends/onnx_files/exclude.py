@@ -1,4 +1,4 @@
-"""Nodes that the user names in their own file, and what became of them in a graph that was made from it."""
+"""Nodes that the user names in their own file, and the nodes they became in a graph that was made from it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,19 @@ def check_excluded(spec: EngineSpec, known: Collection[str]) -> None:
 
 
 def names_made_of(name: str, model: onnx.ModelProto, made: Collection[str]) -> set[str]:
-    """Return which names of `made` are what became of the node `name` of `model`; `made` has no names of `model`.
+    """Return the names of the nodes that a node of the user's model was turned into.
 
     Nodes of a function's call are called ``call/name__1``, and two that fuse ``name/MatMulAddFusion``.
+
+    Parameters
+    ----------
+    name : of a node of `model`, as ``exclude`` spells it.
+    model : the user's model, with the functions that its file defines.
+    made : names of the nodes of a graph made from `model`, without those that `model` has itself.
+
+    Returns
+    -------
+    A subset of `made`; empty where nothing was made from the node.
     """
     found = {one for one in made if one.startswith(f"{name}/")}
     if any(node.name == name for function in model.functions for node in function.node):

@@ -60,7 +60,7 @@ def write_normalized(source: Path, target: Path, *, opset: int | None = None) ->
 
 
 def normalized(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return `model` with steps 1 to 6 done; what is given may be changed. Tensors outside need not be loaded."""
+    """Return `model` with steps 1 to 6 done; `model` itself may be changed. External data need not be loaded."""
     if model.functions:
         _name_calls(model)
         model = inliner.inline_local_functions(model)

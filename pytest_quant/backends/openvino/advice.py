@@ -1,4 +1,4 @@
-"""What else NNCF offers where accuracy is lost, and which nodes it may quantize."""
+"""Other ways to quantize that NNCF offers where accuracy is lost, and the nodes that it may quantize."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BESIDE = frozenset(
 
 
 def remedies(spec: EngineSpec) -> Iterator[Remedy]:
-    """Yield what else is offered for `spec`."""
+    """Yield the other ways to quantize that NNCF offers for `spec`, the likeliest help first."""
     if spec.scheme != "static":
         return
     options = parse_options(spec.options)

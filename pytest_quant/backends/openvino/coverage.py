@@ -1,4 +1,4 @@
-"""What was compiled, in which precision: counted from OpenVINO's runtime model, weighted by the source model."""
+"""The precision of every compiled layer: counted from OpenVINO's runtime model, weighted by the source model."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Source:
 
     Attributes
     ----------
-    macs : by the name of each operator that multiplies and accumulates how often; ``None`` where shapes do not tell.
+    macs : the multiply-accumulates of each operator that has any, by its name; ``None`` where shapes are not fixed.
     quantizers : names of the operators that round to few levels.
     """
 
@@ -114,6 +114,16 @@ def operator_macs(kind: str, inputs: tuple[Shape, ...], output: Shape) -> int | 
     A convolution takes one product for each weight of an output channel; weights are (out, in, ...), grouped ones
     (groups, out, in, ...). A transposed one does so for each element of its input. A product of matrices takes K for
     each output element, and a recurrent cell each of its weights (second and third from the end) in each step.
+
+    Parameters
+    ----------
+    kind : OpenVINO's name of the operator, ``Convolution`` or ``MatMul`` for example.
+    inputs : shapes of all its inputs, weights among them, in the operator's order.
+    output : shape of its first output.
+
+    Returns
+    -------
+    A count; ``None`` for an operator of another kind.
     """
     if kind in _CONVOLUTIONS:
         place, leading = _CONVOLUTIONS[kind]
@@ -178,11 +188,13 @@ before that, in the pass that turns FakeQuantize into integer layers."""
 def measure_coverage(source: Any, precision: str, compiled: Callable[[Mapping[str, object]], Any]) -> Coverage:
     """Count the layers of the runtime model of `source`, whose shapes are fixed.
 
-    A fused layer that swallowed integers tells nothing of its products. They are then looked up in the same model,
-    compiled once more without fusing, and the coverage says so.
+    A fused layer with integers inside does not show the precision of its products. They are then looked up in the same
+    model, compiled once more without fusing, and a note in the coverage names that.
 
     Parameters
     ----------
+    source : an ``openvino.Model`` whose shapes are fixed.
+    precision : the one asked for, ``fp32`` or ``int8``.
     compiled : compiles `source` with additional settings and returns the compiled model.
     """
     facts = source_of(source)
@@ -197,12 +209,28 @@ def measure_coverage(source: Any, precision: str, compiled: Callable[[Mapping[st
 
 
 def hidden_products(layers: Sequence[Layer], source: Source, precision: str) -> list[str]:
-    """Return the operators of `source` that ran inside a layer that cannot be seen into."""
+    """Return the names of the operators of `source` that ran inside a layer whose products cannot be seen.
+
+    Parameters
+    ----------
+    layers : those of the runtime model, see `layers_of`.
+    source : the compute of the model that was compiled, see `source_of`.
+    precision : the one asked for, ``fp32`` or ``int8``.
+    """
     return [one.name for one in _tallied(layers, source, precision) if one.kind is Kind.OPAQUE and one.name]
 
 
 def count_layers(layers: Sequence[Layer], source: Source, precision: str, apart: Sequence[Layer] = ()) -> Coverage:
-    """Return the coverage of the `layers` that run; `apart` are those of the same model when nothing is fused."""
+    """Return the coverage of the layers that run.
+
+    Parameters
+    ----------
+    layers : those of the runtime model, see `layers_of`.
+    source : the compute of the model that was compiled, see `source_of`.
+    precision : the one asked for, ``fp32`` or ``int8``.
+    apart : layers of the same model compiled with `SEEN_APART`, in which products hidden in `layers` are looked up;
+        empty where it was not compiled so.
+    """
     found = _tallied(layers, source, precision)
     clear = {one.name: one for one in _tallied(apart, source, precision) if one.kind in (Kind.ASKED, Kind.OTHER)}
     seen = [clear.get(one.name, one) if one.kind is Kind.OPAQUE else one for one in found]
@@ -267,10 +295,17 @@ def computed_in(precision: str, kernel: str) -> str:
 
 
 def kind_of(layer: Layer, precision: str, quantizers: frozenset[str], *, swallows_compute: bool = False) -> Kind:
-    """Tell what a layer means for an engine of `precision`.
+    """Return how a layer counts in the coverage of an engine of `precision`.
 
-    A fused subgraph without integers ran all it swallowed in float. One that holds integers, as inputs, as its own type
-    or in a quantizer that it swallowed, is opaque: ``jit_avx512_f32`` names the type of its outside.
+    A fused subgraph without integers ran everything inside it in float. One that holds integers, as inputs, as its own
+    type or in a quantizer inside it, is opaque: ``jit_avx512_f32`` names only the type of its inputs and outputs.
+
+    Parameters
+    ----------
+    layer : a layer of the runtime model.
+    precision : the one asked for, ``fp32`` or ``int8``.
+    quantizers : names of the operators of the source model that round to few levels.
+    swallows_compute : whether products of the source model became part of the layer; read for a fused subgraph only.
     """
     if layer.kind in _BODIES:
         return Kind.OPAQUE
@@ -289,10 +324,20 @@ def _holds_integers(layer: Layer, quantizers: frozenset[str]) -> bool:
 
 
 def macs(layer: str, inputs: Sequence[Shape], output: Shape) -> int | None:
-    """Return the multiply-accumulates of a layer whose operator is not known; ``None`` where shapes do not tell.
+    """Return the multiply-accumulates of a layer that carries no name of an operator of the source model.
 
     A convolution takes one product for each weight of an output channel: weights are (out, in, ...), grouped ones
     (groups, out, in, ...), one axis more than the input. A product of matrices takes K for each output element.
+
+    Parameters
+    ----------
+    layer : the CPU plugin's type of it, ``FullyConnected`` for example.
+    inputs : shapes of all its inputs, weights among them, in the layer's order.
+    output : shape of its first output.
+
+    Returns
+    -------
+    A count; ``None`` for a type or a rank that it cannot be computed for.
     """
     if layer == "Convolution":
         leading = 2 if len(inputs[1]) > len(inputs[0]) else 1

@@ -23,10 +23,20 @@ _QUANTIZED_FIX = "leave the layer that it names in float, by its name in your mo
 
 
 def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | None = None) -> Any:
-    """Compile `model` with every setting that matters set, and those `beside` them.
+    """Compile `model` for the CPU, with every setting fixed that changes results or times.
 
-    Weights that a file holds as int8 are multiplied in float32: left alone, a CPU with VNNI would quantize the
+    Weights that a file holds as int8 are multiplied in float32: by default, a CPU with VNNI would quantize the
     inputs of such a layer as it runs.
+
+    Parameters
+    ----------
+    model : an ``openvino.Model``.
+    spec : its options give the number of threads, its scheme decides on the advice in an error.
+    beside : additional settings of the CPU plugin, which replace those of the same name; ``None`` for none.
+
+    Returns
+    -------
+    An ``openvino.CompiledModel``.
 
     Raises
     ------
@@ -91,7 +101,7 @@ class OpenVinoEngine(EngineBase):
         return partial(self._request.infer, {index: feeds[name] for index, name in enumerate(self._inputs)})
 
     def _coverage(self, feeds: Feeds) -> Coverage:
-        """Compile the model once more for the shapes of `feeds` and count what it would run in which precision."""
+        """Compile the model once more for the shapes of `feeds` and count its products by their precision."""
         model = read_model(self._file)
         with failing_as(f"OpenVINO could not fix the shapes of {self.spec.id} to those of the data"):
             model.reshape({index: list(np.shape(feeds[name])) for index, name in enumerate(self._inputs)})

@@ -1,4 +1,4 @@
-"""Models as files: ONNX or OpenVINO's own ``.xml`` with its ``.bin``, the engine's copy and what it is made from."""
+"""Models as files: ONNX or OpenVINO's own ``.xml`` with its ``.bin``, the engine's copy and its ingredients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,18 @@ _FIX = "check that the float model runs in OpenVINO alone: openvino.Core().compi
 
 
 def refused(doing: str, error: Exception, fix: str = _FIX) -> QuantError:
-    """Return the error for what OpenVINO or NNCF raised while `doing` something; ours pass through."""
+    """Return the error to raise in place of one that OpenVINO or NNCF raised.
+
+    Parameters
+    ----------
+    doing : the step, in words that complete the sentence "OpenVINO refused ...".
+    error : the exception that was raised.
+    fix : what the user can do; not used where OpenVINO names an operator that it does not know.
+
+    Returns
+    -------
+    A `BuildError`; or `error` itself where it is one of our own.
+    """
     if isinstance(error, QuantError):
         return error
     text = str(error)
@@ -96,7 +107,21 @@ def read_model(path: Path) -> Any:
 
 
 def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
-    """Write the model that the engine is compiled from; FP16 weights would halve the file and be another model."""
+    """Write the model that the engine is compiled from, as ``model.xml`` and ``model.bin``.
+
+    Weights keep their type: in FP16 they would halve the file, and be another model.
+
+    Parameters
+    ----------
+    spec : the engine; without `calibration` its float model, or the one that arrives quantized, is written.
+    calibration : a folder with the quantized model of `write_quantized`, which is copied; ``None`` where there is none.
+    folder : the folder to write into.
+
+    Raises
+    ------
+    ModelError : the file is missing, or not a model.
+    BuildError : OpenVINO does not know an operator, or cannot write the model.
+    """
     if calibration is not None:
         for name in (ENGINE_FILE, WEIGHTS_FILE):
             shutil.copyfile(calibration / name, folder / name)

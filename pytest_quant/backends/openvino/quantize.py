@@ -31,9 +31,15 @@ _NOT_COMPUTED = ("Constant", "Parameter", "Result")
 
 
 def excluded_nodes(spec: EngineSpec, model: Any, normal: Path) -> list[str]:
-    """Return OpenVINO's names of what `model`, read from the file `normal`, computes for the nodes `spec` excludes.
+    """Return the names of OpenVINO's operations for the nodes that `spec` excludes, sorted.
 
-    NNCF quantizes the branches of an If too; what it leaves in float anyway has no names here.
+    Operations in the branches of an If are among them, since NNCF quantizes those too.
+
+    Parameters
+    ----------
+    spec : its `exclude` names nodes of the user's model.
+    model : an ``openvino.Model``, read from `normal`.
+    normal : the ONNX graph in its normal form; not read for a model in OpenVINO's own format.
 
     Raises
     ------
@@ -70,7 +76,7 @@ def _models(model: Any) -> Iterator[Any]:
 def _operations(model: Any, graph: Any) -> dict[str, set[str]]:
     """Return by the name of each ONNX node the operations that compute it.
 
-    Names do not tell: a MatMul in front of a Dropout is called like the Dropout, a node that gives an output of the
+    Names do not show it: a MatMul in front of a Dropout is called like the Dropout, a node that gives an output of the
     model is called like the output, and the recurrence of an LSTM has a number. Tensors do: an operation whose
     result is no tensor of the ONNX graph belongs to the nodes that take it, and a node none of whose results is
     left has become part of those that take them.
@@ -109,6 +115,12 @@ _EMPTY = "Calibration dataset must not be empty"
 
 def write_quantized(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
     """Quantize the float model over `batches` and write it into `folder`.
+
+    Parameters
+    ----------
+    spec : the engine, whose scheme is ``static``.
+    batches : starts a new pass over the calibration batches with each call; NNCF takes several.
+    folder : gets the quantized model, as ``model.xml`` and ``model.bin``.
 
     Raises
     ------

@@ -17,7 +17,7 @@ def overflow_fix(options: OpenVinoOptions) -> str:
 
 
 def notes_of(spec: EngineSpec) -> tuple[str, ...]:
-    """Say what was chosen and the reader should know."""
+    """Return the choices that the user did not make and should know of, one sentence each."""
     options = parse_options(spec.options)
     if spec.scheme != "static" or options.overflow_fix is not None or overflow_fix(options) != "enable":
         return ()
