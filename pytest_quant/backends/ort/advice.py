@@ -1,4 +1,4 @@
-"""What else ONNX Runtime's quantizers offer where accuracy is lost, and which nodes they take."""
+"""Other ways to quantize that ONNX Runtime offers where accuracy is lost, and the nodes that they take."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NARROW = frozenset({"Gemm", "MatMul"})
 
 
 def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Remedy]:
-    """Yield what else is offered for `spec`; `schemes` are those of the backend for its precision."""
+    """Yield the other ways to quantize `spec`; `schemes` are those of the backend for its precision."""
     recipe = recipe_of(spec)
     if spec.scheme in ("static", "dynamic"):
         if not recipe.per_channel:
@@ -51,7 +51,7 @@ def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Reme
 
 
 def other_ranges(spec: EngineSpec, nodes: int) -> Iterator[Remedy]:
-    """Yield the other ways to find ranges of so many `nodes`; entropy tries every threshold of a tensor, in Python."""
+    """Yield the other ways to find the ranges of `nodes` nodes; entropy is slow, it tries every threshold in Python."""
     entropy_s = _ENTROPY_S * 2 * nodes
     for remedy in calibrated(spec, *_CALIBRATIONS):
         is_slow = remedy.spec.calibration.method == "entropy"
@@ -61,7 +61,7 @@ def other_ranges(spec: EngineSpec, nodes: int) -> Iterator[Remedy]:
 def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
     """Return the named nodes of the user's model that the scheme takes and `spec` does not exclude.
 
-    Operators that hand 8-bit values on are left out: with products beside them in float they round nothing.
+    Operators that hand 8-bit values on are left out: where the products around them are in float they round nothing.
     """
     recipe = recipe_of(spec)
     if spec.scheme == "static":

@@ -1,4 +1,4 @@
-"""From a spec to the engine on disk: what it is made from, the keys of the cache, and the quantizers that write it."""
+"""From a spec to the engine on disk: its ingredients, which make the cache key, and the quantizers that write it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,19 @@ from pytest_quant.spec import EngineSpec, Model
 def write_static(
     spec: EngineSpec, recipe: Recipe, prepared: Path, exclude: list[str], calibration: Path, target: Path
 ) -> None:
-    """Write `prepared` with Q/DQ pairs whose ranges lie in the folder `calibration`.
+    """Write the model with Q/DQ pairs around the operators that `recipe` quantizes.
 
-    ORT checks that file for its method only, not for the model or the data; the folder's own key did that.
+    ONNX Runtime checks the file of ranges for its method only, not for the model or the data; the key of the folder in
+    the cache covers those.
+
+    Parameters
+    ----------
+    spec : the engine; its calibration method must be the one that found the ranges.
+    recipe : how to quantize, see `recipe_of`.
+    prepared : the float model that `prepare` wrote.
+    exclude : names of nodes of `prepared` that stay in float, see `excluded_nodes`.
+    calibration : a folder that `write_ranges` filled.
+    target : the ONNX file to write.
     """
     from onnxruntime.quantization import QuantFormat, quantize_static
 
@@ -49,9 +59,16 @@ def write_static(
 
 
 def write_dynamic(recipe: Recipe, prepared: Path, exclude: list[str], target: Path) -> None:
-    """Write `prepared` with int8 weights and activations that are quantized as they come.
+    """Write the model with 8-bit weights, its activations quantized by ranges found in every run.
 
-    An empty list of op types is this quantizer's word for all that it knows.
+    An empty list of op types means to this quantizer all that it knows.
+
+    Parameters
+    ----------
+    recipe : how to quantize, see `recipe_of`.
+    prepared : the float model that `prepare` wrote.
+    exclude : names of nodes of `prepared` that stay in float, see `excluded_nodes`.
+    target : the ONNX file to write.
     """
     from onnxruntime.quantization import quantize_dynamic
 
@@ -73,7 +90,19 @@ def write_dynamic(recipe: Recipe, prepared: Path, exclude: list[str], target: Pa
 
 
 def write_int4(recipe: Recipe, prepared: Path, exclude: list[str], target: Path) -> None:
-    """Write `prepared` with constant matrices in blocks of 4-bit weights; Gemm becomes MatMul and Add first."""
+    """Write the model with constant matrices in blocks of 4-bit weights; Gemm becomes MatMul and Add first.
+
+    Parameters
+    ----------
+    recipe : its block size, symmetry and accuracy level are read, see `recipe_of`.
+    prepared : the float model that `prepare` wrote.
+    exclude : names of nodes of `prepared` that stay in float, see `excluded_nodes`.
+    target : the ONNX file to write.
+
+    Raises
+    ------
+    BuildError : a package that the quantizer needs is not installed.
+    """
     try:
         from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer
     except ImportError as error:
@@ -128,8 +157,15 @@ def used_in_place(spec: EngineSpec) -> Model | None:
 def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
     """Write the engine of `spec` into `folder`.
 
+    Parameters
+    ----------
+    spec : the engine; a float model and one that arrives quantized stay where they are, and their digests are written.
+    calibration : a folder that `write_ranges` filled, for scheme ``static``; ``None`` for all others.
+    folder : gets ``model.onnx``, or ``in_place.txt`` with the digests of a model that stays.
+
     Raises
     ------
+    ModelError : the model is missing or broken.
     BuildError : ONNX Runtime could not quantize the model.
     UsageError : `exclude` names a node that is not there.
     """

@@ -31,7 +31,7 @@ _ENTROPY_BINS = 1024
 
 
 def calibration_method(name: str) -> Any:
-    """Return ONNX Runtime's own word for ``minmax``, ``entropy`` or ``percentile``."""
+    """Return ONNX Runtime's ``CalibrationMethod`` for ``minmax``, ``entropy`` or ``percentile``."""
     from onnxruntime.quantization import CalibrationMethod
 
     methods = CalibrationMethod
@@ -41,8 +41,15 @@ def calibration_method(name: str) -> Any:
 def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
     """Run the float model over `batches` and write the ranges of its activations into `folder`.
 
+    Parameters
+    ----------
+    spec : the engine; its calibration gives the method and the percentile.
+    batches : returns the calibration batches; it is called once.
+    folder : gets `RANGES_FILE`.
+
     Raises
     ------
+    ModelError : the model is missing or broken.
     DataError : there is no batch; a batch does not fit the model; or, for entropy and percentile, samples
         differ in shape.
     BuildError : the model cannot be prepared or run.

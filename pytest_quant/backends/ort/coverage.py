@@ -1,4 +1,4 @@
-"""What really ran, in which precision: counted from the profile of one run."""
+"""The nodes that really ran, and their precision: counted from the profile of one run."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _BETWEEN = " between activations"
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a scheme can quantize.
+    """The products that a scheme can quantize.
 
     Attributes
     ----------
-    op_types : operators in the model's words; ``None`` for all.
+    op_types : operators by their names in the user's model; ``None`` for all.
     weightless : names of the products that have no weights, both of whose operands are computed.
     """
 
@@ -31,7 +31,7 @@ class Reach:
     weightless: frozenset[str]
 
     def beyond(self, name: str, op_type: str) -> str:
-        """Return in words what kind of node this is, if the scheme cannot quantize it; else an empty text.
+        """Return the operator of a node that the scheme cannot quantize, for reports; empty for one that it can.
 
         A node of the optimized graph keeps its name, or has one that begins with it.
         """
@@ -42,7 +42,7 @@ class Reach:
 
 
 def reach_of(spec: EngineSpec, path: Path) -> Reach | None:
-    """Return what the scheme of `spec` can quantize of the model in `path`; ``None`` where it takes all products."""
+    """Return the products in the model `path` that the scheme of `spec` can quantize; ``None`` where it takes all."""
     if spec.scheme not in ("dynamic", "weight-only"):
         return None
     graph = onnx.load(path, load_external_data=False).graph
@@ -67,7 +67,14 @@ def _weightless(graph: onnx.GraphProto) -> Iterator[str]:
 
 
 def count_coverage(nodes: list[RanNode], precision: str, reach: Reach | None = None) -> Coverage:
-    """Return the coverage of the nodes that ran; `reach` is what the scheme can quantize, everything unless given."""
+    """Return the coverage of the nodes that ran.
+
+    Parameters
+    ----------
+    nodes : from the profile of one run, see `read_profile`.
+    precision : the one asked for, ``fp32``, ``int8`` or ``int4``.
+    reach : the products that the scheme can quantize, see `reach_of`; ``None`` for all.
+    """
     counted = [
         Tallied(
             node.name,

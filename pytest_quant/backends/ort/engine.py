@@ -33,7 +33,7 @@ class OrtEngine(EngineBase):
     ----------
     path : the ONNX file to open.
     threads : of one operator; ``None`` leaves them to ONNX Runtime.
-    notes : what was chosen for the user, in words; what stays on the CPU beside the providers is added.
+    notes : choices made for the user, one sentence each; one on the nodes that stay on the CPU is added.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class OrtEngine(EngineBase):
         return partial(self._session.run, None, feeds)
 
     def _coverage(self, feeds: Feeds) -> Coverage:
-        """Profile one run in a session of its own and count what ran in the asked precision, and where."""
+        """Profile one run in a session of its own and count the products that ran in the asked precision, and where."""
         with self._profiled(feeds) as file:
             nodes = read_profile(file)
         return count_coverage(nodes, self.spec.precision, reach_of(self.spec, self.path))

@@ -141,7 +141,7 @@ _ELIGIBLE = FLOAT_OPS | INT8_OPS | NARROW_OPS
 
 
 def kind_of(node: RanNode, precision: str) -> Kind:
-    """Tell what `node` means for the coverage of an engine of `precision`."""
+    """Return how `node` counts in the coverage of an engine of `precision`."""
     if node.op_type in _ELIGIBLE:
         if node.op_type in FLOAT_OPS and node.inputs and node.inputs[0].dtype not in _FLOAT_TYPES:
             return Kind.BESIDE
@@ -167,7 +167,7 @@ class Product:
     Attributes
     ----------
     aliases : names of its outputs, and name and output of the bias that is added to it.
-    macs : ``None`` where shapes do not tell.
+    macs : its multiply-accumulates; ``None`` where they do not follow from its shapes.
     reads_levels : one of its operands comes from a DequantizeLinear, so it may run in integers.
     """
 
@@ -211,7 +211,7 @@ def _biases(graph: onnx.GraphProto) -> dict[str, tuple[str, str]]:
 
 
 def _shapes(model: onnx.ModelProto, feeds: Feeds) -> dict[str, tuple[int, ...]]:
-    """Infer all shapes from those of `feeds`; what the file says of the others may have free axes."""
+    """Infer all shapes from those of `feeds`; the shapes written in the file may have free axes."""
     for value in model.graph.input:
         if value.name in feeds:
             sizes = [onnx.TensorShapeProto.Dimension(dim_value=size) for size in np.shape(feeds[value.name])]
@@ -257,7 +257,7 @@ _PRODUCTS = {
 
 
 def macs_of(node: RanNode) -> int | None:
-    """Return the multiply-accumulates of `node`, bias and activation apart; ``None`` where shapes do not tell.
+    """Return the multiply-accumulates of `node`, bias and activation apart; ``None`` where shapes do not give them.
 
     Convolution: each output element takes one product for each weight of its channel. Transposed convolution: each
     input element does. Matrix product: each output element takes K of them.

@@ -1,4 +1,4 @@
-"""One open session on OpenVINO, and what really ran in it, in which precision: counted from the kernels.
+"""One open session on OpenVINO, and the precision of its products, counted from the kernels that really ran.
 
 ONNX Runtime sees one node. Where a session is profiled, the plugin adds one event for each kernel, with the type of the
 layer and the implementation, whose last part is the precision: ``brgconv_avx2_f32``, ``jit_gemm_I8``.
@@ -83,9 +83,16 @@ def count_kernels(
 ) -> Coverage:
     """Return the coverage of `kernels` inside OpenVINO and of `nodes` outside.
 
-    A product of the model that no kernel answers for was swallowed by a fused kernel. One that runs in float runs it in
-    float, unless the product reads what comes from levels: the kernel's type is that of its outside. Of such a product
-    and of a kernel in integers nobody knows, nor without counters: it is opaque.
+    A product of the model that has no kernel of its name became part of a fused kernel. Where all fused kernels run in
+    one float type, the product runs in it too, unless one of its operands was dequantized: a kernel's type is that of
+    its inputs and outputs only. In every other case it is opaque, as all products are when no kernel was reported.
+
+    Parameters
+    ----------
+    kernels : those that ran inside OpenVINO, see `read_kernels`.
+    nodes : all nodes that ONNX Runtime ran, see `read_profile`; those that it gave to OpenVINO are left out here.
+    products : those of the model for the shapes of the run, see `find_products`.
+    precision : the one asked for, ``fp32`` or ``int8``.
     """
     inside = [_tallied(kernel, products, precision) for kernel in kernels]
     outside = [
@@ -116,7 +123,7 @@ def _tallied(kernel: Kernel, products: Sequence[Product], precision: str) -> Tal
 
 
 def kernel_kind(kernel: Kernel, precision: str) -> Kind:
-    """Tell what a kernel means for an engine of `precision`."""
+    """Return how a kernel counts in the coverage of an engine of `precision`."""
     if kernel.layer in _PRODUCTS and kernel.precision in _COMPUTES_IN:
         return Kind.ASKED if kernel.precision in _ASKED[precision] else Kind.OTHER
     return Kind.CONVERSION if kernel.layer in _CONVERSIONS else Kind.BESIDE

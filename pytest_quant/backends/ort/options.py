@@ -41,7 +41,7 @@ def quiet() -> Iterator[list[str]]:
 
 
 class _Errors(logging.Handler):
-    """Keeps what is logged as an error by ONNX Runtime."""
+    """Keeps the messages that ONNX Runtime logs as errors."""
 
     def __init__(self, errors: list[str]) -> None:
         super().__init__()

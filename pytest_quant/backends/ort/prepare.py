@@ -87,7 +87,13 @@ def run_unoptimized(path: Path, feeds: Feeds) -> Outputs:
 
 
 def check_same(original: Path, changed: Path, feeds: Feeds) -> None:
-    """Refuse the file `changed` unless it gives over `feeds` what `original` does; one that draws at random may differ.
+    """Refuse the file `changed` unless it computes the same as `original`; a model that draws at random may differ.
+
+    Parameters
+    ----------
+    original : the model as it was.
+    changed : the same model with its opset raised; its outputs are in the same order.
+    feeds : one batch, on which both are run.
 
     Raises
     ------
@@ -241,8 +247,15 @@ def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
     The graph gets its normal form, BatchNorm folds into Conv, shapes are inferred, and what bodies of If, Loop and
     Scan read is set apart. The same model gives the same names each time, so that ranges found once fit again.
 
+    Parameters
+    ----------
+    spec : the engine, whose float model is read.
+    work : an empty folder, which gets the file and the steps before it.
+    per_channel : whether weights get a scale for each channel, for which an opset below 13 is raised.
+
     Raises
     ------
+    ModelError : the model is missing or broken.
     BuildError : there is nothing to quantize, the opset cannot be raised, or ONNX Runtime cannot optimize the model.
     """
     path = model_file(spec.model)
@@ -279,7 +292,7 @@ def _pre_process(path: Path, target: Path, name: str) -> None:
 
 
 def _attempt(path: Path, target: Path, *, symbolic: bool) -> Exception | None:
-    """Pre-process once and return what went wrong; a failure that ORT only logs counts too."""
+    """Pre-process once and return the error if there was one; a failure that ONNX Runtime only logs counts too."""
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     external = needs_external_data(path)
@@ -296,13 +309,13 @@ def _attempt(path: Path, target: Path, *, symbolic: bool) -> Exception | None:
                 external_data_location=f"{target.name}.data" if external else None,
             )
         except Exception as error:
-            # Symbolic shape inference raises bare Exception; what it was is told by the second attempt.
+            # Symbolic shape inference raises bare Exception; the second attempt shows the cause.
             return error
     return RuntimeError("\n".join(errors)) if errors else None
 
 
 def _tidy(path: Path) -> None:
-    """Take out of the model what the quantizers stumble over."""
+    """Rewrite the parts of the model that the quantizers would fail on or get wrong."""
     model = onnx.load(path)
     changed = [
         set_captured_apart(model.graph),

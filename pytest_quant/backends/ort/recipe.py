@@ -75,13 +75,13 @@ class Recipe:
 
     @property
     def quantizer_extra(self) -> dict[str, object]:
-        """The part of `extra` that the quantizer reads, with ``symmetric`` in the quantizer's own word."""
+        """The part of `extra` that the quantizer reads, with ``symmetric`` under the quantizer's own key."""
         extra = {"ActivationSymmetric": True} if self.symmetric else {}
         return extra | {key: value for key, value in json.loads(self.extra).items() if key not in CALIBRATOR_KEYS}
 
     @property
     def calibrator_extra(self) -> dict[str, object]:
-        """The part of `extra` that the calibrator reads, in the calibrator's own words."""
+        """The part of `extra` that the calibrator reads, under the calibrator's own keys."""
         return {CALIBRATOR_KEYS[key]: value for key, value in json.loads(self.extra).items() if key in CALIBRATOR_KEYS}
 
 

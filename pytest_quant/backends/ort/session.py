@@ -37,7 +37,18 @@ _ELSE = "run the float model alone first: python -c \"import onnxruntime as o; o
 
 
 def refused(doing: str, error: Exception, fix: str | None = None) -> QuantError:
-    """Return the error for `error`, raised by ONNX Runtime while `doing` something."""
+    """Return the error to raise in place of one that ONNX Runtime raised.
+
+    Parameters
+    ----------
+    doing : the step, in words that complete the sentence "ONNX Runtime refused ...".
+    error : the exception that was raised.
+    fix : what the user can do; ``None`` chooses by the kind that ONNX Runtime gives the error.
+
+    Returns
+    -------
+    A `BuildError` that names the node, where ONNX Runtime does.
+    """
     text = str(error)
     found = _PREFIX.search(text)
     kind = found["kind"] if found else type(error).__name__
@@ -52,9 +63,20 @@ def refused(doing: str, error: Exception, fix: str | None = None) -> QuantError:
 
 
 def run_refused(error: Exception, feeds: Feeds, signature: Signature, doing: str) -> QuantError:
-    """Return the error that explains why a calibrator's run over `feeds` failed with `error`.
+    """Return the error that explains why a calibrator's run failed.
 
-    Its session checks the inputs itself, so they are looked at here only after it said no: a good run pays nothing.
+    Its session checks the inputs itself, so they are looked at here only after a failure: a good run costs nothing.
+
+    Parameters
+    ----------
+    error : the exception that was raised.
+    feeds : the batch, or the first of the batches, of the run.
+    signature : the inputs that the model takes.
+    doing : the step, in words that complete the sentence "ONNX Runtime refused ...".
+
+    Returns
+    -------
+    `error` itself where it is one of our own, a `DataError` where `feeds` do not fit, else a `BuildError`.
     """
     if isinstance(error, QuantError):
         return error
@@ -77,8 +99,8 @@ class Provider:
 
     Attributes
     ----------
-    options : what it is told, in its own words.
-    devices : of a provider that is a plugin, the devices that it goes by.
+    options : its settings, name and value as ONNX Runtime documents them.
+    devices : of a provider that is a plugin, the devices by which a session asks for it; empty for any other.
     """
 
     name: str
@@ -115,7 +137,7 @@ def open_session(
 
     Returns
     -------
-    The session, and in words what runs on the CPU beside the providers that were asked for.
+    The session, and sentences on the nodes that run on the CPU in addition to the providers that were asked for.
 
     Raises
     ------
@@ -182,7 +204,7 @@ _REINSTALL = "reinstall onnxruntime: pip install --force-reinstall onnxruntime"
 
 
 def prove_placement(parts: Sequence[Any], asked: Sequence[str], name: str) -> tuple[str, ...]:
-    """Refuse nodes outside the providers `asked`; harmless ones on the CPU, where ONNX Runtime leaves them, are told.
+    """Refuse nodes outside the providers `asked`; nodes without products may run on the CPU, and a note names them.
 
     Parameters
     ----------
@@ -220,12 +242,13 @@ def prove_placement(parts: Sequence[Any], asked: Sequence[str], name: str) -> tu
 def profiled(
     path: Path, providers: Sequence[Provider], feeds: Feeds, doing: str, *, threads: int | None = None
 ) -> Iterator[Path]:
-    """Run the model in `path` once over `feeds` in a session of its own, and give the file that tells what ran.
+    """Run the model in `path` once over `feeds` in a session of its own, and give the file with its profile.
 
     Parameters
     ----------
     path, providers, threads : see `open_session`.
-    doing : the run in words, for errors.
+    feeds : one batch.
+    doing : the run, in words that complete the sentence "ONNX Runtime refused ...".
 
     Raises
     ------

@@ -1,7 +1,8 @@
-"""What ONNX Runtime's TensorRT provider is told: its options, the shapes, and a table of ranges.
+"""The settings of ONNX Runtime's TensorRT provider: its options, the shapes, and a table of ranges.
 
-ONNX Runtime's own writer puts max(highest, lowest) into it. TensorRT takes the number for the largest absolute value,
-so a tensor that ranges from -5 to 1 would be cut off at 1 (github.com/microsoft/onnxruntime/issues/25621).
+ONNX Runtime's own writer of the table puts max(highest, lowest) into it. TensorRT takes the number for the largest
+absolute value, so a tensor that ranges from -5 to 1 would be cut off at 1
+(github.com/microsoft/onnxruntime/issues/25621).
 
 ======  ===================  ==========================================================================
 option  type                 meaning
@@ -46,6 +47,11 @@ def read_ranges(file: Path) -> dict[str, TensorRange]:
 def largest_magnitude(tensor: str, lowest: float, highest: float) -> float:
     """Return the largest absolute value of a range.
 
+    Parameters
+    ----------
+    tensor : name of the tensor, for the error.
+    lowest, highest : smallest and largest value of the tensor in the calibration.
+
     Raises
     ------
     BuildError : the range is not finite, runs backwards, or holds nothing but 0.
@@ -86,11 +92,19 @@ def write_table(ranges: Mapping[str, TensorRange], file: Path) -> None:
 
 
 def write_float_with_table(spec: EngineSpec, calibration: Path, folder: Path) -> None:
-    """Write graph and table into `folder`. The names in the table are those of the graph as it was calibrated.
+    """Write the float graph and the table of its ranges. The table uses the names of the graph that was calibrated.
+
+    Parameters
+    ----------
+    spec : the engine, whose float model is read.
+    calibration : a folder that `pytest_quant.backends.ort.calibrate.write_ranges` filled.
+    folder : gets ``model.onnx`` with its external data, and `TABLE_FILE`.
 
     Raises
     ------
-    BuildError : the graph has Q/DQ pairs or operators that TensorRT cannot take, or a range is no range.
+    ModelError : the model is missing or broken.
+    BuildError : the model cannot be prepared, its graph has Q/DQ pairs or operators that TensorRT cannot take, or a
+        range is refused by `largest_magnitude`.
     """
     from pytest_quant.backends.ort.calibrate import RANGES_FILE
     from pytest_quant.backends.ort.prepare import prepare
@@ -129,7 +143,7 @@ def target_of(spec: EngineSpec) -> str | None:
 
 
 def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
-    """Return what the provider is told: every switch that changes results, and its cache of engines in `folder`.
+    """Return the options of the provider: every switch that changes results, and its cache of engines in `folder`.
 
     It keys its engines by names and not by weights (github.com/microsoft/onnxruntime/issues/6455), so each engine of
     ours has a folder of its own. With Q/DQ pairs in the graph a table would make it fail.
@@ -153,9 +167,9 @@ def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
 
 
 def profile_options(shapes: Mapping[str, Range]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return what the provider is told of shapes, ``name:1x3x64x64,other:1x7``, and a note where it cannot be told.
+    """Return the provider's options for shapes, ``name:1x3x64x64,other:1x7``, and a note where they cannot be written.
 
-    Without it the provider builds at the first run, for that run's shapes alone, and again whenever a later run lies
+    Without them the provider builds at the first run, for that run's shapes alone, and again whenever a later run lies
     outside of all before. Colon and comma part its entries, so an input with one of them in its name has no spelling.
     """
     if not shapes:
