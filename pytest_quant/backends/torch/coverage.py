@@ -1,4 +1,4 @@
-"""What really ran, in which precision: the kernels that PyTorch's profiler saw."""
+"""The kernels that really ran, as PyTorch's profiler saw them, and their precision."""
 
 from __future__ import annotations
 
@@ -56,6 +56,9 @@ def measure_coverage(
 
     Parameters
     ----------
+    call : one run of the engine.
+    precision : the one asked for, ``fp32``, ``bf16``, ``fp16`` or ``int8``.
+    provider : where it runs, for the report.
     takes_linear_only : whether the scheme quantizes no products but those of linear layers.
     """
     from torch.profiler import ProfilerActivity, profile
@@ -73,7 +76,14 @@ def beyond_linear(name: str) -> str:
 
 
 def kind_of(name: str, dtype: str, precision: str) -> Kind:
-    """Tell what a kernel means for an engine of `precision`; `dtype` is that of its first operand."""
+    """Return how a kernel counts in the coverage of an engine.
+
+    Parameters
+    ----------
+    name : of the kernel, as the profiler spells it, ``aten::addmm`` for example.
+    dtype : type of its first operand as the profiler spells it, ``float`` or ``c10::BFloat16``; empty without one.
+    precision : the one asked for, ``fp32``, ``bf16``, ``fp16`` or ``int8``.
+    """
     if name in _INT8 or name.startswith(_INT8_PREFIXES):
         return Kind.ASKED if precision == "int8" else Kind.OTHER
     if name in _FLOAT:

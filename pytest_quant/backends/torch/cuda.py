@@ -1,4 +1,4 @@
-"""One program on the GPU, and what a check asks of it."""
+"""One program on the GPU: its runs, and where their time goes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TorchCudaEngine(TorchEngine):
         return synchronized
 
     def _device_times(self, feeds: Feeds) -> DeviceTimes | None:
-        """Time compute between two events on the stream, copies and the host beside it."""
+        """Time compute between two events on the stream, and copies and the whole run by the host's clock."""
         import torch
 
         call = super()._prepare(feeds)

@@ -93,7 +93,7 @@ def input_names(model: Model) -> tuple[str, ...]:
 
 
 def named_outputs(found: object) -> dict[str, Any]:
-    """Return what a module returned by name: ``output``, ``output_0`` and on, or the keys of a dict.
+    """Return the tensors that a module returned by name: ``output``, ``output_0`` and on, or the keys of a dict.
 
     Raises
     ------
@@ -208,7 +208,7 @@ def _parts(module: Any, model: Model) -> Iterator[bytes]:
 
 
 def _text(value: object) -> str:
-    """Return what an attribute is, without the address that a repr may hold."""
+    """Return an attribute as text, without the address that a repr may hold."""
     if isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -222,7 +222,7 @@ def _text(value: object) -> str:
 
 @lru_cache(maxsize=256)
 def _source(module_name: str) -> str:
-    """Return the text of the file that defines a class: what its methods call mostly stands there too."""
+    """Return the text of the file that defines a class: the functions that its methods call are mostly there too."""
     try:
         file = inspect.getsourcefile(sys.modules[module_name])
         return "" if file is None else Path(file).read_text(encoding="utf-8")

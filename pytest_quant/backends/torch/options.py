@@ -31,7 +31,7 @@ def find_runtime() -> Availability:
 
 
 def import_torch() -> Any:
-    """Return the module torch, or an `Availability` that tells why it and torchao cannot be had."""
+    """Return the module torch, or an `Availability` that gives the reason why it or torchao cannot be used."""
     return import_runtime("torch", ask=lambda torch: torch, install=_INSTALL, repair=_REPAIR, needs=("torchao",))
 
 

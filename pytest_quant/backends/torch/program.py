@@ -1,4 +1,4 @@
-"""A module as a program on disk: what it is made from, the keys of the cache, and how it is quantized and written."""
+"""A module as a program on disk: its ingredients, which make the cache key, and how it is quantized and written."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ _QDQ = "quantized_decomposed"
 def write_observed(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
     """Observe the ranges of activations over `batches` and write the converted program into `folder`.
 
+    Parameters
+    ----------
+    spec : the engine, whose scheme is ``static``.
+    batches : returns the calibration batches; it is called once.
+    folder : gets `PROGRAM_FILE`.
+
     Raises
     ------
     DataError : there is no batch, or a batch does not fit the model.
@@ -65,7 +71,20 @@ def write_observed(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fol
 
 
 def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
-    """Write the program of `spec` into `folder`. Raises `BuildError`, `ModelError` or `UsageError`."""
+    """Write the program of `spec` into `folder`.
+
+    Parameters
+    ----------
+    spec : the engine; without `calibration` its own scheme decides whether the module is quantized here.
+    calibration : a folder that `write_observed` filled, whose program is copied; ``None`` for other schemes.
+    folder : gets `PROGRAM_FILE`.
+
+    Raises
+    ------
+    UsageError : the model is a file, or `exclude` names a submodule that is not there.
+    ModelError : the module or its example inputs are not of PyTorch, or it returns something that is not tensors.
+    BuildError : PyTorch cannot run, quantize, trace or write the module.
+    """
     import torch
 
     if calibration is not None:
@@ -90,6 +109,21 @@ def traced(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
     """Trace `module` on `examples` with the free axes of `model`.
 
     An axis of size 1 is taken for fixed by the tracer, so a single example sample is doubled.
+
+    Parameters
+    ----------
+    model : the user's model, which has the names and the free axes of the inputs.
+    module : the ``torch.nn.Module`` to trace: that of `model`, or one made from it.
+    examples : a tensor for each input, in the module's order and in the type that the module takes.
+
+    Returns
+    -------
+    A ``torch.export.ExportedProgram``.
+
+    Raises
+    ------
+    UsageError : the model names a free axis of an input that it does not have.
+    BuildError : PyTorch cannot trace the module.
     """
     import torch
 

@@ -109,7 +109,7 @@ def hold_weights(spec: EngineSpec, module: Any) -> Any:
 def measure_held(program: Any, provider: str) -> Coverage:
     """Return the share of products, by count, whose weights the exported `program` keeps in integers.
 
-    What runs is a float product of weights that are widened on the way, so a profile cannot tell it from any other.
+    What runs is a float product of weights that are widened on the way, so in a profile it looks like any other.
     """
     inputs = set(program.graph_signature.user_inputs)
     found = []
