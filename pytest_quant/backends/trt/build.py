@@ -32,7 +32,20 @@ BESIDE = {"fp32": [], "fp16": ["FP16"], "bf16": ["BF16"]}
 
 
 def write_graph(spec: EngineSpec, calibration: Path | None, folder: Path) -> Path:
-    """Write the graph to build, and check it. Raises `BuildError` when it is one that TensorRT cannot take."""
+    """Write the graph to build and check it, and return its path.
+
+    Parameters
+    ----------
+    spec : the engine; its model, or the one that arrives quantized, is copied where nothing is quantized here.
+    calibration : a folder that `write_trt_ranges` filled, from which Q/DQ pairs are made; it is not read where
+        TensorRT's own calibrator finds the ranges. ``None`` where there is no calibration.
+    folder : gets ``model.onnx`` and the files of its external data.
+
+    Raises
+    ------
+    ModelError : the model is missing or broken.
+    BuildError : ONNX Runtime cannot quantize the model, or the graph is one that TensorRT cannot take.
+    """
     graph = folder / GRAPH_FILE
     options = parse_options(spec.backend, spec.options)
     if calibration is not None and not options.implicit:
@@ -47,8 +60,17 @@ def write_graph(spec: EngineSpec, calibration: Path | None, folder: Path) -> Pat
 def write_plan(spec: EngineSpec, calibration: Path | None, folder: Path, *, module: str) -> None:
     """Write graph, plan, layers and log into `folder`.
 
+    Parameters
+    ----------
+    spec : the engine to build.
+    calibration : a folder that `write_trt_ranges` or `write_implicit_ranges` filled; ``None`` where there is none.
+    folder : the folder to write into.
+    module : the package that builds, ``tensorrt`` or ``tensorrt_rtx``; only another process imports it.
+
     Raises
     ------
+    UsageError, DataError : see `profile_of`.
+    ModelError : the model is missing or broken.
     BuildError : the graph is one that TensorRT cannot take, or the parser or the builder refuses it.
     """
     graph = write_graph(spec, calibration, folder)
@@ -61,7 +83,22 @@ def write_plan(spec: EngineSpec, calibration: Path | None, folder: Path, *, modu
 
 
 def request_for(spec: EngineSpec, graph: Path, *, module: str) -> BuildRequest:
-    """Return the build of `graph` into the folder it lies in, as the options of `spec` ask for it."""
+    """Return the build of `graph` into the folder it lies in, as the options of `spec` ask for it.
+
+    Parameters
+    ----------
+    spec : the engine to build.
+    graph : the ONNX file that `write_graph` wrote.
+    module : the package that builds, ``tensorrt`` or ``tensorrt_rtx``.
+
+    Returns
+    -------
+    A request without `samples` and `ranges`, which the caller adds for TensorRT's own calibrator.
+
+    Raises
+    ------
+    UsageError, DataError : see `profile_of`.
+    """
     options = parse_options(spec.backend, spec.options)
     profile = profile_of(spec, read_signature(graph))
     implicit = options.implicit and spec.scheme == "static"
@@ -96,10 +133,19 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def write_implicit_ranges(spec: EngineSpec, batches: Iterator[Feeds], folder: Path, *, module: str) -> None:
-    """Write what TensorRT's calibrator finds over `batches` into `folder`.
+    """Write the ranges that TensorRT's own calibrator finds over `batches` into `folder`.
+
+    Parameters
+    ----------
+    spec : the engine, with the option ``quantization='implicit'``.
+    batches : one pass over the calibration batches, all of the same shapes.
+    folder : gets `RANGES_FILE`.
+    module : the package that builds, ``tensorrt``; only another process imports it.
 
     Raises
     ------
+    UsageError : see `profile_of`.
+    ModelError : the model is missing or broken.
     DataError : there is no batch, or batches differ in shape or do not fit the model.
     BuildError : TensorRT refused the model, or read no batch.
     """

@@ -97,7 +97,7 @@ def _profile(
 
 
 def _refuse_unknown_values(network: tensorrt.INetworkDefinition, request: BuildRequest) -> None:
-    """Say of an input that is a shape what TensorRT would call missing values."""
+    """Refuse an input that is a shape and has no range of values, which TensorRT would call missing values."""
     for index in range(network.num_inputs):
         entry = network.get_input(index)
         if entry.is_shape_tensor and entry.name not in request.values:
@@ -111,7 +111,7 @@ def _node_of(error: Any) -> str:
 
 
 def main(file: str) -> int:
-    """Build what the request in `file` asks for; return the exit code."""
+    """Build the engine that the request in `file` asks for; return the exit code."""
     try:
         build(read_request(Path(file)))
     except (BuildFailedError, QuantError, ImportError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What a request asks of TensorRT's builder, parser and logger, looked up by name: versions differ."""
+"""TensorRT's builder, parser and logger set up for a request; names are looked up, since versions differ."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def make_logger(trt: Any, lines: list[str]) -> Any:
 
 
 def complaints(lines: list[str]) -> str:
-    """Return what the log says of errors, or its last lines."""
+    """Return the errors in the log, or its last lines where there are none."""
     bad = [line for line in lines if line.startswith(_BAD)]
     return "\n".join(bad or lines[-_LINES_SHOWN:]) or "the log says nothing"
 
 
 class BuildFailedError(Exception):
-    """What TensorRT said, a line each."""
+    """The build failed; its text has TensorRT's messages, a line each."""
 
 
 def network_flags(trt: Any, request: BuildRequest) -> int:
@@ -59,7 +59,19 @@ def network_flags(trt: Any, request: BuildRequest) -> int:
 
 
 def configure_parser(trt: Any, parser: tensorrt.OnnxParser, logger: tensorrt.ILogger, request: BuildRequest) -> None:
-    """Choose how InstanceNormalization is read: natively, or by the plugin."""
+    """Choose how InstanceNormalization is read: natively, or by the plugin.
+
+    Parameters
+    ----------
+    trt : the module ``tensorrt`` or ``tensorrt_rtx``.
+    parser : of the graph; its flags are changed.
+    logger : TensorRT's, with which its plugins are registered.
+    request : the build; its `native_instancenorm` decides.
+
+    Raises
+    ------
+    BuildFailedError : the plugin is asked for, and `trt` has no plugins.
+    """
     if request.native_instancenorm:
         return
     if not hasattr(trt, "init_libnvinfer_plugins"):
@@ -69,8 +81,19 @@ def configure_parser(trt: Any, parser: tensorrt.OnnxParser, logger: tensorrt.ILo
 
 
 def configure(trt: Any, config: tensorrt.IBuilderConfig, request: BuildRequest) -> None:
-    """Set everything that the request names. Raises `BuildFailedError` for what this version does not have."""
-    # Without it layers have names only, and nothing tells what they compute in.
+    """Set everything that the request names.
+
+    Parameters
+    ----------
+    trt : the module ``tensorrt`` or ``tensorrt_rtx``.
+    config : of the builder; it is changed.
+    request : the build.
+
+    Raises
+    ------
+    BuildFailedError : this version lacks a flag, level or target that is asked for, or refuses the timing cache.
+    """
+    # Without it layers have names only, and their precision is not known.
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     if request.workspace_mb is not None:
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, request.workspace_mb * 10**6)
@@ -93,7 +116,7 @@ def configure(trt: Any, config: tensorrt.IBuilderConfig, request: BuildRequest) 
 
 
 def keep_timing_cache(config: tensorrt.IBuilderConfig, request: BuildRequest) -> None:
-    """Write what the build measured where the next one reads it."""
+    """Write the times of kernels that the build measured into the file from which the next build reads them."""
     if request.timing_cache:
         write_whole(Path(request.timing_cache), bytes(config.get_timing_cache().serialize()))
 

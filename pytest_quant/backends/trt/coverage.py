@@ -1,4 +1,4 @@
-"""What a built TensorRT engine computes in: counted from the layers in the builder's log."""
+"""The precisions that a built TensorRT engine computes in: counted from the layers in the builder's log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ONNX_LAYER = re.compile(r"\[ONNX Layer: (.*?)\]")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer: its type in TensorRT's words, the types of what it reads, and the ONNX nodes it was made from."""
+    """One layer: its type as TensorRT spells it, the types of its inputs, and the ONNX nodes it was made from."""
 
     name: str
     kind: str
@@ -84,8 +84,11 @@ def count_layers(
 
     Parameters
     ----------
-    ops : see `ops_of`.
-    macs : see `macs_by_node`.
+    layers : those of the built engine.
+    ops : op type of each node of the ONNX graph, see `ops_of`.
+    precision : the one asked for, ``fp32``, ``fp16``, ``bf16`` or ``int8``.
+    provider : where it runs, for the report.
+    macs : multiply-accumulates of the products of the graph, see `macs_by_node`.
     """
     found = [
         Tallied(name, op, _kind(layers, name, op, precision), macs.get(name))
@@ -96,7 +99,7 @@ def count_layers(
 
 
 def _kind(layers: Sequence[Layer], name: str, op: str, precision: str) -> Kind:
-    """What the layers that mention a node tell of it; TensorRT has no integer form of a recurrence."""
+    """Return how a node counts, by the layers that name it; TensorRT has no integer form of a recurrence."""
     if op in _RECURRENT and precision == "int8":
         return Kind.OTHER
     mentioning = [layer for layer in layers if name in layer.nodes]

@@ -33,7 +33,7 @@ class Profile:
     values: dict[str, Range]
 
     def misfit(self, feeds: Feeds) -> DataError | None:
-        """Return what an engine built for this profile says of `feeds`; ``None`` when it takes them."""
+        """Return the error for `feeds` that an engine of this profile does not take; ``None`` when it takes them."""
         shapes = {name: np.shape(feeds[name]) for name in self.shapes}
         values = {name: tuple(int(value) for value in np.ravel(feeds[name])) for name in self.values}
         for found, ranges, what in ((shapes, self.shapes, "does"), (values, self.values, "has values that do")):
@@ -49,14 +49,14 @@ class Profile:
 
 
 def profile_of(spec: EngineSpec, signature: Signature) -> Profile:
-    """Return what the engine of `spec` is built for: what its options say, else the shapes of the data.
+    """Return the shapes that the engine of `spec` is built for: those in its options, else those of the data.
 
     Without either, the leading axis is a batch and no other axis may be free.
 
     Raises
     ------
-    UsageError : the options name an input, a rank or a fixed size that the model does not have; or nothing tells the
-        size of a free axis.
+    UsageError : the options name an input, a rank or a fixed size that the model does not have; or the size of
+        a free axis is not known.
     DataError : the data has shapes that the options rule out.
     """
     options = parse_options(spec.backend, spec.options)
@@ -80,7 +80,18 @@ def profile_of(spec: EngineSpec, signature: Signature) -> Profile:
 
 
 def largest_batch(spec: EngineSpec, signature: Signature, batch_axes: Mapping[str, int | None]) -> int | None:
-    """Return the largest batch that the options of `spec` allow; ``None`` when they do not say."""
+    """Return the largest batch that the options of `spec` allow, in samples.
+
+    Parameters
+    ----------
+    spec : its options `max_batch` and `shapes` are read.
+    signature : the inputs of the engine; an entry of `shapes` bounds the batch only where the batch axis is free.
+    batch_axes : by the name of an input the axis that counts samples; ``None``, or no entry, where none does.
+
+    Returns
+    -------
+    The smallest of the bounds; ``None`` where the options set none.
+    """
     options = parse_options(spec.backend, spec.options)
     bounds = [] if options.max_batch is None else [options.max_batch]
     for tensor in signature.inputs:

@@ -54,14 +54,38 @@ def trt_range_ingredients(spec: EngineSpec) -> dict[str, str]:
 
 
 def write_trt_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
-    """Write the ranges of activations. Raises `DataError` for no batches or batches that do not fit."""
+    """Write the ranges of activations, as ONNX Runtime's calibrator finds them.
+
+    Parameters
+    ----------
+    spec : the engine; its calibration gives the method and the percentile.
+    batches : returns the calibration batches; it is called once.
+    folder : the folder to write into.
+
+    Raises
+    ------
+    ModelError, DataError, BuildError : see `pytest_quant.backends.ort.calibrate.write_ranges`.
+    """
     from pytest_quant.backends.ort.calibrate import write_ranges
 
     write_ranges(quantizer_spec(spec), batches, folder)
 
 
 def write_trt_qdq(spec: EngineSpec, calibration: Path, target: Path) -> None:
-    """Write the Q/DQ graph to the file `target`, called ``model.onnx`` in a folder of its own. Raises `BuildError`."""
+    """Write the graph with Q/DQ pairs.
+
+    Parameters
+    ----------
+    spec : the engine, whose scheme is ``static``.
+    calibration : a folder that `write_trt_ranges` filled.
+    target : the file to write, which must be called ``model.onnx``.
+
+    Raises
+    ------
+    UsageError : `spec` excludes a node that the model does not have.
+    ModelError : the model is missing or broken.
+    BuildError : ONNX Runtime cannot quantize the model.
+    """
     from pytest_quant.backends.ort.build import write_engine
 
     write_engine(quantizer_spec(spec), calibration, target.parent)

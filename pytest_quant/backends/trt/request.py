@@ -1,4 +1,4 @@
-"""What a build needs to know, and what its log says, as JSON between the process that asks and the one that builds."""
+"""The request of a build, as JSON between the process that asks and the one that builds; and notes from its log."""
 
 from __future__ import annotations
 

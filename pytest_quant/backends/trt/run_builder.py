@@ -26,11 +26,11 @@ _QUANTIZED = re.compile(r"quantiz|zero.?point|\bscale\b|int8|fp8|int4", re.IGNOR
 
 
 def next_step(said: str, shapes: Mapping[str, Range]) -> str:
-    """Return what to do about a refusal.
+    """Return what the user can do about a refusal.
 
     Parameters
     ----------
-    said : what TensorRT said.
+    said : the messages of TensorRT.
     shapes : smallest, usual and largest shape of each input with free axes, as asked for.
     """
     values = _VALUES.search(said)
@@ -62,11 +62,11 @@ _LINES_SHOWN = 6
 
 
 def run_builder(request: BuildRequest, name: str) -> None:
-    """Build what `request` asks for; `name` is what errors call the engine.
+    """Build the engine that `request` asks for; `name` is its name in errors.
 
     Raises
     ------
-    BuildError : TensorRT refused the model, or its process crashed; with what it said.
+    BuildError : TensorRT refused the model, or its process crashed; with its messages.
     """
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
         file = Path(folder) / "request.json"

@@ -58,7 +58,7 @@ class SimulatedEngine(EngineBase):
         self._has_pairs = any(node.op_type == "QuantizeLinear" for node in graph.node)
 
     def _misfit(self, feeds: Feeds) -> DataError | None:
-        """Refuse what the engine on a device would refuse, too."""
+        """Refuse also the shapes and values that the engine on a device would refuse."""
         return super()._misfit(feeds) or self._profile.misfit(feeds)
 
     def _run(self, feeds: Feeds) -> Outputs:

@@ -28,7 +28,7 @@ _FIX = 'pip install "pytest-quant[trt]", which brings cuda-python; pycuda serves
 
 
 class DeviceMemory(Protocol):
-    """What is asked of a CUDA library. Addresses and streams are plain integers, as TensorRT takes them."""
+    """The part of a CUDA library that is used. Addresses and streams are plain integers, as TensorRT takes them."""
 
     name: str
 
@@ -42,10 +42,24 @@ class DeviceMemory(Protocol):
         """Give back what `allocate` returned."""
 
     def copy_in(self, address: int, array: NDArray[Any], stream: int) -> None:
-        """Copy a contiguous array to the device, in the order of `stream`."""
+        """Start a copy of an array to the device.
+
+        Parameters
+        ----------
+        address : of device memory that `allocate` returned, with room for the whole array.
+        array : in host memory, C-contiguous, of any dtype; it must live until the copy is done, see `wait`.
+        stream : one that `new_stream` returned; the copy waits for what was started in it before.
+        """
 
     def copy_out(self, array: NDArray[Any], address: int, stream: int) -> None:
-        """Copy from the device into a contiguous array, in the order of `stream`."""
+        """Start a copy from the device into an array, which is filled after `wait`.
+
+        Parameters
+        ----------
+        array : in host memory, C-contiguous, of any dtype; its size is the size of the copy.
+        address : of device memory that `allocate` returned.
+        stream : one that `new_stream` returned; the copy waits for what was started in it before.
+        """
 
     def new_stream(self) -> int:
         """Return a stream of its own: the default stream waits for all others."""

@@ -1,4 +1,4 @@
-"""A TensorRT engine on a GPU: its runs, where their time goes, and what a check asks of it."""
+"""A TensorRT engine on a GPU: its runs, where their time goes, and the precisions of its layers."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class GpuEngine(EngineBase):
         return {tensor.name: found[tensor.name] for tensor in self.signature.outputs}
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
-        """Return one synchronized run over inputs that lie on the device already; copies are told by `device_times`."""
+        """Return one synchronized run over inputs that are on the device already; `device_times` has the copies."""
         with self._device.current():
             self._load(feeds)
         return partial(self._timed, feeds)

@@ -1,4 +1,4 @@
-"""Implicit INT8 of TensorRT 10 around one build: the calibrator goes in before, what it found comes out after.
+"""Implicit INT8 of TensorRT 10 around one build: its calibrator is set before, and its ranges are kept after.
 
 TensorRT prints an exception inside a callback and goes on with the samples it had, so it is kept here and raised
 after the build; and a build whose calibrator gave no batch has invented its ranges.
@@ -27,12 +27,19 @@ if TYPE_CHECKING:
 
 
 def write_samples(batches: Iterable[Feeds], folder: Path, signature: Signature, model: str) -> None:
-    """Write every batch into the empty `folder`.
+    """Write every batch into a file of its own, for the process that builds.
+
+    Parameters
+    ----------
+    batches : calibration batches, all of the same shapes.
+    folder : an empty folder, which gets one ``.npz`` file for each batch.
+    signature : the inputs that the model takes.
+    model : name of the model, for errors.
 
     Raises
     ------
     DataError : there is none, one does not fit the model, or one has another shape than the first: a calibrator
-        of TensorRT is told its batch size once.
+        of TensorRT has one batch size for all of them.
     """
     shapes: dict[str, tuple[int, ...]] | None = None
     for index, feeds in enumerate(batches):
@@ -59,7 +66,7 @@ def write_samples(batches: Iterable[Feeds], folder: Path, signature: Signature, 
 
 
 def read_samples(folder: Path) -> Iterator[Feeds]:
-    """Yield what `write_samples` wrote, in order."""
+    """Yield the batches that `write_samples` wrote, in order."""
     for file in sorted(folder.glob("*.npz")):
         with np.load(file) as kept:
             yield {str(name): kept[f"input{index}"] for index, name in enumerate(kept["names"])}
@@ -117,7 +124,11 @@ def make_calibrator(
 
     Parameters
     ----------
+    trt : the module ``tensorrt``, version 10.
     method : a key of `ALGORITHMS`.
+    batches : the batches that TensorRT asks for one by one.
+    device : copies them; its primary context must be current.
+    batch_size : samples in every batch.
     cache : ranges of an earlier calibration; then no batch is read.
     """
     ledger = Ledger()
@@ -185,10 +196,13 @@ def calibrating(
     request: BuildRequest,
     profile_for: Callable[[dict[str, tuple[int, ...]]], tensorrt.IOptimizationProfile],
 ) -> Iterator[None]:
-    """Give `config` a calibrator inside the block, and settle with it at the end; nothing without a calibration.
+    """Give `config` a calibrator inside the block, and keep its ranges at the end; do nothing without a calibration.
 
     Parameters
     ----------
+    trt : the module ``tensorrt``.
+    config : of the builder; it gets the calibrator and the profile to calibrate with.
+    request : the build; its `ranges` are read where it has no `samples`, else written.
     profile_for : a profile for inputs of exactly these shapes.
 
     Raises

@@ -129,7 +129,7 @@ class CudaPythonMemory:
         return float(self._call("cudaEventElapsedTime", first, second))
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        """Every call returns its status first; what it found follows."""
+        """Call a function of the library, which returns its status first and its result after it."""
         status, *found = getattr(self._cuda, name)(*arguments)
         if status != self._cuda.cudaError_t.cudaSuccess:
             text = self._cuda.cudaGetErrorString(status)[1]

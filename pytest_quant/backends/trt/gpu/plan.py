@@ -33,7 +33,7 @@ def layers_in_inspection(text: str) -> list[Layer]:
 
     Raises
     ------
-    BuildError : it lists names only, so nothing tells what the layers compute in.
+    BuildError : it lists names only, so the precision of the layers is not known.
     """
     rows = json.loads(text)["Layers"]
     if any(not isinstance(row, Mapping) for row in rows):
@@ -50,7 +50,7 @@ def _layer(row: Mapping[str, Any]) -> Layer:
 
 
 def _type_of(tensor: Mapping[str, Any]) -> str:
-    """Return the type in the words of the builder's log: Float, Half, Int8."""
+    """Return the type as the builder's log spells it: Float, Half, Int8."""
     phrase = next((tensor[key] for key in ("DataType", "Datatype", "Format/Datatype") if tensor.get(key)), "")
     found = _WORD.search(phrase)
     return _CANONICAL.get(found[1].lower(), found[1]) if found else str(phrase)
@@ -102,9 +102,15 @@ class Plan:
 
 
 def held_bytes(trt: Any, engine: Any, plan_bytes: int) -> int:
-    """Return the device memory of `engine` by its own account: activations and weights.
+    """Return the bytes of device memory that `engine` reports for its activations and weights.
 
-    The first figure had another name in early 10; where weights are not told, the size of the plan stands in.
+    The figure for activations had another name in early versions 10, and counts as 0 where there is none.
+
+    Parameters
+    ----------
+    trt : the module ``tensorrt``.
+    engine : a ``tensorrt.ICudaEngine``.
+    plan_bytes : size of the plan's file in bytes, taken for the weights where this version does not report them.
     """
     for name in ("device_memory_size_v2", "device_memory_size"):
         activations = getattr(engine, name, None)
