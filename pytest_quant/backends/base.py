@@ -295,7 +295,7 @@ class EngineBase(ABC):
         return self._device_times(feeds)
 
     def close(self) -> None:
-        """Release the native memory; closing twice is harmless, and a later run says that it is closed."""
+        """Release the native memory; closing twice is harmless, and a later run raises `BuildError`."""
         if self._is_open:
             self._is_open = False
             self._close()

@@ -28,7 +28,7 @@ class Tallied:
 
     Attributes
     ----------
-    macs : its multiply-accumulates, ``None`` where shapes do not tell.
+    macs : its multiply-accumulates; ``None`` where shapes do not give them.
     stands_for : the operator of the user's model, where `op_type` is the runtime's own; else empty.
     beyond : its operator, where the scheme cannot quantize it; empty where it can.
     """

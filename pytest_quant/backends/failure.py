@@ -27,7 +27,7 @@ _NEXT = "read the end of that file; run the float model alone in its runtime fir
 
 
 def told(error: BaseException) -> str:
-    """Return the type and the first line of what `error` says; of a chain, of the error that began it."""
+    """Return the type and the first line of the text of `error`; of a chain, those of the error that began it."""
     first = error
     while first.__cause__ is not None:
         first = first.__cause__
@@ -85,7 +85,7 @@ def failed_with_text(
 
 @contextmanager
 def failing_as(what: str, fix: str = _NEXT) -> Iterator[None]:
-    """Turn whatever is raised in the block, but our own errors, into one that says `what` failed."""
+    """Turn whatever is raised in the block, except our own errors, into a `BuildError` whose message is `what`."""
     try:
         yield
     except QuantError:

@@ -40,7 +40,7 @@ def find_device(spec: EngineSpec | None) -> Availability:
 
 
 def _is_built_without_cuda() -> bool:
-    """Ask the small file that says so, since to import torch takes seconds; ``False`` where there is no such file."""
+    """Read torch's small file ``version.py``, since torch takes seconds to import; ``False`` without that file."""
     torch = find_spec("torch")
     if torch is None or torch.origin is None:
         return False

@@ -12,7 +12,7 @@ from pytest_quant.spec import EngineSpec
 
 
 def overflow_fix(options: OpenVinoOptions) -> str:
-    """Return which weights get seven bits: all of them where the kernels add in 16 bits, unless the user says."""
+    """Return the weights that get seven bits: all where the kernels add in 16 bits, unless the user sets it."""
     return options.overflow_fix or ("disable" if has_vnni(onednn_tier()) else "enable")
 
 

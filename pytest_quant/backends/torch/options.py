@@ -54,7 +54,7 @@ class TorchOptions:
 
     @property
     def seven_bits(self) -> bool:
-        """Whether ranges are reduced: where kernels add in 16 bits, unless the user says."""
+        """Whether ranges are reduced: where kernels add in 16 bits, unless the user sets it."""
         return not has_vnni(onednn_tier()) if self.reduce_range is None else self.reduce_range
 
 
