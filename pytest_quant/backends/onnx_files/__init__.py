@@ -35,7 +35,6 @@ __all__ = [
     "needs_external_data",
     "normalized",
     "opset_of",
-    "read_axis_names",
     "read_graph",
     "read_signature",
     "read_table_rows",
