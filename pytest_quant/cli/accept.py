@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +11,6 @@ import click
 
 from pytest_quant.cli.places import existing_history, history_option, project_root
 from pytest_quant.errors import UsageError
-from pytest_quant.report.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +56,9 @@ def all_matching(store: Store, asked: str | None) -> list[SeriesSummary]:
     chosen = choose(store, asked)
     if isinstance(chosen, list):
         return chosen
+    # Here, as all that help does without.
+    from pytest_quant.report import clean
+
     raise UsageError(f"'{clean(asked)}' is a run, no series", fix="see: pytest-quant history --series")
 
 
@@ -74,6 +75,10 @@ def _text(summary: SeriesSummary) -> str:
 
 
 def _nearest(known: Sequence[SeriesSummary], asked: str) -> str:
+    import difflib
+
+    from pytest_quant.report import clean
+
     texts = [_text(summary) for summary in known]
     close = difflib.get_close_matches(asked, texts, n=3, cutoff=0.2) or texts[:3]
     return f"nearest series: {'; '.join(clean(text) for text in close)}" if close else ""
@@ -201,6 +206,8 @@ def show_diff(before: str, after: str, name: str) -> None:
     before, after : the whole texts.
     name : of the file.
     """
+    import difflib
+
     from pytest_quant.report import clean
 
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", lineterm="", n=9)

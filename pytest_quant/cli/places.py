@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from pytest_quant.environment.revision import ask_git
 from pytest_quant.errors import UsageError
 
 FOLDER = ".quant"
@@ -68,6 +67,9 @@ _HERE = ("for-each-ref", "--format=%(refname:short)", "refs/heads/main", "refs/h
 
 def main_branch(root: Path) -> str:
     """Return the default branch of the remote ``origin``, else ``main`` or ``master``, whichever exists here."""
+    # Here, because help does without.
+    from pytest_quant.environment.revision import ask_git
+
     default = ask_git(root, *_REMOTE_HEAD)
     if default.ok:
         return default.text.removeprefix("origin/")
