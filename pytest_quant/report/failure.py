@@ -12,7 +12,7 @@ from itertools import islice
 from pytest_quant.record import Record
 from pytest_quant.report.summary import name_of
 from pytest_quant.report.text import clean, count, figure, holds, in_unit, interval, points
-from pytest_quant.result import AccuracyResult, Coverage, Hint, OutputError, Status, Verdict
+from pytest_quant.result import AccuracyResult, Coverage, Hint, Interval, OutputError, Status, Verdict
 from pytest_quant.spec import LIMITS
 from pytest_quant.verdict.rules import apart, written
 
@@ -28,8 +28,8 @@ def meanings(record: Record) -> Iterator[str]:
         yield from _drop(broken["max_drop"], record.accuracy)
     if "min_accuracy" in broken and record.accuracy is not None and record.accuracy.reference is not None:
         yield "FP32 itself scores so: look at labels, preprocessing and output= before the quantization"
-    if "min_speedup" in broken and record.latency is not None and record.latency.speedup:
-        yield _speedup(record.latency.speedup)
+    if "min_speedup" in broken and record.latency is not None and record.latency.speedup and record.latency.speedup_ci:
+        yield _speedup(record.latency.speedup, record.latency.speedup_ci)
     if "min_coverage" in broken and record.coverage is not None and record.coverage.pct is not None:
         missing = "the rest" if record.coverage.pct else "all"
         unit = record.coverage.unit
@@ -69,10 +69,13 @@ def _drop(verdict: Verdict, found: AccuracyResult) -> Iterator[str]:
         yield f"other samples of the same kind could land on the other side of the limit{need}"
 
 
-def _speedup(speedup: float) -> str:
-    if speedup < 1.0:
+def _speedup(speedup: float, span: Interval) -> str:
+    """Say which engine is faster, as far as the interval of the speedup shows it."""
+    if span.high < 1.0:
         return f"the candidate is {figure(1.0 / speedup, 3)} times slower than FP32"
-    return "the candidate is faster than FP32, and that is not enough"
+    if span.low > 1.0:
+        return "the candidate is faster than FP32, and that is not enough"
+    return "no difference from FP32 in speed was seen"
 
 
 _MAX_LINES = 25

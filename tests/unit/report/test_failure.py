@@ -85,9 +85,20 @@ def test_a_limit_outside_the_interval_asks_for_no_more_samples() -> None:
 
 def test_a_slower_candidate_is_called_slower() -> None:
     """By how much."""
-    slow = replace(LATENCY, speedup=0.16)
+    slow = replace(LATENCY, speedup=0.16, speedup_ci=Interval(0.15, 0.17))
     text = _flat(a_record(a_check(scheme="dynamic"), latency=slow, verdicts=_broken("min_speedup", 1.0, 0.16)))
     assert "6.25 times slower than FP32" in text
+
+
+@pytest.mark.parametrize("span", [Interval(0.998, 1.014), Interval(0.97, 1.0), Interval(1.0, 1.2)])
+def test_a_candidate_of_the_same_speed_is_called_neither(span: Interval) -> None:
+    """Its interval covers 1, or touches it: the median on one side of it shows nothing."""
+    for speedup in (0.999, 1.002):
+        same = replace(LATENCY, speedup=speedup, speedup_ci=span)
+        text = _flat(a_record(latency=same, verdicts=_broken("min_speedup", 3.0, speedup)))
+        assert "no difference from FP32 in speed was seen" in text
+        assert "slower than" not in text
+        assert "faster than" not in text
 
 
 def test_a_faster_candidate_is_not_called_slower() -> None:
