@@ -96,7 +96,7 @@ def test_a_run_leaves_nothing_but_its_own_folder(example: Path, first_run: Examp
 
 def test_two_workers_find_the_same(example: Path, first_run: ExampleRun) -> None:
     """Under ``-n 2`` every verdict but those on time is the same, no good engine fails, each record is there once."""
-    run = run_example(example, "-n", "2", "--quant-max-time=1")
+    run = run_example(example, "-n", "2", "--quant-max-time=1", "--quant-diagnose-time=0")
     assert Counter(check["nodeid"] for check in run.document["checks"]) == Counter(CHECKS)
     assert facts(run) == facts(first_run)
     for name, check in run.checks.items():

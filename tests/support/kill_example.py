@@ -24,7 +24,9 @@ from shutil import rmtree
 
 from tests.support.example import ExampleRun, command, copy_example, environment, run_example
 
-OPTIONS = ("--quant-max-time=0.5",)
+OPTIONS = ("--quant-max-time=0.5", "--quant-diagnose-time=0")
+"""Latencies and advice are not what is lost or kept here, and take most of a run."""
+
 LOCKS = "locks"
 TIMED = ("min_speedup", "max_latency_ms")
 
