@@ -1,23 +1,58 @@
-"""Whether a runtime is here: installed, as new as our own metadata asks for, and loading."""
+"""Runtimes: whether one is installed, new enough and loads, and what it raised as one error of ours.
+
+An exporter or a quantizer fails with hundreds of lines. The message shows the step and the first of them; the whole,
+with the traceback, goes into a file that the message names. Backends do not know the cache, so the file lies in a
+folder of the user's own below the system's temporary one. Its name is made from its text, so that the same failure
+writes one file, and only the latest are kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import getpass
+import hashlib
+import os
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_quant.backends.base import Availability
+from pytest_quant.errors import BuildError, QuantError
+from pytest_quant.whole_file import write_whole
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
+
 
 Answer = TypeVar("Answer")
 
 _BROKEN_IMPORT = (ImportError, OSError, RuntimeError, AttributeError, ValueError, TypeError, SystemError)
 """What a package that is installed and does not load raises: a missing library, another numpy, half an upgrade."""
+
+
+_OWN = "pytest-quant"
+
+_INSTALL = {
+    "onnxruntime": 'pip install "pytest-quant[ort]"',
+    "onnxruntime-gpu": 'pip install "pytest-quant[gpu]"',
+}
+"""Line that brings a new enough version of a wheel."""
+
+WHEELS = tuple(_INSTALL)
+
+KEPT_FILES = 50
+
+_LINES_SHOWN = 4
+
+_LETTERS_SHOWN = 600
+
+_NEXT = "read the end of that file; run the float model alone in its runtime first"
 
 
 def import_runtime(
@@ -64,16 +99,6 @@ def _is_installed(name: str) -> bool:
         return True
 
 
-_OWN = "pytest-quant"
-_INSTALL = {
-    "onnxruntime": 'pip install "pytest-quant[ort]"',
-    "onnxruntime-gpu": 'pip install "pytest-quant[gpu]"',
-}
-"""Line that brings a new enough version of a wheel."""
-
-WHEELS = tuple(_INSTALL)
-
-
 def find_outdated(*wheels: str) -> Availability | None:
     """Return why an installed one of `wheels` cannot be used, ``None`` when none is too old.
 
@@ -109,3 +134,112 @@ def wanted_versions(distribution: str) -> SpecifierSet:
         return SpecifierSet()
     asked = (one.specifier for one in map(Requirement, lines) if one.name == distribution)
     return next(asked, SpecifierSet())
+
+
+def told(error: BaseException) -> str:
+    """Return the type and the first line of the text of `error`; of a chain, those of the error that began it."""
+    first = error
+    while first.__cause__ is not None:
+        first = first.__cause__
+    lines = [line.strip() for line in str(first).splitlines() if line.strip()]
+    return f"{type(first).__name__}: {lines[0]}" if lines else type(first).__name__
+
+
+def failed(
+    what: str,
+    error: BaseException,
+    *,
+    value: str | None = None,
+    allowed: str | None = None,
+    fix: str | None = None,
+    kind: type[QuantError] = BuildError,
+) -> QuantError:
+    """Return the error to raise in place of `error`, which a library raised.
+
+    Parameters
+    ----------
+    what : the step that failed, in words; it begins the message.
+    error : the exception of the library; its traceback is written to the file that the message names.
+    value : the library's own words, of which the first lines are shown; ``None`` for those that `told` returns.
+    allowed : what would have worked; ``None`` where that is not known.
+    fix : what the user can do; ``None`` where nothing is known to help.
+    kind : class of the error that is returned.
+    """
+    text = "".join(traceback.format_exception(error))
+    return failed_with_text(what, text, value=value or told(error), allowed=allowed, fix=fix, kind=kind)
+
+
+def failed_with_text(
+    what: str,
+    text: str,
+    *,
+    value: str,
+    allowed: str | None = None,
+    fix: str | None = None,
+    kind: type[QuantError] = BuildError,
+) -> QuantError:
+    """Return the error to raise for a failure that left only text and no exception, as one of another process does.
+
+    Parameters
+    ----------
+    what : the step that failed, in words; it begins the message.
+    text : everything that the library wrote; it goes into the file that the message names.
+    value : the library's own words, of which the first lines are shown, up to a traceback.
+    allowed : what would have worked; ``None`` where that is not known.
+    fix : what the user can do; ``None`` where nothing is known to help.
+    kind : class of the error that is returned.
+    """
+    kept = keep_text(f"{what}\n\n{text}")
+    return kind(what, value=_shortened(value), allowed=allowed, fix=fix, log=None if kept is None else str(kept))
+
+
+@contextmanager
+def failing_as(what: str, fix: str = _NEXT) -> Iterator[None]:
+    """Turn whatever is raised in the block, except our own errors, into a `BuildError` whose message is `what`."""
+    try:
+        yield
+    except QuantError:
+        raise
+    except Exception as error:
+        raise failed(what, error, fix=fix) from error
+
+
+def keep_text(text: str) -> Path | None:
+    """Write `text` into a file of its own and return it; ``None`` where nothing can be written."""
+    content = text.encode("utf-8", "replace")
+    name = hashlib.sha256(content).hexdigest()[:12]
+    try:
+        folder = _folder()
+        file = folder / f"{name}.txt"
+        write_whole(file, content)
+        _forget_old(folder)
+    except OSError:
+        return None
+    return file
+
+
+def _folder() -> Path:
+    """A folder of that name that belongs to someone else is not used: what it holds could be read there."""
+    folder = Path(tempfile.gettempdir()) / f"pytest-quant-errors-{_user()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or (hasattr(os, "getuid") and folder.stat().st_uid != os.getuid()):
+        return Path(tempfile.mkdtemp(prefix="pytest-quant-errors-"))
+    return folder
+
+
+def _user() -> str:
+    return str(os.getuid()) if hasattr(os, "getuid") else getpass.getuser()
+
+
+def _forget_old(folder: Path) -> None:
+    files = sorted(folder.glob("*.txt"), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in files[KEPT_FILES:]:
+        file.unlink(missing_ok=True)
+
+
+def _shortened(text: str) -> str:
+    """Return the first lines, up to where a traceback begins; the rest is in the file."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    begins = next((place for place, line in enumerate(lines) if line.startswith("Traceback (most recent")), len(lines))
+    shown = "\n".join(lines[:begins][:_LINES_SHOWN]) or "nothing but a traceback"
+    return shown if len(shown) <= _LETTERS_SHOWN else f"{shown[:_LETTERS_SHOWN]} ..."

@@ -68,7 +68,7 @@ def _show(root: Path) -> None:
     now = time.time()
     if entries:
         # Here, because help should come at once.
-        from pytest_quant.report.grid import aligned
+        from pytest_quant.report.text import aligned
 
         rows = [("kind", "size", "built", "used", "of"), *(_cells(entry, now) for entry in entries)]
         click.echo("\n".join(aligned(rows, right=(1, 2, 3))))

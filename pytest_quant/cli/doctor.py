@@ -20,8 +20,7 @@ def doctor(as_json: bool, require: str | None) -> None:
       pytest-quant doctor --json
     """  # noqa: D301 - click reads a backspace
     from pytest_quant.backends import backend_names
-    from pytest_quant.doctor.examine import examine, unmet
-    from pytest_quant.doctor.text import describe
+    from pytest_quant.doctor.examine import describe, examine, unmet
     from pytest_quant.errors import UsageError, nearest
 
     required = [name.strip() for name in (require or "").split(",") if name.strip()]

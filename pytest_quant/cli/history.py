@@ -191,7 +191,7 @@ def _print_one_run(store: Store, stored: StoredRun, as_json: bool) -> None:
     if as_json:
         _print_document(store, stored)
         return
-    from pytest_quant.report.run_table import table
+    from pytest_quant.report.summary import table
 
     _print_heads_of([stored])
     # Always styled: click removes the styles where the output is no terminal.
@@ -205,7 +205,7 @@ def _print_document(store: Store, stored: StoredRun) -> None:
 
 
 def _print_heads_of(chosen: list[StoredRun]) -> None:
-    from pytest_quant.report.grid import aligned
+    from pytest_quant.report.text import aligned
 
     click.echo("\n".join(aligned([["run", "started", "commit", "branch", "checks"], *map(_cells, chosen)])))
 

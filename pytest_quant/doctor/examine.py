@@ -1,4 +1,4 @@
-"""Examination of the machine, and of problems that would otherwise show silently later."""
+"""Examination of the machine, and of problems that would otherwise show silently later; the answers as text."""
 
 from __future__ import annotations
 
@@ -16,19 +16,30 @@ from pytest_quant.backends import backend_names
 from pytest_quant.backends.runtime import installed_version
 from pytest_quant.doctor.probe import (
     DISTRIBUTION,
+    OK,
     BackendState,
     Examination,
+    Library,
     Problem,
     find_libraries,
     probe,
 )
 from pytest_quant.environment import fingerprint, has_vnni, isa_tier
 from pytest_quant.environment.gpu import find_gpus
+from pytest_quant.report.text import aligned, clean
 
 ORT_WHEELS = ("onnxruntime", "onnxruntime-directml", "onnxruntime-gpu", "onnxruntime-openvino")
 """Distributions that write the same folder ``onnxruntime``."""
 
 _CUDA_ROOTS = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
+
+
+_AT_ONCE = 4
+"""Number of concurrent probes, which mostly wait for the disk; more would overload a small machine."""
+
+_MARKS = {"ok": "ok", "missing": "missing", "broken": "BROKEN"}
+
+_MACHINE = ("cpu", "isa", "cores", "gpus", "python", "os", "arch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +120,6 @@ def _no_cuda_memory(facts: Facts) -> Iterator[Problem]:
     yield Problem(why if can_build else f"{why}, and pycuda cannot be built: {missing}", "pip install cuda-python")
 
 
-_AT_ONCE = 4
-"""Number of concurrent probes, which mostly wait for the disk; more would overload a small machine."""
-
-
 def examine() -> Examination:
     """Probe every backend in a process of its own, and examine libraries and machine. Never raises."""
     with ThreadPoolExecutor(_AT_ONCE) as probes:
@@ -131,3 +138,61 @@ def examine() -> Examination:
 def unmet(examination: Examination, required: Sequence[str]) -> tuple[BackendState, ...]:
     """Return the `required` backends that cannot run here; the names must be registered ones."""
     return tuple(state for state in examination.backends if state.name in required and state.state != "ok")
+
+
+def describe(examination: Examination) -> str:
+    """Return an examination as text: machine, backends with their remedies, libraries, then problems."""
+    return "\n".join(
+        [
+            *_machine(examination),
+            "",
+            *_backends(examination.backends),
+            "",
+            *_libraries(examination.libraries),
+            *_ends(examination),
+        ]
+    )
+
+
+def _machine(examination: Examination) -> Iterator[str]:
+    yield f"pytest-quant {examination.machine['pytest-quant']}"
+    for line in aligned([(name, clean(examination.machine[name])) for name in _MACHINE]):
+        yield f"  {line}"
+
+
+def _backends(states: Sequence[BackendState]) -> Iterator[str]:
+    rows = [("backend", "state", "version", "device")]
+    rows += [(state.name, _MARKS[state.state], state.version or "-", state.device or "-") for state in states]
+    lines = aligned(rows)
+    yield lines[0]
+    for state, line in zip(states, lines[1:], strict=True):
+        yield line
+        if state.state == OK:
+            yield f"    offers {', '.join(state.precisions)}"
+        if state.reason:
+            yield f"    {clean(state.reason)}"
+        if state.fix:
+            yield f"    fix: {clean(state.fix)}"
+
+
+def _libraries(libraries: Sequence[Library]) -> list[str]:
+    rows = [("library", "wanted", "found", "for")]
+    for library in libraries:
+        verdict = library.found or "not installed"
+        if library.found and not library.fits:
+            verdict += " (does not fit)"
+        rows.append(
+            (library.name, library.wanted or "any", verdict, ", ".join(library.extras) or "pytest-quant itself")
+        )
+    return aligned(rows)
+
+
+def _ends(examination: Examination) -> Iterator[str]:
+    for problem in examination.problems:
+        yield ""
+        yield f"! {clean(problem.what)}"
+        if problem.fix:
+            yield f"    fix: {clean(problem.fix)}"
+    yield ""
+    working = sum(state.state == OK for state in examination.backends)
+    yield f"{working} of {len(examination.backends)} backends can run here"

@@ -3,8 +3,15 @@
 Importing this loads no database library: they are an extra, and `open_store` raises where they are missing.
 """
 
-from pytest_quant.history.aside import read_aside, set_aside, write_aside
-from pytest_quant.history.database import INSTALL, missing_libraries, open_store, require_libraries
+from pytest_quant.history.database import (
+    INSTALL,
+    missing_libraries,
+    open_store,
+    read_aside,
+    require_libraries,
+    set_aside,
+    write_aside,
+)
 from pytest_quant.history.rows import StoredCheck, StoredRun, identity_of, version_of
 from pytest_quant.history.trends import Point, SeriesSummary
 

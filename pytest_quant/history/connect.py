@@ -1,18 +1,32 @@
-"""Opening the database, and its errors as `HistoryError`."""
+"""Connections to a history, and its tables brought to the current version."""
 
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from sqlalchemy import URL, Engine, create_engine, make_url
+from filelock import FileLock
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.migrate import bring_up_to_date, set_up
+from pytest_quant.history.schema import SCHEMA, VERSION
+
+BUSY_TIMEOUT_S = 60
+"""Longest wait of one process for another that writes."""
+
+_BEGIN = "pytest_quant_begin"
+"""Option of a connection: the statement that begins its transactions in SQLite; empty for none."""
+
+
+_PREFIX = "quant_"
+
+_LOCK = 0x7175616E74
+"""Number of the lock in PostgreSQL, the letters ``quant``; two databases of one server do not share it."""
 
 FOLDER = ".quant"
 """Folder of the package below the root; a .gitignore inside excludes it from version control."""
@@ -29,7 +43,136 @@ _FIXES = (
     (("psycopg",), 'pip install "pytest-quant[postgres]"'),
     (("connection", "server", "authentication", "resolve"), "see that the server runs and takes this user, try again"),
 )
+
 _OTHER_FIX = "make the place writable, or name another file with --quant-history FILE"
+
+
+def set_up(engine: Engine) -> None:
+    """Register how `reading` and `writing` begin transactions in SQLite; call it once, before the first connection."""
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """Open a transaction that only reads."""
+    with engine.connect() as connection:
+        yield connection
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """Open a transaction that writes, committed as a whole or not at all."""
+    # SQLite waits for another writer at the beginning of a transaction only, not where reading turns into writing.
+    with engine.connect().execution_options(**{_BEGIN: "BEGIN IMMEDIATE"}) as connection, connection.begin():
+        if connection.dialect.name == "postgresql":
+            connection.execute(text(f"SET LOCAL lock_timeout = '{BUSY_TIMEOUT_S}s'"))
+        yield connection
+
+
+@contextmanager
+def outside(engine: Engine) -> Iterator[Connection]:
+    """Open a connection to SQLite without a transaction, which settings of the whole file require."""
+    with engine.connect().execution_options(**{_BEGIN: ""}) as connection:
+        yield connection
+
+
+def _set_up_sqlite(connection: sqlite3.Connection, _: object) -> None:
+    # The driver would begin no transaction before a table is created or altered; `_begin_sqlite` always does.
+    connection.isolation_level = None
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    statement = connection.get_execution_options().get(_BEGIN, "BEGIN")
+    if statement:
+        connection.exec_driver_sql(statement)
+
+
+def bring_up_to_date(engine: Engine, shown: str, file: Path | None) -> None:
+    """Create the tables, or migrate them to this version; one process at a time, in one transaction.
+
+    Parameters
+    ----------
+    engine : of the database.
+    shown : place of the history for messages.
+    file : of an SQLite database; ``None`` for a server.
+
+    Raises
+    ------
+    HistoryError : the tables are those of a newer version, or of another program; then nothing is changed.
+    """
+    with reading(engine) as connection:
+        if _is_current(connection, shown):
+            return
+    with _one_process(file):
+        if engine.dialect.name == "sqlite":
+            _write_ahead(engine, shown)
+        with writing(engine) as connection:
+            if engine.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
+            if not _is_current(connection, shown):
+                _upgrade(connection)
+
+
+def _is_current(connection: Connection, shown: str) -> bool:
+    version = _stored_version(connection)
+    if version is None:
+        _refuse_foreign(connection, shown)
+    elif version > VERSION:
+        raise HistoryError(
+            f"the history {shown} was written by a newer pytest-quant",
+            value=f"version {version} of its tables",
+            allowed=f"version {VERSION} or older",
+            fix="pip install --upgrade pytest-quant, or name another file with --quant-history FILE",
+        )
+    return version == VERSION
+
+
+def _stored_version(connection: Connection) -> int | None:
+    """Return the version of the tables, ``None`` when they have not been created."""
+    if not inspect(connection).has_table(SCHEMA.name):
+        return None
+    return connection.execute(select(func.max(SCHEMA.c.version))).scalar()
+
+
+def _refuse_foreign(connection: Connection, shown: str) -> None:
+    """Raise `HistoryError` for an SQLite file of another program; a server's database may be shared."""
+    if connection.dialect.name != "sqlite":
+        return
+    names = inspect(connection).get_table_names()
+    if names and not any(name.startswith(_PREFIX) for name in names):
+        raise HistoryError(
+            f"{shown} is a database of another program",
+            value=f"tables {', '.join(names[:5])}",
+            allowed="a file that pytest-quant wrote, or one that does not exist yet",
+            fix="name another file with --quant-history FILE",
+        )
+
+
+def _one_process(file: Path | None) -> AbstractContextManager[object]:
+    """Return a lock across processes for an SQLite file, whose change of journal does not wait; a server has one."""
+    return nullcontext() if file is None else FileLock(f"{file}.lock", timeout=BUSY_TIMEOUT_S)
+
+
+def _write_ahead(engine: Engine, shown: str) -> None:
+    """Let readers and writers work at once; outside of a transaction, so that a foreign file is refused before."""
+    with reading(engine) as connection:
+        _is_current(connection, shown)
+    with outside(engine) as connection:
+        connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+
+
+def _upgrade(connection: Connection) -> None:
+    # Here, because Alembic takes longer to import than all else takes to run, and is rarely needed.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    command.upgrade(config, "head")
 
 
 def open_engine(place: str | Path) -> tuple[Engine, str]:

@@ -1,15 +1,21 @@
-"""Access to the database, whose libraries are an extra and are imported when a history is opened."""
+"""Access to the history: its libraries, which are an extra, and records that could not be added to it."""
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_quant.errors import HistoryError
+from pytest_quant.history.exchange.stream import RunWithRecords, read_runs, run_line
+from pytest_quant.record import Encoded, Record, Run
+from pytest_quant.whole_file import write_whole
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
+
 
 _LIBRARIES = ("alembic", "sqlalchemy")
 
@@ -45,3 +51,66 @@ def open_store(place: str | Path) -> Store:
     from pytest_quant.history.store import Store
 
     return Store(*open_engine(place))
+
+
+def set_aside(place: str | Path, run: Run, records: Sequence[Record | Encoded]) -> Path:
+    """Write a run to a file of its own in the folder of the history, else in the temporary folder.
+
+    Parameters
+    ----------
+    place : file or database URL of the history; for a URL the file goes to the working directory.
+    run : the run.
+    records : of all its checks.
+
+    Returns
+    -------
+    The file, which ``pytest-quant import`` reads.
+
+    Raises
+    ------
+    HistoryError : neither folder can be written.
+    """
+    name = f"history-{run.id}.jsonl"
+    folder = Path.cwd() if "://" in str(place) else Path(place).parent
+    try:
+        write_aside(folder / name, run, records)
+    except HistoryError:
+        folder = Path(tempfile.gettempdir())
+        write_aside(folder / name, run, records)
+    return folder / name
+
+
+def write_aside(path: Path, run: Run, records: Sequence[Record | Encoded]) -> None:
+    """Append a run to a file, as one line that is written completely or not at all.
+
+    Parameters
+    ----------
+    path : of the file, which is created with its folder where it does not exist.
+    run : the run.
+    records : of all its checks.
+
+    Raises
+    ------
+    HistoryError : the file cannot be written.
+    """
+    line = run_line(run, records)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_bytes() if path.exists() else b""
+        write_whole(path, before + line)
+    except OSError as error:
+        raise HistoryError(
+            f"the records of this run cannot be written to {path}",
+            value=error.strerror or str(error),
+            fix="make room or make the folder writable, and run the tests again",
+        ) from error
+
+
+def read_aside(path: Path) -> list[RunWithRecords]:
+    """Return all runs of a file that `write_aside` or ``--quant-json`` wrote; `read_runs` yields one at a time.
+
+    Raises
+    ------
+    HistoryError : the file cannot be read, or has other contents; the message names the line.
+    """
+    return list(read_runs(path))

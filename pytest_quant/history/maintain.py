@@ -11,9 +11,8 @@ from typing import BinaryIO
 from sqlalchemy import Connection, Engine, bindparam, func, select, update
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.connect import open_engine, storage_errors
+from pytest_quant.history.connect import open_engine, outside, reading, storage_errors, writing
 from pytest_quant.history.exchange.stream import header_line, run_line
-from pytest_quant.history.migrate import outside, reading, writing
 from pytest_quant.history.rows import decode_run, pack, unpack
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS
 from pytest_quant.record import LatencyFigures, Record, Run

@@ -9,8 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, func, i
 from sqlalchemy import Row as Found
 
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.history.connect import storage_errors
-from pytest_quant.history.migrate import reading, writing
+from pytest_quant.history.connect import reading, storage_errors, writing
 from pytest_quant.history.rows import (
     Row,
     StoredCheck,

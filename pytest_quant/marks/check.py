@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pytest_quant.backends import Backend
-from pytest_quant.marks.keys import Asked
-from pytest_quant.marks.values import ModelSource
+from pytest_quant.marks.keys import Asked, ModelSource
 from pytest_quant.marks.variants import Variant
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
 
@@ -16,7 +15,7 @@ _MIN_COVERAGE_PCT = 50
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """What the options of the run say about measuring; see `pytest_quant.plugin.settings.Settings`."""
+    """What the options of the run say about measuring; see `pytest_quant.plugin.options.Settings`."""
 
     confidence: float | None = None
     latency_off: str = ""

@@ -1,16 +1,196 @@
-"""The keys of ``@pytest.mark.quant(...)``: one table, and a mark read by it."""
+"""The keys of ``@pytest.mark.quant(...)``: one table, the kinds of values in it, and a mark read by it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.marks.marked import NAME
-from pytest_quant.marks.values import CALIBRATION, CHANNELS, DATA, METRIC, MODEL, NODES, OPTIONS, ModelSource
-from pytest_quant.metrics import Metric
-from pytest_quant.readers import Key, count, each, one_of, read_values, text
-from pytest_quant.spec import LIMITS, PRECISIONS, SCHEMES, Calibration, ChannelGroup, Dataset, Limits
+from pytest_quant.metrics import Metric, metric_by_name
+from pytest_quant.readers import NUMBER, Key, Reader, accepting, count, each, one_of, read_values, refuse_share, text
+from pytest_quant.spec import (
+    LIMITS,
+    PRECISIONS,
+    SCHEMES,
+    Calibration,
+    ChannelGroup,
+    Dataset,
+    Limits,
+    Model,
+    check_percentile,
+)
+
+ModelSource = str | Path | Model
+"""A fixture's name or a path in words, a path, or a model itself."""
+
+
+_METHODS = ("entropy", "minmax", "percentile")
+
+_NAMES = ("batch_size", "method", "percentile", "samples")
+
+_AXIS = "axis"
+
+_EXAMPLE = "{'output0': {'axis': 1, 'boxes': (0, 4), 'scores': (4, 84)}}"
+
+_FIX = f"write channels={_EXAMPLE}"
+
+
+def _model(_: str, value: object) -> ModelSource | None:
+    if isinstance(value, PathLike):
+        return Path(value)
+    return value if isinstance(value, Model) or (isinstance(value, str) and value.strip()) else None
+
+
+def _no_model(key: str, value: object) -> UsageError:
+    return UsageError(
+        f"{key} must be the name of a fixture, a path or a Model",
+        value=repr(value),
+        fix=f"write {key}='resnet18' for a fixture, or {key}='models/resnet18.onnx'",
+    )
+
+
+MODEL: Reader[ModelSource] = Reader("the name of a fixture, a path or a Model", _model, _no_model)
+
+
+def _data(value: object) -> str | Dataset | None:
+    return value if isinstance(value, Dataset) or (isinstance(value, str) and value.isidentifier()) else None
+
+
+DATA = accepting(
+    "the name of a fixture or a Dataset",
+    _data,
+    "'my_data' for a fixture that returns pytest_quant.Dataset.from_arrays(inputs, labels)",
+)
+
+
+def _nodes(value: object) -> tuple[str, ...] | None:
+    names = [value] if isinstance(value, str) else value
+    if isinstance(names, (list, tuple, set, frozenset)) and all(isinstance(name, str) and name for name in names):
+        return tuple(sorted(str(name) for name in names))
+    return None
+
+
+NODES = accepting("a list of node names", _nodes, "['/head/MatMul']")
+
+
+def _options(value: object) -> tuple[tuple[str, object], ...] | None:
+    by_name = isinstance(value, dict) and all(isinstance(name, str) for name in value)
+    return tuple(sorted(value.items())) if isinstance(value, dict) and by_name else None
+
+
+OPTIONS = accepting("a dict by option name", _options, "{'threads': 1}")
+
+
+def _calibration(key: str, value: object) -> Calibration | None:
+    if isinstance(value, Calibration):
+        value = asdict(value)
+    if isinstance(value, str):
+        return Calibration(method=one_of(*_METHODS).read(key, value))
+    if not isinstance(value, dict):
+        return None
+    for name in value:
+        if name not in _NAMES:
+            raise UsageError(f"{key} has no key {name!r}", allowed=nearest(str(name), _NAMES))
+    default = Calibration()
+    samples = value.get("samples")
+    return Calibration(
+        method=one_of(*_METHODS).read(f"{key} method", value.get("method", default.method)),
+        percentile=check_percentile(NUMBER.read(f"{key} percentile", value.get("percentile", default.percentile))),
+        samples=None if samples is None else count().read(f"{key} samples", samples),
+        batch_size=count().read(f"{key} batch_size", value.get("batch_size", default.batch_size)),
+    )
+
+
+def _no_calibration(key: str, value: object) -> UsageError:
+    return UsageError(
+        f"{key} must be a method or a dict",
+        value=repr(value),
+        allowed=f"{', '.join(_METHODS)}, or a dict of {', '.join(_NAMES)}",
+        fix=f"write {key}={{'method': 'percentile', 'percentile': 99.99, 'samples': 200}}",
+    )
+
+
+CALIBRATION = Reader("a method or a dict", _calibration, _no_calibration)
+
+
+def _channels(value: object) -> tuple[ChannelGroup, ...] | None:
+    """Which outputs there are and how many channels they have, the model tells."""
+    if not isinstance(value, dict) or not value:
+        return None
+    return tuple(group for output, groups in value.items() for group in _of_output(output, groups))
+
+
+CHANNELS = accepting("a dict by output", _channels, _EXAMPLE)
+
+
+def _of_output(output: object, groups: object) -> Iterator[ChannelGroup]:
+    if not isinstance(output, str) or not output:
+        raise UsageError("channels has a key that is no output's name", value=repr(output), fix=_FIX)
+    where = f"channels[{output!r}]"
+    if not isinstance(groups, dict) or not set(groups) - {_AXIS}:
+        raise UsageError(f"{where} must be a dict with a range for each group", value=repr(groups), fix=_FIX)
+    axis = groups.get(_AXIS, 1)
+    if isinstance(axis, bool) or not isinstance(axis, int) or axis == 0:
+        raise UsageError(
+            f"{where} has an axis that holds no channels",
+            value=repr(axis),
+            allowed="a whole number: 1 is the first axis after that of the samples, -1 the last",
+        )
+    for name, limits in groups.items():
+        if name == _AXIS:
+            continue
+        if not isinstance(name, str) or not name:
+            raise UsageError(f"{where} has a group without a name", value=repr(name), fix=_FIX)
+        first, end = _range(f"{where}[{name!r}]", limits)
+        yield ChannelGroup(output, name, axis, first, end)
+
+
+def _range(where: str, value: object) -> tuple[int, int | None]:
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        first, end = value
+        if _is_count(first) and (end is None or (_is_count(end) and end > first)):
+            return first, end
+    raise UsageError(
+        f"{where} must be a range of channels",
+        value=repr(value),
+        allowed="(first, end): the first channel from 0, and the one after the last, or None for all that follow",
+        fix=_FIX,
+    )
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _metric(_: str, value: object) -> str | Metric | None:
+    if isinstance(value, str):
+        # An unknown name is a `UsageError` that names the nearest.
+        metric_by_name(value)
+    return value if isinstance(value, (str, Metric)) else None
+
+
+def _no_metric(key: str, value: object) -> UsageError:
+    return UsageError(
+        f"{key} must be a name or a Metric",
+        value=repr(value),
+        allowed="the direction of a bare callable cannot be guessed",
+        fix=f"wrap it: {key}=pytest_quant.Metric(fn, better='higher', unit='%', scale=100)",
+    )
+
+
+METRIC: Reader[str | Metric] = Reader("a name or a Metric", _metric, _no_metric)
+
+
+def check_accuracy(value: object | None, metric: str | Metric | None) -> None:
+    """Refuse a `min_accuracy` written as a share when the metric is in percent."""
+    if value is None:
+        return
+    found = metric_by_name(metric) if isinstance(metric, str) else metric
+    if found is None or found.unit == "%":
+        refuse_share("min_accuracy", value, NUMBER.read("min_accuracy", value))
 
 
 def mark_keys(backends: tuple[str, ...] = ()) -> dict[str, Key]:

@@ -9,9 +9,8 @@ from typing import Protocol
 import pytest
 
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.marks.keys import LISTABLE, Asked, check_names, read
+from pytest_quant.marks.keys import LISTABLE, Asked, check_accuracy, check_names, read
 from pytest_quant.marks.marked import NAME
-from pytest_quant.marks.values import check_accuracy
 from pytest_quant.spec import QUANTIZED_PRECISIONS
 
 Offer = Mapping[str, tuple[str | None, ...]]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pytest_quant.backends import Backend, get_backend, get_exporter
 from pytest_quant.backends.base import EXPORTED_FILE
-from pytest_quant.backends.failure import failing_as
+from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Data
 from pytest_quant.errors import BackendUnavailable, DataError

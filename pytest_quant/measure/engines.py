@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_quant.backends import Backend, Engine, Feeds, ShapedBackend, get_backend
-from pytest_quant.backends.failure import failing_as
+from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data, open_data
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError

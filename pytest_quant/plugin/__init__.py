@@ -23,9 +23,8 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
     """Examine the machine instead of running tests under ``--quant-doctor``; fail when a required backend cannot."""
     if not config.getoption("quant_doctor"):
         return None
-    from pytest_quant.doctor.examine import examine, unmet
-    from pytest_quant.doctor.text import describe
-    from pytest_quant.plugin.settings import settings_of
+    from pytest_quant.doctor.examine import describe, examine, unmet
+    from pytest_quant.plugin.options import settings_of
 
     examination = examine()
     sys.stdout.write(describe(examination) + "\n")

@@ -18,10 +18,10 @@ from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
 from pytest_quant.plugin.collect import PLANNED, Planned, prepare
 from pytest_quant.plugin.console import Progress, open_console, width_of
+from pytest_quant.plugin.options import Settings, settings_of
 from pytest_quant.plugin.resolve import find_data, find_model, model_of, simulate_check
-from pytest_quant.plugin.settings import Settings, settings_of
 from pytest_quant.record import Encoded, Record, series_key
-from pytest_quant.record.sample_digests import pack_samples
+from pytest_quant.record.build import pack_samples
 from pytest_quant.report import failure, headline, junit_properties
 from pytest_quant.result import Baseline, NoBaseline, Status
 from pytest_quant.session import DIAGNOSE_S, Session

@@ -9,12 +9,11 @@ import pytest
 
 from pytest_quant.backends import Engine, ShapedBackend, backend_names, get_backend
 from pytest_quant.marks.check import engine_specs
-from pytest_quant.marks.keys import read
-from pytest_quant.marks.values import ModelSource
+from pytest_quant.marks.keys import ModelSource, read
 from pytest_quant.marks.variants import variants
 from pytest_quant.plugin.check import session_of
+from pytest_quant.plugin.options import settings_of
 from pytest_quant.plugin.resolve import find_data, find_model, model_of
-from pytest_quant.plugin.settings import settings_of
 from pytest_quant.spec import Calibration, Dataset
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_quant.backends import TargetedBackend, get_backend
 from pytest_quant.errors import UsageError
-from pytest_quant.marks.values import ModelSource
+from pytest_quant.marks.keys import ModelSource
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model
 
 

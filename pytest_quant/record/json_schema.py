@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from pytest_quant.record.forms import form_of, nested
+from pytest_quant.record.codec import form_of, nested
 from pytest_quant.record.record import Record
 from pytest_quant.record.run import Run
 from pytest_quant.result import AccuracyResult, Coverage, OpCoverage, OutputError, Resources, Verdict

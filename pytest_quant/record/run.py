@@ -87,7 +87,7 @@ class Run:
     merge_base : best common ancestor of the commit and `target`.
     target : the branch that the work is to be merged into, without the remote's name.
     pull_request : its number, as CI tells it.
-    samples : digests of the evaluated samples by the digest of their data, see `pytest_quant.record.sample_digests`.
+    samples : digests of the evaluated samples by the digest of their data, see `pytest_quant.record.build`.
     """
 
     id: str

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from pytest_quant.history.compare import CONFIDENCE, Comparison, Outcome, Row
-from pytest_quant.report.comparison_cells import (
-    by_test,
-    change,
-    differences,
-    level,
-    name,
-    other_lists,
-    p_value,
-    remarks,
-    title,
-    unchanged,
-    values,
-    verdict,
+from pytest_quant.history.compare import (
+    CONFIDENCE,
+    Comparison,
+    Difference,
+    Listed,
+    Outcome,
+    Renamed,
+    Reversioned,
+    Row,
+    Side,
 )
-from pytest_quant.report.grid import GAP, Cell, Grid, printed
-from pytest_quant.report.text import clean, shorten
+from pytest_quant.report.text import GAP, NOT_MEASURED, Cell, Grid, clean, count, figure, in_unit, printed, shorten
+
+_COMMIT = 12
+_MAX_VALUE = 24
+_MAX_DIFFERENCES = 8
+_PLURALS = {
+    Outcome.REGRESSION: ("regression", "regressions"),
+    Outcome.WORSE: ("worse that does not gate",) * 2,
+    Outcome.IMPROVEMENT: ("improvement", "improvements"),
+    Outcome.BETTER: ("better that is not proven",) * 2,
+    Outcome.CHANGED: ("neutral change", "neutral changes"),
+    Outcome.INCONCLUSIVE: ("inconclusive",) * 2,
+    Outcome.NO_BASELINE: ("without a baseline",) * 2,
+    Outcome.UNCHANGED: ("unchanged",) * 2,
+}
+
 
 MARKER = "<!-- pytest-quant compare -->"
 """First line of every such comment: a job finds its earlier comment by it, and replaces it."""
@@ -34,13 +45,200 @@ MAX_CHARACTERS = 60_000
 """GitHub refuses a comment of more than 65 536."""
 
 _MARKUP = frozenset("&<>|`*_[]~\\:$")
+
 _REFERENCES = frozenset("@#")
 """GitHub looks for mentions and issues in what is rendered; only another character between keeps it from them."""
 
 _ZERO_WIDTH_SPACE = "&#8203;"
+
 _MAX_NAME = 160
+
 _MAX_REMARK = 400
+
 _MAX_ENTRIES = 100
+
+_INDENT = "    "
+
+_HEADERS = ("outcome", "quantity", "base -> head", f"change [{100 * CONFIDENCE:g} %]", "p (Holm)")
+
+_STYLES = {
+    Outcome.REGRESSION: "bold red",
+    Outcome.WORSE: "yellow",
+    Outcome.IMPROVEMENT: "green",
+    Outcome.BETTER: "green",
+    Outcome.CHANGED: "cyan",
+}
+
+_MAX_LISTED = 10
+
+
+def title(comparison: Comparison) -> str:
+    """Return which two commits were compared, and how many launches each has."""
+    return f"{_side(comparison.base)} -> {_side(comparison.head)}"
+
+
+def _side(side: Side) -> str:
+    commit = clean(side.commit)[:_COMMIT] if side.commit else ("no commit" if side.launches else "nothing")
+    about = [clean(side.branch)] if side.branch else []
+    about += ["dirty"] if side.dirty else []
+    plural = "launch" if side.launches == 1 else "launches"
+    return f"{commit} ({', '.join([*about, f'{side.launches} {plural}'])})"
+
+
+def verdict(comparison: Comparison) -> str:
+    """Return the one line that says what came out, the worst first."""
+    if not comparison.base.checks or not comparison.head.checks:
+        return "NO BASELINE" if comparison.head.checks else "NOTHING TO COMPARE"
+    word = "REGRESSION" if comparison.having(Outcome.REGRESSION) else "NO REGRESSION"
+    return f"{word}: {', '.join(_counts(comparison))}"
+
+
+def _counts(comparison: Comparison) -> Iterator[str]:
+    rows = Counter(row.outcome for row in comparison.rows)
+    for outcome, (one, several) in _PLURALS.items():
+        if rows[outcome]:
+            yield f"{rows[outcome]} {one if rows[outcome] == 1 else several}"
+    lists = (
+        (comparison.added, "added"),
+        (comparison.removed, "removed"),
+        (comparison.renamed, "renamed"),
+        (comparison.reversioned, "re-versioned"),
+    )
+    for listed, word in lists:
+        if listed:
+            yield f"{count(len(listed), 'test')} {word}"
+    if not comparison.rows:
+        yield "no series that both have"
+
+
+def by_test(rows: Iterable[Row]) -> list[list[Row]]:
+    """Return the rows of each series together, in the order of the first of each."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.series, []).append(row)
+    return list(found.values())
+
+
+def name(row: Row | Listed | Renamed | Reversioned) -> str:
+    """Return the test with the model and the engine, where it does not name them itself."""
+    node = row.head_nodeid if isinstance(row, Renamed) else row.nodeid
+    missing = [part for part in (row.model, row.engine_id) if part and part not in node]
+    return clean(" ".join([node, *missing]))
+
+
+def values(row: Row) -> str:
+    """Return base and head in the row's unit."""
+    told = f"{_value(row.base, row.unit)} -> {_value(row.head, row.unit)}"
+    return f"{told} {clean(row.unit)}" if row.unit not in ("", "x") else told
+
+
+def _value(value: float | str | None, unit: str) -> str:
+    if value is None:
+        return NOT_MEASURED
+    if isinstance(value, str):
+        return clean(value)
+    return f"x{figure(value)}" if unit == "x" else in_unit(value, "%" if unit == "pp" else unit)
+
+
+def change(row: Row) -> str:
+    """Return the change with its sign, and its interval where there is one."""
+    if row.change is None or row.outcome is Outcome.NO_BASELINE:
+        return NOT_MEASURED if row.base != row.head else "0"
+    told = _signed(row.change, row.change_unit)
+    if row.interval is not None:
+        told += f" [{_signed(row.interval.low, row.change_unit)}, {_signed(row.interval.high, row.change_unit)}]"
+    return f"{told} {clean(row.change_unit)}".rstrip()
+
+
+def _signed(value: float, unit: str) -> str:
+    shown = in_unit(value, "%" if unit in ("%", "pp") else None)
+    return f"+{shown}" if value > 0.0 else shown
+
+
+def p_value(row: Row) -> str:
+    """Return p after Holm, or that the change is a fact, or too few launches."""
+    if row.advisory:
+        return "advisory"
+    shown = row.p if row.p_adjusted is None else row.p_adjusted
+    return NOT_MEASURED if shown is None else figure(shown, 2)
+
+
+def remarks(row: Row) -> Iterator[str]:
+    """Yield what stands below a changed row: counts, which side moved, and notes."""
+    if row.lost is not None and row.won is not None:
+        yield f"{row.lost} lost, {row.won} won of {row.n} samples; p {figure(row.p, 2)} before Holm"
+    if row.candidate_change_pct is not None:
+        yield _paces(row)
+    for note in row.notes:
+        yield clean(note)
+
+
+def differences(row: Row) -> Iterator[str]:
+    """Yield what else differs between base and head, in one line; all rows of a series share it."""
+    if row.differs:
+        shown = [_difference(one) for one in row.differs[:_MAX_DIFFERENCES]]
+        more = len(row.differs) - len(shown)
+        yield f"differs: {'; '.join([*shown, f'and {more} more'] if more else shown)}"
+
+
+def _paces(row: Row) -> str:
+    sides = [("candidate", row.candidate_change_pct), ("reference", row.reference_change_pct)]
+    told = ", ".join(f"{side} {_signed(pct, '%')} %" for side, pct in sides if pct is not None)
+    moved = f"; moved: {row.moved}" if row.moved else ""
+    launches = f"; {row.base_launches} -> {row.head_launches} launches"
+    return f"p50 of {told}{moved}{launches}; {clean(row.machine)}"
+
+
+def _difference(one: Difference) -> str:
+    return f"{clean(one.name)} {_short(one.base)} -> {_short(one.head)}"
+
+
+def _short(value: str | None) -> str:
+    return "none" if value is None else shorten(clean(value), _MAX_VALUE)
+
+
+def other_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
+    """Yield a heading and the entries of every list beside the rows, as far as it has any."""
+    yield from _grouped("not compared, no baseline", comparison.having(Outcome.NO_BASELINE))
+    yield from _grouped("inconclusive", comparison.having(Outcome.INCONCLUSIVE))
+    lists = (
+        ("added", [f"{name(one)}  {clean(one.status)}" for one in comparison.added]),
+        ("removed", [f"{name(one)}  was {clean(one.status)}" for one in comparison.removed]),
+        ("renamed", [f"{clean(one.base_nodeid)} -> {clean(one.head_nodeid)}" for one in comparison.renamed]),
+        ("re-versioned, not compared", [_reversioned(one) for one in comparison.reversioned]),
+    )
+    yield from ((heading, entries) for heading, entries in lists if entries)
+
+
+def _grouped(heading: str, rows: Iterable[Row]) -> Iterator[tuple[str, list[str]]]:
+    """Many rows share one reason: each reason once, with the rows that have it."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        reason = clean("; ".join(row.notes)) or "it could not be measured"
+        reasons.setdefault(reason, []).append(f"{name(row)}  {row.quantity} {values(row)}")
+    for reason, entries in reasons.items():
+        yield f"{heading}, {reason}", entries
+
+
+def _reversioned(one: Reversioned) -> str:
+    unit = f" {clean(one.unit)}" if one.unit else ""
+    scores = f"{in_unit(one.base, one.unit)} -> {in_unit(one.head, one.unit)}{unit}"
+    return f"{name(one)}  {clean(one.metric or 'no metric')} {scores}: other {one.what}"
+
+
+def unchanged(comparison: Comparison) -> str:
+    """Return ``7 unchanged: 3 size, 4 status``; empty when there are none."""
+    rows = Counter(row.quantity for row in comparison.having(Outcome.UNCHANGED))
+    if not rows:
+        return ""
+    return f"{rows.total()} unchanged: {', '.join(f'{number} {quantity}' for quantity, number in sorted(rows.items()))}"
+
+
+def level(comparison: Comparison) -> str:
+    """Return how the tests of the comparison were judged; empty when there was none."""
+    if not comparison.family:
+        return ""
+    return f"{count(comparison.family, 'row')} tested together by Holm at {100.0 * comparison.alpha:g} %"
 
 
 def comparison_markdown(comparison: Comparison) -> str:
@@ -115,18 +313,6 @@ def _shown(char: str) -> str:
     if char in _REFERENCES:
         return char + _ZERO_WIDTH_SPACE
     return f"&#{ord(char)};" if char in _MARKUP else char
-
-
-_INDENT = "    "
-_HEADERS = ("outcome", "quantity", "base -> head", f"change [{100 * CONFIDENCE:g} %]", "p (Holm)")
-_STYLES = {
-    Outcome.REGRESSION: "bold red",
-    Outcome.WORSE: "yellow",
-    Outcome.IMPROVEMENT: "green",
-    Outcome.BETTER: "green",
-    Outcome.CHANGED: "cyan",
-}
-_MAX_LISTED = 10
 
 
 def comparison_text(comparison: Comparison, width: int, color: bool = False) -> str:

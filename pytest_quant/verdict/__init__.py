@@ -9,7 +9,7 @@ from pytest_quant.spec import Check
 from pytest_quant.verdict.accuracy import accuracy_verdicts, carried, reference_doubts, repeated
 from pytest_quant.verdict.baseline import baseline_verdicts
 from pytest_quant.verdict.latency import latency_verdicts
-from pytest_quant.verdict.proof import coverage_verdicts, resource_verdicts
+from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts
 
 __all__ = ["breaks_latency", "judge", "reference_doubts", "worst"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_quant.backends import Backend
-from pytest_quant.backends.ort_openvino import OrtOpenVinoBackend
+from pytest_quant.backends.ort.openvino import OrtOpenVinoBackend
 from pytest_quant.testing import BackendConformance
 from tests.integration.ort_provider_traps.any_cpu import offer_any_cpu
 

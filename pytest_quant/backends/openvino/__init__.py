@@ -102,12 +102,12 @@ class OpenVinoBackend:
 
     def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
         """NNCF's other presets, model types and ranges."""
-        from pytest_quant.backends.openvino.advice import remedies
+        from pytest_quant.backends.openvino.quantize import remedies
 
         return tuple(remedies(spec))
 
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
         """The nodes that compute, by the names of the user's model."""
-        from pytest_quant.backends.openvino.advice import quantized_nodes
+        from pytest_quant.backends.openvino.quantize import quantized_nodes
 
         return quantized_nodes(spec)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.backends.base import EngineBase, Feeds, Outputs
-from pytest_quant.backends.failure import failing_as
 from pytest_quant.backends.openvino.coverage import measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, read_model, refused, signature_of
 from pytest_quant.backends.openvino.recipe import notes_of, parse_options
+from pytest_quant.backends.runtime import failing_as
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec

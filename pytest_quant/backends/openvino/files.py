@@ -11,9 +11,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.failure import failed, failing_as
 from pytest_quant.backends.onnx_files import file_digests, model_file, read_graph, read_signature
 from pytest_quant.backends.openvino.recipe import overflow_fix, parse_options
+from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.environment import onednn_tier
 from pytest_quant.errors import ModelError, QuantError
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo

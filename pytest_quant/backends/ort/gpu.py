@@ -1,20 +1,63 @@
-"""An engine on a GPU provider of ONNX Runtime."""
+"""The backends ``ort-cuda`` and ``ort-trt``: whether a GPU provider of ONNX Runtime can run here, and what it offers.
+
+``onnxruntime.get_available_providers()`` lists what a wheel was compiled with. A session that asks for a provider which
+then does not load runs on the CPU, and only a native log line says so.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import re
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.base import Availability, Engine, Feeds
+from pytest_quant.backends.options import check_offer
+from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.ort.engine import OrtEngine
+from pytest_quant.backends.ort.tensorrt import (
+    builder_spec,
+    profile_options,
+    provider_options,
+    target_of,
+    uses_table,
+    write_float_with_table,
+)
+from pytest_quant.backends.runtime import WHEELS, import_runtime, installed_version
+from pytest_quant.backends.trt import TrtRtxBackend
+from pytest_quant.environment.gpu import has_nvml
+from pytest_quant.errors import UsageError
 from pytest_quant.result import DeviceTimes
+from pytest_quant.spec import EngineSpec
 
 _TIMED_RUNS = 21
+
+
+CUDA = "CUDAExecutionProvider"
+
+TENSORRT = "TensorrtExecutionProvider"
+
+_LIBRARIES = {CUDA: "libonnxruntime_providers_cuda.so", TENSORRT: "libonnxruntime_providers_tensorrt.so"}
+
+_INSTALL = 'pip uninstall -y onnxruntime && pip install "onnxruntime-gpu[cuda,cudnn]"'
+
+_DRIVER = "libcuda.so.1"
+
+_MISSING = re.compile(r"(?P<library>lib[\w.+-]+?\.so[.\d]*): cannot open shared object file")
+
+_NVINFER = re.compile(r"libnvinfer\.so\.(?P<major>\d+)")
+
+CUDA_OPTIONS = {"device_id": "0", "use_tf32": "0"}
+"""TF32 off: with it the FP32 reference would round its inputs to ten bits."""
+
+_SHORT_FLOATS = ("fp16", "bf16")
 
 
 class OrtGpuEngine(OrtEngine):
@@ -56,3 +99,175 @@ class OrtGpuEngine(OrtEngine):
 def _run_bound(session: Any, binding: Any) -> None:
     session.run_with_iobinding(binding)
     binding.synchronize_outputs()
+
+
+def find_provider(provider: str) -> Availability:
+    """Tell whether `provider` is compiled in, the driver is here, and every library that it needs loads."""
+    if find_spec("onnxruntime") is None:
+        return Availability(False, reason="onnxruntime-gpu is not installed", fix='pip install "pytest-quant[gpu]"')
+    both = [f"{name} {found}" for name in WHEELS if (found := installed_version(name))]
+    if len(both) > 1:
+        reason = f"{' and '.join(both)} are both installed and overwrite each other's files"
+        return Availability(False, reason=reason, fix=f"pip uninstall -y {' '.join(WHEELS)}; {_INSTALL}", broken=True)
+    answer = import_runtime(
+        "onnxruntime",
+        ask=lambda onnxruntime: (onnxruntime, onnxruntime.get_available_providers()),
+        install=_INSTALL,
+        repair=_INSTALL,
+        wheels=("onnxruntime-gpu",),
+    )
+    if isinstance(answer, Availability):
+        return answer
+    runtime, compiled = answer
+    if provider not in compiled:
+        return Availability(False, reason=f"this onnxruntime has no {provider}: it is the CPU wheel", fix=_INSTALL)
+    trouble = loading_trouble(_DRIVER)
+    if trouble:
+        fix = "run it on a machine with an NVIDIA GPU and its driver"
+        return Availability(False, reason=f"there is no NVIDIA driver here ({trouble})", fix=fix)
+    if hasattr(runtime, "preload_dlls"):
+        runtime.preload_dlls()
+    trouble = loading_trouble(str(Path(str(runtime.__file__)).parent / "capi" / _LIBRARIES[provider]))
+    if trouble:
+        return _unloadable(provider, trouble)
+    if not has_nvml():
+        reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
+        return Availability(False, reason=reason, fix='pip install "pytest-quant[gpu]"')
+    return Availability(True, version=str(runtime.__version__), device="cuda:0")
+
+
+def loading_trouble(library: str) -> str:
+    """Return the loader's error for `library`; empty when it loads."""
+    try:
+        ctypes.CDLL(library)
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def _unloadable(provider: str, trouble: str) -> Availability:
+    """Name the library that is missing, and of TensorRT the version that is wanted and the one that is here."""
+    named = _MISSING.search(trouble)
+    missing = named["library"] if named else ""
+    wanted = _NVINFER.search(missing)
+    if wanted is None:
+        reason = f"{provider} does not load: {trouble}"
+        return Availability(False, reason=reason, fix='pip install "onnxruntime-gpu[cuda,cudnn]"', broken=True)
+    major = int(wanted["major"])
+    here = installed_version("tensorrt")
+    found = f"TensorRT {here} is installed" if here else "no TensorRT is installed"
+    reason = f"{provider} wants {missing}, and {found}"
+    return Availability(False, reason=reason, fix=f'pip install "tensorrt<{major + 1}"', broken=bool(here))
+
+
+class OrtCudaBackend(OrtBackend):
+    """Quantized as for the CPU, run on CUDA: a check of what Q/DQ pairs do to accuracy there."""
+
+    name = "ort-cuda"
+    device = "cuda:0"
+    schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "int8": ("static", "qat")}
+
+    def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
+        """Tell whether the GPU wheel, the driver and CUDA's libraries are here and load."""
+        return find_provider(CUDA)
+
+    def refuses_speed(self, spec: EngineSpec) -> UsageError | None:
+        """Refuse a limit on the speed of INT8: the provider computes Q/DQ graphs in float."""
+        if spec.precision != "int8":
+            return None
+        return UsageError(
+            "ort-cuda has no INT8 kernels for convolutions and matrix products in Q/DQ form: it runs them in float, "
+            "slower than FP32 by the conversions",
+            value="a limit on speed for int8",
+            fix="use backend='ort-trt' or 'trt' for speed; here judge accuracy only",
+        )
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Those of the quantizer, and the provider."""
+        return {**super().ingredients(spec), "provider": CUDA}
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Open a session and prove that its products are on the GPU. Raises `BuildError`."""
+        from pytest_quant.backends.ort.build import engine_file
+        from pytest_quant.backends.ort.recipe import recipe_of
+        from pytest_quant.backends.ort.session import Provider
+
+        providers = (Provider(CUDA, CUDA_OPTIONS),)
+        return OrtGpuEngine(spec, engine_file(spec, folder), providers, notes=recipe_of(spec).notes)
+
+
+class OrtTrtBackend(TrtRtxBackend):
+    """TensorRT through ONNX Runtime. With a compute capability named, it is built and simulated as by ``trt-rtx``."""
+
+    name = "ort-trt"
+    device = "cuda:0"
+    schemes: Mapping[str, tuple[str | None, ...]] = {
+        **TrtRtxBackend.schemes,
+        **dict.fromkeys(_SHORT_FLOATS, (None,)),
+    }
+
+    def availability(self, spec: EngineSpec | None = None) -> Availability:
+        """Tell whether the provider loads, or for a named target whether a build can be simulated."""
+        if spec is None or not target_of(spec):
+            return find_provider(TENSORRT)
+        if spec.precision in _SHORT_FLOATS or uses_table(spec):
+            what = "a table of ranges" if uses_table(spec) else spec.precision
+            fix = "run it on a machine with an NVIDIA GPU, or judge int8 from Q/DQ pairs here"
+            return Availability(False, reason=f"the simulation computes Q/DQ pairs and float32, not {what}", fix=fix)
+        return super().availability(builder_spec(spec))
+
+    def check(self, spec: EngineSpec) -> None:
+        """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
+        if uses_table(spec) and spec.exclude:
+            raise UsageError(
+                "a table of ranges leaves no node in float: TensorRT chooses, by what is faster",
+                value=f"exclude={list(spec.exclude)}",
+                fix="drop options={'ranges': 'table'}: Q/DQ pairs say which nodes are quantized",
+            )
+        check_offer(spec, self.schemes)
+        super().check(builder_spec(spec))
+
+    def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
+        """Return the largest batch that the options allow, ``None`` when they do not say. Raises `ModelError`."""
+        return super().largest_batch(builder_spec(spec), batch_axes)
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Those of the graph and the builder, and ONNX Runtime with its provider."""
+        from pytest_quant.backends.ort.options import runtime_version
+
+        ours = {"onnxruntime": runtime_version(), "provider": TENSORRT, "ranges in a table": str(uses_table(spec))}
+        return {**super().ingredients(builder_spec(spec)), **ours}
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Write the checked graph, and the table of ranges if one is asked for.
+
+        The provider builds its engine when the session opens.
+        """
+        from pytest_quant.backends.trt.build import write_graph
+
+        if target_of(spec):
+            super().build(builder_spec(spec), calibration, folder)
+        elif uses_table(spec) and calibration is not None:
+            write_float_with_table(builder_spec(spec), calibration, folder)
+        else:
+            write_graph(builder_spec(spec), calibration, folder)
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Open a session and prove that its products are on TensorRT. Raises `BuildError`."""
+        from pytest_quant.backends.trt.build import GRAPH_FILE
+
+        if target_of(spec):
+            from pytest_quant.backends.trt.simulated import SimulatedEngine
+
+            return SimulatedEngine(builder_spec(spec), folder, stands_for="ONNX Runtime's TensorRT provider")
+        from pytest_quant.backends.onnx_files import read_signature
+        from pytest_quant.backends.ort.session import Provider
+        from pytest_quant.backends.trt.profile import profile_of
+
+        profile = profile_of(builder_spec(spec), read_signature(folder / GRAPH_FILE))
+        shapes, notes = profile_options({**profile.shapes, **profile.values})
+        providers = (
+            Provider(TENSORRT, provider_options(spec, folder) | shapes),
+            Provider(CUDA, CUDA_OPTIONS),
+        )
+        return OrtGpuEngine(spec, folder / GRAPH_FILE, providers, notes=notes)

@@ -1,32 +1,90 @@
-"""One open session on OpenVINO, and the precision of its products, counted from the kernels that really ran.
+"""The backend ``ort-openvino``: the quantized files of ``ort``, run by OpenVINO's plugin for ONNX Runtime.
 
-ONNX Runtime sees one node. Where a session is profiled, the plugin adds one event for each kernel, with the type of the
-layer and the implementation, whose last part is the precision: ``brgconv_avx2_f32``, ``jit_gemm_I8``.
+The precision of its products is counted from the kernels that really ran. ONNX Runtime sees one node. Where a session
+is profiled, the plugin adds one event for each kernel, with the type of the layer and the implementation, whose last
+part is the precision: ``brgconv_avx2_f32``, ``jit_gemm_I8``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.base import Availability, Engine, Feeds
 from pytest_quant.backends.coverage import Kind, Tallied, tally
 from pytest_quant.backends.openvino.coverage import COMPUTE
+from pytest_quant.backends.options import checked
+from pytest_quant.backends.ort import OrtBackend, find_runtime
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.engine import OrtEngine
 from pytest_quant.backends.ort.macs import Product, RanNode, find_products, kind_of, read_profile
-from pytest_quant.backends.ort.options import parse_options
+from pytest_quant.backends.ort.options import KEYS, parse_options
 from pytest_quant.backends.ort.recipe import recipe_of
 from pytest_quant.backends.ort.session import Provider
-from pytest_quant.backends.ort_openvino import PROVIDER, cpu_devices
-from pytest_quant.errors import BuildError
+from pytest_quant.environment import onednn_tier
+from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
 _PREFIX = "OV::"
 _RAN = "EXECUTED"
+
+
+_PRODUCTS = COMPUTE | {
+    "BinaryConvolution",
+    "ConvolutionBackpropData",
+    "DeformableConvolution",
+    "FullyConnectedQuantized",
+    "FullyConnectedQuantizedLegacy",
+    "GroupConvolution",
+    "GroupConvolutionBackpropData",
+    "GRUCell",
+    "GRUSequence",
+    "LSTMCell",
+    "LSTMSequence",
+    "RNNSequence",
+}
+"""Counters carry OpenVINO's names of operators, where its runtime model carries those of layers."""
+
+_FUSED = "Subgraph"
+
+_CONVERSIONS = frozenset({"FakeQuantize", "Reorder"})
+
+_ASKED = {"fp32": frozenset({"f32"}), "int8": frozenset({"i8", "u8"})}
+
+_FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
+
+_COMPUTES_IN = _FLOATS | {"i8", "u8"}
+"""A product of other integers, token numbers for example, is no compute of the network."""
+
+_SETTINGS = {
+    "PERFORMANCE_HINT": "LATENCY",
+    "INFERENCE_PRECISION_HINT": "f32",
+    "NUM_STREAMS": "1",
+    "ENABLE_CPU_PINNING": "NO",
+}
+"""In words of OpenVINO: without the hint a CPU with bfloat16 may run the float reference in it."""
+
+PROVIDER = "OpenVINOExecutionProvider"
+
+DISTRIBUTION = "onnxruntime-ep-openvino"
+
+_PACKAGE = "onnxruntime_ep_openvino"
+
+_REPAIR = f"pip install --force-reinstall {DISTRIBUTION}"
+
+_KNOWN_ALREADY = "already registered"
+
+_INTEL = 0x8086
+"""The maker's number, as on the PCI bus."""
+
+_KEYS = {name: key for name, key in KEYS.items() if name != "provider"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,30 +110,6 @@ def read_kernels(file: Path) -> list[Kernel]:
         and event["args"].get("ep") == PROVIDER
         and event["args"].get("ov_status") == _RAN
     ]
-
-
-_PRODUCTS = COMPUTE | {
-    "BinaryConvolution",
-    "ConvolutionBackpropData",
-    "DeformableConvolution",
-    "FullyConnectedQuantized",
-    "FullyConnectedQuantizedLegacy",
-    "GroupConvolution",
-    "GroupConvolutionBackpropData",
-    "GRUCell",
-    "GRUSequence",
-    "LSTMCell",
-    "LSTMSequence",
-    "RNNSequence",
-}
-"""Counters carry OpenVINO's names of operators, where its runtime model carries those of layers."""
-
-_FUSED = "Subgraph"
-_CONVERSIONS = frozenset({"FakeQuantize", "Reorder"})
-_ASKED = {"fp32": frozenset({"f32"}), "int8": frozenset({"i8", "u8"})}
-_FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
-_COMPUTES_IN = _FLOATS | {"i8", "u8"}
-"""A product of other integers, token numbers for example, is no compute of the network."""
 
 
 def count_kernels(
@@ -129,15 +163,6 @@ def kernel_kind(kernel: Kernel, precision: str) -> Kind:
     return Kind.CONVERSION if kernel.layer in _CONVERSIONS else Kind.BESIDE
 
 
-_SETTINGS = {
-    "PERFORMANCE_HINT": "LATENCY",
-    "INFERENCE_PRECISION_HINT": "f32",
-    "NUM_STREAMS": "1",
-    "ENABLE_CPU_PINNING": "NO",
-}
-"""In words of OpenVINO: without the hint a CPU with bfloat16 may run the float reference in it."""
-
-
 def on_openvino(threads: int) -> tuple[Provider]:
     """Return OpenVINO on this CPU, as a session is asked for it."""
     inside = _SETTINGS | {"INFERENCE_NUM_THREADS": str(threads)}
@@ -169,3 +194,86 @@ class OrtOpenVinoEngine(OrtEngine):
         with self._profiled(feeds) as file:
             kernels, nodes = read_kernels(file), read_profile(file)
         return count_kernels(kernels, nodes, find_products(self.path, feeds), self.spec.precision)
+
+
+def find_plugin() -> Availability:
+    """Tell whether onnxruntime and the plugin are installed, load, and offer this CPU."""
+    runtime = find_runtime()
+    if not runtime.available:
+        return runtime
+    if find_spec(_PACKAGE) is None:
+        return Availability(
+            False, reason=f"{DISTRIBUTION} not installed", fix='pip install "pytest-quant[ort-openvino]"'
+        )
+    try:
+        devices = cpu_devices()
+    except Exception as error:
+        # ONNX Runtime raises the errors of the loader and of the plugin as types of its own.
+        reason = f"the plugin does not load: {type(error).__name__}: {error}"
+        return Availability(False, reason=reason, fix=_REPAIR, broken=True)
+    found = version(DISTRIBUTION)
+    if not devices:
+        reason = f"{DISTRIBUTION} {found} offers no device on this CPU{_why_not()}"
+        return Availability(False, reason=reason, fix='pip install "pytest-quant[openvino]", and backend="openvino"')
+    return Availability(True, version=f"{found} in onnxruntime {runtime.version}", device="cpu")
+
+
+def cpu_devices() -> list[Any]:
+    """Register the plugin, unless it is, and return the one CPU device that goes by exactly its name.
+
+    The plugin has siblings, ``OpenVINOExecutionProvider.AUTO`` for one, which cannot be mixed with it.
+    """
+    import onnxruntime
+
+    try:
+        onnxruntime.register_execution_provider_library(PROVIDER, import_module(_PACKAGE).get_library_path())
+    except Exception as error:
+        # ONNX Runtime's own exceptions have no common base, and it has no way to ask what is registered.
+        if _KNOWN_ALREADY not in str(error):
+            raise
+    kind = onnxruntime.OrtHardwareDeviceType.CPU
+    return [one for one in onnxruntime.get_ep_devices() if one.ep_name == PROVIDER and one.device.type == kind][:1]
+
+
+def _why_not() -> str:
+    """Give the reason where it is known: the plugin asks for the maker of a CPU, which OpenVINO itself does not."""
+    import onnxruntime
+
+    kind = onnxruntime.OrtHardwareDeviceType.CPU
+    makers = {
+        one.device.vendor_id: one.device.vendor for one in onnxruntime.get_ep_devices() if one.device.type == kind
+    }
+    if _INTEL in makers or not makers:
+        return ""
+    return f" ({', '.join(map(str, makers.values()))}): it takes CPUs made by Intel only"
+
+
+class OrtOpenVinoBackend(OrtBackend):
+    """ONNX Runtime with its OpenVINO plugin on the CPU, pinned to float32 where it is not quantized."""
+
+    name = "ort-openvino"
+    schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "int8": ("static", "qat")}
+
+    def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
+        """Tell whether onnxruntime and the plugin are installed, load, and offer this CPU."""
+        return find_plugin()
+
+    def check(self, spec: EngineSpec) -> None:
+        """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
+        if "provider" in dict(spec.options):
+            raise UsageError(
+                f"backend '{self.name}' runs on {PROVIDER} and nothing else",
+                value=f"provider={dict(spec.options)['provider']!r}",
+                fix="drop the option; backend='ort' runs on the CPU provider",
+            )
+        checked(self.name, spec.options, _KEYS)
+        super().check(spec)
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Those of the quantizer, and the provider."""
+        ours = {"provider": f"{PROVIDER} {version(DISTRIBUTION)}", "instruction set": onednn_tier()}
+        return {**super().ingredients(spec), **ours}
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Open a session and prove that its products are on OpenVINO. Raises `BuildError`."""
+        return open_engine(spec, folder)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.base import Feeds, misfit
-from pytest_quant.backends.failure import failed
 from pytest_quant.backends.ort.macs import FLOAT_OPS, INT8_OPS, NARROW_OPS
 from pytest_quant.backends.ort.options import CPU
+from pytest_quant.backends.runtime import failed
 from pytest_quant.errors import BuildError, QuantError
 from pytest_quant.spec import Signature
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends.base import EXPORTED_FILE
-from pytest_quant.backends.failure import failed, failing_as
 from pytest_quant.backends.ort.prepare import run_unoptimized
+from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.backends.torch.module import free_axes, input_names, module_digest, module_of, named_outputs
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import Model

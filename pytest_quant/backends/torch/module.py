@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.failure import failed
+from pytest_quant.backends.runtime import failed
 from pytest_quant.backends.torch.options import float_type
 from pytest_quant.errors import ModelError, UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.base import Feeds, misfit
-from pytest_quant.backends.failure import failed, failing_as
+from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.backends.torch.export import quiet
 from pytest_quant.backends.torch.module import (
     cast,

@@ -15,8 +15,7 @@ from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.preflight import check_graph, write_half
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt.quantize import write_trt_qdq
-from pytest_quant.backends.trt.request import BuildRequest
-from pytest_quant.backends.trt.run_builder import run_builder
+from pytest_quant.backends.trt.run_builder import BuildRequest, run_builder
 from pytest_quant.environment.gpu import find_gpus
 from pytest_quant.spec import EngineSpec
 

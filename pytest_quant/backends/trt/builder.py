@@ -25,8 +25,14 @@ from pytest_quant.backends.trt.configure import (
 from pytest_quant.backends.trt.coverage import layers_in_log
 from pytest_quant.backends.trt.gpu.implicit import calibrating
 from pytest_quant.backends.trt.options import Range, sizes_of
-from pytest_quant.backends.trt.request import LAYERS_FILE, LOG_FILE, PLAN_FILE, BuildRequest, read_request
-from pytest_quant.backends.trt.run_builder import SHAPE_INPUT
+from pytest_quant.backends.trt.run_builder import (
+    LAYERS_FILE,
+    LOG_FILE,
+    PLAN_FILE,
+    SHAPE_INPUT,
+    BuildRequest,
+    read_request,
+)
 from pytest_quant.errors import QuantError
 from pytest_quant.spec import Shape
 

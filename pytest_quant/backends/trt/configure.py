@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_quant.backends.trt.request import BuildRequest
+from pytest_quant.backends.trt.run_builder import BuildRequest
 from pytest_quant.whole_file import write_whole
 
 if TYPE_CHECKING:

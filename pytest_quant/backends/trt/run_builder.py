@@ -1,28 +1,110 @@
-"""Run the builder in a process of its own, and turn how it ended into an engine or an error."""
+"""Builds in a process of their own: the request as JSON, the run, and how it ended."""
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-from pytest_quant.backends.failure import failed_with_text
+from pytest_quant.backends.runtime import failed_with_text
 from pytest_quant.backends.trt.options import Range
-from pytest_quant.backends.trt.request import LOG_FILE, BuildRequest, write_request
+
+PLAN_FILE = "model.engine"
+LAYERS_FILE = "layers.json"
+LOG_FILE = "build.log"
+
+
+MISSING_SCALES = "Missing scale and zero-point"
 
 SHAPE_INPUT = "the values of an input decide shapes, and nothing tells which values to expect: input"
 """How the building process begins to say so; the name follows in quotes."""
 
 _VALUES = re.compile(re.escape(SHAPE_INPUT) + r" '(?P<name>.*)'")
+
 _NO_OPERATOR = re.compile(r"Plugin not found|No importer registered|UNSUPPORTED_NODE", re.IGNORECASE)
+
 _SHAPES = re.compile(
     r"optimization profile|profile \d|shape constraint|shapeMachine|dimension|reshap|shape error", re.IGNORECASE
 )
+
 _QUANTIZED = re.compile(r"quantiz|zero.?point|\bscale\b|int8|fp8|int4", re.IGNORECASE)
+
+MODULE = "pytest_quant.backends.trt.builder"
+
+TIME_LIMIT_S = 3600.0
+
+_LINES_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """One build.
+
+    Attributes
+    ----------
+    module : the one to import, ``tensorrt`` or ``tensorrt_rtx``.
+    target : the compute capability, ``None`` for the GPU here.
+    shapes : smallest, usual and largest of every input with free axes.
+    values : the same of every input that is a shape itself.
+    strongly_typed : the graph's own types hold; else TensorRT 10 chooses among `precisions`.
+    precisions : builder flags besides float32, such as ``FP16``; only without strong types.
+    tf32 : float32 products may round their inputs to ten bits.
+    timing_cache : a file to read and write measured kernels, empty for none.
+    calibration : method of TensorRT's own calibrator, empty for none.
+    samples : folder with the calibrator's batches; empty when `ranges` are reused.
+    ranges : file with what the calibrator found, read when there are no `samples`, else written.
+    """
+
+    module: str
+    model: str
+    folder: str
+    target: str | None
+    workspace_mb: int | None
+    optimization_level: int | None
+    shapes: Mapping[str, Range] = field(default_factory=dict)
+    values: Mapping[str, Range] = field(default_factory=dict)
+    strongly_typed: bool = True
+    precisions: tuple[str, ...] = ()
+    tf32: bool = False
+    native_instancenorm: bool = True
+    version_compatible: bool = False
+    hardware_compatibility: str = ""
+    timing_cache: str = ""
+    calibration: str = ""
+    samples: str = ""
+    ranges: str = ""
+
+
+def write_request(request: BuildRequest, file: Path) -> None:
+    """Write `request` for the building process."""
+    file.write_text(json.dumps(asdict(request)), encoding="utf-8")
+
+
+def read_request(file: Path) -> BuildRequest:
+    """Read what `write_request` wrote."""
+    found = json.loads(file.read_text(encoding="utf-8"))
+    ranges = {name: _ranges(found[name]) for name in ("shapes", "values")}
+    return BuildRequest(**{**found, **ranges, "precisions": tuple(found["precisions"])})
+
+
+def _ranges(found: dict[str, Any]) -> dict[str, Range]:
+    return {name: (tuple(low), tuple(usual), tuple(high)) for name, (low, usual, high) in found.items()}
+
+
+def build_notes(folder: Path) -> tuple[str, ...]:
+    """Count the warnings in the log of the build in `folder` that mean that something did not become INT8."""
+    count = (folder / LOG_FILE).read_text(encoding="utf-8").count(MISSING_SCALES)
+    if not count:
+        return ()
+    tensors, their = ("1 tensor has", "its layer") if count == 1 else (f"{count} tensors have", "their layers")
+    return (f"{tensors} no scale ('{MISSING_SCALES}' in {LOG_FILE}), so {their} may stay in float",)
 
 
 def next_step(said: str, shapes: Mapping[str, Range]) -> str:
@@ -54,11 +136,6 @@ def _about_shapes(shapes: Mapping[str, Range]) -> str:
         f"it was to be built for {asked}: give data of sizes that the network takes, or write them, "
         "options={'shapes': {" + ", ".join(f"'{name}': [smallest, usual, largest]" for name in shapes) + "}}"
     )
-
-
-MODULE = "pytest_quant.backends.trt.builder"
-TIME_LIMIT_S = 3600.0
-_LINES_SHOWN = 6
 
 
 def run_builder(request: BuildRequest, name: str) -> None:

@@ -16,7 +16,7 @@ from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_of, macs_by_node, ops_of
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.profile import profile_of
-from pytest_quant.backends.trt.request import LAYERS_FILE, PLAN_FILE, build_notes
+from pytest_quant.backends.trt.run_builder import LAYERS_FILE, PLAN_FILE, build_notes
 from pytest_quant.errors import DataError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec

@@ -15,7 +15,7 @@ from pytest_quant.history.baselines.entry import BaselineEntry
 from pytest_quant.history.baselines.file import NAME, read_baselines
 from pytest_quant.history.merge_base import select_base
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.record.sample_digests import unpack_digests, unpack_samples
+from pytest_quant.record.build import unpack_digests, unpack_samples
 from pytest_quant.result import AccuracyResult, Baseline, NoBaseline, Status
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pytest_quant.history.compare.status import row_of, worse_or_better
 from pytest_quant.history.rows import StoredCheck, identity_of
 from pytest_quant.record import LatencyFigures
 from pytest_quant.result import Interval
-from pytest_quant.stats.welch import MeanDifference, welch
+from pytest_quant.stats.ratio import MeanDifference, welch
 
 _TELLING = ("gpu", "cpu", "isa", "cores")
 

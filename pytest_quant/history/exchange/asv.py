@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.exchange.timed import run_id, timed_record, utc_of_ms
+from pytest_quant.history.exchange.foreign import run_id, timed_record, utc_of_ms
 from pytest_quant.record import Record, Run
 from pytest_quant.record.codec import decode
 from pytest_quant.result import Environment

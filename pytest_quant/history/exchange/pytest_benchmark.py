@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_quant.history.exchange.timed import run_id, timed_record, utc_of_text
+from pytest_quant.history.exchange.foreign import run_id, timed_record, utc_of_text
 from pytest_quant.record import Record, Run
 from pytest_quant.record.codec import decode
 from pytest_quant.result import Environment

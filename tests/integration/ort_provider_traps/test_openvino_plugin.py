@@ -11,9 +11,8 @@ import onnxruntime
 import pytest
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.ort.openvino import OrtOpenVinoEngine, on_openvino
+from pytest_quant.backends.ort.openvino import PROVIDER, OrtOpenVinoBackend, OrtOpenVinoEngine, cpu_devices, on_openvino
 from pytest_quant.backends.ort.session import open_session
-from pytest_quant.backends.ort_openvino import PROVIDER, OrtOpenVinoBackend, cpu_devices
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense
@@ -136,7 +135,7 @@ def test_threads_and_float32_reach_the_provider(tmp_path: Path) -> None:
 def test_here_it_is_offered_or_the_reason_is_told() -> None:
     """In a process where nothing was changed the plugin offers the CPU exactly where Intel made it; never broken."""
     code = (
-        "import onnxruntime as o; from pytest_quant.backends.ort_openvino import OrtOpenVinoBackend as B;"
+        "import onnxruntime as o; from pytest_quant.backends.ort.openvino import OrtOpenVinoBackend as B;"
         "f = B().availability(); m = {d.device.vendor_id for d in o.get_ep_devices()};"
         f"assert not f.broken, f; assert f.available == ({INTEL} in m), (f, m); assert f.available or f.reason"
     )

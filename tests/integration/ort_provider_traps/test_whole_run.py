@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.ort_openvino import PROVIDER
+from pytest_quant.backends.ort.openvino import PROVIDER
 from tests.integration.ort_provider_traps.graphs import classifier
 from tests.integration.projects import output, run_project_apart, write_project
 from tests.support import models

@@ -14,7 +14,7 @@ from pytest_quant.backends import Feeds
 from pytest_quant.result import Status
 from pytest_quant.spec import Limits, Model
 from pytest_quant.testing.conformance.examples import conv
-from pytest_quant.verdict.proof import coverage_verdicts
+from pytest_quant.verdict.rules import coverage_verdicts
 from tests.integration.ort_traps.bench import engine_of, spec_of
 from tests.integration.projects import output, run_project, write_project
 

@@ -15,8 +15,7 @@ from pytest_quant.backends import Engine, Feeds, get_backend
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, dense
-from pytest_quant.testing.conformance.modules import module_model
-from pytest_quant.testing.conformance.workbench import opened, sqnr_db
+from pytest_quant.testing.conformance.workbench import module_model, opened, sqnr_db
 
 TORCH = get_backend("torch")
 
@@ -105,7 +104,7 @@ def test_what_is_not_compiled_is_a_simulation() -> None:
 
 def test_without_freezing_no_int8_kernel_runs(tmp_path: Path) -> None:
     """Plain torch.compile of the converted program runs every product in float; our engine freezes it."""
-    from pytest_quant.backends.torch.coverage import measure_coverage
+    from pytest_quant.backends.torch.engine import measure_coverage
 
     model = layers(nn.Conv2d)
     feeds = next(batches())

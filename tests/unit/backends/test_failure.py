@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.failure import KEPT_FILES, failed, failing_as, keep_text, told
+from pytest_quant.backends.runtime import KEPT_FILES, failed, failing_as, keep_text, told
 from pytest_quant.errors import BuildError, ModelError, UsageError
 
 

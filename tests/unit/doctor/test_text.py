@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pytest_quant.doctor.examine import describe
 from pytest_quant.doctor.probe import BackendState, Examination, Library, Problem
-from pytest_quant.doctor.text import describe
 
 MACHINE = {
     "pytest-quant": "0.1.0",

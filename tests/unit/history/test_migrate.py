@@ -11,7 +11,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import migrate, open_store
+from pytest_quant.history import connect, open_store
 from pytest_quant.history.schema import METADATA
 from tests.support.old_history import write_version_1
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
@@ -92,7 +92,7 @@ def test_a_current_history_is_opened_without_the_lock(history_url: str, monkeypa
     def locked(file: Path | None) -> None:
         raise AssertionError(file)
 
-    monkeypatch.setattr(migrate, "_one_process", locked)
+    monkeypatch.setattr(connect, "_one_process", locked)
     assert open_store(history_url).runs() == []
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.plugin.options import OPTIONS, Option, option_value
-from pytest_quant.plugin.settings import Settings, settings_of
+from pytest_quant.plugin.options import OPTIONS, Option, Settings, option_value, settings_of
 
 
 def test_every_option_is_in_the_help_twice(pytester: pytest.Pytester) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from pytest_quant.report.grid import GAP, Cell, Grid, aligned, printed, width_of
+from pytest_quant.report.text import GAP, Cell, Grid, aligned, printed, width_of
 
 _TEXTS = st.text(st.sampled_from("ab1.-% 点文é"), max_size=8)
 _TABLES = st.integers(1, 4).flatmap(

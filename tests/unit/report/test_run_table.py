@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from pytest_quant.errors import UsageError
 from pytest_quant.record import Record, failed_record, from_json, to_json
 from pytest_quant.report.columns import COLUMNS
-from pytest_quant.report.run_table import table
+from pytest_quant.report.summary import table
 from pytest_quant.result import AccuracyResult, Resources, Status
 from tests.unit.record.examples import ACCURACY, COVERAGE, LATENCY, NODEID, a_check, a_pass, a_record, unavailable
 from tests.unit.record.strategies import records

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from pytest_quant.stats.welch import student_quantile, student_tails, welch
+from pytest_quant.stats.ratio import student_quantile, student_tails, welch
 
 _GROUPS = st.lists(st.integers(-1000, 1000).map(float), min_size=2, max_size=12)
 

@@ -13,7 +13,7 @@ from pytest_quant.result import Baseline, Coverage, Resources, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict import worst
 from pytest_quant.verdict.baseline import baseline_verdicts
-from pytest_quant.verdict.proof import coverage_verdicts, resource_verdicts
+from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts
 from tests.unit.verdict.test_accuracy import TOP1
 from tests.unit.verdict.test_latency import timed
 

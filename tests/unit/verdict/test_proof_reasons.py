@@ -8,7 +8,7 @@ import pytest
 
 from pytest_quant.result import Coverage, Resources, Status, Verdict
 from pytest_quant.spec import Limits
-from pytest_quant.verdict.proof import coverage_verdicts, resource_verdicts
+from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts
 from tests.unit.verdict.test_proof import DIGITS, HALF
 
 PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE

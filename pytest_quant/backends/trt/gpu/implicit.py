@@ -18,7 +18,7 @@ import numpy as np
 from pytest_quant.backends.base import Feeds, misfit
 from pytest_quant.backends.trt.configure import BuildFailedError
 from pytest_quant.backends.trt.gpu.device import DeviceMemory, open_device
-from pytest_quant.backends.trt.request import BuildRequest
+from pytest_quant.backends.trt.run_builder import BuildRequest
 from pytest_quant.errors import BuildError, DataError, QuantError
 from pytest_quant.spec import Signature
 

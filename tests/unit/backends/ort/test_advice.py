@@ -11,7 +11,7 @@ pytest.importorskip("onnxruntime")
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.ort.macs import FLOAT_OPS, INT8_OPS, NARROW_OPS, ONNX_OPS
-from pytest_quant.backends.ort_openvino import OrtOpenVinoBackend
+from pytest_quant.backends.ort.openvino import OrtOpenVinoBackend
 from pytest_quant.spec import Calibration, EngineSpec, Model
 from tests.integration.advised import dead_channel, one_large_channel, recurrent
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import ort_gpu as ort_gpu_availability
 from pytest_quant.backends import runtime, trt
 from pytest_quant.backends.base import Availability
 from pytest_quant.backends.ort import OrtBackend, find_runtime
-from pytest_quant.backends.ort_gpu import find_provider
+from pytest_quant.backends.ort import gpu as ort_gpu_availability
+from pytest_quant.backends.ort.gpu import find_provider
 from pytest_quant.backends.runtime import wanted_versions
 from pytest_quant.backends.trt import TrtRtxBackend
 

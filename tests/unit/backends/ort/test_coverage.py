@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.backends.ort.coverage import count_coverage
+from pytest_quant.backends.ort.engine import count_coverage
 from pytest_quant.backends.ort.macs import Operand, RanNode
 
 CPU = "CPUExecutionProvider"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_quant.backends.ort.coverage import count_coverage
+from pytest_quant.backends.ort.engine import count_coverage
 from pytest_quant.backends.ort.macs import RanNode
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from pytest_quant.backends.coverage import Kind
 from pytest_quant.backends.ort.macs import Operand, Product, RanNode
-from pytest_quant.backends.ort.openvino import Kernel, count_kernels, kernel_kind, read_kernels
-from pytest_quant.backends.ort_openvino import PROVIDER
+from pytest_quant.backends.ort.openvino import PROVIDER, Kernel, count_kernels, kernel_kind, read_kernels
 
 CONV = Product("conv", ("c",), 900)
 DENSE = Product("dense", ("y",), 100)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.ort.coverage import count_coverage
+from pytest_quant.backends.ort.engine import count_coverage
 from pytest_quant.backends.ort.macs import CONVERSIONS, INT8_OPS, NARROW_OPS, read_profile
 from tests.recorded_isa import RECORDED
 

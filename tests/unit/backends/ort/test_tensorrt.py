@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
+from pytest_quant.backends.ort.gpu import OrtTrtBackend
 from pytest_quant.backends.ort.tensorrt import TABLE_FILE, profile_options, provider_options
-from pytest_quant.backends.ort_gpu import OrtTrtBackend
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense

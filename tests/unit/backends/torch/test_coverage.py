@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_quant.backends.coverage import Kind
-from pytest_quant.backends.torch.coverage import kind_of
+from pytest_quant.backends.torch.engine import kind_of
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pytest_quant.backends.trt.configure import (
     network_flags,
 )
 from pytest_quant.backends.trt.gpu.implicit import calibrating
-from pytest_quant.backends.trt.request import BuildRequest
+from pytest_quant.backends.trt.run_builder import BuildRequest
 from tests.support.fake_tensorrt import HostMemory, make
 
 REQUEST = BuildRequest("tensorrt", "m.onnx", "f", None, None, None)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.ort_gpu import OrtTrtBackend
+from pytest_quant.backends.ort.gpu import OrtTrtBackend
 from pytest_quant.backends.trt import TrtBackend, TrtRtxBackend
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import dense

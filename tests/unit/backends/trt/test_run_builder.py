@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.trt.request import LOG_FILE, BuildRequest, read_request, write_request
-from pytest_quant.backends.trt.run_builder import run_builder
+from pytest_quant.backends.trt.run_builder import LOG_FILE, BuildRequest, read_request, run_builder, write_request
 from pytest_quant.errors import BuildError
 
 

@@ -15,7 +15,7 @@ from pytest_quant.history.baselines.choose import Baselines, Evaluated
 from pytest_quant.history.baselines.file import NAME, write_baselines
 from pytest_quant.history.store import Recorded
 from pytest_quant.record import Run
-from pytest_quant.record.sample_digests import pack_samples
+from pytest_quant.record.build import pack_samples
 from pytest_quant.result import AccuracyResult, Baseline, NoBaseline, Status
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.baseline import baseline_verdicts

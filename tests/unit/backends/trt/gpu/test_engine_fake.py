@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.gpu.engine import GpuEngine
-from pytest_quant.backends.trt.request import LOG_FILE, PLAN_FILE
+from pytest_quant.backends.trt.run_builder import LOG_FILE, PLAN_FILE
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.spec import EngineSpec, Model
 from tests.support.fake_tensorrt import ACTIVATION_BYTES, COLUMNS, MAX_BATCH, WEIGHT_BYTES, HostMemory, Types, make

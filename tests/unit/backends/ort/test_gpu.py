@@ -6,8 +6,8 @@ import onnxruntime
 import pytest
 
 from pytest_quant.backends import get_backend
-from pytest_quant.backends import ort_gpu as availability
-from pytest_quant.backends.ort_gpu import CUDA, TENSORRT, find_provider
+from pytest_quant.backends.ort import gpu as availability
+from pytest_quant.backends.ort.gpu import CUDA, TENSORRT, find_provider
 from pytest_quant.spec import EngineSpec, Model
 
 PROVIDERS = [TENSORRT, CUDA, "CPUExecutionProvider"]

@@ -9,8 +9,8 @@ from typing import Any
 import onnxruntime
 import pytest
 
-from pytest_quant.backends import ort_openvino as plugin
-from pytest_quant.backends.ort_openvino import PROVIDER, OrtOpenVinoBackend, cpu_devices, find_plugin
+from pytest_quant.backends.ort import openvino as plugin
+from pytest_quant.backends.ort.openvino import PROVIDER, OrtOpenVinoBackend, cpu_devices, find_plugin
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
