@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pytest_quant.spec import Check
 
@@ -25,6 +25,17 @@ class Status(StrEnum):
 
 Better: TypeAlias = Literal["higher", "lower"]
 """Which way a metric is better."""
+
+Count: TypeAlias = Annotated[int, ("minimum", 0)]
+"""A number of things. What this and the next types say beyond their type are words of JSON Schema."""
+
+Positive: TypeAlias = Annotated[int, ("minimum", 1)]
+"""A number of things of which there is one at least."""
+
+Percent: TypeAlias = Annotated[float, ("minimum", 0), ("maximum", 100)]
+"""A share in points of a hundred."""
+
+Probability: TypeAlias = Annotated[float, ("minimum", 0), ("maximum", 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +57,7 @@ class OutputFault:
 
     output: str
     kind: str
-    sample: int
+    sample: Count
     detail: str
 
 
@@ -69,7 +80,7 @@ class OutputError:
     sqnr_db: float | None = None
     cosine: float | None = None
     max_abs_error: float | None = None
-    sample: int | None = None
+    sample: Count | None = None
     identical: bool = False
     reference_constant: bool = False
     group_of: str | None = None
@@ -80,7 +91,7 @@ class WorstClass:
     """The class that lost most: its label, its samples, and the two scores in percent."""
 
     label: int
-    n: int
+    n: Count
     reference: float
     candidate: float
 
@@ -113,7 +124,7 @@ class AccuracyResult:
         base64.
     """
 
-    n: int
+    n: Count
     metric: str | None = None
     unit: str | None = None
     better: Better | None = None
@@ -121,15 +132,15 @@ class AccuracyResult:
     candidate: float | None = None
     drop: float | None = None
     drop_ci: Interval | None = None
-    confidence: float = 0.95
-    p_value: float | None = None
-    discordant: int | None = None
-    n_to_resolve: int | None = None
-    agreement_pct: float | None = None
+    confidence: Annotated[float, ("exclusiveMinimum", 0), ("exclusiveMaximum", 1)] = 0.95
+    p_value: Probability | None = None
+    discordant: Count | None = None
+    n_to_resolve: Count | None = None
+    agreement_pct: Percent | None = None
     sqnr_db: float | None = None
     cosine: float | None = None
     max_abs_error: float | None = None
-    max_abs_error_sample: int | None = None
+    max_abs_error_sample: Count | None = None
     by_output: tuple[OutputError, ...] = field(default=(), repr=False)
     worst_output: str | None = None
     chance: float | None = None
@@ -222,10 +233,10 @@ class OpCoverage:
     """
 
     op_type: str
-    nodes: int
-    quantized_nodes: int
-    macs: int | None = None
-    quantized_macs: int | None = None
+    nodes: Count
+    quantized_nodes: Count
+    macs: Count | None = None
+    quantized_macs: Count | None = None
     stands_for: str = ""
 
 
@@ -248,16 +259,16 @@ class Coverage:
     not_quantizable : by op type what it cannot, in percent of the eligible compute.
     """
 
-    pct: float | None
+    pct: Percent | None
     unit: str
     by_op: tuple[OpCoverage, ...] = field(repr=False)
     provider: str
-    opaque_nodes: int = 0
+    opaque_nodes: Count = 0
     float_nodes: tuple[str, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
     plan_of: str = ""
-    scheme_pct: float | None = None
-    not_quantizable: Mapping[str, float] = field(default_factory=dict)
+    scheme_pct: Percent | None = None
+    not_quantizable: Mapping[str, Percent] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

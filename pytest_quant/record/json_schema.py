@@ -7,7 +7,8 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from typing import Any, Literal
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -87,13 +88,29 @@ def _tidy(part: dict[str, Any], kind: type | None) -> dict[str, Any]:
         tidy["description"] = _joined(tidy["description"])
     if kind is None or "properties" not in tidy:
         return tidy
-    told = _descriptions(kind)
+    told, types = _descriptions(kind), get_type_hints(kind, include_extras=True)
     for name, field in tidy["properties"].items():
+        _narrow(field, types[name])
         if name in told:
             field["description"] = told[name]
     later = _later(kind)
     summary, *_ = _paragraphs(kind)
     return {**tidy, "description": summary, "required": [name for name in tidy["properties"] if name not in later]}
+
+
+def _narrow(part: dict[str, Any], declared: Any) -> None:
+    """Add what the annotations of a declared type say beyond the type itself, as words of JSON Schema."""
+    choices = get_args(declared) if get_origin(declared) in (Union, UnionType) else (declared,)
+    (one, *_) = [choice for choice in choices if choice is not NoneType]
+    part = part["anyOf"][0] if "anyOf" in part else part
+    kind, *said = get_args(one) if get_origin(one) is Annotated else (one,)
+    for word, value in said:
+        part[word] = list(value) if isinstance(value, tuple) else value
+        if word == "enum":
+            del part["type"]
+            part[word] += [None] if NoneType in choices else []
+    if get_origin(kind) is Mapping:
+        _narrow(part["additionalProperties"], get_args(kind)[1])
 
 
 def _later(kind: type) -> set[str]:

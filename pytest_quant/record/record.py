@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, TypeAlias
 
-from pytest_quant.result import AccuracyResult, Coverage, Hint, Interval, Resources, Status, Verdict
+from pytest_quant.result import AccuracyResult, Count, Coverage, Hint, Interval, Positive, Resources, Status, Verdict
+from pytest_quant.spec import PRECISIONS, SCHEMES
+
+_Origin: TypeAlias = Annotated[str, ("enum", ("built", "hit"))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +38,8 @@ class LatencyFigures:
     repeat : the second measurement, when the first one broke a limit.
     """
 
-    batch_size: int
-    rounds: int
+    batch_size: Positive
+    rounds: Count
     reference_p50_ms: float | None
     candidate_p50_ms: float | None
     candidate_p90_ms: float | None
@@ -79,9 +83,9 @@ class Record:
     nodeid: str
     model: str
     backend: str
-    precision: str
-    scheme: str | None
-    batch_size: int
+    precision: Annotated[str, ("enum", (*PRECISIONS, "unknown"))]
+    scheme: Annotated[str, ("enum", SCHEMES)] | None
+    batch_size: Positive
     status: Status
     series: str
     reference: str
@@ -91,12 +95,12 @@ class Record:
     latency: LatencyFigures | None = None
     coverage: Coverage | None = None
     resources: Resources | None = None
-    cache: Mapping[str, str] | None = None
+    cache: Annotated[Mapping[str, _Origin], ("required", ("engine", "reference"))] | None = None
     verdicts: tuple[Verdict, ...] | None = None
     confidence: float | None = None
     calibration: str | None = None
-    calibration_samples: int | None = None
-    threads: int | None = None
+    calibration_samples: Count | None = None
+    threads: Positive | None = None
     isa: str = "unknown"
     latency_off: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from pytest_quant.history.compare import (
 )
 from pytest_quant.record import Json
 from pytest_quant.record.codec import plain
+from pytest_quant.result import Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class ComparisonDocument:
     verdict: Literal["ok", "regression", "no_baseline"]
     alpha: float
     confidence: float = CONFIDENCE
-    family: int
+    family: Count
     base: Side
     head: Side
     rows: tuple[Row, ...]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from pytest_quant.result import Better, Interval
+from pytest_quant.result import Better, Count, Interval, Probability
 
 ALPHA = 0.01
 """Probability that a comparison without any true change has a regression or an improvement by a test."""
@@ -87,13 +87,13 @@ class Row:
     change: float | None = None
     change_unit: str = ""
     interval: Interval | None = None
-    p: float | None = None
-    p_adjusted: float | None = None
-    lost: int | None = None
-    won: int | None = None
-    n: int | None = None
-    base_launches: int = 1
-    head_launches: int = 1
+    p: Probability | None = None
+    p_adjusted: Probability | None = None
+    lost: Count | None = None
+    won: Count | None = None
+    n: Count | None = None
+    base_launches: Count = 1
+    head_launches: Count = 1
     advisory: bool = False
     moved: Moved = ""
     candidate_change_pct: float | None = None
@@ -153,8 +153,8 @@ class Side:
     commit: str | None
     branch: str | None
     dirty: bool
-    launches: int
-    checks: int
+    launches: Count
+    checks: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class Comparison:
     renamed: tuple[Renamed, ...] = ()
     reversioned: tuple[Reversioned, ...] = ()
     notes: tuple[str, ...] = ()
-    family: int = 0
+    family: Count = 0
     alpha: float = ALPHA
 
     def having(self, *outcomes: Outcome) -> tuple[Row, ...]:

@@ -24,7 +24,7 @@ def test_a_shipped_schema_is_the_generated_one(name: str) -> None:
 def test_a_field_has_the_words_of_its_docstring() -> None:
     """Of the entry that names it, on one line, with null as JSON calls it."""
     described = _DEFINITIONS["Coverage"]["properties"]
-    assert described["pct"] == {"type": ["number", "null"], "description": "0..100; null when nothing was eligible."}
+    assert described["pct"]["description"] == "0..100; null when nothing was eligible."
 
 
 def test_rows_with_a_name_are_an_object_by_it() -> None:
@@ -39,3 +39,36 @@ def test_a_document_of_an_earlier_release_is_described() -> None:
     document = json.loads((Path(__file__).parent / "earlier_run.json").read_text("utf-8"))
     assert "by_output" not in document["checks"][0]["accuracy"]
     jsonschema.Draft202012Validator(schema_of(RunDocument)).validate(document)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("precision",), "int7"),
+        (("scheme",), "guessed"),
+        (("batch_size",), 0),
+        (("threads",), 0),
+        (("calibration_samples",), -1),
+        (("cache",), {"engine": "built"}),
+        (("cache",), {"engine": "found", "reference": "hit"}),
+        (("accuracy", "n"), -1),
+        (("accuracy", "confidence"), 1),
+        (("accuracy", "agreement_pct"), 100.5),
+        (("accuracy", "p_value"), 1.5),
+        (("accuracy", "better"), "bigger"),
+        (("coverage", "pct"), -1),
+        (("coverage", "not_quantizable"), {"Softmax": 101}),
+        (("latency", "rounds"), -1),
+    ],
+)
+def test_a_value_that_cannot_be_is_not_described(place: tuple[str, ...], value: object) -> None:
+    """The schema says more than the types: bounds of counts and percentages, and lists of words."""
+    document = json.loads((Path(__file__).parent / "earlier_run.json").read_text("utf-8"))
+    schema = jsonschema.Draft202012Validator(schema_of(RunDocument))
+    assert schema.is_valid(document)
+    *outer, last = place
+    section = document["checks"][0]
+    for name in outer:
+        section = section[name]
+    section[last] = value
+    assert not schema.is_valid(document)
