@@ -175,18 +175,9 @@ def _number(entry: Entry, name: str) -> float | None:
 
 
 def export_check(check: Check, cache: Cache, step: Step) -> Check:
-    """Return a check whose torch modules are exported to ONNX, for each engine whose backend reads ONNX.
+    """Return a check with both its engines as `export_spec` returns them, with the same parameters and errors.
 
-    Parameters
-    ----------
-    check : the check.
-    cache : of the exported files.
-    step : shows long steps to the user.
-
-    Raises
-    ------
-    BackendUnavailable : torch is not installed.
-    BuildError : torch cannot export the module, or the export computes something else.
+    `check` is the check; see `export_spec` for the others.
     """
     return replace(
         check,

@@ -35,7 +35,7 @@ def test_figures_equal_independent_ones_or_the_message_is_ours(independent: Inde
     """
     outcomes: list[Outcome] = []
 
-    @hypothesis.settings(max_examples=30, deadline=None, derandomize=True)
+    @hypothesis.settings(max_examples=30, derandomize=True)
     @given(plan=plans())
     @example(Plan("static", "time-major", ("MatMul",)))
     @example(Plan("static", "time-major", ("LSTM", "MatMul"), head=False, extra="classes"))

@@ -150,7 +150,7 @@ def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(_drawn())
 def test_it_computes_the_same_bit_for_bit(model: onnx.ModelProto) -> None:
     """Constants from anywhere, in any opset: equal outputs, only sparse Constants left, the file as it was."""

@@ -79,7 +79,7 @@ def test_a_file_in_the_place_of_an_entry_is_replaced(cache: Cache) -> None:
     assert "cache entry damaged (manifest.json" in cache.obtain("engine", "s", {"v": "1"}, Builder()).reason
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(at=st.integers(0, 10_000), bit=st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]), which=st.integers(0, 2))
 def test_a_flipped_bit_is_never_used(at: int, bit: int, which: int) -> None:
     """After one flipped bit anywhere the entry is built again, or nothing it says has changed."""

@@ -27,7 +27,7 @@ def test_each_run_is_a_line(tmp_path: Path) -> None:
     assert read_aside(file) == [(RUN, (a_record(), unavailable())), (other, (a_pass(),))]
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(runs, st.lists(records.map(lambda record: from_json(to_json(record))), max_size=2))
 def test_no_character_breaks_a_line(tmp_path_factory: pytest.TempPathFactory, run: Run, kept: list[object]) -> None:
     """Names may hold newlines of any kind."""

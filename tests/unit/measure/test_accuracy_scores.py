@@ -60,7 +60,7 @@ def test_a_callable_of_0_and_1_is_tested_exactly(better: str) -> None:
 
 
 @given(seed=st.integers(0, 1000), metric=st.sampled_from(["top1", "f1", "mae", "rmse", "cosine"]))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_exchanging_the_engines_exchanges_the_sign(seed: int, metric: str) -> None:
     """A drop is positive exactly when the candidate's score is worse, and its interval encloses no other sign's."""
     r, c, labels = outputs(seed)

@@ -43,7 +43,7 @@ class Check:
 
 
 @given(run_ms=st.floats(0.05, 10_000), max_s=st.floats(0.1, 30), limit=st.sampled_from([None, 0.5, 2.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_both_measurements_fit_into_the_budget(run_ms: float, max_s: float, limit: float | None) -> None:
     """A broken limit is measured twice, and both together take no longer, but for one run of each engine."""
     check = Check(run_ms, run_ms, limit)

@@ -29,7 +29,7 @@ def timed(
 
 
 @given(reference_ms=st.floats(0.01, 50), speedup=st.floats(0.1, 10))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_without_noise_every_figure_is_exact(reference_ms: float, speedup: float) -> None:
     """Medians are the engines' times, the speedup their ratio, the null 1."""
     found = timed(reference_ms, reference_ms / speedup)
@@ -81,7 +81,7 @@ def test_it_stops_when_the_time_is_spent() -> None:
 
 
 @given(run_ms=st.floats(0.05, 30_000), max_s=st.floats(0.0, 30.0), limited=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_budget_bounds_warming_up_and_all_rounds(run_ms: float, max_s: float, limited: bool) -> None:
     """Nothing is begun that would end later, but the one run of each engine that is made in any case."""
     time = SimulatedTime()

@@ -16,7 +16,7 @@ from tests.unit.record.examples import a_record, unavailable
 from tests.unit.record.strategies import records
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(records)
 def test_no_field_is_lost(record: Record) -> None:
     """Reading back what was written, and writing it again, gives the same JSON."""
@@ -25,7 +25,7 @@ def test_no_field_is_lost(record: Record) -> None:
     assert again == written
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(records)
 def test_a_record_that_was_read_equals_itself_read_again(record: Record) -> None:
     """JSON is where infinity and lone surrogates go; nothing else changes after."""

@@ -72,7 +72,7 @@ def test_the_schema_refuses_a_document_without_a_field(path: tuple[str | int, ..
         _VALIDATOR.validate(document)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(runs)
 def test_no_field_of_a_run_is_lost(run: Run) -> None:
     """Reading back what was written, and writing it again, gives the same document."""

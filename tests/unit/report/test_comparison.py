@@ -185,7 +185,7 @@ def test_json_has_every_row() -> None:
     assert len(first["interval"]) == 2
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.text(max_size=60), st.integers(30, 160))
 def test_any_name_can_be_rendered(name: str, width: int) -> None:
     """Each form is made, within its bounds, whatever a test is called."""

@@ -184,7 +184,7 @@ def test_nothing_broken_is_no_failure() -> None:
     assert failure(a_pass()).splitlines()[0] == "digits ort-int8-static: PASS"
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(records.map(lambda record: from_json(to_json(record))))
 def test_any_failure_fits_one_screen(record: Record) -> None:
     """At most 25 lines of 100 printable characters, whatever names and figures hold, unless its advice is longer."""

@@ -299,7 +299,7 @@ def test_no_records_no_table() -> None:
     assert table([], 80) == ""
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(records.map(lambda record: from_json(to_json(record))), min_size=1, max_size=3), st.integers(1, 250))
 def test_any_record_prints(kept: list[Record], width: int) -> None:
     """Whatever names and figures hold, no control character and no line break gets through."""

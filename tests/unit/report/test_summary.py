@@ -94,7 +94,7 @@ def test_no_records_no_summary() -> None:
     assert summary([]) == ""
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(records.map(lambda record: from_json(to_json(record))), min_size=1, max_size=3))
 def test_any_summary_is_safe_to_print(kept: list[Record]) -> None:
     """Whatever names and messages hold."""
@@ -117,7 +117,7 @@ def test_a_check_that_never_came_to_be_has_no_figures() -> None:
     assert names == {f"quant.{name}" for name in ("status", "model", "backend", "precision", "scheme", "batch_size")}
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(records.map(lambda record: from_json(to_json(record))))
 def test_properties_have_plain_types(record: Record) -> None:
     """They travel with xdist and end up in XML."""

@@ -58,7 +58,7 @@ def test_false_alarms_are_as_rare_as_promised() -> None:
     assert 0 < alarms <= binom.ppf(0.9999, 200, 0.1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(_VALUES)
 def test_the_statistic_is_that_of_the_paper(values: list[float]) -> None:
     """The largest Q over all splits, summed pair by pair from equations 5 to 7."""
@@ -99,7 +99,7 @@ def test_the_same_values_give_the_same_answer() -> None:
     assert change_points(values) == change_points(values)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.floats(-50, 50), st.floats(0.5, 20))
 def test_scale_and_origin_do_not_matter(origin: float, scale: float) -> None:
     """Distances scale with the values, and so do both sides of the test."""

@@ -14,7 +14,7 @@ _GROUPS = st.lists(st.integers(-1000, 1000).map(float), min_size=2, max_size=12)
 
 
 @pytest.mark.filterwarnings("ignore:Precision loss:RuntimeWarning")  # SciPy, of a group without any spread
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(_GROUPS, _GROUPS, st.sampled_from([0.9, 0.95, 0.99]))
 def test_it_is_scipys_test_with_unequal_variances(first: list[float], second: list[float], confidence: float) -> None:
     """The p value and both ends of the interval agree, whatever the sizes of the groups."""
@@ -28,7 +28,7 @@ def test_it_is_scipys_test_with_unequal_variances(first: list[float], second: li
     assert (found.low, found.high) == pytest.approx((span.low, span.high), rel=1e-8, abs=1e-10)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.floats(0.0, 500.0), st.floats(1.0, 500.0))
 def test_tails_are_those_of_student(t: float, freedom: float) -> None:
     """Both tails together, far out as well as near 0."""

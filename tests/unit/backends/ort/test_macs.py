@@ -28,7 +28,7 @@ def _counted(call: object, *shapes: Shape) -> tuple[int, Shape]:
     return counter.get_total_flops() // 2, tuple(output.shape)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(SIZES, SIZES, SIZES, st.sampled_from([1, 2, 3]), st.integers(1, 3), st.integers(4, 9))
 def test_convolution(n: int, channels: int, outputs: int, groups: int, kernel: int, size: int) -> None:
     """Float and int8 convolutions, groups included."""
@@ -39,7 +39,7 @@ def test_convolution(n: int, channels: int, outputs: int, groups: int, kernel: i
     assert macs_of(_node("QLinearConv", [x, (), (), w, (w[0],), (w[0],), (), ()], output)) == expected
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(SIZES, SIZES, SIZES, st.integers(1, 3), st.integers(2, 6))
 def test_transposed_convolution(n: int, channels: int, outputs: int, kernel: int, size: int) -> None:
     """Each input element meets each weight of its channel; torch counts the same for stride 1 and whole output."""
@@ -48,7 +48,7 @@ def test_transposed_convolution(n: int, channels: int, outputs: int, kernel: int
     assert macs_of(_node("ConvTranspose", [x, w], output)) == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(SIZES, SIZES, SIZES, SIZES)
 def test_products(batch: int, m: int, k: int, n: int) -> None:
     """Matrix products in two and three axes, with the left side transposed or not."""

@@ -58,7 +58,7 @@ _ENTRY = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(_ENTRY, max_size=3, unique_by=lambda entry: entry.series.key))
 def test_every_value_comes_back(entries: list[BaselineEntry]) -> None:
     """Whatever characters names have and whatever numbers values are."""

@@ -31,7 +31,7 @@ def _scored(**figures: object) -> Record:
     return replace(record_of(), accuracy=found, metric=found.metric)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.sets(st.integers(0, N - 1), max_size=60), st.sets(st.integers(0, N - 1), max_size=60))
 def test_lost_and_won_are_counted_sample_by_sample(before: set[int], after: set[int]) -> None:
     """The counts are those of the sets, the change is that of the scores, and p is SciPy's binomial test."""

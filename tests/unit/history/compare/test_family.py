@@ -24,7 +24,7 @@ def _little_to_collect() -> Iterator[None]:
     gc.unfreeze()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(_P_VALUES)
 def test_it_is_holms_adjustment(p_values: list[float]) -> None:
     """Statsmodels gives the same, in the same order."""
@@ -32,7 +32,7 @@ def test_it_is_holms_adjustment(p_values: list[float]) -> None:
     assert holm(p_values) == pytest.approx(list(expected), rel=1e-12, abs=1e-300)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(_P_VALUES, st.floats(0.001, 0.2))
 def test_it_never_rejects_more_than_without_it(p_values: list[float], alpha: float) -> None:
     """And what it rejects would have been rejected alone."""

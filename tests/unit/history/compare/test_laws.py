@@ -74,7 +74,7 @@ def _no_change(checks: Sequence[StoredCheck]) -> Comparison:
     return compare(checks, head)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(_commits("base"))
 def test_nothing_differs_from_itself(checks: list[StoredCheck]) -> None:
     """No row changed, and no test was added, removed, renamed or re-versioned, however much its launches vary."""
@@ -83,7 +83,7 @@ def test_nothing_differs_from_itself(checks: list[StoredCheck]) -> None:
     assert (found.added, found.removed, found.renamed, found.reversioned) == ((), (), (), ())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(_commits("base"), _commits("head"))
 def test_base_and_head_swapped_turn_every_change_round(base: list[StoredCheck], head: list[StoredCheck]) -> None:
     """A regression is an improvement, worse is better, and added is removed."""
@@ -94,7 +94,7 @@ def test_base_and_head_swapped_turn_every_change_round(base: list[StoredCheck], 
     assert there.family == back.family
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(_commits("base"), _commits("head"))
 def test_every_row_is_within_its_own_bounds(base: list[StoredCheck], head: list[StoredCheck]) -> None:
     """P after Holm is no smaller than before; what gates by a test is at most at the level; changes are traced."""

@@ -51,7 +51,7 @@ def compared(base: StoredCheck, head: StoredCheck) -> Comparison:
     return compare([base], [head])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.integers(0, 60), min_size=1, max_size=60),
     st.lists(st.integers(0, 60), min_size=1, max_size=60),

@@ -239,7 +239,7 @@ def test_a_hostile_id_stays_in_its_folder(hostile: str) -> None:
     assert re.fullmatch(r"runs/undated/id\.[0-9a-f]{40}\.jsonl", path)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(), st.text(), st.text())
 def test_any_id_has_a_path_of_its_own(one: str, other: str, time: str) -> None:
     """Of plain characters, in a folder below runs; two ids share none."""
