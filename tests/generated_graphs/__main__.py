@@ -54,7 +54,7 @@ def _many(count: int, seed: int) -> dict[Plan, None]:
     plans_drawn: dict[Plan, None] = {}
     while len(plans_drawn) < count:
 
-        @hypothesis.settings(max_examples=_BLOCK, phases=[hypothesis.Phase.generate], database=None)
+        @hypothesis.settings(max_examples=_BLOCK, phases=[hypothesis.Phase.generate], deadline=None, database=None)
         @hypothesis.seed(seed)
         @hypothesis.given(plans())
         def draw(plan: Plan) -> None:
