@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.record import Encoded, Json, Record, Run, encoded, from_json, run_of, run_to_json
+from pytest_quant.record import Encoded, Json, Record, Run, encoded, from_json, run_of, run_to_json, worst_of_workers
 
 Row = dict[str, object]
 """The values of one row of a table, by column."""
@@ -30,6 +30,13 @@ class StoredCheck:
 
     run: Run
     record: Record
+
+
+def one_of_each_run(checks: Iterable[StoredCheck]) -> list[StoredCheck]:
+    """Return `checks` with one for each test and run: where several workers ran it, the one of the worst status."""
+    return worst_of_workers(
+        checks, record_of=lambda one: one.record, test_of=lambda one: (one.run.id, one.record.nodeid)
+    )
 
 
 def run_row(run: Run) -> Row:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Sequence
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,26 +74,41 @@ def _names_a_part(config: pytest.Config) -> bool:
 _ENDED_BY_TESTS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
+_FAILED = ("FAIL", "ERROR")
+
+
 class Controller:
     """Hooks of the controlling process only; without a check it neither imports, prints nor writes anything."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._records: dict[str, tuple[int, dict[str, Json]]] = {}
-        self._expected: set[str] = set()
+        self._records: dict[tuple[str, str], tuple[int, dict[str, Json]]] = {}
+        self._expected: set[tuple[str, str]] = set()
         self._ended: Ended | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the record that is attached to a report; of several reports of one test the last one counts."""
+        """Keep the record that is attached to a report; of several reports of one test the last one counts.
+
+        Where every worker runs every test, it is the last one of each worker, and the record names the worker.
+        """
         record = vars(report).get(RECORD_ATTRIBUTE)
         if record is not None:
+            worker = self._worker(report)
+            if worker:
+                record["worker"] = worker
+            key = report.nodeid, worker
             # xdist gives the test's index in the collection; without it reports come in that order.
             index = vars(report).get("item_index", len(self._records))
-            place, _ = self._records.get(report.nodeid, (index, record))
-            self._records[report.nodeid] = (place, record)
-            self._expected.discard(report.nodeid)
+            place, _ = self._records.get(key, (index, record))
+            self._records[key] = (place, record)
+            self._expected.discard(key)
             if report.skipped and hasattr(report, "wasxfail"):
-                self._expected.add(report.nodeid)
+                self._expected.add(key)
+
+    def _worker(self, report: pytest.TestReport) -> str:
+        """Return xdist's name of the worker under ``--dist each``; empty where a test runs on any one of them."""
+        every = self._config.getoption("dist", "no") == "each"
+        return str(vars(report).get("worker_id", "")) if every else ""
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
@@ -117,7 +131,8 @@ class Controller:
         from pytest_quant.plugin.finish import end_run
 
         ended_by_tests = session.exitstatus in _ENDED_BY_TESTS
-        in_order = [record for _, record in sorted(self._records.values(), key=itemgetter(0))]
+        by_place = sorted(self._records.items(), key=lambda kept: (kept[1][0], kept[0][1]))
+        in_order = [record for _, (_, record) in by_place]
         whole = ended_by_tests and not (session.shouldstop or session.shouldfail)
         self._ended = end_run(self._config, in_order, check_required=ended_by_tests, whole=whole)
         if self._ended.faults and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -129,4 +144,9 @@ class Controller:
         if self._ended is not None:
             from pytest_quant.plugin.finish import show
 
-            show(self._config, self._ended, terminalreporter, self._expected)
+            show(self._config, self._ended, terminalreporter, self._expected_tests())
+
+    def _expected_tests(self) -> set[str]:
+        """Return the node ids of tests that failed as expected wherever they failed."""
+        failed = {key for key, (_, record) in self._records.items() if record["status"] in _FAILED}
+        return {nodeid for nodeid, _ in self._expected} - {nodeid for nodeid, _ in failed - self._expected}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, TypeVar
 
 from pytest_quant.result import AccuracyResult, Count, Coverage, Hint, Interval, Positive, Resources, Status, Verdict
 from pytest_quant.spec import PRECISIONS, SCHEMES
@@ -78,6 +78,8 @@ class Record:
     notes : what the reader should know beside the verdicts.
     samples : digests of the evaluated samples on their way to the run, which keeps them; ``None`` in a history.
     hints : what is worth trying about the broken limits, the best first; each was measured.
+    worker : the worker of xdist whose record this is, where each worker runs every test (``--dist each``); else
+        ``None``.
     """
 
     nodeid: str
@@ -107,8 +109,36 @@ class Record:
     notes: tuple[str, ...] = ()
     samples: str | None = None
     hints: tuple[Hint, ...] = ()
+    worker: str | None = None
 
     @property
     def engine_id(self) -> str:
         """The candidate's readable name, ``ort-int8-static``."""
         return "-".join(part for part in (self.backend, self.precision, self.scheme) if part)
+
+
+T = TypeVar("T")
+
+
+def worst_of_workers(
+    checks: Iterable[T], *, record_of: Callable[[T], Record], test_of: Callable[[T], Hashable]
+) -> list[T]:
+    """Return `checks` with one for each test that several workers of one run ran: the one of the worst status.
+
+    The first one of that status takes the place of the test; checks without a worker are left as they are.
+
+    Parameters
+    ----------
+    checks : records, or what holds one each.
+    record_of : returns the record of one of them.
+    test_of : returns what is equal for the records of one test in one run.
+    """
+    order = list(Status)
+    chosen: dict[Hashable, T] = {}
+    for place, one in enumerate(checks):
+        record = record_of(one)
+        key = (test_of(one), None) if record.worker else (None, place)
+        other = chosen.setdefault(key, one)
+        if order.index(record.status) < order.index(record_of(other).status):
+            chosen[key] = one
+    return list(chosen.values())

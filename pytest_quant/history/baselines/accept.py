@@ -7,16 +7,16 @@ from datetime import date, datetime
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, series_of
-from pytest_quant.history.rows import StoredCheck
+from pytest_quant.history.rows import StoredCheck, one_of_each_run
 from pytest_quant.result import Status
 
 _REGRESSED = (Status.FAIL, Status.ERROR)
 
 
 def by_series(launches: Sequence[StoredCheck]) -> dict[str, list[StoredCheck]]:
-    """Return the records by series key, in the given order, oldest first."""
+    """Return the records by series key, in the given order, oldest first; of several workers of a run the worst."""
     series: dict[str, list[StoredCheck]] = {}
-    for check in launches:
+    for check in one_of_each_run(launches):
         series.setdefault(check.record.series, []).append(check)
     return series
 

@@ -14,12 +14,14 @@ from pytest_quant.result import Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model
 
 
-def _report(nodeid: str, status: Status | None) -> pytest.TestReport:
+def _report(nodeid: str, status: Status | None, worker: str = "") -> pytest.TestReport:
     spec = EngineSpec("ort", "fp32", None, Model("m"))
     check = Check(nodeid, nodeid, spec, spec, Dataset("arrays", None))
     report = pytest.TestReport(nodeid, ("t.py", 0, nodeid), {}, "passed", None, "call")
     if status is not None:
         vars(report)[RECORD_ATTRIBUTE] = failed_record(check, status=status, message="why").json
+    if worker:
+        vars(report).update(worker_id=worker, item_index=0)
     return report
 
 
@@ -35,3 +37,32 @@ def test_of_several_reports_of_one_test_the_last_counts(pytester: pytest.Pyteste
     checks = json.loads(file.read_text())["checks"]
     assert [(check["nodeid"], check["status"]) for check in checks] == [("a", "UNAVAILABLE"), ("b", "PASS")]
     assert session.exitstatus is pytest.ExitCode.OK
+
+
+def _kept(pytester: pytest.Pytester, reports: list[pytest.TestReport], *args: str) -> list[tuple[str, str | None, str]]:
+    """The node id, worker and status of each record of a run with these reports."""
+    controller = Controller(pytester.parseconfig("--quant-json=run.json", "--quant-no-history", *args))
+    for report in reports:
+        controller.pytest_runtest_logreport(report)
+    session = pytest.Session.from_config(pytester.parseconfig())
+    session.exitstatus = pytest.ExitCode.OK
+    controller.pytest_sessionfinish(session)
+    checks = json.loads(Path("run.json").read_text())["checks"]
+    return [(check["nodeid"], check["worker"], check["status"]) for check in checks]
+
+
+def test_each_worker_that_runs_every_test_keeps_its_last_record(pytester: pytest.Pytester) -> None:
+    """A rerun replaces the record of its own worker, and none of another one."""
+    reports = [
+        _report("a", Status.ERROR, "gw1"),
+        _report("a", Status.PASS, "gw0"),
+        _report("a", Status.UNAVAILABLE, "gw1"),
+    ]
+    kept = _kept(pytester, reports, "--dist=each")
+    assert kept == [("a", "gw0", "PASS"), ("a", "gw1", "UNAVAILABLE")]
+
+
+def test_a_test_that_another_worker_runs_again_has_one_record(pytester: pytest.Pytester) -> None:
+    """A worker may die after its report, and another one then has the test."""
+    reports = [_report("a", Status.ERROR, "gw0"), _report("a", Status.PASS, "gw1")]
+    assert _kept(pytester, reports, "--dist=load") == [("a", None, "PASS")]
