@@ -1,13 +1,24 @@
-"""Files that are written whole or not at all: a reader sees the old one or the new one, never a part."""
+"""Files that are written whole or not at all: a reader sees the old one or the new one, never a part.
+
+What is no file is written through: a device, a named pipe, an open stream of this process such as ``/dev/stdout``.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import secrets
+import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+_OWN_STREAM = re.compile(r"/proc/(?:self|thread-self|(?P<process>\d+)(?:/task/\d+)?)/fd/(?P<number>\d+)")
+_MOST_LINKS = 40
+_RIGHTS = 0o777
 
 
 @contextmanager
@@ -15,16 +26,40 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Give a stream whose bytes take the place of the file at `path` in one step when the block ends.
 
     They are on the disk before they get the name. Where the block raises, the disk is full, or the process is killed,
-    what was at `path` stays.
+    what was at `path` stays. A link keeps pointing to the file, and the file keeps its rights. What is written to a
+    device, a named pipe or an open stream goes out as it comes; a pipe waits for its reader, as in a shell.
+
+    Raises
+    ------
+    PermissionError : the file at `path` is read-only; a folder that can be written would let it be replaced.
+    OSError : it cannot be written.
     """
+    target = _followed(path)
+    number = _own_stream(target)
+    if number is not None:
+        # Opened by its name, a file would be written from its beginning, over what the process has written there.
+        with os.fdopen(os.dup(number), "wb") as stream:
+            for text in (sys.stdout, sys.stderr):
+                text.flush()
+            yield stream
+        return
+    there = _state(target)
+    if there is not None and not stat.S_ISREG(there.st_mode) and not stat.S_ISDIR(there.st_mode):
+        with os.fdopen(os.open(target, os.O_WRONLY), "wb") as stream:
+            yield stream
+        return
+    if there is not None and stat.S_ISREG(there.st_mode):
+        _refuse_read_only(target, there)
     # Beside it, because only a name on the same file system can be given in one step.
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with draft.open("xb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        draft.replace(path)
+        if there is not None:
+            draft.chmod(stat.S_IMODE(there.st_mode) & _RIGHTS)
+        draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -33,3 +68,35 @@ def write_whole(path: Path, content: bytes) -> None:
     """Put `content` in the place of the file at `path`, as `whole_file` does."""
     with whole_file(path) as stream:
         stream.write(content)
+
+
+def _followed(path: Path) -> Path:
+    """Return what the links at `path` lead to, up to an open stream, whose own link would lead to its file."""
+    for _ in range(_MOST_LINKS):
+        path = Path(os.path.realpath(path.parent)) / path.name
+        if _OWN_STREAM.fullmatch(str(path)) or not path.is_symlink():
+            return path
+        path = path.parent / path.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+
+
+def _own_stream(path: Path) -> int | None:
+    """Return the descriptor that `path` names, where it is one of this process."""
+    found = _OWN_STREAM.fullmatch(str(path))
+    if found is None or found["process"] not in (None, str(os.getpid())):
+        return None
+    return int(found["number"])
+
+
+def _state(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _refuse_read_only(path: Path, there: os.stat_result) -> None:
+    # The superuser may write any file; that its owner wants it kept is told by the rights alone.
+    if not there.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not os.access(path, os.W_OK):
+        rights = stat.S_IMODE(there.st_mode)
+        raise PermissionError(errno.EACCES, f"it is read-only, mode {rights:04o}, and is kept as it is", str(path))

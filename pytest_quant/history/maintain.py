@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,6 +18,7 @@ from pytest_quant.history.exchange.stream import header_line, run_line
 from pytest_quant.history.rows import decode_run, pack, unpack
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS
 from pytest_quant.record import LatencyFigures, Record, Run
+from pytest_quant.whole_file import whole_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,9 @@ def salvage(runs: Iterable[ReadRun], path: Path) -> Verified:
     HistoryError : the file exists already, or it cannot be written.
     """
     try:
-        with path.open("xb") as stream:
+        if path.is_file():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        with whole_file(path) as stream:
             return verify(_written(runs, stream))
     except OSError as error:
         raise HistoryError(

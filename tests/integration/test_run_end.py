@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -82,6 +85,29 @@ def test_a_document_that_cannot_be_written_makes_the_run_fail(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["--quant-json: *run.json cannot be written*"])
     assert _nodeids(pytester.path / ".quant" / "history.db") == [["test_it.py::test_pass"]]
+
+
+def test_a_document_goes_through_a_pipe_or_a_link_and_not_over_a_read_only_file(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pipe's reader has it, the link still is one, and the file is as it was, with a fault that says why."""
+    pipe, link, kept = (pytester.path / name for name in ("pipe", "link", "kept.json"))
+    os.mkfifo(pipe)
+    link.symlink_to("target.json")
+    kept.write_text("{}")
+    kept.chmod(0o400)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:  # noqa: S607
+        run_fake(pytester, monkeypatch, TWO, "--quant-json=pipe")
+        if not stat.S_ISFIFO(pipe.stat().st_mode):
+            reader.kill()
+        assert len(json.loads(reader.communicate()[0])["checks"]) == 2
+    run_fake(pytester, monkeypatch, TWO, "--quant-json=link")
+    assert link.is_symlink()
+    assert len(json.loads((pytester.path / "target.json").read_text())["checks"]) == 2
+    result = run_fake(pytester, monkeypatch, PLAIN, "--quant-json=kept.json")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["--quant-json: *kept.json cannot be written: it is read-only, mode 0400*"])
+    assert kept.read_text() == "{}"
 
 
 def test_a_required_backend_that_no_test_used_makes_the_run_fail(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
+import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -78,3 +81,102 @@ def test_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path: Path) ->
     """Callers say in their own words what could not be written."""
     with pytest.raises(FileNotFoundError):
         write_whole(tmp_path / "missing" / "figures.json", b"x")
+
+
+def test_a_device_stays_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes for /dev/null are gone, and no file has taken its place."""
+    # Where the fact is false, the machine would lose the device.
+    monkeypatch.setattr(Path, "replace", lambda *_: pytest.fail("the device would be replaced"))
+    write_whole(Path(os.devnull), b"nobody reads this")
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+def test_a_pipe_gets_the_bytes_and_stays_a_pipe(tmp_path: Path) -> None:
+    """The reader at its other end has them all."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    write_whole(pipe, b"figures")
+    reader.join(60)
+    assert read == [b"figures"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+IN_ORDER = """
+import sys
+from pathlib import Path
+from pytest_quant.whole_file import write_whole
+sys.stdout.write("before\\n")
+write_whole(Path(sys.argv[1]), b"figures\\n")
+sys.stdout.write("after\\n")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="streams have names in /proc on Linux")
+@pytest.mark.parametrize("name", ["stdout", "fd/1", "/proc/self/fd/1"])
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+def test_the_output_of_the_process_gets_them_between_what_it_says(tmp_path: Path, name: str, kind: str) -> None:
+    """A file that a shell redirects to keeps what came before, and loses nothing that comes after."""
+    # Links as in /dev, and not those: where the fact is false, they would be replaced.
+    (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
+    (tmp_path / "fd").symlink_to("/proc/self/fd")
+    name = str(tmp_path / name)
+    command, said = [sys.executable, "-c", IN_ORDER, name], tmp_path / "said.txt"
+    if kind == "file":
+        with said.open("wb") as stream:
+            subprocess.run(command, stdout=stream, check=True)
+        printed = said.read_bytes()
+    else:
+        printed = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    assert printed == b"before\nfigures\nafter\n"
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_keeps_pointing_to_the_file(tmp_path: Path, exists: bool) -> None:
+    """Links may follow each other, and the last may point to a file that is not there yet."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    file, middle, link = folder / "figures.json", folder / "middle", tmp_path / "link"
+    middle.symlink_to("figures.json")
+    link.symlink_to(middle)
+    if exists:
+        file.write_bytes(b"old")
+    write_whole(link, b"new")
+    assert link.is_symlink()
+    assert middle.is_symlink()
+    assert file.read_bytes() == b"new"
+    assert sorted(folder.iterdir()) == [file, middle]
+
+
+def test_links_that_go_in_a_circle_are_an_error_of_the_system(tmp_path: Path) -> None:
+    """And none of them is replaced."""
+    link = tmp_path / "link"
+    link.symlink_to("link")
+    with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
+        write_whole(link, b"x")
+    assert link.is_symlink()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o755])
+def test_a_file_keeps_its_rights(tmp_path: Path, mode: int) -> None:
+    """Who could not read the old figures cannot read the new ones."""
+    file = tmp_path / "figures.json"
+    file.write_bytes(b"old")
+    file.chmod(mode)
+    write_whole(file, b"new")
+    assert (stat.S_IMODE(file.stat().st_mode), file.read_bytes()) == (mode, b"new")
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o444])
+def test_a_read_only_file_is_kept(tmp_path: Path, mode: int) -> None:
+    """For the superuser too, whom the system would let write it."""
+    file = tmp_path / "figures.json"
+    file.write_bytes(b"old")
+    file.chmod(mode)
+    with pytest.raises(PermissionError, match=f"read-only, mode {mode:04o}"):
+        write_whole(file, b"new")
+    assert (stat.S_IMODE(file.stat().st_mode), file.read_bytes()) == (mode, b"old")
+    assert list(tmp_path.iterdir()) == [file]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,6 +66,18 @@ def test_a_bad_line_imports_nothing_of_any_file(place: Path, tmp_path: Path) -> 
     with pytest.raises(HistoryError, match=r"bad\.jsonl, line 2"):
         _run("import", "all.jsonl", "bad.jsonl", "--history", "new.db")
     assert not (tmp_path / "new.db").exists()
+
+
+def test_an_export_to_the_output_by_its_name_holds_runs_only(place: Path, tmp_path: Path) -> None:
+    """How many there are goes to the other stream; a link keeps pointing to the file that it is written to."""
+    # A link as /dev/stdout is one, and not that: where the fact is false, it would be replaced.
+    (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
+    run = "from pytest_quant.cli import main; main()"
+    command = [sys.executable, "-c", run, "export", "stdout", "--history", str(place)]
+    done = subprocess.run(command, check=True, capture_output=True)
+    assert _run("export", "all.jsonl").stdout == "2 runs written to all.jsonl\n"
+    assert done.stdout == (tmp_path / "all.jsonl").read_bytes()
+    assert done.stderr == b"2 runs written to stdout\n"
 
 
 def test_an_export_that_fails_leaves_the_old_file(place: Path, tmp_path: Path) -> None:
