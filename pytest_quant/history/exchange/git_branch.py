@@ -73,6 +73,16 @@ class GitFiles:
         rows = (row.split("\t", 1) for row in listed.split("\0") if row)
         return {path: fields.split()[2] for fields, path in rows if fields.split()[1] == "blob"}
 
+    def local(self) -> str | None:
+        """Return the commit of the branch of that name in the repository at `root`, ``None`` when there is none."""
+        found = self._run(("rev-parse", "--verify", "--quiet", "--end-of-options", f"{self._ref}^{{commit}}"))
+        return found.stdout.decode().strip() if found.returncode == 0 else None
+
+    def paths(self, commit: str) -> list[str]:
+        """Return the path of everything in a commit: files, links and submodules."""
+        listed = self._git("ls-tree", "-r", "-z", "--name-only", commit).decode("utf-8", "backslashreplace")
+        return [path for path in listed.split("\0") if path]
+
     def read(self, objects: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
         """Yield path and content of each file in `objects`, one at a time."""
         if not objects:
@@ -173,6 +183,10 @@ _ATTEMPTS = 30
 _LONGEST_PAUSE_S = 2.0
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])(?=-)")
+_OURS = re.compile(
+    rf"{_FOLDER}(?:[0-9]{{4}}-(?:0[1-9]|1[0-2])|undated)/(?:{_PLAIN_ID.pattern}|id\.[0-9a-f]{{40}})\.jsonl"
+)
+"""Every path that `file_of` returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +220,15 @@ def push(store: Store, files: GitFiles, *, pause: Callable[[float], None] = time
 
     Raises
     ------
-    HistoryError : git fails, or other jobs were faster every time.
+    HistoryError : the branch, there or here, holds anything but runs; git fails; or other jobs were faster every time.
     """
     files.check()
+    _refuse_others(files, files.local(), "in this repository")
     wanted = {file_of(stored.run): stored.run for stored in store.runs()}
     written: dict[str, str] = {}
     for attempt in range(_ATTEMPTS):
         head = files.fetch()
+        _refuse_others(files, head, "of the remote")
         there = files.files(head) if head else {}
         missing = {path: run for path, run in wanted.items() if path not in there}
         if not missing:
@@ -228,6 +244,18 @@ def push(store: Store, files: GitFiles, *, pause: Callable[[float], None] = time
         f"the branch {files.branch} was pushed to by others {_ATTEMPTS} times in a row",
         fix="run pytest-quant push again; nothing is lost",
     )
+
+
+def _refuse_others(files: GitFiles, commit: str | None, where: str) -> None:
+    """Refuse a branch that is there and holds anything but the files of runs; code would get commits of records."""
+    others = [] if commit is None else [path for path in files.paths(commit) if not _OURS.fullmatch(path)]
+    if others:
+        raise HistoryError(
+            f"the branch {files.branch} {where} is no branch of a history: it holds other files",
+            value=", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else ""),
+            allowed="a branch that is new, or holds nothing but runs",
+            fix=f"name one that is used for nothing else: --branch {BRANCH}",
+        )
 
 
 def _contents(store: Store, runs: dict[str, Run]) -> Iterator[tuple[str, bytes]]:

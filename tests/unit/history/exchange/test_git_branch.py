@@ -117,6 +117,35 @@ def test_the_branch_holds_nothing_but_new_files(remote: Path, tmp_path: Path) ->
     assert _git(remote, "log", "--format=%an", BRANCH).split() == ["pytest-quant"] * 2
 
 
+@pytest.mark.parametrize("place", ["the remote", "this repository"])
+def test_a_branch_of_code_gets_no_records(remote: Path, tmp_path: Path, place: str) -> None:
+    """The message names a file of it; neither the remote nor the branch here has changed."""
+    here = _cloned(tmp_path, "here")
+    branch = "work"
+    _git(*((remote, "branch", branch, "main") if place == "the remote" else (here, "branch", branch, "origin/main")))
+    before = _git(remote, "for-each-ref"), _git(here, "for-each-ref", "refs/heads")
+    with pytest.raises(HistoryError, match=rf"the branch {branch} (of the remote|in {place})") as caught:
+        push(_store(RUN), GitFiles(here, "origin", branch))
+    assert caught.value.value == "code.py"
+    assert (_git(remote, "for-each-ref"), _git(here, "for-each-ref", "refs/heads")) == before
+
+
+def test_one_file_of_another_beside_the_runs_is_enough(remote: Path, tmp_path: Path) -> None:
+    """So is a submodule, which is no file; a branch of runs alone takes more of them, one of any id included."""
+    here = _cloned(tmp_path, "here")
+    assert push(_store(_run("one"), _run("any id/../at all")), _files(here)) == 2
+    assert push(_store(_run("two")), _files(here)) == 1
+    _git(here, "fetch", "-q", "origin", BRANCH)
+    _git(here, "checkout", "-q", "FETCH_HEAD")
+    head = _git(here, "rev-parse", "HEAD").strip()
+    _git(here, "update-index", "--add", "--cacheinfo", f"160000,{head},runs/module")
+    _git(here, "commit", "-qm", "a module")
+    _git(here, "push", "-q", "origin", f"HEAD:{BRANCH}")
+    with pytest.raises(HistoryError, match="it holds other files") as caught:
+        push(_store(_run("three")), _files(here))
+    assert caught.value.value == "runs/module"
+
+
 def test_jobs_that_push_at_once_lose_nothing(remote: Path, tmp_path: Path) -> None:
     """Six jobs with two runs each, the branch not there yet: all twelve arrive, in a straight line of commits."""
     clones = [_cloned(tmp_path, f"job{number}") for number in range(6)]
