@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_quant.backends.base import Availability
+from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError, QuantError
 from pytest_quant.whole_file import write_whole
 

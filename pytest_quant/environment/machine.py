@@ -171,7 +171,9 @@ def fingerprint() -> Environment:
 
     The host's name is left out: it differs on every CI machine and says nothing about speed.
     """
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib.metadata import PackageNotFoundError
+
+    from pytest_quant.environment.packages import version
 
     identity = {
         "cpu": _cpu_model(),

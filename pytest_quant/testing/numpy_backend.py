@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from onnx.reference import ReferenceEvaluator
 
 from pytest_quant.backends.base import Availability, Engine, EngineBase, Feeds, Outputs, Reads
 from pytest_quant.backends.onnx_files import read_signature, size_bytes
+from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.result import Coverage, OpCoverage
 from pytest_quant.spec import EngineSpec, Model, Signature

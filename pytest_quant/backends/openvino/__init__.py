@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
@@ -11,6 +10,7 @@ from pytest_quant.backends.openvino.recipe import parse_options
 from pytest_quant.backends.options import check_calibration, check_offer
 from pytest_quant.backends.remedy import Remedy
 from pytest_quant.backends.runtime import import_runtime
+from pytest_quant.environment.packages import version
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature
 

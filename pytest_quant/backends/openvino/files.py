@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 import shutil
-from importlib.metadata import version
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from pytest_quant.backends.onnx_files import file_digests, model_file, read_grap
 from pytest_quant.backends.openvino.recipe import overflow_fix, parse_options
 from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.environment import onednn_tier
+from pytest_quant.environment.packages import version
 from pytest_quant.errors import ModelError, QuantError
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
 import onnx
@@ -17,6 +16,7 @@ from pytest_quant.backends.ort.prepare import prepare
 from pytest_quant.backends.ort.recipe import DYNAMIC, RECIPE_VERSION, Recipe, excluded_nodes, recipe_of
 from pytest_quant.backends.ort.session import refused
 from pytest_quant.environment import isa_tier
+from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError, QuantError
 from pytest_quant.spec import EngineSpec, Model
 

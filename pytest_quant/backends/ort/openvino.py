@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from pytest_quant.backends.ort.options import KEYS, parse_options
 from pytest_quant.backends.ort.recipe import recipe_of
 from pytest_quant.backends.ort.session import Provider
 from pytest_quant.environment import onednn_tier
+from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from pytest_quant.backends.torch.module import named_outputs
 from pytest_quant.backends.torch.options import float_type, import_torch, parse_options
 from pytest_quant.backends.torch.program import load_program
 from pytest_quant.environment.gpu import has_nvml
+from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError
 from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec

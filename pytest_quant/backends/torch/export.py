@@ -7,7 +7,6 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from pytest_quant.backends.base import EXPORTED_FILE
 from pytest_quant.backends.ort.prepare import run_unoptimized
 from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.backends.torch.module import free_axes, input_names, module_digest, module_of, named_outputs
+from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import Model
 

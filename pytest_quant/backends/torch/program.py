@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from pytest_quant.backends.torch.module import (
 from pytest_quant.backends.torch.options import float_type, parse_options
 from pytest_quant.backends.torch.quantize import hold_weights
 from pytest_quant.environment import onednn_tier
+from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError, DataError, UsageError, nearest
 from pytest_quant.spec import EngineSpec, Model
 
