@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from itertools import chain, repeat
 from pathlib import Path
 from typing import cast
 
@@ -15,7 +16,7 @@ import pytest
 
 from pytest_quant.errors import BackendUnavailable, BuildError, UsageError
 from pytest_quant.plugin.check import SESSION
-from pytest_quant.plugin.console import Progress, open_console
+from pytest_quant.plugin.console import SHOW_AFTER_S, Progress, open_console
 from pytest_quant.record import Encoded, build_record
 from pytest_quant.result import AccuracyResult, Coverage, Measured, Resources, Status, Verdict
 from pytest_quant.session import Session
@@ -71,10 +72,8 @@ class FakeSession:
             console(line)
             shown.set()
 
-        def wait(done: threading.Event, _: float) -> bool:
-            return done.wait() if shown.is_set() else done.is_set()
-
-        with Progress(write, wait=wait).step("building slowly"):
+        clock = chain([0.0], repeat(SHOW_AFTER_S))
+        with Progress(write, clock=lambda: next(clock)).step("building slowly"):
             shown.wait()
 
     def measure(self, check: Check) -> FakeMeasurement:

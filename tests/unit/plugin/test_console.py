@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain, repeat
 
 import pytest
 from hypothesis import given
@@ -12,53 +13,91 @@ from hypothesis import strategies as st
 from pytest_quant.plugin.console import REPEAT_EVERY_S, SHOW_AFTER_S, Progress
 
 
-def waiting(times: int, waited: list[float], reached: threading.Event) -> Callable[[threading.Event, float], bool]:
-    """Return a wait that times out so many times at once, and then waits for the end of the step."""
+class Watched:
+    """A `Progress` whose clock stands still until it is told, looked at by hand."""
 
-    def wait(done: threading.Event, timeout_s: float) -> bool:
-        waited.append(timeout_s)
-        if len(waited) <= times:
-            return False
-        reached.set()
-        return done.wait()
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.lines: list[str] = []
+        self.watches: list[Callable[[], None]] = []
+        self.progress = Progress(self.lines.append, clock=lambda: self.now_s, watch=self.watches.append)
 
-    return wait
-
-
-def _lines(times: int) -> tuple[list[str], list[float]]:
-    """Return what a step shows that lasts for so many waits, and how long each of them was."""
-    lines: list[str] = []
-    waited: list[float] = []
-    reached = threading.Event()
-    with Progress(lines.append, wait=waiting(times, waited, reached)).step("building x"):
-        reached.wait()
-    return lines, waited
+    def pass_by(self, seconds: float) -> None:
+        """Let time pass, looking whenever something may be due."""
+        end_s = self.now_s + seconds
+        while (wait_s := self.progress.look()) is not None and self.now_s + wait_s <= end_s:
+            self.now_s += wait_s
+        self.now_s = end_s
 
 
 def test_a_short_step_is_silent() -> None:
     """Nothing is shown before 2 s."""
-    lines, waited = _lines(0)
-    assert lines == []
-    assert waited == [SHOW_AFTER_S] == [2.0]
+    watched = Watched()
+    with watched.progress.step("building x"):
+        watched.pass_by(SHOW_AFTER_S - 0.01)
+    assert watched.lines == []
 
 
 @given(st.integers(1, 6))
 def test_a_long_step_is_shown_once_and_then_its_time(times: int) -> None:
     """After 2 s the text, then every 10 s the time, at the end that it is done."""
-    lines, waited = _lines(times)
+    watched = Watched()
+    with watched.progress.step("building x"):
+        watched.pass_by(SHOW_AFTER_S + REPEAT_EVERY_S * (times - 1) + 1)
     shown = [f"quant: building x ... {2 + 10 * i} s" for i in range(1, times)]
-    assert lines[:-1] == ["quant: building x ...", *shown]
-    assert lines[-1].startswith("quant: building x: done after ")
-    assert waited == [SHOW_AFTER_S, *[REPEAT_EVERY_S] * times]
+    end = f"quant: building x: done after {2 + 10 * (times - 1) + 1} s"
+    assert watched.lines == ["quant: building x ...", *shown, end]
 
 
-def test_a_step_that_raises_ends_its_watch() -> None:
-    """The error passes, and no thread stays."""
-    before = threading.active_count()
-    lines: list[str] = []
-    with pytest.raises(KeyError), Progress(lines.append).step("building x"):
+@given(st.lists(st.floats(0.01, 5.0), min_size=1, max_size=20), st.floats(2.1, 9.0))
+def test_a_step_among_short_ones_is_shown(short: Sequence[float], long: float) -> None:
+    """Inside, before and after others: each is watched from its own beginning."""
+    watched = Watched()
+    with watched.progress.step("all"):
+        for seconds in short:
+            with watched.progress.step("short"):
+                watched.pass_by(min(seconds, 1.9))
+        with watched.progress.step("long"):
+            watched.pass_by(long)
+    assert watched.lines.count("quant: long ...") == 1
+    assert not any("short" in line for line in watched.lines)
+
+
+def test_steps_in_a_row_need_one_thread() -> None:
+    """And another one only after there was nothing to watch."""
+    watched = Watched()
+    for _ in range(3):
+        with watched.progress.step("building x"):
+            watched.pass_by(0.1)
+    assert len(watched.watches) == 1
+    assert watched.progress.look() is None
+    with watched.progress.step("building x"):
+        assert len(watched.watches) == 2
+
+
+def test_a_step_that_raises_ends() -> None:
+    """The error passes, and nothing is watched any more."""
+    watched = Watched()
+    with pytest.raises(KeyError), watched.progress.step("building x"):
         raise KeyError
-    assert threading.active_count() == before
+    assert watched.progress.look() is None
+
+
+def test_the_thread_ends_with_the_last_step() -> None:
+    """It is a real one here, whose clock says that the step has lasted for long."""
+    shown = threading.Event()
+    times = chain([0.0], repeat(SHOW_AFTER_S))
+    watchers: list[threading.Thread] = []
+
+    def watch(look: Callable[[], None]) -> None:
+        watchers.append(threading.Thread(target=look))
+        watchers[-1].start()
+
+    with Progress(lambda _: shown.set(), clock=lambda: next(times), watch=watch).step("building x"):
+        assert shown.wait(60)
+    (watcher,) = watchers
+    watcher.join(60)
+    assert not watcher.is_alive()
 
 
 def test_notify_is_one_line_now() -> None:
