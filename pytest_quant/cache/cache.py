@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_quant.cache.files import is_kind
 from pytest_quant.cache.manifest import Cleared, Entry, StorageFault, StoredEntry, key_of
 from pytest_quant.cache.store import Build, Store, is_used, list_entries, try_hold_entry
+from pytest_quant.cache.trust import is_below, refuse_others_folder
 from pytest_quant.errors import CacheError
 
 
@@ -76,13 +78,21 @@ class Cache:
     max_bytes : cap on the size of all entries; the least recently used ones are removed first. Entries in use by
         living processes stay, as long as the `Cache` that returned them exists.
     notify : shows a message to the user: which process this one waits for, and what could not be kept.
+    trusted : folders that may be written to by others, and whose entries are taken though this user did not sign them.
     """
 
-    def __init__(self, root: Path, max_bytes: int = 10 * 10**9, notify: Callable[[str], None] = _silent) -> None:
+    def __init__(
+        self,
+        root: Path,
+        max_bytes: int = 10 * 10**9,
+        notify: Callable[[str], None] = _silent,
+        trusted: Sequence[Path] = (),
+    ) -> None:
         self.root = root
         self._max_bytes = max_bytes
         self._notify = notify
-        self._store = Store(root, notify)
+        self._is_trusted = is_below(root, trusted)
+        self._store = Store(root, notify, is_trusted=self._is_trusted)
         self._spare: Store | None = None
         self._spare_folder: tempfile.TemporaryDirectory[str] | None = None
         self._cause = ""
@@ -100,11 +110,14 @@ class Cache:
 
         Raises
         ------
-        CacheError : not even a temporary folder can be written, or a fact is no plain JSON scalar.
+        CacheError : the folder belongs to others, not even a temporary one can be written, or a fact is no plain JSON
+            scalar.
             What `build` raises passes through, and leaves nothing behind.
         """
         if not is_kind(kind):
             raise CacheError(f"'{kind}' cannot be a kind of cache entry", allowed="lower-case letters, digits and '-'")
+        if not self._is_trusted:
+            refuse_others_folder(self.root)
         if self._spare is None:
             try:
                 entry = self._store.obtain(kind, slot, ingredients, build)
@@ -141,7 +154,9 @@ class Cache:
             self._spare_folder = tempfile.TemporaryDirectory(prefix="pytest-quant-")
         except OSError as error:
             raise self._unwritable(slot, f"{tempfile.gettempdir()}: {error.strerror}") from error
-        return Store(Path(self._spare_folder.name), self._notify)
+        # With a key of its own, since that of the user may be what cannot be written.
+        key = secrets.token_bytes()
+        return Store(Path(self._spare_folder.name), self._notify, signing_key=lambda: key)
 
     def _unwritable(self, slot: str, second: str) -> CacheError:
         return CacheError(

@@ -21,6 +21,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_quant.bounded import open_file
+
 
 def files_below(folder: Path) -> list[Path]:
     """Return every file below `folder`, sorted."""
@@ -52,8 +54,14 @@ def _fsync(path: Path) -> None:
 
 def sha256_of(path: Path) -> str:
     """Return the sha256 of a file in hex, read in pieces."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of an ordinary file. Raises `OSError` for anything else."""
+    with open_file(path) as file:
+        return os.fstat(file.fileno()).st_size
 
 
 def size_below(path: Path) -> int:
@@ -77,6 +85,9 @@ def remove(path: Path) -> None:
     except OSError:
         return
 
+
+OWN_FOLDER = 0o755
+"""Mode of folders of the cache: where the user's own mask lets a group write, others could put engines into it."""
 
 LOCKS = ".locks"
 LAST_USE = "last-use"
@@ -157,7 +168,7 @@ def create_ignored_folder(folder: Path) -> None:
     A folder that already contains other files belongs to the user and gets no marks. Raises `OSError` when the folder
     cannot be created.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
     if {path.name for path in folder.iterdir()} <= _MARKS.keys():
         for name, content in _MARKS.items():
             (folder / name).write_bytes(content)

@@ -12,7 +12,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from pytest_quant.cache.files import files_below, sha256_of
+import msgspec
+
+from pytest_quant.bounded import parse_json, read_file
+from pytest_quant.cache.files import files_below, sha256_of, size_of
+from pytest_quant.cache.trust import is_signed, sign
 
 
 def canonical_json(value: object) -> bytes:
@@ -126,9 +130,16 @@ MANIFEST = "manifest.json"
 FILES = "files"
 """Folder inside an entry with the builder's output."""
 
+_MOST_BYTES = 16_000_000
+"""Of a manifest; one of ours has some kilobytes."""
+
 
 class DamagedEntryError(Exception):
     """An entry that must not be used; the message names the file and what is wrong with it."""
+
+
+class UnsignedEntryError(DamagedEntryError):
+    """An entry that is whole, and that somebody else may have built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +164,18 @@ class Manifest:
 
 
 def write_manifest(
-    folder: Path, *, kind: str, slot: str, ingredients: Mapping[str, str], facts: Mapping[str, JsonScalar]
+    folder: Path,
+    *,
+    kind: str,
+    slot: str,
+    ingredients: Mapping[str, str],
+    facts: Mapping[str, JsonScalar],
+    signing_key: bytes,
 ) -> Manifest:
     """Write the manifest of an entry whose files are complete.
 
-    The manifest contains a checksum of itself, so that facts changed by a broken disk are noticed too.
+    The manifest contains a checksum of itself, so that facts changed by a broken disk are noticed too, and a signature,
+    so that an entry that somebody else wrote is told from one of this user.
 
     Parameters
     ----------
@@ -166,6 +184,7 @@ def write_manifest(
     slot : purpose of the entry, in words.
     ingredients : name -> value or digest of everything the entry was made from.
     facts : values that the builder returned.
+    signing_key : of this user.
     """
     root = folder / FILES
     files = {
@@ -174,37 +193,67 @@ def write_manifest(
     key = key_of(kind, ingredients)
     manifest = Manifest(kind, slot, key, dict(ingredients), dict(facts), time.time(), files)
     body = {"schema": SCHEMA, **asdict(manifest)}
-    document = {**body, "checksum": hashlib.sha256(canonical_json(body)).hexdigest()}
+    content = canonical_json(body)
+    document = {
+        **body,
+        "checksum": hashlib.sha256(content).hexdigest(),
+        "signature": sign(signing_key, content),
+    }
     (folder / MANIFEST).write_text(json.dumps(document, indent=1, sort_keys=True, allow_nan=False), encoding="utf-8")
     return manifest
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of the entry in `folder`. Raises `DamagedEntryError`."""
+    """Read the manifest of the entry in `folder`, whoever wrote it. Raises `DamagedEntryError`."""
+    return _read(folder)[0]
+
+
+def _read(folder: Path) -> tuple[Manifest, bytes, str]:
+    """Return the manifest, what its signature is of, and the signature, which is empty where there is none."""
     try:
-        document = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        checksum = document.pop("checksum") if isinstance(document, dict) and "checksum" in document else ""
-        actual = hashlib.sha256(canonical_json(document)).hexdigest()
-    except (OSError, ValueError) as error:
+        document = parse_json(read_file(folder / MANIFEST, _MOST_BYTES))
+        written = document if isinstance(document, dict) else {}
+        checksum, signature = (str(written.pop(name, "")) for name in ("checksum", "signature"))
+        content = canonical_json(document)
+        actual = hashlib.sha256(content).hexdigest()
+    except (OSError, ValueError, RecursionError) as error:
         raise DamagedEntryError(f"{MANIFEST}: {_words(error)}") from error
     if checksum != actual:
         raise DamagedEntryError(f"{MANIFEST}: contents changed")
-    if document["schema"] != SCHEMA:
-        raise DamagedEntryError(f"{MANIFEST}: schema {document['schema']} in place of {SCHEMA}")
-    del document["schema"]
-    files = {name: FileSum(**file) for name, file in document.pop("files").items()}
-    return Manifest(files=files, **document)
+    schema = written.pop("schema", None)
+    if schema != SCHEMA:
+        raise DamagedEntryError(f"{MANIFEST}: schema {str(schema)[:20]} in place of {SCHEMA}")
+    try:
+        return msgspec.convert(written, Manifest), content, signature
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise DamagedEntryError(f"{MANIFEST}: {error}") from error
 
 
-def verify(folder: Path, key: str) -> Manifest:
-    """Read every byte of the entry in `folder` and return its manifest. Raises `DamagedEntryError`."""
-    manifest = read_manifest(folder)
+def verify(folder: Path, key: str, signing_key: bytes | None) -> Manifest:
+    """Read every byte of an entry and return its manifest.
+
+    Parameters
+    ----------
+    folder : of the entry.
+    key : sha256 of kind and ingredients, in hex.
+    signing_key : the key that must have signed it; ``None`` takes an entry of whoever wrote it.
+
+    Raises
+    ------
+    DamagedEntryError : the entry is not what its manifest says.
+    UnsignedEntryError : it is not signed with `signing_key`.
+    """
+    manifest, content, signature = _read(folder)
     if manifest.key != key:
         raise DamagedEntryError(f"{MANIFEST}: belongs to another entry")
+    if signing_key is not None and not is_signed(signing_key, content, signature):
+        raise UnsignedEntryError(
+            f"{MANIFEST}: {'signed with another key' if signature else 'not signed'}, so others may have written it"
+        )
     for name, expected in manifest.files.items():
         path = folder / FILES / name
         try:
-            size_bytes = path.stat().st_size
+            size_bytes = size_of(path)
             if size_bytes != expected.size_bytes:
                 raise DamagedEntryError(f"{name}: {size_bytes} bytes in place of {expected.size_bytes}")
             if sha256_of(path) != expected.sha256:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,6 +16,7 @@ from pytest_quant.cache.files import (
     IN_USE,
     LAST_USE,
     LOCKS,
+    OWN_FOLDER,
     create_ignored_folder,
     entry_paths,
     flush_to_disk,
@@ -35,6 +35,7 @@ from pytest_quant.cache.manifest import (
     JsonScalar,
     StorageFault,
     StoredEntry,
+    UnsignedEntryError,
     canonical_json,
     key_of,
     read_manifest,
@@ -43,6 +44,8 @@ from pytest_quant.cache.manifest import (
     verify,
     write_manifest,
 )
+from pytest_quant.cache.reason import why_built
+from pytest_quant.cache.trust import own_key
 from pytest_quant.errors import CacheError
 
 _FOLDER = ".live"
@@ -211,56 +214,34 @@ def _describe(folder: Path) -> StoredEntry | None:
     )
 
 
-_HEX_DIGEST = re.compile(r"(?:[a-z0-9]+:)?([0-9a-f]{32,128})")
-_MAX_TEXT = 60
-
-
-def why_built(slot: str, previous: Mapping[str, str] | None, ingredients: Mapping[str, str]) -> str:
-    """Explain why an entry is built, by every ingredient that differs from the slot's last one.
-
-    Parameters
-    ----------
-    slot : purpose of the entry, for the text.
-    previous : ingredients of the most recently used entry of the slot; ``None`` when there is none.
-    ingredients : of the entry to build.
-    """
-    if previous is None:
-        return f"first build of {slot}"
-    names = sorted(previous.keys() | ingredients.keys())
-    changes = [_change(name, previous.get(name), ingredients.get(name)) for name in names]
-    return "; ".join(change for change in changes if change)
-
-
-def _change(name: str, old: str | None, new: str | None) -> str:
-    if old == new:
-        return ""
-    if old is None:
-        return f"{name} added ({_short(str(new))})"
-    if new is None:
-        return f"{name} removed ({_short(old)})"
-    old_digest, new_digest = _HEX_DIGEST.fullmatch(old), _HEX_DIGEST.fullmatch(new)
-    if old_digest and new_digest:
-        label = "sha256 " if len(new_digest[1]) == 64 else ""
-        return f"{name} changed ({label}{old_digest[1][:8]}.. -> {new_digest[1][:8]}..)"
-    return f"{name} changed ({_short(old)} -> {_short(new)})"
-
-
-def _short(text: str) -> str:
-    if digest := _HEX_DIGEST.fullmatch(text):
-        return f"{digest[1][:8]}.."
-    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 2]}.."
-
-
 Build: TypeAlias = Callable[[Path], Mapping[str, JsonScalar]]
 """Writes into the empty folder it is given and returns facts about the output."""
 
 
 class Store:
-    """One root. Every method that writes raises `StorageFault` or `OSError` when the root cannot be written."""
+    """One root. Every method that writes raises `StorageFault` or `OSError` when the root cannot be written.
 
-    def __init__(self, root: Path, notify: Callable[[str], None]) -> None:
+    Parameters
+    ----------
+    root : folder of the entries.
+    notify : shows a message to the user.
+    is_trusted : take entries that are not signed, or signed with another key.
+    signing_key : returns the key of this user; it may raise `OSError`, and is asked when a key is first needed.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        notify: Callable[[str], None],
+        *,
+        is_trusted: bool = False,
+        signing_key: Callable[[], bytes] = own_key,
+    ) -> None:
         self.root = root
         self._notify = notify
+        self._is_trusted = is_trusted
+        self._signing_key = signing_key
+        self._said_unsigned = False
         self._presence: Presence | None = None
 
     def presence(self) -> Presence:
@@ -299,7 +280,7 @@ class Store:
         key = key_of(kind, ingredients)
         with storage():
             presence = self.presence()
-            (self.root / kind).mkdir(exist_ok=True)
+            (self.root / kind).mkdir(mode=OWN_FOLDER, exist_ok=True)
             lock = hold_entry(self.root, kind, key, slot, presence, self._notify)
         try:
             return self.look(kind, slot, key) or self._build(kind, slot, ingredients, build, reason)
@@ -316,8 +297,11 @@ class Store:
         """
         folder = self.root / kind / key
         try:
-            manifest = verify(folder, key)
-        except DamagedEntryError:
+            manifest = verify(folder, key, self._must_have_signed())
+        except UnsignedEntryError as unsigned:
+            self._say_unsigned(unsigned)
+            return None
+        except (DamagedEntryError, OSError):
             return None
         if self._presence is not None:
             with suppress(OSError):
@@ -336,7 +320,9 @@ class Store:
         folder = self.root / kind / key
         if os.path.lexists(folder):
             try:
-                verify(folder, key)
+                verify(folder, key, self._must_have_signed())
+            except UnsignedEntryError as unsigned:
+                return f"cache entry not taken ({unsigned})"
             except DamagedEntryError as damage:
                 return f"cache entry damaged ({damage})"
         return why_built(slot, last_used_ingredients(self.root, kind, slot), ingredients)
@@ -351,10 +337,18 @@ class Store:
             temporary = temporary_path(self.root, kind, key, presence.token)
         try:
             with storage():
-                (temporary / FILES).mkdir(parents=True)
+                temporary.mkdir(mode=OWN_FOLDER, parents=True)
+                (temporary / FILES).mkdir(mode=OWN_FOLDER)
             facts = _run(build, temporary / FILES, slot)
             with storage():
-                write_manifest(temporary, kind=kind, slot=slot, ingredients=ingredients, facts=facts)
+                write_manifest(
+                    temporary,
+                    kind=kind,
+                    slot=slot,
+                    ingredients=ingredients,
+                    facts=facts,
+                    signing_key=self._signing_key(),
+                )
                 mark_use(temporary, presence)
                 flush_to_disk(temporary)
                 self.discard(folder)
@@ -363,6 +357,18 @@ class Store:
             remove(temporary)
             raise
         return Entry(kind, slot, key, folder / FILES, "built", why, facts)
+
+    def _must_have_signed(self) -> bytes | None:
+        """Return the key that must have signed entries, ``None`` where the settings trust the folder."""
+        return None if self._is_trusted else self._signing_key()
+
+    def _say_unsigned(self, unsigned: UnsignedEntryError) -> None:
+        if not self._said_unsigned:
+            self._said_unsigned = True
+            self._notify(
+                f"entries of the cache {self.root} are built anew ({unsigned}). Next: nothing, or where you trust "
+                "whoever wrote them with your account, name the folder in the ini option quant_cache_trust"
+            )
 
     def discard(self, folder: Path) -> None:
         """Remove an entry, atomically for other processes. Raises `OSError`."""

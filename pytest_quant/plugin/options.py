@@ -23,6 +23,9 @@ DEFAULT_BACKEND = "ort"
 
 FOLDER = ".quant"
 
+TRUST = "quant_cache_trust"
+"""An ini option without a flag: whom to trust is settled in a file that is reviewed, not in the line of one run."""
+
 HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
 """Environment variable for the history, so that its password need not be in a file or a command."""
 
@@ -183,6 +186,13 @@ def add_options(parser: pytest.Parser) -> None:
         else:
             group.addoption(option.flag, metavar=option.metavar, type=option.parse, default=None, help=option.help)
             parser.addini(option.name, f"{option.help}; as {option.flag}", type="string", default="")
+    parser.addini(
+        TRUST,
+        "folders, one in each line, whose cached engines are taken whoever wrote them: a cache is code; else only "
+        "engines count that this user built, in a folder that others cannot write to",
+        type="paths",
+        default=[],
+    )
 
 
 def option_value(config: pytest.Config, name: str) -> object | None:
@@ -231,6 +241,7 @@ class Settings:
     require : backends that must be available and be used.
     json_file : file for the records of the run, ``None`` for none.
     cache : folder of engines and reference outputs.
+    cache_trust : folders whose entries are taken whoever wrote them.
     history : a file or a database URL, ``None`` when nothing is added to a history. The command line takes precedence
         over the environment variable, which takes precedence over the ini file.
     compare : compare the records of this run with earlier ones.
@@ -248,6 +259,7 @@ class Settings:
     require: tuple[str, ...]
     json_file: Path | None
     cache: Path
+    cache_trust: tuple[Path, ...]
     history: str | None
     compare: bool
     compare_base: str | None
@@ -268,6 +280,7 @@ class Settings:
             require=_listed(config, "quant_require"),
             json_file=json_file,
             cache=_path(config, "quant_cache") or config.rootpath / FOLDER / "cache",
+            cache_trust=tuple(config.getini(TRUST)),
             history=_history(config),
             compare=bool(option_value(config, "quant_compare") or option_value(config, "quant_compare_base")),
             compare_base=cast("str | None", option_value(config, "quant_compare_base")),

@@ -1,5 +1,7 @@
 """The project that commit b2e6abf ran is run again, on the history, the baselines and the cache that commit left.
 
+Entries were not signed then, so the cache is named among those that the settings trust.
+
 Keys are compared without what differs from machine to machine, and without the numbers of recipes that were raised
 since because engines are built otherwise.
 """
@@ -15,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import get_backend
-from pytest_quant.cache.manifest import StoredEntry, key_of, read_manifest, verify
+from pytest_quant.cache.manifest import StoredEntry, UnsignedEntryError, key_of, read_manifest, verify
 from pytest_quant.cache.store import list_entries
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
@@ -67,7 +69,8 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> Again:
     baselines = project / NAME
     baselines.write_text(baselines.read_text("utf-8").replace("\ndrop = 0.0\n", f"\ndrop = {ACCEPTED_DROP}\n"), "utf-8")
     left_out = (f"--deselect={test}" for test in NOT_RUN)
-    found = run_example(project, "--quant-no-latency", *left_out, locks=folder)
+    trust = f"quant_cache_trust={project / '.quant' / 'cache'}"
+    found = run_example(project, "--quant-no-latency", "-o", trust, *left_out, locks=folder)
     # The entries were packed with one date, long before today.
     used = [one for one in list_entries(project / ".quant" / "cache") if one.last_used > old[0].last_used]
     return Again(project, found, old, tuple(used))
@@ -101,7 +104,15 @@ def test_old_entries_are_read_and_have_the_keys_of_their_ingredients(entries: tu
     for one in entries:
         assert key_of(one.kind, one.ingredients) == one.key == read_manifest(one.folder).key
         if not one.slot.endswith(f" of {PYTORCH}") or one.kind == "reference":
-            assert verify(one.folder, one.key).slot == one.slot
+            assert verify(one.folder, one.key, None).slot == one.slot
+
+
+def test_old_entries_do_not_count_where_nobody_trusts_them(entries: tuple[StoredEntry, ...]) -> None:
+    """They are not signed, whatever key one has."""
+    for one in entries:
+        if not one.slot.endswith(f" of {PYTORCH}") or one.kind == "reference":
+            with pytest.raises(UnsignedEntryError, match="not signed"):
+                verify(one.folder, one.key, b"any key")
 
 
 def test_keys_are_made_of_the_same_ingredients(again: Again) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_quant.cache import Cache
+from pytest_quant.cache.manifest import canonical_json
 from tests.unit.cache.conftest import CONTENT, Builder, never
 
 
@@ -30,6 +33,32 @@ def _other_schema(path: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
 
 
+def _with(**changed: object) -> Callable[[Path], object]:
+    """Return a change of a manifest's fields, ``None`` for one that goes, with a checksum that fits."""
+
+    def change(path: Path) -> None:
+        body = json.loads(path.read_text()) | changed
+        body = {name: value for name, value in body.items() if value is not None and name != "checksum"}
+        signature = body.pop("signature", "")
+        body["checksum"] = hashlib.sha256(canonical_json(body)).hexdigest()
+        path.write_text(json.dumps({**body, "signature": signature}))
+
+    return change
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _link(target: str) -> Callable[[Path], object]:
+    def change(path: Path) -> None:
+        path.unlink()
+        path.symlink_to(target)
+
+    return change
+
+
 DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("files/model.onnx", Path.unlink, "model.onnx: missing"),
     ("files/model.onnx", _truncate, f"model.onnx: {len(CONTENT) - 1} bytes in place of {len(CONTENT)}"),
@@ -42,7 +71,38 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("manifest.json", lambda path: path.write_text("[]"), "manifest.json: contents changed"),
     ("manifest.json", lambda path: path.write_text("NaN"), "manifest.json: cannot be read"),
     ("manifest.json", _other_schema, "manifest.json: contents changed"),
+    ("manifest.json", lambda path: path.write_text("[" * 100_000), "manifest.json: cannot be read"),
+    ("manifest.json", lambda path: path.write_text('{"a":' * 100_000), "manifest.json: cannot be read"),
+    ("manifest.json", lambda path: path.write_text('{"n": ' + "9" * 5000 + "}"), "manifest.json: cannot be read"),
+    ("manifest.json", _with(schema=None), "manifest.json: schema None in place of 1"),
+    ("manifest.json", _with(files=None), "manifest.json: Object missing required field `files`"),
+    ("manifest.json", _with(key=None), "manifest.json: Object missing required field `key`"),
+    ("manifest.json", _with(files=[]), "manifest.json: Expected `object`, got `array`"),
+    ("manifest.json", _with(files={"a": {}}), "manifest.json: Object missing required field `size_bytes`"),
+    ("manifest.json", _with(created="x"), "manifest.json: Expected `float`, got `str`"),
+    ("manifest.json", _with(created=10**400), "manifest.json: "),
+    ("manifest.json", _with(facts={"a": [1]}), "manifest.json: Expected "),
 ]
+if os.name == "posix":
+    DAMAGES += [
+        ("manifest.json", _pipe, "manifest.json: it is a named pipe, not a file"),
+        ("manifest.json", _link("/dev/zero"), "manifest.json: it is a device, not a file"),
+        ("files/model.onnx", _pipe, "model.onnx: it is a named pipe, not a file"),
+        ("files/model.onnx", _link("/dev/zero"), "model.onnx: it is a device, not a file"),
+    ]
+
+
+@pytest.mark.parametrize(("name", "damage", "reason"), DAMAGES, ids=[f"{row[0]}-{row[2]}" for row in DAMAGES])
+def test_clearing_goes_on_where_an_entry_is_damaged(
+    cache: Cache, name: str, damage: Callable[[Path], object], reason: str
+) -> None:
+    """It is listed and removed, and so are the others."""
+    damage(cache.obtain("engine", "s", {"v": "1"}, Builder()).folder.parent / name)
+    cache.obtain("engine", "s", {"v": "2"}, Builder())
+    listed = {entry.readable for entry in cache.entries()}
+    assert listed == ({True, False} if reason.startswith("manifest") else {True})
+    assert cache.clear().removed == 2
+    assert cache.entries() == ()
 
 
 @pytest.mark.parametrize(("name", "damage", "reason"), DAMAGES, ids=[f"{row[0]}-{row[2]}" for row in DAMAGES])

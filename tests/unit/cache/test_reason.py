@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_quant.cache.store import why_built
+from pytest_quant.cache.reason import why_built
 
 OLD, NEW = "1a2b3c4d" + "0" * 56, "5e6f7a8b" + "0" * 56
 
