@@ -19,9 +19,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from pytest_quant.printable import clean_lines
+
 
 class QuantError(Exception):
     """What was wrong, the value that was found, what is allowed, and the next step.
+
+    Texts of models, users and libraries go into it as they are: its attributes hold them as they may be printed,
+    without escapes for a terminal, commands to a CI service, or secrets in addresses.
 
     Parameters
     ----------
@@ -41,17 +46,21 @@ class QuantError(Exception):
         fix: str | None = None,
         log: str | None = None,
     ) -> None:
-        super().__init__(what)
-        self.what = what
-        self.value = value
-        self.allowed = allowed
-        self.fix = fix
-        self.log = log
+        super().__init__(clean_lines(what))
+        self.what = clean_lines(what)
+        self.value = _printable(value)
+        self.allowed = _printable(allowed)
+        self.fix = _printable(fix)
+        self.log = _printable(log)
 
     def __str__(self) -> str:
         """One line for each part that is known."""
         parts = (("got", self.value), ("allowed", self.allowed), ("next", self.fix), ("full text", self.log))
         return "\n".join([self.what, *(f"  {label}: {text}" for label, text in parts if text is not None)])
+
+
+def _printable(text: str | None) -> str | None:
+    return None if text is None else clean_lines(text)
 
 
 class UsageError(QuantError):

@@ -10,6 +10,7 @@ from pytest_quant.cli.accept import accept
 from pytest_quant.cli.cache import cache
 from pytest_quant.cli.compare import compare
 from pytest_quant.cli.doctor import doctor
+from pytest_quant.cli.echo import say
 from pytest_quant.cli.exchange import export, import_records, pull, push
 from pytest_quant.cli.history import history
 from pytest_quant.cli.maintain import prune, verify
@@ -78,7 +79,7 @@ def main() -> None:
         # that of the caller, "python -m package.module" for a module.
         sys.exit(commands(sys.argv[1:] or ["--help"], prog_name="pytest-quant", standalone_mode=False))
     except click.exceptions.Abort:
-        click.echo("aborted", err=True)
+        say("aborted", err=True)
         sys.exit(1)
     except click.ClickException as error:
         _tell(_as_ours(error))
@@ -88,7 +89,7 @@ def main() -> None:
 
 
 def _tell(error: QuantError) -> None:
-    click.secho(f"error: {error}", fg="red", err=True)
+    say(f"error: {error}", color="red", err=True)
 
 
 def _as_ours(error: click.ClickException) -> QuantError:

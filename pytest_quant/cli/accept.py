@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pytest_quant.cli.echo import say
 from pytest_quant.cli.places import existing_history, history_option, project_root
 from pytest_quant.errors import UsageError
+from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,10 +58,7 @@ def all_matching(store: Store, asked: str | None) -> list[SeriesSummary]:
     chosen = choose(store, asked)
     if isinstance(chosen, list):
         return chosen
-    # Here, as all that help does without.
-    from pytest_quant.report import clean
-
-    raise UsageError(f"'{clean(asked)}' is a run, no series", fix="see: pytest-quant history --series")
+    raise UsageError(f"'{asked}' is a run, no series", fix="see: pytest-quant history --series")
 
 
 def _matching(known: Sequence[SeriesSummary], asked: str) -> list[SeriesSummary]:
@@ -76,8 +75,6 @@ def _text(summary: SeriesSummary) -> str:
 
 def _nearest(known: Sequence[SeriesSummary], asked: str) -> str:
     import difflib
-
-    from pytest_quant.report import clean
 
     texts = [_text(summary) for summary in known]
     close = difflib.get_close_matches(asked, texts, n=3, cutoff=0.2) or texts[:3]
@@ -137,17 +134,17 @@ def accept(
     # Without a file the whole new text is the change.
     show_diff(baseline_text(before.values()) if file.exists() else "", baseline_text(after.values()), NAME)
     if dry_run:
-        click.echo(f"{len(entries)} series would be accepted; nothing was written")
+        say(f"{len(entries)} series would be accepted; nothing was written")
         return
     write_baselines(file, after.values())
-    click.echo(f"{len(entries)} series accepted; commit {file}")
+    say(f"{len(entries)} series accepted; commit {file}")
 
 
 def _checks(store: Store, source: str | None, root: Path) -> list[StoredCheck]:
     from pytest_quant.cli.named_records import find_side
 
     side = find_side(store, source or "HEAD", root, take_dirty=True)
-    click.echo(f"accepting {side.told}")
+    say(f"accepting {side.told}")
     return side.checks
 
 
@@ -208,11 +205,10 @@ def show_diff(before: str, after: str, name: str) -> None:
     """
     import difflib
 
-    from pytest_quant.report import clean
-
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", lineterm="", n=9)
-    shown = [clean(line) for line in lines]
+    shown = list(
+        difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", lineterm="", n=9)
+    )
     for line in shown:
-        click.secho(line, fg=_COLORS.get(line[:1]))
+        say(line, color=_COLORS.get(line[:1]))
     if not shown:
-        click.echo(f"{name} stays as it is")
+        say(f"{name} stays as it is")

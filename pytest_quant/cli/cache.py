@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pytest_quant.cli.echo import say, show
 from pytest_quant.cli.places import nearest_folder
+from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
     from pytest_quant.cache import StoredEntry
@@ -49,16 +51,16 @@ def clear(root: Path, kind: str | None, yes: bool) -> None:
     entries = kept.entries()
     kinds = {entry.kind for entry in entries}
     if not entries:
-        click.echo(f"{root} is empty")
+        say(f"{root} is empty")
         return
     if kind is not None and kind not in kinds:
         raise UsageError(f"the cache holds no '{kind}'", allowed=nearest(kind, kinds))
     number = sum(entry.kind == kind or kind is None for entry in entries)
     if not yes:
-        click.confirm(f"Remove {number} of {len(entries)} entries from {root}?", abort=True)
+        click.confirm(clean(f"Remove {number} of {len(entries)} entries from {root}?"), abort=True)
     cleared = kept.clear(kind)
     stayed = f"; {cleared.in_use} in use stay" if cleared.in_use else ""
-    click.echo(f"{cleared.removed} entries removed, {cleared.freed_bytes / _BYTES_PER_MB:.1f} MB freed{stayed}")
+    say(f"{cleared.removed} entries removed, {cleared.freed_bytes / _BYTES_PER_MB:.1f} MB freed{stayed}")
 
 
 def _show(root: Path) -> None:
@@ -71,18 +73,16 @@ def _show(root: Path) -> None:
         from pytest_quant.report.text import aligned
 
         rows = [("kind", "size", "built", "used", "of"), *(_cells(entry, now) for entry in entries)]
-        click.echo("\n".join(aligned(rows, right=(1, 2, 3))))
+        show("\n".join(aligned(rows, right=(1, 2, 3))))
     total = sum(entry.size_bytes for entry in entries) / _BYTES_PER_MB
-    click.echo(f"{len(entries)} entries, {total:.1f} MB in {root}")
+    say(f"{len(entries)} entries, {total:.1f} MB in {root}")
 
 
 def _cells(entry: StoredEntry, now: float) -> tuple[str, ...]:
-    from pytest_quant.report import clean
-
     size = f"{entry.size_bytes / _BYTES_PER_MB:.3f} MB"
     built, used = (f"{_age(now - at)} ago" for at in (entry.created, entry.last_used))
     what = clean(entry.slot) if entry.readable else "damaged; it is built again when it is needed"
-    return entry.kind, size, built, used, what
+    return clean(entry.kind), size, built, used, what
 
 
 def _age(seconds: float) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pytest_quant.cli.places import existing_history, history_option, project_root
+from pytest_quant.cli.echo import say, show, show_json
+from pytest_quant.cli.places import existing_history, history_option, project_root, width
 from pytest_quant.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,9 +67,9 @@ def compare(
     accepted = accepted_removals(read_baselines(root / NAME))
     before, now = _sides(open_store(existing_history(place)), base, head, root)
     for line in (before.told, now.told):
-        click.echo(line, err=as_json or as_markdown)
+        say(line, err=as_json or as_markdown)
     comparison = compare_records(before.checks, now.checks)
-    click.echo(_shown(comparison, as_json=as_json, as_markdown=as_markdown))
+    _show(comparison, as_json=as_json, as_markdown=as_markdown)
     sys.exit(exit_code(comparison, strict=strict, full_suite=full_suite, accepted=accepted))
 
 
@@ -91,13 +90,13 @@ def _sides(store: Store, base: str | None, head: str | None, root: Path) -> tupl
     return Found(checks, str(chosen)), Found(now.checks, f"head {now.told}")
 
 
-def _shown(comparison: Comparison, *, as_json: bool, as_markdown: bool) -> str:
+def _show(comparison: Comparison, *, as_json: bool, as_markdown: bool) -> None:
     from pytest_quant.report.comparison import comparison_markdown, comparison_text
     from pytest_quant.report.comparison_document import comparison_json
 
     if as_json:
-        return json.dumps(comparison_json(comparison), indent=1, allow_nan=False)
-    if as_markdown:
-        return comparison_markdown(comparison)
-    # Always styled: click removes the styles where the output is no terminal.
-    return comparison_text(comparison, shutil.get_terminal_size((100, 24)).columns, color=True)
+        show_json(comparison_json(comparison), indent=1)
+    elif as_markdown:
+        show(comparison_markdown(comparison))
+    else:
+        show(comparison_text(comparison, width(), color=True))

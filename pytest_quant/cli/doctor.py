@@ -6,6 +6,8 @@ import sys
 
 import click
 
+from pytest_quant.cli.echo import say, show, show_json
+
 
 @click.command(short_help="Tell which backends can run here, and how to fix the others.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -29,13 +31,12 @@ def doctor(as_json: bool, require: str | None) -> None:
             raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, backend_names()))
     examination = examine()
     if as_json:
-        import json
         from dataclasses import asdict
 
-        click.echo(json.dumps(asdict(examination), indent=2))
+        show_json(asdict(examination), indent=2)
     else:
-        click.echo(describe(examination))
+        show(describe(examination))
     absent = unmet(examination, required)
     for state in absent:
-        click.secho(f"required, but {state.name} cannot run here: {state.reason}", fg="red", err=True)
+        say(f"required, but {state.name} cannot run here: {state.reason}", color="red", err=True)
     sys.exit(1 if absent else 0)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from pytest_quant.cli.echo import say
 from pytest_quant.cli.places import existing_history, history_option, history_place
+from pytest_quant.redact import redact_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +48,7 @@ def export(file: Path | None, place: str | None) -> None:
     number = _write_whole(store, file)
     # What reads the records from a device must not find this line among them.
     through = not file.is_file() or file.parts[1:2] in (("dev",), ("proc",))
-    click.echo(f"{number} runs written to {file}", err=through)
+    say(f"{number} runs written to {file}", err=through)
 
 
 def _write_out(store: Store) -> None:
@@ -104,13 +106,15 @@ def import_records(files: tuple[Path, ...], branch: str | None, place: str | Non
     """  # noqa: D301 - click reads a backspace
     # Here, because it loads the database.
     from pytest_quant.history import open_store
+    from pytest_quant.history.connect import shown_place
 
     # Read twice, so that a file with a bad line is refused before any of it is imported, without holding it in memory.
     for _ in _runs(files, branch):
         pass
     where = history_place(place)
     added, known = open_store(where).append_many(_runs(files, branch))
-    click.echo(f"{added} of {added + known} runs added to {where}" + (f", {known} already there" if known else ""))
+    rest = f", {known} already there" if known else ""
+    say(f"{added} of {added + known} runs added to {shown_place(where)}{rest}")
 
 
 def _runs(files: tuple[Path, ...], branch: str | None) -> Iterator[RunWithRecords]:
@@ -138,15 +142,15 @@ def pull(remote: str, branch: str, place: str | None) -> None:
     """  # noqa: D301 - click reads a backspace
     # Here, because it loads the database.
     from pytest_quant.history import open_store
+    from pytest_quant.history.connect import shown_place
     from pytest_quant.history.exchange.git_branch import GitFiles
     from pytest_quant.history.exchange.git_branch import pull as pull_runs
-    from pytest_quant.report import clean
 
     where = history_place(place)
     pulled = pull_runs(open_store(where), GitFiles(Path.cwd(), remote, branch))
-    click.echo(f"{pulled.added} runs added to {where}, {pulled.known} already there")
+    say(f"{pulled.added} runs added to {shown_place(where)}, {pulled.known} already there")
     for reason in pulled.refused:
-        click.secho("\n".join(clean(line) for line in reason.split("\n")), fg="red", err=True)
+        say(reason, color="red", err=True)
     sys.exit(1 if pulled.refused else 0)
 
 
@@ -171,4 +175,4 @@ def push(remote: str, branch: str, place: str | None) -> None:
     from pytest_quant.history.exchange.git_branch import push as push_runs
 
     number = push_runs(open_store(where), GitFiles(Path.cwd(), remote, branch))
-    click.echo(f"{number} runs added to the branch {branch} of {remote}")
+    say(f"{number} runs added to the branch {branch} of {redact_address(remote)}")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from pytest_quant.cli.echo import say, show, show_json
 from pytest_quant.cli.places import existing_history, history_option, speaks_unicode, width
 from pytest_quant.errors import UsageError
+from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,9 +28,9 @@ def print_series_list(summaries: Sequence[SeriesSummary], as_json: bool) -> None
 
     if as_json:
         for summary in summaries:
-            click.echo(json.dumps(asdict(summary), allow_nan=False))
+            show_json(asdict(summary))
     elif listed := series_list(summaries):
-        click.echo(listed)
+        show(listed)
 
 
 def print_series(summary: SeriesSummary, points: Sequence[Point], *, as_json: bool, as_csv: bool) -> None:
@@ -46,13 +47,13 @@ def print_series(summary: SeriesSummary, points: Sequence[Point], *, as_json: bo
 
     if as_json:
         documents = [asdict(point) for point in points]
-        click.echo(json.dumps(asdict(summary) | {"points": documents}, allow_nan=False))
+        show_json(asdict(summary) | {"points": documents})
     elif as_csv:
-        click.echo(_csv(points), nl=False)
+        show(_csv(points))
     else:
-        click.echo(series_text(summary, points, width(), unicode=speaks_unicode()))
+        show(series_text(summary, points, width(), unicode=speaks_unicode()))
         if len(points) < summary.n_points:
-            click.echo(f"{len(points)} of {summary.n_points} points; --last N shows more")
+            say(f"{len(points)} of {summary.n_points} points; --last N shows more")
 
 
 def print_changes(
@@ -77,21 +78,20 @@ def print_changes(
         changes += find_changes(of_series, confidence=confidence)
     changes.sort(key=lambda change: change.first_bad_at, reverse=True)
     if as_json:
-        click.echo(json.dumps({"branch": branch, "series": len(names), "changes": [asdict(one) for one in changes]}))
+        show_json({"branch": branch, "series": len(names), "changes": [asdict(one) for one in changes]})
     else:
-        click.echo(changes_text(changes, names, branch))
+        show(changes_text(changes, names, branch))
 
 
 def _csv(points: Sequence[Point]) -> str:
     from pytest_quant.history import Point
-    from pytest_quant.report import clean
 
     written = io.StringIO()
     rows = csv.writer(written, lineterminator="\n")
     rows.writerow([field.name for field in fields(Point)])
     for point in points:
         rows.writerow([clean(value) if isinstance(value, str) else value for value in asdict(point).values()])
-    return written.getvalue()
+    return written.getvalue().removesuffix("\n")
 
 
 _RUNS = 20
@@ -194,25 +194,22 @@ def _print_one_run(store: Store, stored: StoredRun, as_json: bool) -> None:
     from pytest_quant.report.summary import table
 
     _print_heads_of([stored])
-    # Always styled: click removes the styles where the output is no terminal.
-    click.echo(table(store.records(stored.run.id), width(), color=True))
+    show(table(store.records(stored.run.id), width(), color=True))
 
 
 def _print_document(store: Store, stored: StoredRun) -> None:
     from pytest_quant.record import run_to_json
 
-    click.echo(json.dumps(run_to_json(stored.run, store.records(stored.run.id)), allow_nan=False))
+    show_json(run_to_json(stored.run, store.records(stored.run.id)))
 
 
 def _print_heads_of(chosen: list[StoredRun]) -> None:
     from pytest_quant.report.text import aligned
 
-    click.echo("\n".join(aligned([["run", "started", "commit", "branch", "checks"], *map(_cells, chosen)])))
+    show("\n".join(aligned([["run", "started", "commit", "branch", "checks"], *map(_cells, chosen)])))
 
 
 def _cells(stored: StoredRun) -> list[str]:
-    from pytest_quant.report import clean
-
     run = stored.run
     commit = (run.commit or "no commit")[:12] + (" dirty" if run.dirty else "")
     counts = ", ".join(f"{number} {status}" for status, number in sorted(stored.counts.items())) or "no checks"

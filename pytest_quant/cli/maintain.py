@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pytest_quant.cli.echo import say
 from pytest_quant.cli.places import existing_history, history_option
 from pytest_quant.errors import UsageError
+from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
     from pytest_quant.history.maintain import Damage
@@ -40,7 +42,7 @@ def prune(keep_runs: int | None, before: datetime | None, dry_run: bool, place: 
     pruned = prune_runs(where, keep_runs=keep_runs, before=limit, dry_run=dry_run)
     would = "would be " if dry_run else ""
     what = f"{count(pruned.records, 'record')} of {count(pruned.runs, 'run')}"
-    click.echo(f"{what} {would}thinned, {pruned.freed_bytes} bytes {would}freed")
+    say(f"{what} {would}thinned, {pruned.freed_bytes} bytes {would}freed")
 
 
 @click.command(short_help="Tell whether every record of the history can be read.")
@@ -63,16 +65,12 @@ def verify(salvage: Path | None, place: str | None) -> None:
     runs = verifying.read_each(where)
     verified = verifying.verify(runs) if salvage is None else verifying.salvage(runs, salvage)
     for damage in verified.damages:
-        click.secho(_line(damage), fg="red", err=True)
+        say(_line(damage), color="red", err=True)
     rest = f", written to {salvage}" if salvage is not None else ""
-    click.echo(
-        f"{verified.runs} runs with {verified.records} records can be read{rest}; {len(verified.damages)} damaged"
-    )
+    say(f"{verified.runs} runs with {verified.records} records can be read{rest}; {len(verified.damages)} damaged")
     sys.exit(1 if verified.damages else 0)
 
 
 def _line(damage: Damage) -> str:
-    from pytest_quant.report import clean
-
     what = "the run" if damage.position is None else f"record {damage.position}"
     return clean(f"damaged: {damage.run_id}, {what}: {damage.reason}")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_quant.errors import UsageError
+from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
     from pytest_quant.history import StoredCheck
@@ -49,11 +50,11 @@ def find_side(store: Store, text: str, root: Path, *, take_dirty: bool) -> Found
         return _of_run(store, text)
     # Here, because it loads the database.
     from pytest_quant.environment import Repository
-    from pytest_quant.history.merge_base import clean_name, resolve
+    from pytest_quant.history.merge_base import resolve
 
     commit = resolve(Repository(root), text)
     checks = store.launches(commit)
-    shown = f"{clean_name(text)} ({commit[:12]})" if not commit.startswith(text) else commit[:12]
+    shown = f"{clean(text)} ({commit[:12]})" if not commit.startswith(text) else commit[:12]
     if checks:
         return Found(checks, f"{shown}: {_count(checks)}")
     dirty = next(

@@ -26,7 +26,8 @@ from pytest_quant.doctor.probe import (
 )
 from pytest_quant.environment import fingerprint, has_vnni, isa_tier
 from pytest_quant.environment.gpu import find_gpus
-from pytest_quant.report.text import aligned, clean
+from pytest_quant.printable import clean
+from pytest_quant.report.text import aligned
 
 ORT_WHEELS = ("onnxruntime", "onnxruntime-directml", "onnxruntime-gpu", "onnxruntime-openvino")
 """Distributions that write the same folder ``onnxruntime``."""
@@ -162,13 +163,15 @@ def _machine(examination: Examination) -> Iterator[str]:
 
 def _backends(states: Sequence[BackendState]) -> Iterator[str]:
     rows = [("backend", "state", "version", "device")]
-    rows += [(state.name, _MARKS[state.state], state.version or "-", state.device or "-") for state in states]
+    rows += [
+        (state.name, _MARKS[state.state], clean(state.version or "-"), clean(state.device or "-")) for state in states
+    ]
     lines = aligned(rows)
     yield lines[0]
     for state, line in zip(states, lines[1:], strict=True):
         yield line
         if state.state == OK:
-            yield f"    offers {', '.join(state.precisions)}"
+            yield f"    offers {clean(', '.join(state.precisions))}"
         if state.reason:
             yield f"    {clean(state.reason)}"
         if state.fix:
@@ -178,7 +181,7 @@ def _backends(states: Sequence[BackendState]) -> Iterator[str]:
 def _libraries(libraries: Sequence[Library]) -> list[str]:
     rows = [("library", "wanted", "found", "for")]
     for library in libraries:
-        verdict = library.found or "not installed"
+        verdict = clean(library.found or "not installed")
         if library.found and not library.fits:
             verdict += " (does not fit)"
         rows.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,6 +14,7 @@ from sqlalchemy.pool import NullPool
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.schema import SCHEMA, VERSION
+from pytest_quant.redact import redact_address
 
 BUSY_TIMEOUT_S = 60
 """Longest wait of one process for another that writes."""
@@ -184,15 +184,15 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
 
     Returns
     -------
-    The engine, and `place` for messages, without a password.
+    The engine, and `place` for messages, without secrets.
 
     Raises
     ------
     HistoryError : it cannot be opened, or a newer version of this package wrote it; then nothing is changed.
     """
     url = _url(place)
-    shown = shown_place(url)
-    with storage_errors(shown, "opened", url.password):
+    shown = shown_place(place)
+    with storage_errors(shown, "opened"):
         file = _sqlite_file(url)
         if file is not None:
             _prepare_folder(file.parent)
@@ -205,34 +205,30 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
     return engine, shown
 
 
-def shown_place(place: str | Path | URL) -> str:
-    """Return the place of a history for messages: without a password, wherever the address contains it."""
-    try:
-        url = place if isinstance(place, URL) else _url(place)
-    except HistoryError:
-        return _redacted(str(place))
-    if url.get_backend_name() == "sqlite":
-        return url.database or ""
-    secret = [name for name in url.query if "pass" in name.lower()]
-    return url.difference_update_query(secret).render_as_string()
+def shown_place(place: str | Path) -> str:
+    """Return the place of a history for messages: the file, or the address without its secrets."""
+    address = str(place)
+    if address.startswith("sqlite") and "://" in address:
+        try:
+            return _url(address).database or ""
+        except HistoryError:
+            return redact_address(address)
+    return redact_address(address) if "://" in address else address
 
 
 @contextmanager
-def storage_errors(shown: str, action: str, password: str | None = None) -> Iterator[None]:
+def storage_errors(shown: str, action: str) -> Iterator[None]:
     """Raise errors of the database and the file system as `HistoryError`.
 
     Parameters
     ----------
     shown : place of the history for the message.
     action : past participle for the message, ``opened``, ``read`` or ``written``.
-    password : removed from the message; ``None`` for none.
     """
     try:
         yield
     except (SQLAlchemyError, ModuleNotFoundError, OSError) as error:
         cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-        if password:
-            cause = cause.replace(password, "***")
         fixes = (fix for words, fix in _FIXES if any(word in cause.lower() for word in words))
         raise HistoryError(
             f"the history {shown} cannot be {action}", value=cause, fix=next(fixes, _OTHER_FIX)
@@ -250,6 +246,14 @@ def _url(place: str | Path) -> URL:
         raise _wrong_address(address) from error
     if kind not in _DRIVERS:
         raise _wrong_address(address)
+    if kind != "sqlite" and "@" in f"{url.host}{url.database}":
+        # The rest of a password would be looked up as a host, and be repeated when there is none.
+        raise HistoryError(
+            "the history's address has more than one @",
+            value=redact_address(address),
+            allowed="one, between the password and the host",
+            fix="write %40 for each @ in the name and the password",
+        )
     driver = _DRIVERS[kind]
     return url if driver is None or "+" in url.drivername else url.set(drivername=driver)
 
@@ -257,14 +261,9 @@ def _url(place: str | Path) -> URL:
 def _wrong_address(address: str) -> HistoryError:
     return HistoryError(
         "the history's address cannot be read",
-        value=_redacted(address),
+        value=redact_address(address),
         allowed="a file, or a database URL: sqlite:////data/history.db, postgresql+psycopg://user@host/database",
     )
-
-
-def _redacted(address: str) -> str:
-    """Return an address that cannot be parsed, without every part that may be a password."""
-    return re.sub(r"//.*@", "//***@", re.sub(r"(pass\w*=)[^&]*", r"\1***", address, flags=re.IGNORECASE))
 
 
 def _sqlite_file(url: URL) -> Path | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pytest_quant.environment import MAX_DISTANCE, Repository
 from pytest_quant.errors import UsageError
+from pytest_quant.printable import clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def select_base(
     UsageError : git does not know a revision, or no target branch, or no common ancestor.
     """
     tip = resolve(git, head)
-    asked, asked_as = _merge_base(git, tip, dirty=dirty) if base is None else (resolve(git, base), clean_name(base))
+    asked, asked_as = _merge_base(git, tip, dirty=dirty) if base is None else (resolve(git, base), clean(base))
     line = git.first_parents(asked, MAX_DISTANCE)
     recorded = set(known(line))
     hint = _shallow_hint(git) if len(line) <= MAX_DISTANCE else ""
@@ -81,16 +82,11 @@ def resolve(git: Repository, revision: str) -> str:
         shallow = _shallow_hint(git)
         raise UsageError(
             "git knows no such commit",
-            value=clean_name(revision),
+            value=revision,
             allowed="a branch, a tag, a commit, or HEAD~1",
             fix=shallow or "git fetch, when it is on another branch; 'git log' shows what is here",
         )
     return commit
-
-
-def clean_name(revision: str) -> str:
-    """Return `revision` with every character that does not print as an escape."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in revision)
 
 
 def _merge_base(git: Repository, tip: str, *, dirty: bool) -> tuple[str, str]:

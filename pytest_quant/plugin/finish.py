@@ -20,9 +20,10 @@ from pytest_quant.marks.marked import ENCODED
 from pytest_quant.plugin.controller import takes_all
 from pytest_quant.plugin.options import Settings, settings_of
 from pytest_quant.plugin.required import faults_of_required
+from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Json, Record, Run, from_json, run_to_json, start_run
 from pytest_quant.record.build import gather_samples
-from pytest_quant.report import clean, summary
+from pytest_quant.report import summary
 from pytest_quant.whole_file import write_whole
 
 

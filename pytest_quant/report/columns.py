@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pytest_quant.errors import UsageError, nearest
+from pytest_quant.printable import clean
 from pytest_quant.record import LatencyFigures, Record
-from pytest_quant.report.text import NOT_MEASURED, clean, decimals, fixed, shorten
+from pytest_quant.report.text import NOT_MEASURED, decimals, fixed, shorten
 from pytest_quant.result import AccuracyResult, Interval, Resources, Status
 
 _MAX_NAME = 32

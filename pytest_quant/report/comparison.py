@@ -21,7 +21,8 @@ from pytest_quant.history.compare import (
     Row,
     Side,
 )
-from pytest_quant.report.text import GAP, NOT_MEASURED, Cell, Grid, clean, count, figure, in_unit, printed, shorten
+from pytest_quant.printable import clean
+from pytest_quant.report.text import GAP, NOT_MEASURED, Cell, Grid, count, figure, in_unit, printed, shorten
 
 _COMMIT = 12
 _MAX_VALUE = 24

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from pytest_quant.printable import clean
 from pytest_quant.record import Record
 from pytest_quant.report.summary import name_of
-from pytest_quant.report.text import clean, count, figure, holds, in_unit, interval, points
+from pytest_quant.report.text import count, figure, holds, in_unit, interval, points
 from pytest_quant.result import AccuracyResult, Coverage, Hint, Interval, OutputError, Status, Verdict
 from pytest_quant.spec import LIMITS
 from pytest_quant.verdict.rules import apart, written

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pytest_quant.printable import clean
 from pytest_quant.record import Record
-from pytest_quant.report.text import clean
 
 
 def junit_properties(record: Record) -> list[tuple[str, str | float | int]]:

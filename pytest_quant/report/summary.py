@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from pytest_quant.printable import clean
 from pytest_quant.record import Record, worst_of_workers
 from pytest_quant.report.columns import (
     EXPECTED,
@@ -24,7 +25,7 @@ from pytest_quant.report.columns import (
     rows_of,
     word,
 )
-from pytest_quant.report.text import GAP, Cell, Grid, clean, count, in_unit, printed, shorten, width_of
+from pytest_quant.report.text import GAP, Cell, Grid, count, in_unit, printed, shorten, width_of
 from pytest_quant.result import Status
 
 _LEAST_TEST = 30

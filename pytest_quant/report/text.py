@@ -1,4 +1,4 @@
-"""Figures and foreign names as text that is safe to print, and tables of them."""
+"""Figures as text, and tables of them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,6 @@ _SAME = 1e-3
 
 GAP = "  "
 """What stands between two columns."""
-
-
-def clean(text: str) -> str:
-    """Return `text` on one line, with every character that a terminal would act upon as its escape.
-
-    Names come from users, files and models; an escape sequence or a direction override in them must show.
-    """
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def shorten(text: str, limit: int) -> str:

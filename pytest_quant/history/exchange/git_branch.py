@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.exchange.stream import RunWithRecords, header_line, read_lines, run_line
 from pytest_quant.record import Run
+from pytest_quant.redact import redact_address
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
@@ -53,7 +54,9 @@ class GitFiles:
         """Raise `HistoryError` when this is no repository, or git does not accept the name of branch or remote."""
         self._git("rev-parse", "--git-dir")
         if self.remote.startswith("-"):
-            raise HistoryError("a remote cannot be called that", value=self.remote, fix="write --remote origin")
+            raise HistoryError(
+                "a remote cannot be called that", value=redact_address(self.remote), fix="write --remote origin"
+            )
         if self._run(("check-ref-format", self._ref)).returncode != 0:
             raise HistoryError("a branch cannot be called that", value=self.branch, allowed="what git branch takes")
 
@@ -143,7 +146,7 @@ class GitFiles:
         output = (done.stdout + done.stderr).decode("utf-8", "replace")
         if any(word in output for word in _LOST_RACE):
             return False
-        raise _failed("push", output)
+        raise _failed("push", output, self.remote)
 
     @property
     def _ref(self) -> str:
@@ -152,7 +155,7 @@ class GitFiles:
     def _git(self, *arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None) -> bytes:
         done = self._run(arguments, given, environ)
         if done.returncode != 0:
-            raise _failed(arguments[0], done.stderr.decode("utf-8", "replace"))
+            raise _failed(arguments[0], done.stderr.decode("utf-8", "replace"), self.remote)
         return done.stdout
 
     def _run(
@@ -167,12 +170,12 @@ class GitFiles:
         except FileNotFoundError as error:
             raise HistoryError("git is not installed", fix="install git, or move the history by export") from error
         except subprocess.TimeoutExpired as error:
-            raise _failed(arguments[0], f"no answer within {_TIMEOUT_S:.0f} s") from error
+            raise _failed(arguments[0], f"no answer within {_TIMEOUT_S:.0f} s", self.remote) from error
 
 
-def _failed(action: str, output: str) -> HistoryError:
-    # Addresses of remotes may hold a password or a token, and messages end up in public logs.
-    shown = re.sub(r"://[^/@\s]*@", "://***@", output.strip())
+def _failed(action: str, output: str, remote: str) -> HistoryError:
+    # The error removes the secrets of every address in the output, but cannot tell where one with blanks in it ends.
+    shown = output.strip().replace(remote, redact_address(remote))
     return HistoryError(f"git {action} failed", value=shown, fix="make the git command work by itself, and try again")
 
 
@@ -274,7 +277,8 @@ def pull(store: Store, files: GitFiles) -> Pulled:
     head = files.fetch()
     if head is None:
         raise HistoryError(
-            f"the remote {files.remote} has no branch {files.branch}", fix="run pytest-quant push where a history is"
+            f"the remote {redact_address(files.remote)} has no branch {files.branch}",
+            fix="run pytest-quant push where a history is",
         )
     here = {file_of(stored.run) for stored in store.runs()}
     there = {path: name for path, name in files.files(head).items() if path.startswith(_FOLDER)}

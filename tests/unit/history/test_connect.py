@@ -20,15 +20,18 @@ from pytest_quant.history.connect import shown_place
     [
         ("a/history.db", "a/history.db"),
         ("sqlite:////a/history.db", "/a/history.db"),
+        ("a@b:c@d.db", "a@b:c@d.db"),
+        ("sqlite:////a@b/history.db?password=s3cret", "/a@b/history.db"),
+        ("sqlite://me:s3cret@host:port/x.db", "sqlite://***@host:port/x.db"),
         ("postgresql+psycopg://me:s3cret@host:1/x", "postgresql+psycopg://me:***@host:1/x"),
-        ("postgresql://me@host/x", "postgresql+psycopg://me@host/x"),
-        ("postgresql://host/x?password=s3cret&sslmode=require", "postgresql+psycopg://host/x?sslmode=require"),
-        ("postgresql://me:s3cret@host:port/x", "postgresql://***@host:port/x"),
+        ("postgresql://me@host/x", "postgresql://me@host/x"),
+        ("postgresql://host/x?password=s3cret&sslmode=require", "postgresql://host/x?password=***&sslmode=require"),
+        ("postgresql://me:s3cret@host:port/x", "postgresql://me:***@host:port/x"),
         ("mysql://me:s3cret@host/x?password=s3cret", "mysql://***@host/x?password=***"),
     ],
 )
 def test_a_place_is_shown_without_its_password(place: str, shown: str) -> None:
-    """A file as it is, a server with its driver, an address that cannot be read without what may be one."""
+    """A file as it is, a server as it was given, an address that cannot be read without what may be one."""
     assert shown_place(place) == shown
 
 
@@ -38,7 +41,27 @@ def test_no_password_is_shown(password: str) -> None:
     """Whatever characters it has, and however the URL spells them."""
     url = URL.create("postgresql", username="me", password=password, host="host", database="x")
     text = url.render_as_string(hide_password=False)
-    assert shown_place(text) == "postgresql+psycopg://me:***@host/x"
+    assert shown_place(text) == "postgresql://me:***@host/x"
+
+
+@pytest.mark.parametrize("address", ["me:pa@s3cret@nowhere/x", "me:pa@s3cret/x@nowhere:5/x", "me:pa@s3cret/x@nowhere"])
+def test_a_password_with_an_at_sign_goes_to_no_name_server(address: str) -> None:
+    """SQLAlchemy takes the first @ for its end: the rest would be looked up as a host, and be repeated."""
+    with pytest.raises(HistoryError) as caught:
+        open_store(f"postgresql://{address}")
+    assert "more than one @" in caught.value.what
+    assert "%40" in (caught.value.fix or "")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_short_password_changes_no_other_word(tmp_path: Path) -> None:
+    """It is hidden where it stands in the address, not wherever its letters are."""
+    with pytest.raises(HistoryError) as caught:
+        open_store(f"postgresql://me:e@/x?host={tmp_path}")
+    message = str(caught.value)
+    assert "postgresql://me:***@/x" in message
+    assert message.count("***") == 1
+    assert "connection" in message
 
 
 def test_a_driver_that_is_not_installed_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

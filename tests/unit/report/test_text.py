@@ -1,15 +1,14 @@
-"""Figures and foreign names become text that is safe to print and true to the figure."""
+"""Figures become text that is true to the figure."""
 
 from __future__ import annotations
 
 import math
 from decimal import Decimal
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.report.text import clean, count, figure, interval, points, shorten
+from pytest_quant.report.text import count, figure, interval, points, shorten
 from pytest_quant.result import Interval
 
 _FINITE = st.floats(-1e9, 1e9)
@@ -70,36 +69,6 @@ def test_an_interval_has_the_digits_of_its_unit() -> None:
     """Two decimals for percentages, four significant digits for anything else."""
     assert interval(Interval(0.12345, 1.0), "%") == "[0.12, 1.00]"
     assert interval(Interval(0.12345, 1.0)) == "[0.1235, 1]"
-
-
-@given(st.text(st.characters()))
-def test_no_character_acts_upon_the_terminal(text: str) -> None:
-    """What is left prints, takes one line, and can be encoded."""
-    shown = clean(text)
-    assert shown.isprintable()
-    assert len(shown.splitlines()) <= 1
-    shown.encode("utf-8")
-
-
-@given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"])))
-def test_plain_text_stays_as_it_is(text: str) -> None:
-    """Only what is not printable is escaped."""
-    assert clean(text) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("a\x1b[31mb", "a\\x1b[31mb"),
-        ("a\nb", "a\\nb"),
-        ("\u202eevil", "\\u202eevil"),
-        ("\udcff", "\\udcff"),
-        ("\x9b1m", "\\x9b1m"),
-    ],
-)
-def test_escapes_show(text: str, shown: str) -> None:
-    """Escape sequences, line breaks, direction overrides, lone surrogates and the one-byte CSI."""
-    assert clean(text) == shown
 
 
 @given(st.text(), st.integers(5, 60))
