@@ -90,8 +90,23 @@ def _csv(points: Sequence[Point]) -> str:
     rows = csv.writer(written, lineterminator="\n")
     rows.writerow([field.name for field in fields(Point)])
     for point in points:
-        rows.writerow([clean(value) if isinstance(value, str) else value for value in asdict(point).values()])
+        rows.writerow([_cell(value) if isinstance(value, str) else value for value in asdict(point).values()])
     return written.getvalue().removesuffix("\n")
+
+
+_FORMULA = ("=", "+", "-", "@")
+
+
+def _cell(text: str) -> str:
+    """Return a text that a spreadsheet shows as it is, and never computes, as it does what begins like a formula."""
+    shown = clean(text)
+    if not shown.lstrip().startswith(_FORMULA) and not text.startswith(("\t", "\r")):
+        return shown
+    try:
+        float(shown)
+    except ValueError:
+        return f"'{shown}"
+    return shown
 
 
 _RUNS = 20
