@@ -20,7 +20,7 @@ class Status(StrEnum):
     UNAVAILABLE = "UNAVAILABLE"
     INCONCLUSIVE = "INCONCLUSIVE"
     NO_BASELINE = "NO_BASELINE"
-    PASS = "PASS"  # noqa: S105 - a status, not a secret
+    PASS = "PASS"  # nosec B105 # noqa: S105 - a status, not a secret
 
 
 Better: TypeAlias = Literal["higher", "lower"]

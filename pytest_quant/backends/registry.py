@@ -44,5 +44,5 @@ def get_backend(name: str) -> Backend:
 def get_exporter() -> ExportingBackend:
     """Return the backend that reads the user's torch modules, and writes them as ONNX for the others."""
     backend = get_backend(_EXPORTER)
-    assert isinstance(backend, ExportingBackend)  # noqa: S101 - for the type checker: it is ours
+    assert isinstance(backend, ExportingBackend)  # nosec B101 # noqa: S101 - for the type checker: it is ours
     return backend

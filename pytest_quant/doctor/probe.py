@@ -115,7 +115,7 @@ def probe(name: str) -> BackendState:
     """Return the state of the backend called `name`, probed in a process of its own."""
     command = (sys.executable, "-m", "pytest_quant.doctor.probe", name)
     try:
-        answer = subprocess.run(  # noqa: S603 - our own module, and a registered name
+        answer = subprocess.run(  # nosec B603 # noqa: S603 - our own module, and a registered name
             command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:

@@ -84,7 +84,7 @@ def ask_git(root: Path, *arguments: str, timeout_s: float = 10.0) -> GitAnswer:
     # A query must not take the lock that a git command of the user may need at this moment.
     environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
-        answer = subprocess.run(  # noqa: S603 - a fixed program without a shell
+        answer = subprocess.run(  # nosec B603 # noqa: S603 - a fixed program without a shell
             ("git", *arguments),  # noqa: S607 - the user's git is the one to ask
             cwd=root,
             env=environment,

@@ -288,7 +288,7 @@ def _round_ns(runs: Sequence[int], warm: Sequence[Warm]) -> float:
 def _timed(calls: Sequence[Call], runs: Sequence[int], plan: LatencyPlan, clock: Clock, until: int) -> LatencyResult:
     """Add rounds until every limit is decided, or until another round would not be over at `until`."""
     blocks: tuple[list[Block], list[Block], list[Block]] = ([], [], [])
-    order = random.Random(plan.seed)  # noqa: S311 - an order, not a secret
+    order = random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
     while True:
         began = clock()
         for index in order.sample(range(len(calls)), len(calls)):

@@ -88,10 +88,10 @@ def clipped(values: NDArray[np.float64], port: Port, span: Span) -> NDArray[Any]
 
 def _seeded(port: Port, span: Span, shape: tuple[int, ...], seed: int) -> NDArray[Any]:
     """Return values from a uniform distribution over the span."""
-    random = np.random.default_rng(seed)
+    chance = np.random.default_rng(seed)
     if not is_float(port):
-        return random.integers(int(span.low), int(span.high), shape, endpoint=True).astype(port.dtype)
-    shares = random.random(prod(shape)).reshape(shape)
+        return chance.integers(int(span.low), int(span.high), shape, endpoint=True).astype(port.dtype)
+    shares = chance.random(prod(shape)).reshape(shape)
     return clipped(span.middle + span.half_width * (2 * shares - 1), port, span)
 
 

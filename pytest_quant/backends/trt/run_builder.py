@@ -148,7 +148,7 @@ def run_builder(request: BuildRequest, name: str) -> None:
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
         file = Path(folder) / "request.json"
         write_request(request, file)
-        ended = subprocess.run(  # noqa: S603 - our own module and a file of ours
+        ended = subprocess.run(  # nosec B603 # noqa: S603 - our own module and file
             (sys.executable, "-m", MODULE, str(file)),
             capture_output=True,
             text=True,

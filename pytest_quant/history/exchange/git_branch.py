@@ -91,7 +91,9 @@ class GitFiles:
         if not objects:
             return
         command = ("git", "cat-file", "--batch")
-        with subprocess.Popen(command, cwd=self.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: S603
+        with subprocess.Popen(  # nosec B603 # noqa: S603 - a fixed command without a shell
+            command, cwd=self.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as process:
             if process.stdin is None or process.stdout is None:
                 raise HistoryError("git cannot be talked to", fix="try again")
             for path, name in objects.items():
@@ -164,7 +166,7 @@ class GitFiles:
         variables = os.environ | {"LC_ALL": "C"} | dict(environ or {})
         command = ("git", "-c", "gc.auto=0", *arguments)
         try:
-            return subprocess.run(  # noqa: S603 - no shell, and every name stands where git reads no option
+            return subprocess.run(  # nosec B603 # noqa: S603 - no shell, and every name stands where git reads no option
                 command, cwd=self.root, input=given, capture_output=True, timeout=_TIMEOUT_S, env=variables, check=False
             )
         except FileNotFoundError as error:
@@ -242,7 +244,7 @@ def push(store: Store, files: GitFiles, *, pause: Callable[[float], None] = time
         message = f"{len(missing)} runs" if len(missing) > 1 else f"Run {file_of(*missing.values())}"
         if files.push(files.commit(head, objects, message)):
             return len(missing)
-        pause(random.uniform(0.0, min(_LONGEST_PAUSE_S, 0.05 * 2**attempt)))  # noqa: S311 - spreads jobs, hides nothing
+        pause(random.uniform(0.0, min(_LONGEST_PAUSE_S, 0.05 * 2**attempt)))  # nosec B311 # noqa: S311 - spreads jobs
     raise HistoryError(
         f"the branch {files.branch} was pushed to by others {_ATTEMPTS} times in a row",
         fix="run pytest-quant push again; nothing is lost",

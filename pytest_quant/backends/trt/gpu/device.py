@@ -158,7 +158,7 @@ def probe_native(*, with_device: bool) -> Availability:
     """
     command = (sys.executable, "-m", "pytest_quant.backends.trt.gpu.device", *([WITH_DEVICE] if with_device else []))
     try:
-        ended = subprocess.run(  # noqa: S603 - our own module
+        ended = subprocess.run(  # nosec B603 # noqa: S603 - our own module
             command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
