@@ -177,6 +177,9 @@ EXPORTED_FILE = "model.onnx"
 class ExportingBackend(Backend, Protocol):
     """A backend that reads torch modules, and writes them as ONNX for those that read files."""
 
+    def quantizing_parts(self, model: Model) -> tuple[str, ...]:
+        """Return the parts of the module that only a quantized one has, each by its kind and name."""
+
     def export_ingredients(self, model: Model) -> dict[str, str]:
         """Return everything that decides what `export` writes: name -> digest or value."""
 

@@ -21,6 +21,7 @@ from pytest_quant.measure.engines import (
     open_side,
     prove_float,
     read_data,
+    refuse_quantized,
     renamed,
     shape_check,
     usable_backend,
@@ -104,7 +105,9 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
     """
     with tools.step(f"loading {check.candidate.backend}"):
         candidate, reference = usable_backend(check.candidate), usable_backend(check.reference)
+    refuse_quantized(check.reference)
     check = export_check(check, tools.cache, tools.step)
+    refuse_quantized(check.reference)
     with ExitStack() as opened:
         with ExitStack() as devices:
             for device in sorted({candidate.device, reference.device}):

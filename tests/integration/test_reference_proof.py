@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
-from onnxruntime.quantization import CalibrationDataReader, quantize_static
+import torch
+from onnx import TensorProto, helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_dynamic, quantize_static
+from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
 from pytest_quant.errors import ModelError
 from pytest_quant.result import Status, Verdict
@@ -33,19 +38,103 @@ def status_of(verdicts: tuple[Verdict, ...] | None, limit: str) -> Status:
     return next(verdict.status for verdict in verdicts or () if verdict.limit == limit)
 
 
-@pytest.mark.parametrize("scheme", [None, "dynamic"])
-def test_a_quantized_reference_is_an_error_that_says_where_it_belongs(scheme: str | None, tmp_path: Path) -> None:
-    """Integer kernels in the FP32 engine are named, and the key that takes such a model is told."""
-    path = layouts.classifier(tmp_path / "float.onnx")
-    quantize_static(str(path), str(tmp_path / "int8.onnx"), Reader(numbers(N, 8)))
-    model = Model.from_onnx(tmp_path / "int8.onnx")
-    samples = numbers(N, 8)
-    with pytest.raises(ModelError, match="does not compute in FP32") as raised:
-        checked(
-            tmp_path, model, Dataset.from_arrays(samples, samples[:, :4].argmax(axis=1), calibration=8), scheme=scheme
-        )
-    assert "quantized=" in str(raised.value.fix)
-    assert "scores" in str(raised.value.value)
+WIDTH = 32
+"""Features of a sample, as many as a block of weights that share a scale."""
+
+
+def quantized_file(kind: str, folder: Path) -> Path:
+    """Write a quantized model (n, 32) -> (n, 4) of a tool, or of the operators that `kind` says."""
+    weights = np.eye(WIDTH, 4, dtype=np.float32)
+    ends: tuple[layouts.Ends, layouts.Ends] = (
+        {"x": (layouts.FLOAT, ["batch", WIDTH])},
+        {"y": (layouts.FLOAT, ["batch", 4])},
+    )
+    product = helper.make_node("MatMul", ["x", "w"], ["y"], name="scores")
+    path = layouts.write(folder / "float.onnx", [product], *ends, {"w": weights})
+    made = folder / f"{kind}.onnx"
+    if kind in ("QDQ", "QOperator"):
+        quantize_static(str(path), str(made), Reader(numbers(N, WIDTH)), quant_format=QuantFormat[kind])
+    elif kind == "dynamic":
+        quantize_dynamic(str(path), str(made))
+    elif kind == "int4":
+        quantizer = MatMulNBitsQuantizer(onnx.load(path), block_size=WIDTH, is_symmetric=True)
+        quantizer.process()
+        quantizer.model.save_model_to_file(str(made))
+    elif kind == "int8 weights":
+        widened = helper.make_node("DequantizeLinear", ["q", "scale"], ["w"], name="widened")
+        tensors: layouts.Constants = {"q": (100 * weights).astype(np.int8), "scale": np.array(0.01, np.float32)}
+        layouts.write(made, [widened, product], *ends, tensors)
+    elif kind == "rounding":
+        nodes = [
+            helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], name="rounded"),
+            helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"], name="widened"),
+            helper.make_node("Slice", ["d", "first", "last", "axis"], ["y"], name="taken"),
+        ]
+        tensors = {"scale": np.array(0.05, np.float32), "zero": np.array(0, np.int8)}
+        tensors |= {"first": np.array([0]), "last": np.array([4]), "axis": np.array([1])}
+        layouts.write(made, nodes, *ends, tensors)
+    return made
+
+
+NAMED = {
+    "QDQ": "5 nodes of a quantized model: DequantizeLinear 'w_DequantizeLinear', ",
+    "QOperator": "3 nodes of a quantized model: QuantizeLinear 'x_QuantizeLinear', QLinearMatMul 'scores_quant', ",
+    "dynamic": "2 nodes of a quantized model: DynamicQuantizeLinear 'x_QuantizeLinear', MatMulInteger 'scores_quant'",
+    "int4": "1 node of a quantized model: MatMulNBits 'scores_Q4'",
+    "int8 weights": "1 node of a quantized model: DequantizeLinear 'widened'",
+    "rounding": "2 nodes of a quantized model: QuantizeLinear 'rounded', DequantizeLinear 'widened'",
+}
+
+
+@pytest.mark.parametrize("kind", NAMED)
+@pytest.mark.parametrize(
+    ("backend", "scheme"),
+    [("ort", None), ("ort", "dynamic"), ("ort", "static"), ("openvino", None), ("openvino", "static")],
+)
+def test_a_quantized_reference_is_an_error_that_says_where_it_belongs(
+    kind: str, backend: str, scheme: str | None, tmp_path: Path
+) -> None:
+    """Its operators are named, whether or not the runtime folds them away, and the key that takes such a model."""
+    model, samples = Model.from_onnx(quantized_file(kind, tmp_path)), numbers(N, WIDTH)
+    dataset = Dataset.from_arrays(samples, samples[:, :4].argmax(axis=1), calibration=8)
+    with pytest.raises(ModelError, match="is no FP32 model: it is quantized already") as raised:
+        checked(tmp_path, model, dataset, scheme=scheme, backend=backend)
+    assert str(raised.value.value).startswith(NAMED[kind])
+    assert "give the float model as quant_model, and this one as quantized=" in str(raised.value.fix)
+
+
+@pytest.mark.parametrize("backend", ["ort", "torch"])
+def test_a_quantized_module_is_an_error_before_it_is_exported(backend: str, tmp_path: Path) -> None:
+    """Weights of torchao, which PyTorch can neither digest nor export, are named with the key that takes them."""
+    module = torch.nn.Sequential(torch.nn.Linear(WIDTH, 4)).eval()
+    quantize_(module, Int8WeightOnlyConfig())
+    dataset = Dataset.from_arrays(numbers(N, WIDTH), np.zeros(N, int), calibration=8)
+    with pytest.raises(ModelError, match="is no FP32 model: it is quantized already") as raised:
+        checked(tmp_path, Model.from_torch(module, (torch.zeros(2, WIDTH),)), dataset, backend=backend)
+    assert raised.value.value == "1 part of a quantized model: Int8Tensor '0.weight'"
+
+
+def test_a_float_model_with_integers_is_a_reference(tmp_path: Path) -> None:
+    """Indices, masks and products of whole numbers are no quantization."""
+    nodes = [
+        helper.make_node("Cast", ["ids"], ["long"], to=TensorProto.INT64, name="cast"),
+        helper.make_node("MatMul", ["long", "mixing"], ["mixed"], name="integer_product"),
+        helper.make_node("Gather", ["table", "mixed"], ["rows"], name="lookup"),
+        helper.make_node("ReduceSum", ["rows", "axis"], ["y"], keepdims=0, name="sum"),
+    ]
+    constants: layouts.Constants = {
+        "mixing": np.array([[0, 1], [1, 0]], np.int64),
+        "table": numbers(16, 4),
+        "axis": np.array([1], np.int64),
+    }
+    ends: tuple[layouts.Ends, layouts.Ends] = (
+        {"ids": (TensorProto.INT32, ["batch", 2])},
+        {"y": (layouts.FLOAT, ["batch", 4])},
+    )
+    path = layouts.write(tmp_path / "tokens.onnx", nodes, *ends, constants)
+    samples = np.random.default_rng(0).integers(0, 16, (N, 2)).astype(np.int32)
+    record = checked(tmp_path, Model.from_onnx(path), Dataset.from_arrays(samples), scheme=None, limits=Limits())
+    assert record.status is Status.PASS
 
 
 @pytest.mark.parametrize("limit", ["max_drop", "min_ratio"])

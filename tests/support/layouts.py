@@ -14,15 +14,17 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 Shape = Sequence[int | str]
+Ends = dict[str, tuple[int, Shape]]
+Constants = dict[str, np.ndarray]
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
 
 def write(
     path: Path,
     nodes: list[onnx.NodeProto],
-    inputs: dict[str, tuple[int, Shape]],
-    outputs: dict[str, tuple[int, Shape]],
-    constants: dict[str, np.ndarray] | None = None,
+    inputs: Ends,
+    outputs: Ends,
+    constants: Constants | None = None,
 ) -> Path:
     """Write a checked model of opset 17; inputs and outputs are ``(element type, shape)`` by name."""
     graph = helper.make_graph(

@@ -7,6 +7,7 @@ from pytest_quant.backends.onnx_files.normalize import (
     opset_of,
     write_normalized,
 )
+from pytest_quant.backends.onnx_files.quantizing import quantizing_nodes
 from pytest_quant.backends.onnx_files.read import (
     all_graphs,
     all_nodes,
@@ -41,6 +42,7 @@ __all__ = [
     "needs_external_data",
     "normalized",
     "opset_of",
+    "quantizing_nodes",
     "read_graph",
     "read_signature",
     "read_table_rows",

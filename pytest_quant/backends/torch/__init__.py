@@ -60,6 +60,12 @@ class TorchBackend:
 
         return signature_of(model)
 
+    def quantizing_parts(self, model: Model) -> tuple[str, ...]:
+        """Return its quantized layers, tensors and nodes; empty for a float module."""
+        from pytest_quant.backends.torch.quantize import quantizing_parts
+
+        return quantizing_parts(model.module)
+
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Weights and code of the module, every option as resolved here, library versions, instruction set, recipe."""
         from pytest_quant.backends.torch.program import engine_ingredients

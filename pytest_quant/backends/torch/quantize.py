@@ -13,6 +13,7 @@ with Q/DQ pairs in the other runtimes.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 from pytest_quant.backends.coverage import Kind, Tallied, tally
@@ -137,3 +138,37 @@ def _comes_from_integers(node: Any, inputs: set[str]) -> bool:
             waiting += [before for before in one.all_input_nodes if before not in seen]
             seen.update(waiting)
     return False
+
+
+_ROUNDING_CALLS = ("quantize", "onednn.q", "quantized.")
+"""Parts of the names of functions that round, or multiply what was rounded."""
+
+
+def quantizing_parts(module: Any) -> tuple[str, ...]:
+    """Return what only a quantized `module` has, each by its kind and name; empty for a float one.
+
+    These are layers of ``torch.ao.nn.quantized`` and of torchao, layers that round in training, tensors that keep
+    integers behind a float type, and nodes of a graph that round. Observers, which only watch, are none.
+    """
+    import torch
+
+    if not isinstance(module, torch.nn.Module):
+        return ()
+    found = list(_quantized_layers(module))
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if tensor.is_quantized or type(tensor).__module__.startswith("torchao."):
+            found.append(f"{type(tensor).__name__} '{name}'")
+    for child in module.modules():
+        nodes = child.graph.nodes if isinstance(child, torch.fx.GraphModule) else ()
+        called = ((node, str(node.target)) for node in nodes if node.op == "call_function")
+        found += [f"{call} '{node.name}'" for node, call in called if any(part in call for part in _ROUNDING_CALLS)]
+    return tuple(found)
+
+
+def _quantized_layers(module: Any) -> Iterator[str]:
+    for name, child in module.named_modules():
+        kind, home = type(child).__name__, type(child).__module__
+        if not home.startswith(("torch.ao.", "torchao.")) or "Observer" in kind or "PackedParams" in kind:
+            continue
+        if "quantized" in home.split(".") or "FakeQuant" in kind or home.startswith("torchao."):
+            yield f"{home}.{kind} '{name}'"

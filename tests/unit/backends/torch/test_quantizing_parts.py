@@ -1,0 +1,99 @@
+"""Quantized torch modules are told from float ones, whichever tool made them."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torchao.quantization import Int8WeightOnlyConfig, quantize_
+from torchao.utils import unwrap_tensor_subclass
+
+from pytest_quant.backends.torch.quantize import convert_qat, prepare_qat, quantizing_parts
+
+EXAMPLE = (torch.zeros(2, 64),)
+
+
+def network() -> nn.Sequential:
+    """A float network of two layers."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4)).eval()
+
+
+def _eager(qat: bool) -> nn.Module:
+    module = nn.Sequential(torch.ao.quantization.QuantStub(), nn.Linear(64, 4), torch.ao.quantization.DeQuantStub())
+    module.train(qat)
+    eager: Any = torch.ao.quantization
+    module.qconfig = (eager.get_default_qat_qconfig if qat else eager.get_default_qconfig)("x86")
+    prepared: nn.Module = (eager.prepare_qat if qat else eager.prepare)(module)
+    return prepared
+
+
+def eager_dynamic() -> nn.Module:
+    """Linear layers of ``torch.ao.nn.quantized.dynamic``."""
+    made: nn.Module = torch.ao.quantization.quantize_dynamic(network(), {nn.Linear}, dtype=torch.qint8)
+    return made
+
+
+def eager_static() -> nn.Module:
+    """Layers of ``torch.ao.nn.quantized``."""
+    prepared = _eager(qat=False)
+    prepared(*EXAMPLE)
+    made: nn.Module = torch.ao.quantization.convert(prepared)
+    return made
+
+
+def eager_training() -> nn.Module:
+    """Layers that round in training."""
+    return _eager(qat=True)
+
+
+def held_weights() -> nn.Module:
+    """Float layers whose weights are tensors of torchao."""
+    module = network()
+    quantize_(module, Int8WeightOnlyConfig())
+    return module
+
+
+def unwrapped_weights() -> nn.Module:
+    """The same, taken apart for an export."""
+    made: nn.Module = unwrap_tensor_subclass(held_weights())
+    return made
+
+
+def converted_graph() -> nn.Module:
+    """A graph with Q/DQ pairs."""
+    made: nn.Module = convert_qat(prepare_qat(network(), EXAMPLE))
+    return made
+
+
+@pytest.mark.parametrize(
+    "make", [eager_dynamic, eager_static, eager_training, held_weights, unwrapped_weights, converted_graph]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_quantized_module_is_known(make: Callable[[], nn.Module]) -> None:
+    """Each part is named."""
+    parts = quantizing_parts(make())
+    assert parts
+    assert all(part.endswith("'") for part in parts)
+
+
+def test_a_float_module_is_known() -> None:
+    """Plain, exported, and with observers or stubs, which change nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        observed = _eager(qat=False)
+    exported = torch.export.export(network(), EXAMPLE).module()
+    assert [
+        quantizing_parts(one) for one in (network(), exported, observed, nn.LSTM(4, 4), copy.deepcopy(exported))
+    ] == [
+        (),
+        (),
+        (),
+        (),
+        (),
+    ]
