@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_quant.backends.base import Feeds, misfit
 from pytest_quant.backends.runtime import failed, failing_as
+from pytest_quant.backends.torch.archive import refuse_code
 from pytest_quant.backends.torch.export import quiet
 from pytest_quant.backends.torch.module import (
     cast,
@@ -22,7 +23,7 @@ from pytest_quant.backends.torch.module import (
     signature_of,
 )
 from pytest_quant.backends.torch.options import float_type, parse_options
-from pytest_quant.backends.torch.quantize import hold_weights
+from pytest_quant.backends.torch.quantize import hold_weights, with_plain_weights
 from pytest_quant.environment import onednn_tier
 from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError, DataError, UsageError, nearest
@@ -96,7 +97,7 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
             prepared(*cast(_examples(spec.model), spec))
         _save(spec, _converted(spec, prepared), folder)
     elif spec.quantized is not None:
-        _save(spec, module_of(spec.quantized), folder)
+        _save(spec, with_plain_weights(module_of(spec.quantized)), folder)
     else:
         module = cast_module(module_of(spec.model), spec)
         _check_excluded(spec, module)
@@ -196,6 +197,15 @@ def _save(spec: EngineSpec, module: Any, folder: Path) -> None:
     program = traced(model, module, examples)
     with quiet(), failing_as(f"writing the program of '{model.name}' failed"):
         torch.export.save(program, folder / PROGRAM_FILE)
+    try:
+        refuse_code(folder / PROGRAM_FILE)
+    except ValueError as error:
+        raise BuildError(
+            f"the program of '{model.name}' cannot be kept: opening it again would run code",
+            value=str(error),
+            allowed="plain tensors, operators of PyTorch, and inputs and outputs in tuples, lists and dicts",
+            fix="keep weights in plain tensors, or export to another backend: backend='ort'",
+        ) from error
 
 
 def _examples(model: Model) -> tuple[Any, ...]:
@@ -214,7 +224,12 @@ _REBUILD = "pytest-quant cache clear --kind engine, and the next run writes it a
 
 
 def load_program(file: Path) -> Any:
-    """Return the ``torch.export.ExportedProgram`` in `file`."""
+    """Return the ``torch.export.ExportedProgram`` in `file`; nothing in it is unpickled or run.
+
+    Raises
+    ------
+    BuildError : PyTorch cannot read it, or it holds what opening it would run.
+    """
     import torch
 
     with quiet():
@@ -222,6 +237,7 @@ def load_program(file: Path) -> Any:
         import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401
 
         with failing_as(f"loading the program {file.name} failed", _REBUILD):
+            refuse_code(file)
             return torch.export.load(file)
 
 

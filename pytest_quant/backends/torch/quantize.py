@@ -101,10 +101,22 @@ def hold_weights(spec: EngineSpec, module: Any) -> Any:
     chosen = layers.difference(spec.exclude)
     with quiet():
         from torchao.quantization import Int8WeightOnlyConfig, quantize_
-        from torchao.utils import unwrap_tensor_subclass
 
         quantize_(module, Int8WeightOnlyConfig(), filter_fn=lambda _, name: name in chosen)
-        return unwrap_tensor_subclass(module)
+        return with_plain_weights(module)
+
+
+def with_plain_weights(module: Any) -> Any:
+    """Split the weights of `module` that torchao packed into plain tensors, and return it.
+
+    A packed one could be written to a file by pickle only.
+    """
+    import torch
+    from torchao.utils import unwrap_tensor_subclass
+
+    # It looks at the layers inside only, and the module may be a layer itself.
+    unwrap_tensor_subclass(torch.nn.Sequential(module))
+    return module
 
 
 def measure_held(program: Any, provider: str) -> Coverage:
