@@ -16,7 +16,8 @@ from pytest_quant.backends.torch.quantize import convert_qat, prepare_qat
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, tokens, two_by_two
-from pytest_quant.testing.conformance.workbench import module_model, opened
+from pytest_quant.testing.conformance.modules import module_model
+from pytest_quant.testing.conformance.workbench import opened
 
 
 @pytest.mark.parametrize("make", [conv, two_by_two, tokens])
