@@ -35,6 +35,8 @@ ELSEWHERE = {
     "plugin.engine_fixture": "tests/integration/test_fixtures.py",
     "plugin.finish": "tests/integration/test_run_end.py",
     "plugin.fixtures": "tests/integration/test_fixtures.py",
+    "plugin.shutdown": "tests/integration/test_killed_runs.py",
+    "plugin.unfinished": "tests/integration/test_killed_runs.py",
     "record.record": "tests/unit/record/test_codec.py",
     "report.columns": "tests/unit/report/test_run_table.py",
     "report.comparison_document": "tests/unit/report/test_comparison.py",

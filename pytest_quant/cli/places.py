@@ -26,13 +26,28 @@ def history_place(asked: str | None) -> str:
 
 
 def existing_history(asked: str | None) -> str:
-    """Return the file or URL of a history. Raises `UsageError` when it is a file that does not exist."""
+    """Return the file or URL of a history, with what killed runs left added to it.
+
+    Raises
+    ------
+    UsageError : it is a file that does not exist.
+    """
     where = history_place(asked)
+    _add_what_killed_runs_left(where)
     if "://" not in where and not Path(where).exists():
         raise UsageError(
             "there is no history yet", value=where, fix="run tests with a quant mark first, or give --history FILE"
         )
     return where
+
+
+def _add_what_killed_runs_left(where: str) -> None:
+    # Here, because help does without.
+    from pytest_quant.history.journal import recover
+
+    recovered = recover(where, nearest_folder().parent)
+    for line in (*([str(recovered)] if recovered.runs else []), *recovered.refused):
+        click.echo(line, err=True)
 
 
 def project_root() -> Path:

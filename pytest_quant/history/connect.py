@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from pytest_quant.errors import HistoryError
+from pytest_quant.history.database import prepare_folder
 from pytest_quant.history.schema import SCHEMA, VERSION
 from pytest_quant.redact import redact_address
 
@@ -27,9 +28,6 @@ _PREFIX = "quant_"
 
 _LOCK = 0x7175616E74
 """Number of the lock in PostgreSQL, the letters ``quant``; two databases of one server do not share it."""
-
-FOLDER = ".quant"
-"""Folder of the package below the root; a .gitignore inside excludes it from version control."""
 
 _CONNECT_TIMEOUT_S = 10
 
@@ -195,7 +193,7 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
     with storage_errors(shown, "opened"):
         file = _sqlite_file(url)
         if file is not None:
-            _prepare_folder(file.parent)
+            prepare_folder(file.parent)
         if url.get_backend_name() == "postgresql" and "connect_timeout" not in url.query:
             # Without it an address that does not answer delays the tests by minutes.
             url = url.update_query_dict({"connect_timeout": str(_CONNECT_TIMEOUT_S)})
@@ -273,13 +271,3 @@ def _sqlite_file(url: URL) -> Path | None:
     if file.is_dir():
         raise IsADirectoryError(f"{file} is a folder where the file should be")
     return file
-
-
-def _prepare_folder(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    ignore = folder / ".gitignore"
-    # Any other folder is the user's, who may want the history under version control.
-    if folder.name == FOLDER and not ignore.exists():
-        ignore.write_text(
-            "# Created by pytest-quant: nothing here belongs into version control.\n*\n", encoding="utf-8"
-        )

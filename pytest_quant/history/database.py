@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _LIBRARIES = ("alembic", "sqlalchemy")
 
+FOLDER = ".quant"
+"""Folder of the package below the root; a .gitignore inside excludes it from version control."""
+
 INSTALL = 'pip install "pytest-quant[history]"'
 """Command that installs the libraries of a history."""
 
@@ -36,6 +39,17 @@ def require_libraries() -> None:
     missing = missing_libraries()
     if missing:
         raise HistoryError(f"there can be no history here: {missing}", fix=INSTALL)
+
+
+def prepare_folder(folder: Path) -> None:
+    """Create the folder of a history; one that is ours is excluded from version control. Raises `OSError`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ignore = folder / ".gitignore"
+    # Any other folder is the user's, who may want the history under version control.
+    if folder.name == FOLDER and not ignore.exists():
+        ignore.write_text(
+            "# Created by pytest-quant: nothing here belongs into version control.\n*\n", encoding="utf-8"
+        )
 
 
 def open_store(place: str | Path) -> Store:

@@ -11,6 +11,7 @@ from pytest_quant.marks.marked import NAME, is_marked, own_marks
 from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge, sweep_storage
 from pytest_quant.plugin.controller import Controller, note_left_out
 from pytest_quant.plugin.options import add_options, check_options, on_command_line
+from pytest_quant.plugin.shutdown import Shutdown
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,6 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.import_plugin("pytest_quant.plugin.fixtures")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Controller(config), "quant-controller")
+        config.pluginmanager.register(Shutdown(), "quant-shutdown")
         config.pluginmanager.register(BenchmarkBridge(config), "quant-benchmark-bridge")
 
 

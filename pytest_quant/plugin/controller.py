@@ -101,9 +101,17 @@ class Controller:
             index = vars(report).get("item_index", len(self._records))
             place, _ = self._records.get(key, (index, record))
             self._records[key] = (place, record)
+            self._keep(record)
             self._expected.discard(key)
             if report.skipped and hasattr(report, "wasxfail"):
                 self._expected.add(key)
+
+    def _keep(self, record: dict[str, Json]) -> None:
+        """Put a finished check on the disk, before the next one starts."""
+        # Here, because it loads the records.
+        from pytest_quant.plugin.unfinished import keep_finished
+
+        keep_finished(self._config, record)
 
     def _worker(self, report: pytest.TestReport) -> str:
         """Return xdist's name of the worker under ``--dist each``; empty where a test runs on any one of them."""

@@ -20,8 +20,9 @@ from pytest_quant.marks.marked import ENCODED
 from pytest_quant.plugin.controller import takes_all
 from pytest_quant.plugin.options import Settings, settings_of
 from pytest_quant.plugin.required import faults_of_required
+from pytest_quant.plugin.unfinished import run_in_progress
 from pytest_quant.printable import clean
-from pytest_quant.record import Encoded, Json, Record, Run, from_json, run_to_json, start_run
+from pytest_quant.record import Encoded, Json, Record, Run, from_json, run_to_json
 from pytest_quant.record.build import gather_samples
 from pytest_quant.report import summary
 from pytest_quant.whole_file import write_whole
@@ -94,12 +95,14 @@ class Ended:
     warnings : problems that do not change the exit code.
     faults : problems that make the run fail.
     compared : with ``--quant-compare``, when there are records; else ``None``.
+    notes : what the user should know beside the checks.
     """
 
     records: tuple[Record, ...]
     warnings: tuple[str, ...]
     faults: tuple[str, ...]
     compared: Compared | None = None
+    notes: tuple[str, ...] = ()
 
 
 def end_run(
@@ -120,13 +123,19 @@ def end_run(
     encoded = tuple(here.get(id(data)) or Encoded(from_json(data), data) for data in collected)
     warnings: list[str] = []
     faults: list[str] = []
+    notes: tuple[str, ...] = ()
     compared: Compared | None = None
     if encoded or settings.json_file is not None:
-        run, encoded = gather_samples(start_run(config.rootpath), encoded)
+        begun = run_in_progress(config)
+        run, encoded = gather_samples(begun.run, encoded)
         if settings.json_file is not None:
             faults += _write_document(settings.json_file, run, encoded)
         if encoded and settings.history is not None:
-            warnings += _append(settings.history, run, encoded)
+            messages, stored = _append(settings.history, run, encoded)
+            warnings += messages
+            begun.end(stored=stored)
+        notes = tuple(begun.notes)
+        warnings += begun.warnings
         if encoded and settings.compare:
             compared = _compare(config, run, [one.record for one in encoded], whole=whole)
             faults += [compared.fault] if compared.fault else []
@@ -135,7 +144,7 @@ def end_run(
         references = {record.reference.removesuffix("-fp32") for record in records}
         used = references | {record.backend for record in records}
         faults += faults_of_required(settings.require, used, all_ran=whole and takes_all(config))
-    return Ended(records, tuple(warnings), tuple(faults), compared)
+    return Ended(records, tuple(warnings), tuple(faults), compared, notes)
 
 
 def _compare(config: pytest.Config, run: Run, records: Sequence[Record], *, whole: bool) -> Compared:
@@ -154,27 +163,31 @@ def _write_document(file: Path, run: Run, records: Sequence[Encoded]) -> list[st
     return []
 
 
-def _append(place: str, run: Run, records: Sequence[Encoded]) -> list[str]:
-    """Add the records to the history, or write them to a file of their own where that fails; return warnings.
+def _append(place: str, run: Run, records: Sequence[Encoded]) -> tuple[list[str], bool]:
+    """Add the records to the history, or write them to a file of their own where that fails.
 
     Without the libraries of the history there is nothing that a file could be imported into, so none is written.
+
+    Returns
+    -------
+    Warnings, and whether the records are in either.
     """
     missing = missing_libraries()
     if missing:
-        return [f"no history is written: {missing}; to keep one: {INSTALL}; to do without: --quant-no-history"]
+        return [f"no history is written: {missing}; to keep one: {INSTALL}; to do without: --quant-no-history"], False
     try:
         open_store(place).append(run, records)
     except HistoryError as error:
         messages = [str(error)]
         try:
             file = set_aside(place, run, records)
-            messages.append(
-                f"the records were set aside; add them with: pytest-quant import {file}{_history_option(place)}"
-            )
         except HistoryError as second:
-            messages.append(str(second))
-        return messages
-    return []
+            return [*messages, str(second)], False
+        messages.append(
+            f"the records were set aside; add them with: pytest-quant import {file}{_history_option(place)}"
+        )
+        return messages, True
+    return [], True
 
 
 def _history_option(place: str) -> str:
@@ -199,7 +212,7 @@ def show(
     reporter : pytest's terminal.
     expected : node ids of tests that failed as expected (xfail).
     """
-    if ended.records or ended.warnings or ended.faults:
+    if ended.records or ended.notes or ended.warnings or ended.faults:
         reporter.write_sep("=", "quant")
     if ended.records:
         # Here, because a run without a check has no table, and needs no rich.
@@ -221,5 +234,7 @@ def show(
         reporter.write_sep("-", "quant compare")
         reporter.write_line(clean(ended.compared.base))
         reporter.write_line(comparison_text(ended.compared.comparison, terminal.fullwidth, terminal.hasmarkup))
+    for line in ended.notes:
+        reporter.write_line(line)
     for line in (*ended.warnings, *ended.faults):
         reporter.write_line(line, red=True)

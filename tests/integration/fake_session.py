@@ -137,7 +137,7 @@ def run_fake(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, *args: str, conftest: str = CONFTEST
 ) -> pytest.RunResult:
     """Run `source` as ``test_it.py`` with the fake session, in this process."""
-    _write(pytester, monkeypatch, source, conftest)
+    write_fake(pytester, monkeypatch, source, conftest)
     return run_here(pytester, "-p", "no:cacheprovider", *args, plugins=[sys.modules[__name__]])
 
 
@@ -145,11 +145,14 @@ def run_fake_apart(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, *args: str, conftest: str = CONFTEST
 ) -> pytest.RunResult:
     """Do the same in processes of their own: for workers, for Ctrl-C, and for what is written past pytest."""
-    _write(pytester, monkeypatch, source, conftest)
+    write_fake(pytester, monkeypatch, source, conftest)
     return pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider", *args)
 
 
-def _write(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, conftest: str) -> None:
+def write_fake(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, conftest: str = CONFTEST
+) -> None:
+    """Write `source` as ``test_it.py``, for a process that has this module as a plugin."""
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY), prepend=os.pathsep)
     pytester.makeconftest(conftest)
     pytester.makepyfile(test_it="import pytest\nfrom pytest import mark\n" + source)

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_quant.cli.places import main_branch
+import pytest
+
+from pytest_quant.cli.places import existing_history, main_branch
+from pytest_quant.history import open_store
+from pytest_quant.history.journal import Journal
+from pytest_quant.record import to_json
 from tests.support.repository import make_repository
+from tests.unit.record.examples import RUN, a_pass
 
 
 def test_the_remote_tells_its_main_branch(tmp_path: Path) -> None:
@@ -29,3 +35,20 @@ def test_without_a_remote_it_is_the_usual_name_that_is_here(tmp_path: Path) -> N
 def test_without_a_repository_it_is_main(tmp_path: Path) -> None:
     """A history may be read anywhere."""
     assert main_branch(tmp_path) == "main"
+
+
+def test_what_a_killed_run_had_finished_is_in_the_history_that_a_command_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was the first run, so that there was no history yet; what the command prints stays apart from the note."""
+    place = tmp_path / ".quant" / "history.db"
+    kept = Journal(place, tmp_path, RUN)
+    kept.keep(to_json(a_pass()))
+    kept.close(stored=False)
+    monkeypatch.chdir(tmp_path)
+    assert existing_history(None) == str(place)
+    assert list(open_store(place).each_run()) == [(RUN, (a_pass(),))]
+    assert capsys.readouterr() == (
+        "",
+        "1 finished check of 1 run that was killed has been added to the history\n",
+    )

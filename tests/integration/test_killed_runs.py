@@ -1,0 +1,171 @@
+"""A run that dies loses at most the check under way. The session is a fake."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.history import open_store
+from tests.integration.fake_session import PLUGIN, run_fake_apart, write_fake
+
+GIVE_UP_S = 300.0
+FINISHED = ["test_it.py::test_one", "test_it.py::test_two"]
+UNDER_WAY = "test_it.py::test_under_way"
+THREE = """
+import multiprocessing, os, signal, time
+from pathlib import Path
+
+@mark.quant(output="PASS")
+def test_one(): pass
+
+@mark.quant(output="FAIL")
+def test_two(): pass
+
+@mark.quant(output="PASS")
+def test_under_way():
+    {before}
+    Path("under_way").touch()
+    while not Path("go").exists():
+        time.sleep(0.01)
+"""
+FORKS = """
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+    child.start()
+    child.terminate()
+    child.join()
+    Path("child").write_text(str(child.exitcode))
+"""
+
+
+@contextmanager
+def _under_way(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *args: str, before: str = "", ignored: str = ""
+) -> Iterator[subprocess.Popen[str]]:
+    """Run two checks to their end and a third one up to its body, in a process group of its own."""
+    write_fake(pytester, monkeypatch, THREE.format(before=before.strip("\n ")))
+    command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "--quant-json=run.json", *args]
+    with subprocess.Popen(
+        ["sh", "-c", f'{ignored} exec "$@"', "sh", *command],  # noqa: S607
+        cwd=pytester.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            given_up = time.monotonic() + GIVE_UP_S
+            while not (pytester.path / "under_way").exists() or not _all_arrived(pytester.path):
+                assert process.poll() is None, process.communicate()[0]
+                assert time.monotonic() < given_up, "no finished check is on the disk"
+                time.sleep(0.01)
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _all_arrived(folder: Path) -> bool:
+    """Whether both finished checks have reached the controlling process, which those of workers do a little later."""
+    files = list(folder.glob(".quant/history.db.*.unfinished"))
+    return bool(files) and files[0].read_bytes().count(b"\n") >= len(FINISHED)
+
+
+def _stored(folder: Path) -> list[list[str]]:
+    """Return the node ids of every run in the history, oldest run first."""
+    return [[record.nodeid for record in records] for _, records in open_store(folder / ".quant/history.db").each_run()]
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_run_that_is_told_to_end_does_so_in_order(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, workers: str
+) -> None:
+    """History, document and table have the finished checks; the exit code is that of an interrupted run."""
+    with _under_way(pytester, monkeypatch, "-n", workers) as process:
+        process.send_signal(number)
+        printed = process.communicate(timeout=600)[0]
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, printed
+    assert f"{number.name} received" in printed
+    assert "= quant =" in printed
+    checks = json.loads((pytester.path / "run.json").read_text())["checks"]
+    assert [check["nodeid"] for check in checks] == FINISHED
+    assert _stored(pytester.path) == [FINISHED]
+    assert not list(pytester.path.glob(".quant/*unfinished*"))
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_what_a_killed_run_had_finished_is_added_by_the_next(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
+) -> None:
+    """Once, as a run of its own, and the next run says so; a third one finds nothing."""
+    with _under_way(pytester, monkeypatch, "-n", workers) as process:
+        os.killpg(process.pid, signal.SIGKILL)
+    assert not (pytester.path / ".quant/history.db").exists()
+    one = "@mark.quant(output='PASS')\ndef test_next(): pass\n"
+    result = run_fake_apart(pytester, monkeypatch, one, "-n", workers)
+    result.stdout.fnmatch_lines(["2 finished checks of 1 run that was killed have been added to the history"])
+    assert "been added" not in run_fake_apart(pytester, monkeypatch, one).stdout.str()
+    assert _stored(pytester.path) == [FINISHED, ["test_it.py::test_next"], ["test_it.py::test_next"]]
+
+
+def test_a_run_beside_it_leaves_the_checks_of_a_live_one_alone(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both runs have their own in the end."""
+    with _under_way(pytester, monkeypatch) as process:
+        (pytester.path / "beside").mkdir()
+        (pytester.path / "beside" / "test_beside.py").write_text(
+            "from pytest import mark\n@mark.quant(output='PASS')\ndef test_beside(): pass\n"
+        )
+        beside = pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider", "beside")
+        beside.assert_outcomes(passed=1)
+        (pytester.path / "go").touch()
+        process.communicate(timeout=600)
+    assert sorted(_stored(pytester.path)) == [["beside/test_beside.py::test_beside"], [*FINISHED, UNDER_WAY]]
+
+
+def test_a_signal_that_is_ignored_stays_ignored(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As nohup does: the terminal is closed, and the run goes on."""
+    with _under_way(pytester, monkeypatch, ignored="trap '' HUP;") as process:
+        process.send_signal(signal.SIGHUP)
+        (pytester.path / "go").touch()
+        process.communicate(timeout=600)
+    assert _stored(pytester.path) == [[*FINISHED, UNDER_WAY]]
+
+
+def test_a_forked_child_dies_of_the_signal(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pools and data loaders end their workers so, and look at how they ended."""
+    with _under_way(pytester, monkeypatch, before=FORKS) as process:
+        assert (pytester.path / "child").read_text() == str(-signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=600)
+    assert _stored(pytester.path) == [FINISHED]
+
+
+def test_without_a_check_nothing_is_changed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of other tests dies of SIGTERM as it would without this plugin."""
+    source = "import signal\ndef test_it(): assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL\n"
+    run_fake_apart(pytester, monkeypatch, source).assert_outcomes(passed=1)
+    source = "import os, signal\ndef test_it(): os.kill(os.getpid(), signal.SIGTERM)\n"
+    assert run_fake_apart(pytester, monkeypatch, source).ret == -signal.SIGTERM
+
+
+def test_a_disk_that_takes_no_journal_is_told_and_loses_nothing(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checks are in the history at the end, as long as nobody kills the run."""
+    full = "import os\nos.fdatasync = lambda _: os.write(-1, b'')\n"
+    result = run_fake_apart(pytester, monkeypatch, full + "@mark.quant(output='PASS')\ndef test_one(): pass\n")
+    result.assert_outcomes(passed=1)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["finished checks could not be kept on the disk while other tests ran: Bad file*"])
+    assert _stored(pytester.path) == [["test_it.py::test_one"]]
