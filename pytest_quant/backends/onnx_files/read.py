@@ -10,13 +10,16 @@ from pathlib import Path, PureWindowsPath
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+from onnx.external_data_helper import uses_external_data
 
 from pytest_quant.errors import ModelError, UsageError
 from pytest_quant.spec import Model, Signature, TensorInfo
 
 EMBED_BYTES = 1_500_000_000
 """A protobuf file ends at 2 GB; larger models keep their weights beside it."""
+
+_DIGITS_OF_SIZE = 18
+"""Digits of an offset or a length; a file of more bytes cannot be."""
 
 _HAND_ON = {"Cast", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 """Operators whose output holds values of their first input; ``Concat`` of all of them."""
@@ -159,8 +162,14 @@ def read_graph(path: Path) -> onnx.ModelProto:
         model = onnx.load_model(path, format="protobuf", load_external_data=False)
     except DecodeError as error:
         raise _not_onnx(path) from error
-    if not model.ir_version or not model.graph.output or not model.opset_import:
+    if not model.ir_version or not model.opset_import:
         raise _not_onnx(path)
+    if not model.graph.output:
+        raise ModelError(
+            f"the model has no output, so that there is nothing to compare: {path}",
+            value=f"{len(model.graph.node)} nodes, {len(model.graph.input)} inputs, 0 outputs",
+            fix="export it again with its outputs, or name them: onnx.utils.extract_model(path, new, inputs, outputs)",
+        )
     external_files(model, path)
     return model
 
@@ -184,12 +193,30 @@ def external_files(model: onnx.ModelProto, path: Path) -> dict[str, Path]:
     ends: dict[str, int] = {}
     for tensor in _tensors(model):
         if uses_external_data(tensor):
-            info = ExternalDataInfo(tensor)
-            ends[info.location] = max(ends.get(info.location, 0), (info.offset or 0) + (info.length or 0))
+            location, end = _place_of(tensor, path)
+            ends[location] = max(ends.get(location, 0), end)
     files = {location: _inside(location, path) for location in sorted(ends)}
     for location, file in files.items():
         _check_whole(file, ends[location], path)
     return files
+
+
+def _place_of(tensor: onnx.TensorProto, path: Path) -> tuple[str, int]:
+    """Return the file of a tensor's external data, as the graph spells it, and the byte in it where the data ends."""
+    told = {entry.key: entry.value for entry in tensor.external_data}
+    numbers = [told.get(key) or "0" for key in ("offset", "length")]
+    if told.get("location", "").strip() and "\0" not in told["location"] and all(map(_is_size, numbers)):
+        return told["location"], sum(map(int, numbers))
+    raise ModelError(
+        f"external data of {path.name} cannot be found: the entry of '{tensor.name}' is damaged",
+        value=", ".join(f"{key} {value[:80]!r}" for key, value in told.items()) or "no entry",
+        allowed="a location, and an offset and a length in bytes that are not negative",
+        fix="write or download the model again",
+    )
+
+
+def _is_size(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS_OF_SIZE
 
 
 def _inside(location: str, path: Path) -> Path:

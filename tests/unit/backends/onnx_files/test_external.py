@@ -77,6 +77,29 @@ def test_data_outside_the_folder(path: Path, location: str) -> None:
         read_graph(path)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("offset", "-100"),
+        ("length", "-5"),
+        ("offset", "much"),
+        ("length", "\N{SUPERSCRIPT TWO}"),
+        ("offset", "9" * 5000),
+        ("location", ""),
+        ("location", "weights\0.bin"),
+    ],
+)
+def test_a_damaged_entry_is_named(path: Path, key: str, value: str) -> None:
+    """Whatever stands in the place of a location, an offset or a length."""
+    model = onnx.load(path, load_external_data=False)
+    (tensor, *_) = [tensor for tensor in model.graph.initializer if tensor.external_data]
+    (entry,) = [entry for entry in tensor.external_data if entry.key == key]
+    entry.value = value
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match=f"the entry of '{tensor.name}' is damaged"):
+        read_graph(path)
+
+
 def test_data_in_a_folder_below(path: Path) -> None:
     """Data in a folder below the model's is fine."""
     (path.parent / "data").mkdir()

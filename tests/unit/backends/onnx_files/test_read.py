@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
 import pytest
 
 from pytest_quant.backends.onnx_files import model_file, read_graph
@@ -22,6 +23,18 @@ def test_suffix_does_not_matter(tmp_path: Path) -> None:
     """A model is read as protobuf whatever its file is called."""
     path = model_file(dense().write(tmp_path)).rename(tmp_path / "model.json")
     assert read_graph(path).graph.node
+
+
+def test_a_model_without_outputs(tmp_path: Path) -> None:
+    """It is whole, and there is nothing that could be compared."""
+    path = model_file(dense().write(tmp_path))
+    model = onnx.load(path)
+    del model.graph.output[:]
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="has no output") as caught:
+        read_graph(path)
+    assert "4 nodes" in str(caught.value)
+    assert "whole" not in str(caught.value)
 
 
 def test_missing_file(tmp_path: Path) -> None:
