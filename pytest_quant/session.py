@@ -9,6 +9,7 @@ from dataclasses import replace
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data
+from pytest_quant.data.workers import dead_workers_named
 from pytest_quant.diagnose.hints import find_hints
 from pytest_quant.errors import BackendUnavailable
 from pytest_quant.measure.build import Step, export_spec
@@ -63,7 +64,8 @@ class Session:
 
     def measure(self, check: Check) -> Measurement:
         """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
-        return measure_check(check, self._tools, breaks_latency)
+        with dead_workers_named():
+            return measure_check(check, self._tools, breaks_latency)
 
     def judge(self, measurement: Measurement) -> Encoded:
         """Judge every limit, search for remedies of a broken one, and return the record of the check."""
@@ -84,6 +86,10 @@ class Session:
 
         `dataset` is needed where `spec` calibrates; a backend that builds for shapes takes them from it too.
         """
+        with dead_workers_named():
+            return self._open(spec, dataset)
+
+    def _open(self, spec: EngineSpec, dataset: Dataset | None) -> Engine:
         backend = usable_backend(spec)
         spec = export_spec(spec, self._tools.cache, self._tools.step)
         data = None if dataset is None else read_data(dataset, spec, self._tools)

@@ -22,6 +22,7 @@ ELSEWHERE = {
     "cli.maintain": "tests/unit/cli/test_exchange.py",
     "cli.named_records": "tests/unit/cli/test_compare.py",
     "data.source": "tests/unit/data/test_batch.py",
+    "data.workers": "tests/integration/test_bad_data.py",
     "errors": "tests/integration/test_short_messages.py",
     "history.baselines.entry": "tests/unit/history/baselines/test_file.py",
     "history.compare.comparison": "tests/unit/report/test_comparison.py",
