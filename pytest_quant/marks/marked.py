@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 NAME = "quant"
 
+_PARAMETER_SET = type(pytest.param())
+
 RECORD_ATTRIBUTE = "quant_record"
 """Under this name the JSON of a check's record rides on its report."""
 
@@ -29,3 +31,16 @@ def own_marks(obj: object, name: str = NAME) -> list[pytest.Mark]:
     if not isinstance(marks, list):
         return []
     return [mark for mark in marks if isinstance(mark, pytest.Mark) and mark.name == name]
+
+
+def marks_of_parameters(obj: object, collector: pytest.Collector) -> list[list[pytest.Mark]]:
+    """Return the marks of that name in each ``pytest.param`` of a function's parametrizations that has any."""
+    parametrizations = (*own_marks(obj, "parametrize"), *collector.iter_markers("parametrize"))
+    values = (mark.args[1] if len(mark.args) > 1 else mark.kwargs.get("argvalues") for mark in parametrizations)
+    sets = (one for listed in values if isinstance(listed, (list, tuple)) for one in listed)
+    marks = ([_mark_of(one) for one in given.marks] for given in sets if isinstance(given, _PARAMETER_SET))
+    return [named for of_one in marks if (named := [mark for mark in of_one if mark.name == NAME])]
+
+
+def _mark_of(written: pytest.Mark | pytest.MarkDecorator) -> pytest.Mark:
+    return written.mark if isinstance(written, pytest.MarkDecorator) else written

@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from pytest_quant.marks.marked import NAME, is_marked, own_marks
+from pytest_quant.marks.marked import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge, sweep_storage
 from pytest_quant.plugin.controller import Controller, note_left_out
 from pytest_quant.plugin.options import add_options, check_options, on_command_line
@@ -61,7 +61,7 @@ def pytest_pycollect_makeitem(
 ) -> Generator[None, object, object]:
     """Let a marked test function request its check, and check every key of its marks."""
     is_test = collector.funcnamefilter(name) and collector.istestfunction(obj, name) and not isinstance(obj, type)
-    if is_test and (own_marks(obj) or is_marked(collector)):
+    if is_test and (own_marks(obj) or is_marked(collector) or marks_of_parameters(obj, collector)):
         from pytest_quant.plugin.collect import requesting_check
 
         with requesting_check(collector, obj):

@@ -13,14 +13,13 @@ from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.marks.check import check_backend
 from pytest_quant.marks.keys import Asked
-from pytest_quant.marks.marked import NAME, is_marked, own_marks
+from pytest_quant.marks.marked import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.marks.variants import Offer, Variant, closest_first, combine, series_nodeid, variants
 from pytest_quant.plugin.options import settings_of
 from pytest_quant.plugin.resolve import fixture_exists
 from pytest_quant.report import pick_columns
 
 VARIANT_FIXTURE = "_quant_variant"
-_PARAMETER_SET = type(pytest.param())
 _DEFAULT_FIXTURES = {"model": "quant_model", "data": "quant_data", "quantized": None}
 _BACKENDS = pytest.StashKey[tuple[str, ...]]()
 _ASKED = pytest.StashKey[dict[tuple[object, ...], tuple[Asked, object]]]()
@@ -44,12 +43,15 @@ def requesting_check(collector: pytest.Collector, obj: object) -> Iterator[None]
     """Make a marked test function use the fixture ``quant``, as by ``usefixtures``, while it is collected.
 
     The fixtures of its model and data are requested too, because pytest only knows the parameters of fixtures that a
-    test requests at collection. Afterwards the author's function is unchanged.
+    test requests at collection. Where only some parameters of a function are marked, `prepare` lets their items use
+    ``quant``. Afterwards the author's function is unchanged.
     """
     function = getattr(obj, "__func__", obj)
     before = getattr(function, "pytestmark", None)
-    names = [NAME, *_fixtures_named(collector, function)]
-    setattr(function, "pytestmark", [*(before or []), pytest.mark.usefixtures(*names).mark])  # noqa: B010
+    is_all_marked = bool(own_marks(function)) or is_marked(collector)
+    names = sorted(set(_fixtures_named(collector, function, is_all_marked=is_all_marked)))
+    requested = pytest.mark.usefixtures(*([NAME] if is_all_marked else []), *names).mark
+    setattr(function, "pytestmark", [*(before or []), *([requested] if requested.args else [])])  # noqa: B010
     try:
         yield
     finally:
@@ -59,25 +61,17 @@ def requesting_check(collector: pytest.Collector, obj: object) -> Iterator[None]
             setattr(function, "pytestmark", before)  # noqa: B010
 
 
-def _fixtures_named(collector: pytest.Collector, function: object) -> Iterator[str]:
-    """Yield the fixtures that give model and data, unless a ``pytest.param`` may name others."""
-    if _parameters_are_marked(collector, function):
-        return
-    marks = [*own_marks(function), *closest_first(collector)[1]]
-    for key, default in _DEFAULT_FIXTURES.items():
-        written = [mark.kwargs[key] for mark in marks if mark.kwargs.get(key) is not None]
-        name = written[0] if written else default
-        if isinstance(name, str) and fixture_exists(collector, name):
-            yield name
-
-
-def _parameters_are_marked(collector: pytest.Collector, function: object) -> bool:
-    for mark in (*own_marks(function, "parametrize"), *collector.iter_markers("parametrize")):
-        values = mark.args[1] if len(mark.args) > 1 else mark.kwargs.get("argvalues")
-        for value in values if isinstance(values, (list, tuple)) else ():
-            if isinstance(value, _PARAMETER_SET) and any(getattr(one, "name", "") == NAME for one in value.marks):
-                return True
-    return False
+def _fixtures_named(collector: pytest.Collector, function: object, *, is_all_marked: bool) -> Iterator[str]:
+    """Yield the fixtures that give model and data to any test of the function."""
+    of_function = [*own_marks(function), *closest_first(collector)[1]]
+    of_parameters = marks_of_parameters(function, collector)
+    for of_parameter in [*of_parameters, *([[]] if is_all_marked else [])]:
+        marks = [*of_parameter, *of_function]
+        for key, default in _DEFAULT_FIXTURES.items():
+            written = [mark.kwargs[key] for mark in marks if mark.kwargs.get(key) is not None]
+            name = written[0] if written else default
+            if isinstance(name, str) and fixture_exists(collector, name):
+                yield name
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:

@@ -79,6 +79,38 @@ def other(): return "other.onnx"
     assert _statuses(pytester) == {"test_parameter[2]": "PASS", "test_fixture[2]": "PASS"}
 
 
+def test_a_marked_parameter_may_have_a_parametrized_model(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a fixture with parameters, or by the test's own; with a mark on the function too, or on the parameter only."""
+    conftest = CONFTEST.split("@pytest.fixture")[0] + "@pytest.fixture\ndef quant_data(): return ([1.0], [0])\n"
+    source = """
+@pytest.fixture(params=["a", "b"])
+def quant_model(request): return f"{request.param}.onnx"
+
+@mark.parametrize("x", [1, pytest.param(2, marks=mark.quant())])
+def test_only_here(x): pass
+
+@mark.quant()
+@mark.parametrize("x", [1, pytest.param(2, marks=mark.quant(output="FAIL"))])
+def test_here_too(x): pass
+
+class TestIndirect:
+    @pytest.fixture
+    def quant_model(self, request): return request.param
+
+    @mark.parametrize("quant_model", ["c.onnx", pytest.param("d.onnx", marks=mark.quant())], indirect=True)
+    def test_own(self): pass
+"""
+    result = run_fake(pytester, monkeypatch, source, "--quant-json=run.json", conftest=conftest)
+    result.assert_outcomes(passed=8, failed=2)
+    models = {"test_only_here[a-2]": "a", "test_only_here[b-2]": "b"}
+    models |= {f"test_here_too[{model}-{x}]": model for model in "ab" for x in "12"}
+    models |= {"TestIndirect::test_own[d.onnx]": "d"}
+    checks = json.loads((pytester.path / "run.json").read_text())["checks"]
+    assert {check["nodeid"].partition("::")[2]: check["model"] for check in checks} == models
+
+
 def test_a_mark_added_after_collection_is_checked_too(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
