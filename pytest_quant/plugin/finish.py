@@ -1,4 +1,4 @@
-"""The end of a run: records go once to the history and the JSON file, are compared with the base, and are printed."""
+"""The end of a run: records go once to the history and the JSON file, and the section ``quant`` is printed."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_quant.environment import Repository
-from pytest_quant.errors import HistoryError, QuantError
-from pytest_quant.history import INSTALL, StoredCheck, missing_libraries, open_store, set_aside
-from pytest_quant.history.baselines.file import NAME, accepted_removals, read_baselines
-from pytest_quant.history.compare import Comparison, Listed, Outcome, compare, exit_code, unaccepted
-from pytest_quant.history.merge_base import select_base
+from pytest_quant.errors import HistoryError
+from pytest_quant.history import INSTALL, missing_libraries, open_store, set_aside
 from pytest_quant.marks.marked import ENCODED
 from pytest_quant.plugin.controller import takes_all
-from pytest_quant.plugin.options import Settings, settings_of
+from pytest_quant.plugin.options import settings_of
 from pytest_quant.plugin.required import faults_of_required
 from pytest_quant.plugin.unfinished import run_in_progress
 from pytest_quant.printable import clean
@@ -27,63 +24,8 @@ from pytest_quant.record.build import gather_samples
 from pytest_quant.report import summary
 from pytest_quant.whole_file import write_whole
 
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """The result of the comparison.
-
-    Attributes
-    ----------
-    base : one line that names the base.
-    comparison : ``None`` when the records could not be compared.
-    fault : reason why the run fails; empty when it does not.
-    """
-
-    base: str
-    comparison: Comparison | None
-    fault: str
-
-
-def compare_run(
-    config: pytest.Config, settings: Settings, run: Run, records: Sequence[Record], *, whole: bool
-) -> Compared:
-    """Compare the records of a run with those of the base; it is a fault when that is not possible.
-
-    Parameters
-    ----------
-    config : of the controlling process.
-    settings : of the run.
-    run : the run.
-    records : of all its checks.
-    whole : pytest ran all tests that it collected.
-    """
-    if settings.history is None:
-        return Compared("", None, "--quant-compare: the history is turned off, so there is nothing to compare with")
-    try:
-        store = open_store(settings.history)
-        head = run.commit or "HEAD"
-        base = select_base(store.commits, Repository(config.rootpath), settings.compare_base, head, dirty=run.dirty)
-        accepted = accepted_removals(read_baselines(config.rootpath / NAME))
-        earlier = [] if base.commit is None else store.launches(base.commit)
-        checks = [check for check in earlier if check.run.id != run.id]
-        comparison = compare(checks, [StoredCheck(run, record) for record in records])
-    except QuantError as error:
-        return Compared("", None, f"--quant-compare: {error}")
-    full_suite = whole and takes_all(config)
-    code = exit_code(comparison, strict=settings.strict, full_suite=full_suite, accepted=accepted)
-    removed = unaccepted(comparison, accepted) if full_suite else ()
-    unsure = "; not every test ran, so that none counts as removed" if comparison.removed and not full_suite else ""
-    return Compared(f"{base}{unsure}", comparison, _fault(comparison, removed) if code else "")
-
-
-def _fault(comparison: Comparison, removed: Sequence[Listed]) -> str:
-    worse = len(comparison.having(Outcome.REGRESSION))
-    reasons = [f"{worse} of {len(comparison.rows)} rows regressed"] if worse else []
-    if removed:
-        reasons.append(
-            f"{len(removed)} tests of the base are gone; pytest-quant accept --removed tells that they should be"
-        )
-    return f"--quant-compare: {'; '.join(reasons) or 'not everything could be compared, and --quant-strict is set'}"
+if TYPE_CHECKING:
+    from pytest_quant.plugin.compare_with_base import Compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +91,7 @@ def end_run(
 
 def _compare(config: pytest.Config, run: Run, records: Sequence[Record], *, whole: bool) -> Compared:
     # Here, because only runs that compare should import the comparison.
+    from pytest_quant.plugin.compare_with_base import compare_run
 
     return compare_run(config, settings_of(config), run, records, whole=whole)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_quant.backends import backend_names
 from tests.support.example import ROOT
 
 HEAVY = [
@@ -40,6 +41,50 @@ def test_importing_the_package_loads_nothing(pytester: pytest.Pytester) -> None:
     code = f"import sys, pytest_quant; print([name for name in {HEAVY!r} if name in sys.modules])"
     result = pytester.runpython_c(code)
     result.stdout.fnmatch_lines(["[[][]]"])
+
+
+WITHOUT_RUNTIMES = """
+import sys
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] in {runtimes!r} else self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+from pytest_quant.backends import backend_names, get_backend
+from pytest_quant.testing import conformance
+import pytest_quant.testing.conformance.workbench
+for name in backend_names():
+    get_backend(name).availability()
+    print(name)
+"""
+RUNTIMES = ["nncf", "onnxruntime", "openvino", "pycuda", "tensorrt", "tensorrt_rtx", "torch", "torchao"]
+
+
+def test_every_backend_loads_without_a_runtime(pytester: pytest.Pytester) -> None:
+    """It says whether it can run before anything of its runtime is imported; so does the suite for new backends."""
+    result = pytester.runpython_c(WITHOUT_RUNTIMES.format(runtimes=RUNTIMES))
+    assert result.outlines == list(backend_names()), result.stderr.str()
+
+
+@pytest.mark.parametrize("name", backend_names())
+def test_a_backend_is_named_without_its_libraries(pytester: pytest.Pytester, name: str) -> None:
+    """The other backends of a run are not to pay for it."""
+    code = f"import sys; from pytest_quant.backends import get_backend; get_backend({name!r}); print(*sys.modules)"
+    loaded = pytester.runpython_c(code).stdout.str().split()
+    assert [module for module in ["onnx", *RUNTIMES] if module in loaded] == []
+
+
+def test_a_run_that_compares_nothing_loads_no_comparison(pytester: pytest.Pytester) -> None:
+    """Only ``--quant-compare`` needs it."""
+    result = pytester.runpython_c("import sys, pytest_quant.plugin.finish; print(*sys.modules)")
+    assert "pytest_quant.history.compare" not in result.stdout.str().split()
 
 
 def test_without_hypothesis_the_strategies_say_what_to_install(pytester: pytest.Pytester) -> None:

@@ -14,7 +14,7 @@ from pytest_quant.measure.rollout import Rollout
 from pytest_quant.metrics import Metric
 from pytest_quant.result import Status
 from pytest_quant.spec import Dataset, EngineSpec, Limits, Model
-from pytest_quant.testing.numpy_backend import NumpyEngine
+from pytest_quant.testing.numpy_engine import NumpyEngine
 from tests.integration.checks import checked, numbers
 from tests.support import layouts
 

@@ -8,20 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import re
-import statistics
-import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from pytest_quant.backends.base import Availability, Engine, Feeds
+from pytest_quant.backends.base import Availability, Engine
 from pytest_quant.backends.options import check_offer
 from pytest_quant.backends.ort import OrtBackend
-from pytest_quant.backends.ort.engine import OrtEngine
 from pytest_quant.backends.ort.tensorrt import (
     builder_spec,
     profile_options,
@@ -34,71 +27,15 @@ from pytest_quant.backends.runtime import WHEELS, import_runtime, installed_vers
 from pytest_quant.backends.trt import TrtRtxBackend
 from pytest_quant.environment.gpu import has_nvml
 from pytest_quant.errors import UsageError
-from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec
 
-_TIMED_RUNS = 21
-
-
 CUDA = "CUDAExecutionProvider"
-
 TENSORRT = "TensorrtExecutionProvider"
-
 _LIBRARIES = {CUDA: "libonnxruntime_providers_cuda.so", TENSORRT: "libonnxruntime_providers_tensorrt.so"}
-
 _INSTALL = 'pip uninstall -y onnxruntime && pip install "onnxruntime-gpu[cuda,cudnn]"'
-
 _DRIVER = "libcuda.so.1"
-
 _MISSING = re.compile(r"(?P<library>lib[\w.+-]+?\.so[.\d]*): cannot open shared object file")
-
 _NVINFER = re.compile(r"libnvinfer\.so\.(?P<major>\d+)")
-
-CUDA_OPTIONS = {"device_id": "0", "use_tf32": "0"}
-"""TF32 off: with it the FP32 reference would round its inputs to ten bits."""
-
-_SHORT_FLOATS = ("fp16", "bf16")
-
-
-class OrtGpuEngine(OrtEngine):
-    """A session whose inputs and outputs stay on the device while it is timed."""
-
-    def _prepare(self, feeds: Feeds) -> Callable[[], object]:
-        """Return one run over inputs that are on the device already, synchronized before it returns."""
-        return partial(_run_bound, self._session, self._bound(feeds))
-
-    def _device_times(self, feeds: Feeds) -> DeviceTimes | None:
-        """Time copies apart; ONNX Runtime shows no events of its stream, so compute is timed by the host."""
-        times: dict[str, list[float]] = {"h2d": [], "run": [], "d2h": []}
-        for _ in range(_TIMED_RUNS):
-            started = time.perf_counter()
-            binding = self._bound(feeds)
-            copied = time.perf_counter()
-            _run_bound(self._session, binding)
-            ran = time.perf_counter()
-            for value in binding.get_outputs():
-                value.numpy()
-            for name, seconds in zip(times, (copied - started, ran - copied, time.perf_counter() - ran), strict=True):
-                times[name].append(1e3 * seconds)
-        found = {name: statistics.median(values) for name, values in times.items()}
-        return DeviceTimes(_TIMED_RUNS, found["run"], found["h2d"], found["d2h"], found["run"])
-
-    def _bound(self, feeds: Feeds) -> Any:
-        from onnxruntime import OrtValue
-
-        binding = self._session.io_binding()
-        for name, array in feeds.items():
-            value = OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array), "cuda", 0)
-            binding.bind_ortvalue_input(name, value)
-        for name in self._names:
-            binding.bind_output(name, "cuda")
-        binding.synchronize_inputs()
-        return binding
-
-
-def _run_bound(session: Any, binding: Any) -> None:
-    session.run_with_iobinding(binding)
-    binding.synchronize_outputs()
 
 
 def find_provider(provider: str) -> Availability:
@@ -160,6 +97,10 @@ def _unloadable(provider: str, trouble: str) -> Availability:
     return Availability(False, reason=reason, fix=f'pip install "tensorrt<{major + 1}"', broken=bool(here))
 
 
+CUDA_OPTIONS = {"device_id": "0", "use_tf32": "0"}
+"""TF32 off: with it the FP32 reference would round its inputs to ten bits."""
+
+
 class OrtCudaBackend(OrtBackend):
     """Quantized as for the CPU, run on CUDA: a check of what Q/DQ pairs do to accuracy there."""
 
@@ -189,11 +130,15 @@ class OrtCudaBackend(OrtBackend):
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open a session and prove that its products are on the GPU. Raises `BuildError`."""
         from pytest_quant.backends.ort.build import engine_file
+        from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
         from pytest_quant.backends.ort.recipe import recipe_of
         from pytest_quant.backends.ort.session import Provider
 
         providers = (Provider(CUDA, CUDA_OPTIONS),)
         return OrtGpuEngine(spec, engine_file(spec, folder), providers, notes=recipe_of(spec).notes)
+
+
+_SHORT_FLOATS = ("fp16", "bf16")
 
 
 class OrtTrtBackend(TrtRtxBackend):
@@ -261,6 +206,7 @@ class OrtTrtBackend(TrtRtxBackend):
 
             return SimulatedEngine(builder_spec(spec), folder, stands_for="ONNX Runtime's TensorRT provider")
         from pytest_quant.backends.onnx_files import read_signature
+        from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
         from pytest_quant.backends.ort.session import Provider
         from pytest_quant.backends.trt.profile import profile_of
 

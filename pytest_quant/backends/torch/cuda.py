@@ -1,101 +1,20 @@
-"""The backend ``torch-cuda``: PyTorch on a GPU."""
+"""The backend ``torch-cuda``: whether PyTorch can run on a GPU here, what it offers, where each step is done."""
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
 
-from pytest_quant.backends.base import Availability, Engine, Feeds
+from pytest_quant.backends.base import Availability, Engine
 from pytest_quant.backends.options import check_offer
 from pytest_quant.backends.torch import TorchBackend
-from pytest_quant.backends.torch.engine import TorchEngine
-from pytest_quant.backends.torch.module import named_outputs
 from pytest_quant.backends.torch.options import float_type, import_torch, parse_options
-from pytest_quant.backends.torch.program import load_program
 from pytest_quant.environment.gpu import has_nvml
 from pytest_quant.environment.packages import version
-from pytest_quant.errors import BuildError
-from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec
 
-_TIMED_RUNS = 21
-
-
 _INSTALL = "install torch for CUDA, see https://pytorch.org/get-started/locally"
-
-
-class TorchCudaEngine(TorchEngine):
-    """A traced program whose inputs lie on the GPU while it is timed."""
-
-    provider = "cuda"
-
-    def __init__(self, spec: EngineSpec, folder: Path) -> None:
-        super().__init__(spec, folder)
-        _switch_tf32_off()
-
-    def _prepare(self, feeds: Feeds) -> Callable[[], object]:
-        """Return one run over inputs that are on the device already, synchronized before it returns."""
-        import torch
-
-        call = super()._prepare(feeds)
-
-        def synchronized() -> None:
-            call()
-            torch.cuda.synchronize()
-
-        return synchronized
-
-    def _device_times(self, feeds: Feeds) -> DeviceTimes | None:
-        """Time compute between two events on the stream, and copies and the whole run by the host's clock."""
-        import torch
-
-        call = super()._prepare(feeds)
-        times: dict[str, list[float]] = {"h2d": [], "host": [], "d2h": [], "gpu": []}
-        for _ in range(_TIMED_RUNS):
-            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            started = time.perf_counter()
-            self._tensors(feeds)
-            torch.cuda.synchronize()
-            copied = time.perf_counter()
-            first.record()
-            found = call()
-            last.record()
-            torch.cuda.synchronize()
-            ran = time.perf_counter()
-            for one in named_outputs(found).values():
-                one.cpu()
-            spent = (copied - started, ran - copied, time.perf_counter() - ran)
-            for name, seconds in zip(times, spent, strict=False):
-                times[name].append(1e3 * seconds)
-            times["gpu"].append(float(first.elapsed_time(last)))
-        found_ms = {name: statistics.median(values) for name, values in times.items()}
-        return DeviceTimes(_TIMED_RUNS, found_ms["gpu"], found_ms["h2d"], found_ms["d2h"], found_ms["host"])
-
-    def _tensors(self, feeds: Feeds) -> tuple[Any, ...]:
-        return tuple(one.cuda() for one in super()._tensors(feeds))
-
-    def _load(self) -> Any:
-        import torch
-        from torch.export.passes import move_to_device_pass
-
-        before = torch.cuda.memory_allocated()
-        module = move_to_device_pass(load_program(self._file), "cuda").module()
-        self.device_bytes = (self.device_bytes or 0) + torch.cuda.memory_allocated() - before
-        return module
-
-
-def _switch_tf32_off() -> None:
-    """TF32 rounds the inputs of an FP32 product to ten bits; cuDNN has it on by default. Holds for the process."""
-    import torch
-
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
-    if torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32:
-        raise BuildError("PyTorch does not let TF32 be switched off", fix="unset TORCH_ALLOW_TF32_CUBLAS_OVERRIDE")
 
 
 def find_device(spec: EngineSpec | None) -> Availability:
@@ -164,4 +83,6 @@ class TorchCudaBackend(TorchBackend):
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open the program on the GPU; it is compiled for a shape when that is first run."""
+        from pytest_quant.backends.torch.cuda_engine import TorchCudaEngine
+
         return TorchCudaEngine(spec, folder)

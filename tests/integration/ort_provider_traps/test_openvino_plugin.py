@@ -11,7 +11,8 @@ import onnxruntime
 import pytest
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.ort.openvino import PROVIDER, OrtOpenVinoBackend, OrtOpenVinoEngine, cpu_devices, on_openvino
+from pytest_quant.backends.ort.openvino import PROVIDER, OrtOpenVinoBackend, cpu_devices
+from pytest_quant.backends.ort.openvino_engine import OrtOpenVinoEngine, on_openvino
 from pytest_quant.backends.ort.session import open_session
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
@@ -153,7 +154,7 @@ for name in {order!r}:
 import numpy as np, openvino, pathlib
 from tests.integration.ort_provider_traps.any_cpu import offer_any_cpu
 from pytest_quant.backends.ort.session import open_session
-from pytest_quant.backends.ort.openvino import on_openvino
+from pytest_quant.backends.ort.openvino_engine import on_openvino
 feeds = {{"x": np.ones((2, 64), np.float32)}}
 offer_any_cpu()
 session, _ = open_session(pathlib.Path({str(model.path)!r}), on_openvino(1), threads=1)

@@ -1,0 +1,76 @@
+"""``--quant-compare``: compares the records of this run with those of the merge base."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from pytest_quant.environment import Repository
+from pytest_quant.errors import QuantError
+from pytest_quant.history import StoredCheck, open_store
+from pytest_quant.history.baselines.file import NAME, accepted_removals, read_baselines
+from pytest_quant.history.compare import Comparison, Listed, Outcome, compare, exit_code, unaccepted
+from pytest_quant.history.merge_base import select_base
+from pytest_quant.plugin.controller import takes_all
+from pytest_quant.plugin.options import Settings
+from pytest_quant.record import Record, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The result of the comparison.
+
+    Attributes
+    ----------
+    base : one line that names the base.
+    comparison : ``None`` when the records could not be compared.
+    fault : reason why the run fails; empty when it does not.
+    """
+
+    base: str
+    comparison: Comparison | None
+    fault: str
+
+
+def compare_run(
+    config: pytest.Config, settings: Settings, run: Run, records: Sequence[Record], *, whole: bool
+) -> Compared:
+    """Compare the records of a run with those of the base; it is a fault when that is not possible.
+
+    Parameters
+    ----------
+    config : of the controlling process.
+    settings : of the run.
+    run : the run.
+    records : of all its checks.
+    whole : pytest ran all tests that it collected.
+    """
+    if settings.history is None:
+        return Compared("", None, "--quant-compare: the history is turned off, so there is nothing to compare with")
+    try:
+        store = open_store(settings.history)
+        head = run.commit or "HEAD"
+        base = select_base(store.commits, Repository(config.rootpath), settings.compare_base, head, dirty=run.dirty)
+        accepted = accepted_removals(read_baselines(config.rootpath / NAME))
+        earlier = [] if base.commit is None else store.launches(base.commit)
+        checks = [check for check in earlier if check.run.id != run.id]
+        comparison = compare(checks, [StoredCheck(run, record) for record in records])
+    except QuantError as error:
+        return Compared("", None, f"--quant-compare: {error}")
+    full_suite = whole and takes_all(config)
+    code = exit_code(comparison, strict=settings.strict, full_suite=full_suite, accepted=accepted)
+    removed = unaccepted(comparison, accepted) if full_suite else ()
+    unsure = "; not every test ran, so that none counts as removed" if comparison.removed and not full_suite else ""
+    return Compared(f"{base}{unsure}", comparison, _fault(comparison, removed) if code else "")
+
+
+def _fault(comparison: Comparison, removed: Sequence[Listed]) -> str:
+    worse = len(comparison.having(Outcome.REGRESSION))
+    reasons = [f"{worse} of {len(comparison.rows)} rows regressed"] if worse else []
+    if removed:
+        reasons.append(
+            f"{len(removed)} tests of the base are gone; pytest-quant accept --removed tells that they should be"
+        )
+    return f"--quant-compare: {'; '.join(reasons) or 'not everything could be compared, and --quant-strict is set'}"
