@@ -72,5 +72,7 @@ def verify(salvage: Path | None, place: str | None) -> None:
 
 
 def _line(damage: Damage) -> str:
+    if damage.run_id is None:
+        return clean(f"damaged: {damage.reason}")
     what = "the run" if damage.position is None else f"record {damage.position}"
     return clean(f"damaged: {damage.run_id}, {what}: {damage.reason}")

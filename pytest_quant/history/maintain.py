@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from sqlalchemy import Connection, Engine, bindparam, func, select, update
+from sqlalchemy import Connection, Engine, bindparam, func, inspect, select, update
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.connect import open_engine, outside, reading, storage_errors, writing
 from pytest_quant.history.exchange.stream import header_line, run_line
 from pytest_quant.history.rows import decode_run, pack, unpack
-from pytest_quant.history.schema import CHECKS, RECORDS, RUNS
+from pytest_quant.history.schema import CHECKS, METADATA, RECORDS, RUNS
 from pytest_quant.record import LatencyFigures, Record, Run
 from pytest_quant.whole_file import whole_file
 
@@ -37,11 +37,11 @@ class RawRecord:
     position: int
     stored: bytes | None
 
-    def decode(self) -> Record:
-        """Return the record. Raises `HistoryError` when it is damaged."""
+    def decode(self, run_id: str) -> Record:
+        """Return the record, of the run with this id. Raises `HistoryError` when it is damaged."""
         if self.stored is None:
             raise HistoryError("its details are missing")
-        return unpack(self.stored)
+        return unpack(self.stored, f"record {self.position} of run {run_id}")
 
 
 def raw_runs(connection: Connection) -> list[RawRun]:
@@ -64,7 +64,8 @@ def raw_run(connection: Connection, number: int) -> RawRun | None:
 
 def read_run(connection: Connection, run: RawRun) -> Run:
     """Return the document of a run. Raises `HistoryError` when it is damaged."""
-    return decode_run(connection.execute(select(RUNS.c.run).where(RUNS.c.number == run.number)).scalar_one())
+    wanted = select(RUNS.c.run).where(RUNS.c.number == run.number)
+    return decode_run(connection.execute(wanted).scalar_one(), f"run {run.id}")
 
 
 def raw_records(connection: Connection, run: RawRun) -> list[RawRecord]:
@@ -90,9 +91,9 @@ def replace_records(connection: Connection, run: RawRun, stored: Mapping[int, by
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A record that cannot be read, by its position in the run from 0, or a whole run (``None``)."""
+    """A record that cannot be read, by its position in the run from 0; without one a run; without a run a table."""
 
-    run_id: str
+    run_id: str | None
     position: int | None
     reason: str
 
@@ -161,6 +162,12 @@ def read_each(place: str | Path) -> Iterator[ReadRun]:
     """
     engine, shown = open_engine(place)
     with reading(engine) as connection:
+        with storage_errors(shown, "read"):
+            present = set(inspect(connection).get_table_names())
+        missing = [name for name in METADATA.tables if name not in present]
+        yield from (ReadRun(None, (), (Damage(None, None, f"the table {name} is missing"),)) for name in missing)
+        if RUNS.name in missing and RECORDS.name in missing:
+            return
         for run in _runs(connection, shown):
             yield run if isinstance(run, ReadRun) else _read(connection, run, shown)
 
@@ -206,7 +213,7 @@ def _read(connection: Connection, raw: RawRun, shown: str) -> ReadRun:
     damages += [Damage(raw.id, position, "it is missing") for position in sorted(missing)]
     for row in rows:
         try:
-            records.append(row.decode())
+            records.append(row.decode(raw.id))
         except HistoryError as error:
             damages.append(Damage(raw.id, row.position, _reason(error)))
     return ReadRun(run, tuple(records), tuple(damages))
@@ -295,7 +302,7 @@ def _smaller(connection: Connection, run: RawRun) -> tuple[dict[int, bytes], int
     for raw in raw_records(connection, run):
         if raw.stored is None:
             continue
-        record = raw.decode()
+        record = raw.decode(run.id)
         thin = thinned(record)
         if thin != record:
             smaller[raw.position] = pack(thin)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
+from pytest_quant.bounded import inflate, parse_json
 from pytest_quant.errors import HistoryError
 from pytest_quant.record import Encoded, Json, Record, Run, encoded, from_json, run_of, run_to_json, worst_of_workers
+
+T = TypeVar("T")
 
 Row = dict[str, object]
 """The values of one row of a table, by column."""
@@ -102,9 +106,10 @@ def in_utc(time: str) -> str:
     """Return an ISO 8601 time in UTC, so that texts sort as times do; a text that is no time is returned as it is."""
     try:
         read = datetime.fromisoformat(time)
-    except ValueError:
+        return (read if read.tzinfo else read.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):
+        # In the first and the last hours that Python can tell, another zone is beyond them.
         return searchable(time)
-    return (read if read.tzinfo else read.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
 
 
 def encode(value: Json) -> str:
@@ -117,18 +122,22 @@ def pack(record: Record | Encoded) -> bytes:
     return zlib.compress(encode(encoded(record).json).encode())
 
 
-def decode_run(text: str) -> Run:
-    """Return the run that is stored as `text`. Raises `HistoryError` when it is damaged."""
-    return run_of(_parse(text))
+MOST_RECORD_BYTES = 64_000_000
+"""Of a record's JSON; the largest of ours have some 100 kB, and zlib packs a thousand times as much into that."""
 
 
-def unpack(kept: bytes) -> Record:
-    """Return the record that is stored as `kept`. Raises `HistoryError` when it is damaged."""
+def decode_run(text: str, where: str = "a run") -> Run:
+    """Return the run that is stored as `text`; `where` names it in messages. Raises `HistoryError` when damaged."""
+    return _decoded(run_of, text, where, text[:80])
+
+
+def unpack(kept: bytes, where: str = "a record") -> Record:
+    """Return the record that is stored as `kept`; `where` names it in messages. Raises `HistoryError` when damaged."""
     try:
-        text = zlib.decompress(kept).decode()
-    except (zlib.error, UnicodeDecodeError) as error:
-        raise _damaged(repr(kept[:40])) from error
-    return from_json(_parse(text))
+        text = inflate(kept, MOST_RECORD_BYTES)
+    except ValueError as error:
+        raise _damaged(where, error, repr(kept[:40])) from error
+    return _decoded(from_json, text, where, text[:80].decode("utf-8", "replace"))
 
 
 def _optional(text: str | None) -> str | None:
@@ -138,25 +147,27 @@ def _optional(text: str | None) -> str | None:
 def _nodeid_of(record: Record) -> str:
     """Return the node id in the series key, without parameters of lists; the record's own where the key is foreign."""
     try:
-        key = json.loads(record.series)
+        key = parse_json(record.series)
     except ValueError:
         return record.nodeid
     return key[0] if isinstance(key, list) and key and isinstance(key[0], str) else record.nodeid
 
 
-def _parse(text: str) -> object:
+def _decoded(read: Callable[[object], T], text: str | bytes, where: str, start: str) -> T:
     try:
-        return json.loads(text)
-    except ValueError as error:
-        raise _damaged(text[:80]) from error
+        return read(parse_json(text))
+    except HistoryError as error:
+        raise HistoryError(f"{where}: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix) from error
+    except (ValueError, OverflowError, RecursionError, MemoryError) as error:
+        raise _damaged(where, error, start) from error
 
 
-def _damaged(start: str) -> HistoryError:
+def _damaged(where: str, error: Exception, start: str) -> HistoryError:
     return HistoryError(
-        "a record of the history is damaged",
+        f"{where} of the history is damaged: {error}",
         value=start,
         allowed="JSON",
-        fix="move the history away, and the next run starts a new one",
+        fix="pytest-quant verify --salvage FILE keeps what can be read; the next run starts a new history",
     )
 
 

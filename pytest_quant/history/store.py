@@ -141,7 +141,7 @@ _RUNS_AT_ONCE = 200
 _SHOWN_IDS = 10
 
 _RECORDS_OF_RUNS: Select[*tuple[Any, ...]] = (
-    select(RUNS.c.number, RUNS.c.run, RECORDS.c.record)
+    select(RUNS.c.number, RUNS.c.id, RUNS.c.run, RECORDS.c.position, RECORDS.c.record)
     .select_from(RUNS)
     .outerjoin(RECORDS, RECORDS.c.run == RUNS.c.number)
 )
@@ -190,8 +190,8 @@ class Store:
         branch : only runs of this branch.
         since : only runs that started then or later, a date or time in ISO 8601, in UTC when it names no zone.
         """
-        chosen = select(RUNS.c.number, RUNS.c.run).where(*_wanted(branch, since)).order_by(*_NEWEST_FIRST).limit(limit)
-        return self._stored_runs(chosen)
+        chosen = select(RUNS.c.number, RUNS.c.id, RUNS.c.run).where(*_wanted(branch, since))
+        return self._stored_runs(chosen.order_by(*_NEWEST_FIRST).limit(limit))
 
     def run(self, beginning: str) -> StoredRun:
         """Return the run with this id, or the only one whose id starts with it.
@@ -214,13 +214,13 @@ class Store:
             newest = self._read(select(RUNS.c.id).order_by(*_NEWEST_FIRST).limit(_SHOWN_IDS))
             raise UsageError(f"there is no run '{beginning}'", allowed=nearest(text, (str(row.id) for row in newest)))
         chosen = text if text in ids else ids[0]
-        return self._stored_runs(select(RUNS.c.number, RUNS.c.run).where(RUNS.c.id == chosen))[0]
+        return self._stored_runs(select(RUNS.c.number, RUNS.c.id, RUNS.c.run).where(RUNS.c.id == chosen))[0]
 
     def records(self, run_id: str) -> list[Record]:
         """Return the records of one run, in their order."""
-        wanted = select(RECORDS.c.record).join(RUNS, RUNS.c.number == RECORDS.c.run)
+        wanted = select(RECORDS.c.position, RECORDS.c.record).join(RUNS, RUNS.c.number == RECORDS.c.run)
         rows = self._read(wanted.where(RUNS.c.id == searchable(run_id)).order_by(RECORDS.c.position))
-        return [unpack(kept) for (kept,) in rows]
+        return [unpack(kept, _place(run_id, position)) for position, kept in rows]
 
     def checks(self, series: str | None = None, limit: int | None = None) -> list[StoredCheck]:
         """Return the last `limit` records of one series or of all, newest run first, in the order of each run."""
@@ -295,7 +295,7 @@ class Store:
         counts: dict[int, dict[str, int]] = {}
         for number, status, count in counted:
             counts.setdefault(number, {})[status] = count
-        return [StoredRun(decode_run(text), counts.get(number, {})) for number, text in runs]
+        return [StoredRun(decode_run(text, f"run {run_id}"), counts.get(number, {})) for number, run_id, text in runs]
 
     def _read(self, query: Select[*tuple[Any, ...]]) -> Sequence[Found[*tuple[Any, ...]]]:
         with storage_errors(self._shown, "read"), reading(self._engine) as connection:
@@ -314,7 +314,7 @@ def _wanted(branch: str | None, since: str | None) -> list[ColumnElement[bool]]:
 def _checks() -> Select[*tuple[Any, ...]]:
     same = (RECORDS.c.run == CHECKS.c.run) & (RECORDS.c.position == CHECKS.c.position)
     return (
-        select(RUNS.c.number, RUNS.c.run, RECORDS.c.record)
+        select(RUNS.c.number, RUNS.c.id, RUNS.c.run, RECORDS.c.position, RECORDS.c.record)
         .select_from(CHECKS)
         .join(RUNS, RUNS.c.number == CHECKS.c.run)
         .join(RECORDS, same)
@@ -325,21 +325,27 @@ def _checks() -> Select[*tuple[Any, ...]]:
 def _stored_checks(rows: Sequence[Found[*tuple[Any, ...]]]) -> list[StoredCheck]:
     """Decode the records, and each run only once."""
     runs: dict[int, Run] = {}
-    for number, document, _ in rows:
+    for number, run_id, document, _, _ in rows:
         if number not in runs:
-            runs[number] = decode_run(document)
-    return [StoredCheck(runs[number], unpack(kept)) for number, _, kept in rows]
+            runs[number] = decode_run(document, f"run {run_id}")
+    return [
+        StoredCheck(runs[number], unpack(kept, _place(run_id, position))) for number, run_id, _, position, kept in rows
+    ]
 
 
 def _whole_runs(rows: Sequence[Found[*tuple[Any, ...]]]) -> Iterator[tuple[Run, tuple[Record, ...]]]:
     kept: dict[int, list[Record]] = {}
-    texts: dict[int, str] = {}
-    for number, document, record in rows:
-        texts[number] = document
+    texts: dict[int, tuple[str, str]] = {}
+    for number, run_id, document, position, record in rows:
+        texts[number] = (run_id, document)
         # A run without checks is one row without a record.
-        kept.setdefault(number, []).extend([] if record is None else [unpack(record)])
-    for number, document in texts.items():
-        yield decode_run(document), tuple(kept[number])
+        kept.setdefault(number, []).extend([] if record is None else [unpack(record, _place(run_id, position))])
+    for number, (run_id, document) in texts.items():
+        yield decode_run(document, f"run {run_id}"), tuple(kept[number])
+
+
+def _place(run_id: str, position: int) -> str:
+    return f"record {position} of run {run_id}"
 
 
 def _point(series: str, row: Found[*tuple[Any, ...]]) -> Point:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -11,6 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from pytest_quant.bounded import parse_json
 from pytest_quant.errors import HistoryError, nearest
 
 
@@ -44,8 +46,8 @@ _Parts: TypeAlias = tuple[str, str, str, str, str | None, int, str | None]
 def series_of(key: str) -> Series:
     """Return the parts of a series key. Raises `HistoryError` when `key` is not one."""
     try:
-        return Series(*msgspec.convert(json.loads(key), _Parts))
-    except (ValueError, msgspec.ValidationError) as error:
+        return Series(*msgspec.convert(parse_json(key), _Parts))
+    except (ValueError, OverflowError) as error:
         raise HistoryError(
             "a series key cannot be read",
             value=key[:200],
@@ -144,7 +146,7 @@ class Table:
         value = self._data.get(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < float("inf"):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
             raise self._kind(name, "a number")
         return float(value)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from pytest_quant.bounded import read_file
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, Table
 from pytest_quant.whole_file import write_whole
@@ -115,6 +116,8 @@ def _character(char: str) -> str:
 
 NAME = "quant-baselines.toml"
 
+_BACK = f"correct the line, or take the file back from version control: git checkout -- {NAME}"
+
 _TOP = ("schema", "baseline")
 _FIELDS = (
     *("test", "model", "backend", "precision", "scheme", "batch_size", "metric"),
@@ -122,6 +125,14 @@ _FIELDS = (
     *("candidate_score", "drop", "unit", "data", "latency"),
 )
 _LATENCY_FIELDS = ("speedup", "candidate_p50_ms", "identity")
+_MOST_BYTES = 16_000_000
+"""The entries of some 25 000 series."""
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'')
+_MOST_DOTS = 8
+_DOTTED = re.compile(rf'(?:(?:""|[\w-]+)[ \t]*\.[ \t]*){{{_MOST_DOTS}}}')
+"""A key of many parts, once the texts of a line are empty. Reading one takes memory by the square of their number."""
+
 _CONFLICT = re.compile(r"(<{7}|\|{7}|>{7})( |$)|={7}$")
 
 
@@ -134,11 +145,14 @@ def read_baselines(file: Path) -> dict[str, BaselineEntry]:
         names the line.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_file(file, _MOST_BYTES).decode("utf-8")
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise HistoryError(f"{file} cannot be read", value=str(error)) from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise HistoryError(f"{file}, line {line}: it is not UTF-8", value=str(error), fix=_BACK) from error
+    except OSError as error:
+        raise HistoryError(f"{file} cannot be read", value=error.strerror or str(error), fix=_BACK) from error
     return parse_baselines(text, str(file))
 
 
@@ -146,14 +160,15 @@ def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
     """Return the entries of a file's text by series key, see `read_baselines`."""
     lines = text.replace("\r\n", "\n").split("\n")
     _refuse_conflict(lines, file)
+    _refuse_long_keys(lines, file)
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise HistoryError(
-            f"{file} is not TOML",
-            value=str(error),
-            fix="correct the line, or take the file back from version control: git checkout -- " + NAME,
-        ) from error
+    except ValueError as error:
+        raise HistoryError(f"{file} is not TOML", value=str(error), fix=_BACK) from error
+    except (RecursionError, MemoryError) as error:
+        deepest = max(range(len(lines)), key=lambda index: lines[index].count("[") + lines[index].count("{"))
+        what = f"{file}, line {deepest + 1}: lists or tables are nested without end"
+        raise HistoryError(what, value=lines[deepest][:80], fix=_BACK) from error
     top = Table(document, file, lines, 0)
     top.only(_TOP)
     if document and top.need_integer("schema") > SCHEMA:
@@ -225,6 +240,12 @@ def _refuse_conflict(lines: list[str], file: str) -> None:
                 value=line[:80],
                 fix="keep one [[baseline]] of each series, remove the marks, and let the change be reviewed",
             )
+
+
+def _refuse_long_keys(lines: list[str], file: str) -> None:
+    for number, line in enumerate(lines, 1):
+        if line.count(".") >= _MOST_DOTS and _DOTTED.search(_STRING.sub('""', line)):
+            raise HistoryError(f"{file}, line {number}: a key has too many parts", value=line[:80], fix=_BACK)
 
 
 def write_baselines(file: Path, entries: Iterable[BaselineEntry]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from pytest_quant.bounded import parse_json
 from pytest_quant.history.compare.comparison import Listed, Moved, Outcome, Renamed, Reversioned, Row
 from pytest_quant.history.compare.samples import overlap
 from pytest_quant.history.rows import StoredCheck, one_of_each_run, version_of
@@ -165,7 +165,7 @@ def _by_series(checks: Iterable[StoredCheck], complete: Mapping[tuple[str, ...],
 def _parts(series: str) -> tuple[str, ...] | None:
     """Return the parts of a key without the last, the metric; ``None`` for a key of another tool."""
     try:
-        parts = json.loads(series)
+        parts = parse_json(series)
     except ValueError:
         return None
     if not isinstance(parts, list) or len(parts) != _PARTS:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.exchange.stream import RunWithRecords, header_line, read_lines, run_line
+from pytest_quant.history.exchange.stream import MOST_LINE_BYTES, RunWithRecords, header_line, read_lines, run_line
 from pytest_quant.record import Run
 from pytest_quant.redact import redact_address
 
@@ -85,6 +85,12 @@ class GitFiles:
         """Return the path of everything in a commit: files, links and submodules."""
         listed = self._git("ls-tree", "-r", "-z", "--name-only", commit).decode("utf-8", "backslashreplace")
         return [path for path in listed.split("\0") if path]
+
+    def sizes(self, objects: Mapping[str, str]) -> dict[str, int]:
+        """Return the bytes of each file in `objects`, by its path, without reading it; 0 for one that is missing."""
+        asked = "".join(f"{name}\n" for name in objects.values()).encode()
+        told = self._git("cat-file", "--batch-check=%(objectsize)", given=asked).decode().splitlines()
+        return {path: int(size) if size.isdigit() else 0 for path, size in zip(objects, told, strict=True)}
 
     def read(self, objects: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
         """Yield path and content of each file in `objects`, one at a time."""
@@ -291,7 +297,13 @@ def pull(store: Store, files: GitFiles) -> Pulled:
 
 
 def _readable(files: GitFiles, objects: dict[str, str], refused: list[str]) -> Iterator[RunWithRecords]:
-    for path, content in files.read(objects):
+    sizes = files.sizes(objects)
+    small = {path: name for path, name in objects.items() if sizes[path] <= MOST_LINE_BYTES}
+    refused += [
+        f"{path}: too large for a run\n  got: {sizes[path]} bytes\n  allowed: {MOST_LINE_BYTES}"
+        for path in sorted(objects.keys() - small.keys())
+    ]
+    for path, content in files.read(small):
         try:
             runs = list(read_lines(io.BytesIO(content), path))
         except HistoryError as error:

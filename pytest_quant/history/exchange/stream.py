@@ -7,13 +7,14 @@ the plugin sets aside, and a file that is one document: of ``--quant-json``, pyt
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+from pytest_quant.bounded import open_file, parse_json
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.exchange.foreign import foreign_run
+from pytest_quant.history.exchange.foreign import foreign_run, utc_of_text
 from pytest_quant.history.rows import encode
 from pytest_quant.record import SCHEMA, Encoded, Record, Run, run_from_json, run_to_json
 
@@ -21,6 +22,12 @@ FORMAT = "pytest-quant-history"
 
 MOST_LINE_BYTES = 256_000_000
 """The document of 60 000 checks; a longer line is no run, and would fill the memory."""
+
+_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+_AHEAD = timedelta(days=2)
+"""Clocks of machines go wrong by less, and a zone that was left out makes at most 14 hours."""
+
+_LEAVE = "remove the line, or correct the clock of the machine that wrote it and the time"
 
 RunWithRecords: TypeAlias = tuple[Run, tuple[Record, ...]]
 
@@ -53,7 +60,7 @@ def read_runs(path: Path) -> Iterator[RunWithRecords]:
     HistoryError : the file cannot be read, or has other contents; the message names the line.
     """
     try:
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             yield from read_lines(stream, str(path))
     except OSError as error:
         raise HistoryError(
@@ -88,25 +95,17 @@ def _parse(line: bytes, where: str, number: int) -> object:
     if len(line) >= MOST_LINE_BYTES:
         raise _refusal(where, number, "too long for a run", f"more than {MOST_LINE_BYTES} bytes")
     try:
-        return json.loads(line.decode("utf-8-sig"), parse_int=_whole)
-    except UnicodeDecodeError as error:
-        raise _refusal(where, number, "not UTF-8, so it cannot be read", repr(line[:20])) from error
-    except RecursionError as error:
-        raise _refusal(where, number, "not a run, but nested without end", repr(line[:20])) from error
+        return parse_json(line, _whole)
     except ValueError as error:
-        raise _refusal(
-            where,
-            number,
-            "not JSON, or a number in it has too many digits",
-            line[:80].decode("utf-8", "replace").rstrip(),
-        ) from error
+        shown = line[:80].decode("utf-8", "backslashreplace").rstrip()
+        raise _refusal(where, number, f"not JSON of a run: {error}", shown) from error
 
 
 def _whole(digits: str) -> int:
     """Return a whole number that a column can store. Raises `ValueError` for larger ones."""
     number = int(digits)
     if abs(number) >= 2**63:
-        raise ValueError(digits[:20])
+        raise ValueError(f"the number {digits[:20]}... has too many digits")
     return number
 
 
@@ -130,11 +129,31 @@ def _is_header(document: object, where: str, number: int) -> bool:
 
 def _understood(document: object, where: str, number: int) -> RunWithRecords:
     try:
-        return foreign_run(document) or run_from_json(document)
+        found = foreign_run(document) or run_from_json(document)
+        _refuse_time(found[0].started_at)
     except HistoryError as error:
         raise HistoryError(
             f"{where}, line {number}: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix
         ) from error
+    except (OverflowError, RecursionError, MemoryError) as error:
+        raise _refusal(where, number, "not a run of checks", f"{type(error).__name__}: {error}"[:80]) from error
+    return found
+
+
+def _refuse_time(started_at: str) -> None:
+    """Raise `HistoryError` for the start of a run that cannot be: a series is in the order of time."""
+    latest = datetime.now(UTC) + _AHEAD
+    try:
+        started = utc_of_text(started_at)
+    except HistoryError as error:
+        raise HistoryError("started_at is no time", value=started_at[:80], allowed="ISO 8601", fix=_LEAVE) from error
+    if not _EARLIEST <= started <= latest:
+        raise HistoryError(
+            "started_at is a time at which no run was",
+            value=started_at[:80],
+            allowed=f"from {_EARLIEST:%Y-%m-%d} to {latest:%Y-%m-%d}",
+            fix=_LEAVE,
+        )
 
 
 def _refusal(where: str, number: int, what: str, value: str) -> HistoryError:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, delete, update
+from sqlalchemy import Table, create_engine, delete, update
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import open_store
+from pytest_quant.history import open_store, rows
 from pytest_quant.history.exchange.stream import read_runs
 from pytest_quant.history.maintain import Damage, Verified, read_each, salvage, verify
-from pytest_quant.history.schema import CHECKS, RECORDS, RUNS
+from pytest_quant.history.schema import CHECKS, METADATA, RECORDS, RUNS
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
 
 _OTHER = replace(RUN, id="other", started_at="2026-02-01T00:00:00+00:00")
@@ -109,3 +110,50 @@ def test_spoiled_pages_do_not_stop_it(tmp_path: Path) -> None:
     found = verify(read_each(place))
     assert found.damages
     assert 0 < found.records < 120
+
+
+@pytest.mark.parametrize("table", METADATA.tables.values(), ids=METADATA.tables)
+def test_a_missing_table_is_damage(place: Path, table: Table) -> None:
+    """Whichever it is, a history without it is not whole; nothing else is raised."""
+    with create_engine(f"sqlite:///{place}").connect() as connection:
+        connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
+        connection.exec_driver_sql(f"DROP TABLE {table.name}")
+        connection.commit()
+    found = verify(read_each(place))
+    assert found.damages[0] == Damage(None, None, f"the table {table.name} is missing")
+
+
+DEEP = b"[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "content", [DEEP, b'{"series": 1}', b"\xff", b'{"n": ' + b"9" * 5000 + b"}"], ids=["deep", "keys", "text", "digits"]
+)
+def test_a_record_of_any_content_is_damage(place: Path, content: bytes) -> None:
+    """Named by run and place where it is verified and where it is read, and all others are counted."""
+    _spoil(place, update(RECORDS).where(_record(1, 1)).values(record=zlib.compress(content)))  # type: ignore[arg-type]
+    found = verify(read_each(place))
+    assert [(damage.run_id, damage.position) for damage in found.damages] == [(RUN.id, 1)]
+    assert found.records == 4
+    for reading in (open_store(place).checks, lambda: open_store(place).records(RUN.id)):
+        with pytest.raises(HistoryError, match=f"record 1 of run {RUN.id}"):
+            reading()
+
+
+def test_a_record_that_inflates_without_end_is_damage(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it fills the memory: zlib packs a thousandfold."""
+    monkeypatch.setattr(rows, "MOST_RECORD_BYTES", 50_000)
+    bomb = zlib.compress(b'{"x": "' + b" " * 100_000 + b'"}')
+    _spoil(place, update(RECORDS).where(_record(1, 1)).values(record=bomb))  # type: ignore[arg-type]
+    (damage,) = verify(read_each(place)).damages
+    assert "inflates to more than 50000 bytes" in damage.reason
+
+
+@pytest.mark.parametrize("text", [DEEP.decode(), "{}", '{"id": 1}'], ids=["deep", "keys", "types"])
+def test_a_run_of_any_content_is_damage(place: Path, text: str) -> None:
+    """Named by its id, also where its runs are listed."""
+    _spoil(place, update(RUNS).where(RUNS.c.number == 2).values(run=text))
+    found = verify(read_each(place))
+    assert [(damage.run_id, damage.position) for damage in found.damages] == [("other", None)]
+    with pytest.raises(HistoryError, match="run other"):
+        open_store(place).runs()

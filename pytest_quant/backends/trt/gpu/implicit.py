@@ -68,7 +68,7 @@ def write_samples(batches: Iterable[Feeds], folder: Path, signature: Signature, 
 def read_samples(folder: Path) -> Iterator[Feeds]:
     """Yield the batches that `write_samples` wrote, in order."""
     for file in sorted(folder.glob("*.npz")):
-        with np.load(file) as kept:
+        with np.load(file, allow_pickle=False) as kept:
             yield {str(name): kept[f"input{index}"] for index, name in enumerate(kept["names"])}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -238,3 +239,67 @@ def test_an_entry_counts_through_its_last_day() -> None:
     assert not ENTRY.expired(date(2026, 6, 30))
     assert ENTRY.expired(date(2026, 7, 1))
     assert not replace(ENTRY, expires=None).expired(date(9999, 12, 31))
+
+
+_LONG = ".".join("a" * 100_000)
+
+HOSTILE = {
+    "lists": "schema = 1\na = " + "[" * 100_000,
+    "tables": "schema = 1\na = " + "{a=" * 100_000,
+    "digits": "schema = 1\na = " + "9" * 5000,
+    "key": f"schema = 1\n{_LONG} = 1",
+    "quoted key": "schema = 1\n" + ".".join(['"a"'] * 100_000) + " = 1",
+    "header": f"schema = 1\n[{_LONG}]",
+    "inner key": f"schema = 1\nidentity = {{ {_LONG} = 1 }}",
+    "schema": "schema = []",
+    "baseline": "schema = 1\nbaseline = [1]",
+    "identity": baseline_text([ENTRY]).replace("drop = 4.23", "drop = 1" + "0" * 400),
+    "time": baseline_text([ENTRY]).replace("2026-01-03T04", "2026-99-03T04"),
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_toml_is_our_error(text: str, tmp_path: Path) -> None:
+    """With the file and the line; a key of a hundred thousand parts would take tens of gigabytes."""
+    (tmp_path / NAME).write_text(text)
+    with pytest.raises(HistoryError, match=rf"{NAME}.*") as caught:
+        read_baselines(tmp_path / NAME)
+    assert "line " in str(caught.value) or "digits" in str(caught.value)
+
+
+def test_dots_in_texts_are_no_parts_of_a_key(tmp_path: Path) -> None:
+    """Names of tests, data and machines have any number of them."""
+    dotted = replace(ENTRY, series=replace(ENTRY.series, test=_LONG[:100], model='a.b."c".d.e.f.g.h.i.j'))
+    write_baselines(tmp_path / NAME, [dotted])
+    assert read_baselines(tmp_path / NAME) == {dotted.series.key: dotted}
+
+
+def test_bytes_that_are_no_text_are_told_by_their_line(tmp_path: Path) -> None:
+    """The first one that is not UTF-8."""
+    (tmp_path / NAME).write_bytes(b"schema = 1\n\n# \xff\n")
+    with pytest.raises(HistoryError, match=f"{NAME}, line 3: it is not UTF-8"):
+        read_baselines(tmp_path / NAME)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="named pipes in folders are those of POSIX")
+def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    """Nobody may ever write to it."""
+    os.mkfifo(tmp_path / NAME)
+    with pytest.raises(HistoryError, match="cannot be read") as caught:
+        read_baselines(tmp_path / NAME)
+    assert caught.value.value == "it is a named pipe, not a file"
+
+
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    """Before it fills the memory."""
+    with (tmp_path / NAME).open("wb") as file:
+        file.truncate(10**9)
+    with pytest.raises(HistoryError, match="cannot be read"):
+        read_baselines(tmp_path / NAME)
+
+
+@pytest.mark.parametrize("key", ["[" * 100_000, "9" * 5000])
+def test_a_hostile_key_is_our_error(key: str) -> None:
+    """It comes from records, which others may have written."""
+    with pytest.raises(HistoryError, match="series key"):
+        series_of(key)

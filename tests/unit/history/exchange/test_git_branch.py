@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_quant.errors import HistoryError
+from pytest_quant.history.exchange import git_branch
 from pytest_quant.history.exchange.git_branch import BRANCH, GitFiles, Pulled, file_of, pull, push
+from pytest_quant.history.exchange.stream import run_line
 from pytest_quant.history.store import Store
 from pytest_quant.record import Run
 from tests.unit.history.memory_store import MemoryStore
@@ -286,3 +288,56 @@ def test_a_hostile_id_is_pushed_and_pulled(remote: Path, tmp_path: Path) -> None
     assert pull(store, _files(here)) == Pulled(1, 0, ())
     assert list(_kept(store)) == [hostile.id]
     assert push(store, _files(here)) == 0
+
+
+def _pushed(remote: Path, clone: Path, path: str, content: bytes) -> None:
+    """Do what whoever can push to the branch can: add a file of any content."""
+    _git(clone, "fetch", "-q", "origin", BRANCH)
+    _git(clone, "checkout", "-q", "-B", "work", "FETCH_HEAD")
+    (clone / path).parent.mkdir(parents=True, exist_ok=True)
+    (clone / path).write_bytes(content)
+    _git(clone, "add", path)
+    _git(clone, "commit", "-qm", "more")
+    _git(clone, "push", "-q", "origin", f"HEAD:{BRANCH}")
+
+
+HOSTILE = {
+    "first year": run_line(replace(RUN, id="bad", started_at="0001-01-01T00:00:00+14:00"), []),
+    "no time": run_line(replace(RUN, id="bad", started_at="soon"), []),
+    "deep": b"[" * 100_000,
+    "bytes": b"\xff\x00",
+    "digits": b'{"schema": ' + b"9" * 5000 + b"}",
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
+def test_a_file_of_somebody_else_keeps_no_run_out(remote: Path, tmp_path: Path, content: bytes) -> None:
+    """It is named by its line, and every other run of the shared branch is added."""
+    here = _cloned(tmp_path, "here")
+    push(_store(_run("one"), _run("two")), _files(here))
+    _pushed(remote, _cloned(tmp_path, "bad"), "runs/2026-01/bad.jsonl", content)
+    ours = _store()
+    pulled = pull(ours, _files(here))
+    assert (pulled.added, len(pulled.refused)) == (2, 1)
+    assert pulled.refused[0].startswith("runs/2026-01/bad.jsonl, line 1: ")
+    assert sorted(_kept(ours)) == ["one", "two"]
+
+
+def test_a_file_too_large_for_a_run_is_not_read(remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git packs zeros to a thousandth: its size is asked for before its content, which would fill the memory."""
+    here = _cloned(tmp_path, "here")
+    push(_store(_run("one")), _files(here))
+    _pushed(remote, _cloned(tmp_path, "bad"), "runs/2026-01/bad.jsonl", bytes(1_000_000))
+    monkeypatch.setattr(git_branch, "MOST_LINE_BYTES", 999_999)
+    read: list[str] = []
+    reading = GitFiles.read
+
+    def told(files: GitFiles, objects: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
+        read.extend(objects)
+        return reading(files, objects)
+
+    monkeypatch.setattr(GitFiles, "read", told)
+    pulled = pull(_store(), _files(here))
+    assert pulled.added == 1
+    assert pulled.refused == ("runs/2026-01/bad.jsonl: too large for a run\n  got: 1000000 bytes\n  allowed: 999999",)
+    assert read == ["runs/2026-01/one.jsonl"]

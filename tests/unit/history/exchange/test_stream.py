@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from pytest_quant import bounded
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.exchange import stream
 from pytest_quant.history.exchange.stream import header_line, read_lines, read_runs, run_line, write_runs
@@ -121,3 +124,44 @@ def test_a_large_file_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> N
         return int(done.stdout.split()[1])
 
     assert peak_kb(1000) - peak_kb(4) < 4_000
+
+
+def test_more_values_than_memory_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line within the limit of bytes may take 24 times as much."""
+    monkeypatch.setattr(bounded, "MOST_JSON_VALUES", 1000)
+    line = b'{"schema": 1, "run": {}, "checks": [' + b"{}," * 2000 + b"{}]}"
+    with pytest.raises(HistoryError, match=r"line 1: .*values, more than 1000"):
+        list(read_lines(io.BytesIO(line), "the file"))
+
+
+_NO_TIMES = ["", "yesterday", "2026", "2026-02-30", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "\ud800"]
+_NEVER = ["0001-01-01T00:00:00+00:00", "1999-12-31T23:59:59+00:00", "9999-12-31T00:00:00+00:00", "1970-01-01"]
+
+
+@pytest.mark.parametrize("time", _NO_TIMES + _NEVER)
+def test_a_run_that_began_at_no_time_is_refused_by_its_line(time: str) -> None:
+    """Before the year 2000, or a text that is no time: a series is in the order of time, and a year is compared."""
+    lines = run_line(RUN, [a_record()]) + run_line(replace(_OTHER, started_at=time), [a_pass()])
+    reading = read_lines(io.BytesIO(lines), "the file")
+    assert next(reading)[0] == RUN
+    with pytest.raises(HistoryError, match="the file, line 2: started_at"):
+        next(reading)
+
+
+def test_a_run_of_the_day_after_tomorrow_is_refused() -> None:
+    """A clock that is a day ahead is not."""
+    now = datetime.now(UTC)
+    runs = [replace(RUN, started_at=(now + timedelta(days=days)).isoformat()) for days in (1, 3)]
+    reading = read_lines(io.BytesIO(b"".join(run_line(run, []) for run in runs)), "the file")
+    assert next(reading)[0] == runs[0]
+    with pytest.raises(HistoryError, match="line 2: started_at is a time at which no run was"):
+        next(reading)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="named pipes in folders are those of POSIX")
+def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    """Nobody may ever write to it."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(HistoryError, match="cannot be read") as caught:
+        list(read_runs(tmp_path / "pipe"))
+    assert caught.value.value == "it is a named pipe, not a file"
