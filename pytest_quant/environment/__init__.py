@@ -10,6 +10,7 @@ from pytest_quant.environment.revision import (
     ci_pull_request,
     ci_target,
     git_state,
+    git_trouble,
 )
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "ci_target",
     "fingerprint",
     "git_state",
+    "git_trouble",
     "has_vnni",
     "isa_tier",
     "onednn_tier",

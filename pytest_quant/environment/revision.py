@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -124,6 +125,26 @@ def git_state(root: Path, timeout_s: float = 10.0) -> GitState | None:
     """Return the state of the working tree at `root`; ``None`` outside a repository, without git, or when git hangs."""
     answer = ask_git(root, *_STATUS, timeout_s=timeout_s)
     return parse_status(answer.text, os.environ) if answer.ok else None
+
+
+def git_trouble(root: Path, timeout_s: float = 10.0) -> str:
+    """Return why git does not answer about the repository around `root`, with what to do.
+
+    It is empty where git does answer, and where there is no repository.
+
+    In containers the user often does not own the checkout, which git then refuses to read.
+    """
+    answer = ask_git(root, *_STATUS, timeout_s=timeout_s)
+    inside = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
+    if answer.ok or inside is None:
+        return ""
+    fix = "make 'git status' work there"
+    if "dubious ownership" in answer.error:
+        fix = f"git config --global --add safe.directory {shlex.quote(str(inside))}"
+    elif answer.code is None and "started" in answer.error:
+        fix = "install git"
+    why = answer.error.partition("\n")[0] or f"git status ended with {answer.code}"
+    return f"git does not tell the commit of {inside}, so that no record of this run has one: {why}; next: {fix}"
 
 
 def parse_status(text: str, environ: Mapping[str, str]) -> GitState:

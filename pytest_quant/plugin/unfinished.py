@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from pytest_quant.environment import git_trouble
 from pytest_quant.history import missing_libraries
 from pytest_quant.history.journal import Journal, recover
 from pytest_quant.plugin.options import settings_of
@@ -42,7 +43,9 @@ _UNFINISHED = pytest.StashKey[Unfinished]()
 def run_in_progress(config: pytest.Config) -> Unfinished:
     """Return the run of this process, which begins with the first call."""
     if _UNFINISHED not in config.stash:
-        config.stash[_UNFINISHED] = Unfinished(start_run(config.rootpath))
+        begun = config.stash[_UNFINISHED] = Unfinished(start_run(config.rootpath))
+        if not begun.run.parents and (trouble := git_trouble(config.rootpath)):
+            begun.warnings.append(trouble)
     return config.stash[_UNFINISHED]
 
 

@@ -63,6 +63,17 @@ def test_a_history_that_cannot_be_written_leaves_the_outcomes(
     assert [record.nodeid for _, records in read_aside(aside) for record in records] == ["test_it.py::test_pass"]
 
 
+def test_git_that_does_not_answer_is_told(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise records without a commit would show only when they are to be compared."""
+    folder = pytester.path / ".git"
+    folder.mkdir()
+    (folder / "HEAD").write_text("junk\n")
+    result = run_fake(pytester, monkeypatch, TWO)
+    result.stdout.fnmatch_lines(["*git does not tell the commit of *not a git repository*next: *"])
+    folder.rename(pytester.path / "elsewhere")
+    assert "git does not tell" not in run_fake(pytester, monkeypatch, TWO).stdout.str()
+
+
 def test_the_document_is_written_whatever_the_outcome(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

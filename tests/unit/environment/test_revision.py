@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from pytest_quant.environment import GitState, git_state
+from pytest_quant.environment import GitState, git_state, git_trouble
 from pytest_quant.environment.revision import parse_status
 
 
@@ -94,3 +95,42 @@ def test_git_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert git_state(tmp_path, timeout_s=0.05) is None
+
+
+def test_a_repository_of_another_user(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git refuses to read it, as in many containers; the line that lets it is told, and works."""
+    for name, value in {
+        "GIT_TEST_ASSUME_DIFFERENT_OWNER": "1",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": str(repository.parent / "gitconfig"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    below = repository / "a folder"
+    below.mkdir()
+    assert git_state(below) is None
+    trouble = git_trouble(below)
+    assert "dubious ownership" in trouble
+    subprocess.run(shlex.split(trouble.rpartition("next: ")[2]), check=True)
+    assert git_state(below) is not None
+    assert git_trouble(below) == ""
+
+
+def test_a_damaged_repository(repository: Path) -> None:
+    """A head that cannot be read is told; git itself says that there is no repository."""
+    (repository / ".git" / "HEAD").write_text("junk\n")
+    assert git_state(repository) is None
+    assert "not a git repository" in git_trouble(repository)
+
+
+def test_no_trouble_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not to use git is no fault, whether it is installed or not."""
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert git_trouble(tmp_path) == ""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert git_trouble(tmp_path) == ""
+
+
+def test_a_repository_without_git(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image with the checkout and without git is told."""
+    monkeypatch.setenv("PATH", str(repository))
+    assert git_trouble(repository).endswith("next: install git")
