@@ -23,6 +23,7 @@ from pytest_quant.measure.engines import (
     usable_backend,
     with_steps,
 )
+from pytest_quant.measure.lock import LOCK_TIMEOUT_S
 from pytest_quant.measure.pipeline import EVAL_BATCH_SIZE, Measurement, measure_check
 from pytest_quant.record import Encoded, build_record, failed_record
 from pytest_quant.result import Baseline, NoBaseline, Status
@@ -45,6 +46,7 @@ class Session:
     step : shows a long step while it runs; see `pytest_quant.plugin.console`.
     times : the run measures latency; a run that does not never waits for another process's timing.
     diagnose_s : budget in seconds for the search for advice about one check; 0 for no advice.
+    lock_timeout_s : longest wait in seconds for a device that another process holds.
     """
 
     def __init__(
@@ -56,8 +58,9 @@ class Session:
         step: Step,
         times: bool = True,
         diagnose_s: float = DIAGNOSE_S,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
     ) -> None:
-        self._tools = Tools(cache, notify, step)
+        self._tools = Tools(cache, notify, step, lock_timeout_s)
         self._baseline = baseline
         self._times = times
         self._diagnose_s = diagnose_s

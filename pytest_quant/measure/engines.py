@@ -14,7 +14,7 @@ from pytest_quant.data import Data, open_data
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure.batching import Batched
 from pytest_quant.measure.build import BuiltEngine, Step, build_engine
-from pytest_quant.measure.lock import shared, shared_if_free
+from pytest_quant.measure.lock import LOCK_TIMEOUT_S, shared, shared_if_free
 from pytest_quant.measure.outputs import Chunk
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, Signature, TensorInfo
@@ -66,11 +66,15 @@ def renamed(chunks: Iterator[Chunk], reference: Signature, candidate: Signature)
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Tools that the checks of a session share; `notify` and `step` show messages to the user."""
+    """Tools that the checks of a session share; `notify` and `step` show messages to the user.
+
+    `lock_timeout_s` is the longest wait for a device that another process holds, in seconds.
+    """
 
     cache: Cache
     notify: Callable[[str], None]
     step: Step
+    lock_timeout_s: float = LOCK_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,7 @@ def on_device(device: str, tools: Tools, *, times: bool) -> AbstractContextManag
     tools : shows a message while this process waits.
     times : the check measures latency; one that does not never waits for another process.
     """
-    return shared(device, tools.notify) if times else shared_if_free(device)
+    return shared(device, tools.notify, tools.lock_timeout_s) if times else shared_if_free(device)
 
 
 def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:

@@ -17,69 +17,102 @@ import getpass
 import os
 import re
 import sqlite3
+import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import AcquireReturnProxy, ReadWriteLock, Timeout
 
-from pytest_quant.errors import UsageError
+from pytest_quant.errors import QuantError, UsageError
+from pytest_quant.measure.holders import holders, noted
 
 FOLDER_VARIABLE = "PYTEST_QUANT_LOCKS"
 """Environment variable that names another folder for the locks."""
 
+LOCK_TIMEOUT_S = 600.0
+"""Longest wait for a device, unless an option says otherwise."""
+
 _WAIT_S = 2.0
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OWNER_ONLY = 0o700
 
 
 def _folder() -> Path:
+    """Return the folder of the locks: one of this user, in which nobody else can hold or replace a lock."""
     chosen = os.environ.get(FOLDER_VARIABLE)
     if chosen:
-        return Path(chosen)
+        return _made(Path(chosen))
     # The number comes first: in a container it often has no name.
     user = str(os.getuid()) if hasattr(os, "getuid") else re.sub(r"\W", "_", getpass.getuser())
-    return Path(tempfile.gettempdir()) / f"pytest-quant-locks-{user}"
+    usual = _made(Path(tempfile.gettempdir()) / f"pytest-quant-locks-{user}")
+    # Anybody may create a folder of that name; then all processes of this user go elsewhere.
+    return usual if _is_own(usual) else _made(Path.home() / ".cache" / f"pytest-quant-locks-{user}")
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+    return folder
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether the folder, and no link to one, belongs to this user; others are kept from writing to it."""
+    state = folder.lstat()
+    if not stat.S_ISDIR(state.st_mode) or (hasattr(os, "getuid") and state.st_uid != os.getuid()):
+        return False
+    if state.st_mode & _OTHERS_MAY_WRITE:
+        folder.chmod(_OWNER_ONLY)
+    return True
 
 
 @contextmanager
-def shared(device: str, notify: Callable[[str], None]) -> Iterator[None]:
-    """Hold `device` together with other processes that build or evaluate; waits while one times on it."""
-    lock = _lock(device)
-    with _held(lock.acquire_read, f"waiting for {device}: another process times an engine on it", notify):
+def shared(device: str, notify: Callable[[str], None], timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    """Hold `device` together with other processes that build or evaluate; waits while one times on it.
+
+    Raises
+    ------
+    QuantError : the device was not free within `timeout_s` seconds; the message names who holds it.
+    """
+    lock, file = _lock(device)
+    waiting = f"waiting for {device}: another process times an engine on it"
+    with _held(lock.acquire_read, file, waiting, notify, timeout_s):
         yield
 
 
 @contextmanager
 def shared_if_free(device: str) -> Iterator[None]:
     """Hold `device` together with other processes that build or evaluate; not at all while one times on it."""
+    lock, file = _lock(device)
     try:
-        held = _lock(device).acquire_read(timeout=0.0)
+        held = lock.acquire_read(timeout=0.0)
     except Timeout:
         yield
         return
     try:
-        yield
+        with noted(file):
+            yield
     finally:
         held.lock.release()
 
 
 @contextmanager
-def exclusive(device: str, notify: Callable[[str], None]) -> Iterator[None]:
-    """Hold `device` alone; waits while other processes build, evaluate or time on it."""
-    lock = _lock(device)
-    with _held(lock.acquire_write, f"waiting for {device}: another process uses it", notify):
+def exclusive(device: str, notify: Callable[[str], None], timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    """Hold `device` alone; waits while other processes build, evaluate or time on it. Raises as `shared` does."""
+    lock, file = _lock(device)
+    with _held(lock.acquire_write, file, f"waiting for {device}: another process uses it", notify, timeout_s):
         yield
 
 
-def _lock(device: str) -> ReadWriteLock:
-    folder = _folder()
+def _lock(device: str) -> tuple[ReadWriteLock, Path]:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return ReadWriteLock(folder / f"{re.sub(r'[^a-z0-9]+', '-', device.lower())}.lock", is_singleton=True)
-    except (OSError, sqlite3.Error) as error:
+        file = _folder() / f"{re.sub(r'[^a-z0-9]+', '-', device.lower())}.lock"
+        return ReadWriteLock(file, is_singleton=True), file
+    except (OSError, RuntimeError, sqlite3.Error) as error:
         raise UsageError(
             "the locks of devices cannot be kept, and timing beside other work means nothing",
-            value=f"{folder}: {error}",
+            value=str(error),
             allowed="a folder of this user on a local disk",
             fix=f"set the environment variable {FOLDER_VARIABLE} to one",
         ) from error
@@ -87,21 +120,42 @@ def _lock(device: str) -> ReadWriteLock:
 
 @contextmanager
 def _held(
-    acquire: Callable[[float], AcquireReturnProxy[ReadWriteLock]], message: str, notify: Callable[[str], None]
+    acquire: Callable[[float], AcquireReturnProxy[ReadWriteLock]],
+    file: Path,
+    message: str,
+    notify: Callable[[str], None],
+    timeout_s: float,
 ) -> Iterator[None]:
-    """Hold a lock; show `message` once when acquiring it takes longer than 2 s."""
-    waited = 0
+    """Hold a lock; show `message` with who holds it when that takes longer than 2 s, and again when one is stopped."""
+    started = time.monotonic()
+    told_stopped: set[int] | None = None
     while True:
+        left_s = timeout_s - (time.monotonic() - started)
         try:
             # One long wait inside SQLite could not be interrupted by Ctrl-C.
-            held = acquire(_WAIT_S)
-        except Timeout:
-            waited += 1
-            if waited == 1:
-                notify(message)
+            held = acquire(max(0.0, min(_WAIT_S, left_s)))
+        except Timeout as error:
+            now = holders(file)
+            who = ", ".join(map(str, now)) or "a process that cannot be seen from here, in another container for one"
+            if left_s <= _WAIT_S:
+                raise _too_long(message, who, timeout_s) from error
+            stopped = {holder.pid for holder in now if holder.stopped}
+            if told_stopped is None or stopped - told_stopped:
+                notify(f"{message}: {who}")
+                told_stopped = stopped
         else:
             break
     try:
-        yield
+        with noted(file):
+            yield
     finally:
         held.lock.release()
+
+
+def _too_long(message: str, who: str, timeout_s: float) -> QuantError:
+    return QuantError(
+        f"{message}, and did so for {timeout_s:g} s",
+        value=who,
+        allowed="one measurement at a time on a device, builds and evaluations beside each other",
+        fix="end that process or let it go on; --quant-lock-timeout SECONDS waits longer",
+    )

@@ -269,7 +269,7 @@ def _energy(check: Check, bench: _Bench, why_no_latency: str, tools: Tools) -> f
         return None
     side, device = bench.candidate, bench.candidate.backend.device
     call = side.engine.prepare(side.feeds(bench.data.first(_latency_batch_size(check, bench))))
-    with exclusive(device, tools.notify), tools.step(f"measuring the energy of {side.spec.id}"):
+    with exclusive(device, tools.notify, tools.lock_timeout_s), tools.step(f"measuring the energy of {side.spec.id}"):
         return measure_energy(call, device)
 
 

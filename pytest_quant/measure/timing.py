@@ -87,7 +87,7 @@ def time_check(
     )
     with ExitStack() as stack:
         for device in sorted({reference.backend.device, candidate.backend.device}):
-            stack.enter_context(exclusive(device, tools.notify))
+            stack.enter_context(exclusive(device, tools.notify, tools.lock_timeout_s))
         return timed_within(
             plan,
             lambda once: _time_once(once, reference, candidate, tools),

@@ -14,6 +14,7 @@ from pytest_quant.history import open_store
 from pytest_quant.history.baselines.choose import Baselines, Evaluated
 from pytest_quant.marks.check import Measuring, build_check, named_only
 from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
+from pytest_quant.measure.lock import LOCK_TIMEOUT_S
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
 from pytest_quant.plugin.collect import PLANNED, Planned, prepare
@@ -43,6 +44,7 @@ def session_of(config: pytest.Config) -> Session:
             step=progress.step,
             times=not settings.latency_off,
             diagnose_s=DIAGNOSE_S if settings.diagnose_s is None else settings.diagnose_s,
+            lock_timeout_s=LOCK_TIMEOUT_S if settings.lock_timeout_s is None else settings.lock_timeout_s,
         )
     return config.stash[SESSION]
 

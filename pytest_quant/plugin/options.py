@@ -158,6 +158,13 @@ OPTIONS = (
         "and which nodes to exclude (default: 30; 0 tries nothing)",
     ),
     Option(
+        "quant_lock_timeout",
+        "SECONDS",
+        _seconds,
+        "wait for a device that another process measures on for at most so long; then the check is an error that names "
+        "that process (default: 600)",
+    ),
+    Option(
         "quant_simulate",
         "SMxx",
         _target,
@@ -250,6 +257,7 @@ class Settings:
     confidence : judge accuracy by its interval at this level; ``None`` judges it by the measured value.
     max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
     diagnose_s : longest search for remedies of a broken limit in seconds; ``None`` for the default.
+    lock_timeout_s : longest wait for a device that another process holds, in seconds; ``None`` for the default.
     simulate : compute capability to simulate TensorRT checks for where there is no GPU; ``None`` for never.
     columns : of the table at the end; empty for the default.
     """
@@ -267,6 +275,7 @@ class Settings:
     confidence: float | None
     max_time_s: float | None
     diagnose_s: float | None
+    lock_timeout_s: float | None
     simulate: str | None
     columns: tuple[str, ...]
 
@@ -288,6 +297,7 @@ class Settings:
             confidence=cast("float | None", option_value(config, "quant_confidence")),
             max_time_s=cast("float | None", option_value(config, "quant_max_time")),
             diagnose_s=cast("float | None", option_value(config, "quant_diagnose_time")),
+            lock_timeout_s=cast("float | None", option_value(config, "quant_lock_timeout")),
             simulate=cast("str | None", option_value(config, "quant_simulate")),
             columns=_listed(config, "quant_columns"),
         )

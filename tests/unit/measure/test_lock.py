@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -9,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.errors import UsageError
+from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.measure import lock
+from pytest_quant.measure.holders import holders
 from pytest_quant.measure.lock import FOLDER_VARIABLE, exclusive, shared, shared_if_free
 
 HOLD = """
@@ -31,10 +35,13 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "_WAIT_S", 0.2)
 
 
-def hold(mode: str) -> subprocess.Popen[str]:
+def hold(mode: str, *arguments: str) -> subprocess.Popen[str]:
     """Start a process that holds the device until it is told, or killed."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD.format(mode=mode)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD.format(mode=mode), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
@@ -70,6 +77,123 @@ def test_timing_waits_for_everybody_and_says_so(mode: str) -> None:
         assert other.returncode == 0
     assert len(told) == 1
     assert "waiting for cpu" in told[0]
+    assert re.search(rf"process {other.pid} \(.*-c .*\) since \d\d:\d\d:\d\d UTC", told[0])
+
+
+def test_a_holder_that_is_stopped_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what lets it go on; once more where it is stopped after the first message."""
+    other = hold("exclusive")
+    told: list[str] = []
+
+    def on_wait(text: str) -> None:
+        told.append(text)
+        if len(told) == 1:
+            other.send_signal(signal.SIGSTOP)
+        else:
+            other.send_signal(signal.SIGCONT)
+            release(other)
+
+    with shared("cpu", on_wait):
+        pass
+    assert "STOPPED" not in told[0]
+    assert f"STOPPED, and kill -CONT {other.pid} lets it go on" in told[1]
+
+
+@pytest.mark.parametrize("mode", ["shared", "exclusive"])
+def test_a_wait_has_an_end(mode: str) -> None:
+    """The error names who holds the device and the option for more time; the device is free for others afterwards."""
+    other = hold("exclusive")
+    told: list[str] = []
+    held = getattr(lock, mode)("cpu", told.append, 0.5)
+    with pytest.raises(QuantError, match=r"waiting for cpu: .*, and did so for 0\.5 s") as raised, held:
+        pass
+    assert f"process {other.pid}" in str(raised.value)
+    assert "--quant-lock-timeout" in str(raised.value)
+    assert len(told) == 1
+    release(other)
+    with exclusive("cpu", pytest.fail):
+        pass
+
+
+def test_a_secret_in_the_call_of_a_holder_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls name histories with their passwords, and the message ends up in a public log."""
+    monkeypatch.setattr("pytest_quant.measure.holders._LETTERS_SHOWN", 1000)
+    other = hold("exclusive", "postgresql://me:hunter22@db/history", "\x1b[31m\n::error::x")
+    told: list[str] = []
+
+    def on_wait(text: str) -> None:
+        told.append(text)
+        release(other)
+
+    with shared("cpu", on_wait):
+        pass
+    assert "db/history" in told[0]
+    assert "hunter22" not in told[0]
+    assert told[0].isprintable()
+
+
+def test_notes_of_the_dead_are_not_believed(tmp_path: Path) -> None:
+    """Neither of a killed process, nor where its number is that of a younger process by now; both are deleted."""
+    other = hold("exclusive")
+    other.kill()
+    other.wait()
+    (dead,) = tmp_path.glob("cpu.*.holder")
+    mine = tmp_path / f"cpu.{os.getppid()}.1000.0.holder"
+    mine.touch()
+    (tmp_path / "cpu.nonsense.holder").touch()
+    assert holders(tmp_path / "cpu.lock") == []
+    assert not [note for note in (dead, mine) if note.exists()]
+
+
+def test_a_note_is_there_as_long_as_the_lock(tmp_path: Path) -> None:
+    """For each way to hold it, an error included."""
+    for held in (shared("cpu", pytest.fail), exclusive("cpu", pytest.fail), shared_if_free("cpu")):
+        with pytest.raises(ZeroDivisionError), held:
+            _ = 1 / (len(list(tmp_path.glob("cpu.*.holder"))) - 1)
+        assert not list(tmp_path.glob("cpu.*.holder"))
+
+
+@pytest.fixture
+def own_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary folder in which the usual folder of locks is not made yet, and a home."""
+    monkeypatch.delenv(FOLDER_VARIABLE)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return tmp_path / f"pytest-quant-locks-{os.getuid()}"
+
+
+def _in_home(folder: Path) -> bool:
+    """Whether a lock that is held now lies in the home, and nothing in the usual folder."""
+    return bool(list((folder.parent / "home").rglob("cpu.*.holder"))) and not list(folder.glob("cpu*"))
+
+
+def test_the_folder_of_another_user_is_avoided(own_temporary: Path) -> None:
+    """Who made it could hold every lock in it for ever."""
+    own_temporary.mkdir()
+    try:
+        os.chown(own_temporary, os.getuid() + 1, -1)
+    except PermissionError:
+        pytest.skip("only the superuser gives folders away")
+    with exclusive("cpu", pytest.fail):
+        assert _in_home(own_temporary)
+
+
+def test_a_link_in_the_place_of_the_folder_is_avoided(own_temporary: Path, tmp_path: Path) -> None:
+    """It leads to wherever its maker wants."""
+    (tmp_path / "elsewhere").mkdir()
+    own_temporary.symlink_to(tmp_path / "elsewhere")
+    with exclusive("cpu", pytest.fail):
+        assert _in_home(own_temporary)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777])
+def test_others_are_kept_from_the_folder(own_temporary: Path, mode: int) -> None:
+    """Where they could write to it, they no longer can."""
+    own_temporary.mkdir()
+    own_temporary.chmod(mode)
+    with exclusive("cpu", pytest.fail):
+        assert own_temporary.stat().st_mode & 0o777 == 0o700
 
 
 def test_builds_wait_for_timing() -> None:
