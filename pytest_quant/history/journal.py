@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pytest_quant.history.store import Store
 
 _SUFFIX = ".unfinished"
+_LOCK = ".lock"
 _READ_BYTES = 1 << 20
 
 
@@ -146,12 +147,13 @@ def _left(beginning: Path) -> list[Path]:
         names = sorted(os.listdir(beginning.parent))  # noqa: PTH208 - a name is all that is needed of most
     except OSError:
         return []
-    ours = (name for name in names if name.startswith(f"{beginning.name}.") and name.endswith(_SUFFIX))
-    return [beginning.with_name(name) for name in ours]
+    # A run that died between its file and the lock of it left the lock alone.
+    files = {name.removesuffix(_LOCK): None for name in names if name.startswith(f"{beginning.name}.")}
+    return [beginning.with_name(name) for name in files if name.endswith(_SUFFIX)]
 
 
 def _lock_of(file: Path) -> FileLock:
-    return FileLock(f"{file}.lock")
+    return FileLock(f"{file}{_LOCK}")
 
 
 def _release(lock: FileLock) -> None:
