@@ -220,9 +220,14 @@ class ShapeScan:
 
     Inputs are counted together, because the commonest shapes of each input alone may belong to different samples, and
     a network whose inputs share an axis cannot run on such a mixture.
+
+    Attributes
+    ----------
+    most_bytes : of all inputs of one sample.
     """
 
     def __init__(self) -> None:
+        self.most_bytes = 0
         self._kinds: Counter[tuple[Shape, ...]] = Counter()
         self._names: tuple[str, ...] = ()
         self._ranges: dict[str, tuple[Shape, Shape] | None] = {}
@@ -230,11 +235,13 @@ class ShapeScan:
     def see(self, feeds: Feeds, n: int) -> None:
         """Count `n` samples of one kind, given as arrays (n, ...) by input name."""
         self._names = tuple(feeds)
+        self.most_bytes = max(self.most_bytes, sum(rows.nbytes for rows in feeds.values()) // max(n, 1))
         self._count(tuple(rows.shape[1:] for rows in feeds.values()), n)
 
     def add(self, other: ShapeScan) -> None:
         """Add the counts of `other`."""
         self._names = self._names or other._names
+        self.most_bytes = max(self.most_bytes, other.most_bytes)
         for kind, n in other._kinds.items():
             self._count(kind, n)
         for name, known in other._ranges.items():

@@ -16,6 +16,9 @@ from pytest_quant.data.source import Wanted, open_source
 from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.spec import Dataset, Model, Signature
 
+_BATCH_BYTES = 256_000_000
+"""Most bytes of the inputs of one batch, where its size is ours to choose; outputs and workspace come on top."""
+
 
 @dataclass(frozen=True, slots=True)
 class Data:
@@ -31,6 +34,7 @@ class Data:
     label_type : names of the Python types of object labels, for messages; empty for the other kinds.
     label_range : smallest and largest number in any label, ``None`` without labels and for objects.
     shapes : of the samples of both sets, by input name.
+    sample_bytes : of all inputs of the largest sample.
     overlap : number of calibration samples whose inputs equal those of an evaluation sample.
     notes : remarks for the user, each a sentence.
     calibration_indices : indices of the samples taken out of the evaluation set for calibration; empty when there is
@@ -55,6 +59,7 @@ class Data:
     evaluation_part: Part = field(repr=False)
     calibration_part: Part | None = field(repr=False)
     layout: Layout
+    sample_bytes: int = 0
     output_axes: Mapping[str, int | None] = field(default_factory=dict)
     steps: Callable[[Iterator[Feeds]], Iterator[Feeds]] | None = field(default=None, repr=False)
 
@@ -67,6 +72,10 @@ class Data:
     def sample_hashes(self) -> array[int]:
         """The 64-bit hash of each evaluated sample, inputs and label, in order."""
         return self.evaluation_part.pick(self.evaluation_part.hashes)
+
+    def fitting(self, batch_size: int) -> int:
+        """Return how many samples to run at once: `batch_size`, or as many fewer, at least 1, as memory is to hold."""
+        return max(1, min(batch_size, _BATCH_BYTES // max(1, self.sample_bytes)))
 
     def batches(self, batch_size: int, pad: bool = False) -> Iterator[Batch]:
         """Start a pass over the evaluation set.
@@ -85,7 +94,8 @@ class Data:
         """Start a pass over the calibration set, or over `samples` evenly spaced samples of it.
 
         Samples of different shapes are in different batches. Where the model fixes its batch size, that size replaces
-        `batch_size`, and a batch that is not full is filled up with its last sample.
+        `batch_size`, and a batch that is not full is filled up with its last sample; else a batch is not larger than
+        `fitting` says.
 
         Raises
         ------
@@ -100,7 +110,7 @@ class Data:
             )
         part = self.calibration_part if samples is None else self.calibration_part.spaced(samples)
         pad = self.fixed_batch_size is not None
-        batches = (batch.feeds for batch in part.batches(self.fixed_batch_size or batch_size, pad=pad))
+        batches = (batch.feeds for batch in part.batches(self.fixed_batch_size or self.fitting(batch_size), pad=pad))
         return batches if self.steps is None else self.steps(batches)
 
     def some(self, samples: int) -> Data:
@@ -173,6 +183,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         label_type=scan.label_type,
         label_range=scan.label_range,
         shapes=scan.shapes.found(),
+        sample_bytes=scan.shapes.most_bytes,
         overlap=overlap,
         notes=overlap_note(overlap, len(calibrated), what),
         calibration_indices=tuple(taken),

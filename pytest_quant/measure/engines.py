@@ -218,11 +218,12 @@ def shape_check(check: Check, data: Data, eval_batch_size: int) -> Check:
     check : the check.
     data : the shapes of its samples.
     eval_batch_size : samples in a batch of the evaluation where the mark names none; less where an option bounds the
-        largest batch that an engine is built for.
+        largest batch that an engine is built for, or where so many samples would take too much memory.
     """
     names = get_backend(check.reference.backend).signature(check.reference.model).inputs
     bounds = [_largest_batch(spec, names, data) for spec in (check.candidate, check.reference)]
-    size = min([check.eval_batch_size or eval_batch_size, *(bound for bound in bounds if bound is not None)])
+    fitting = data.fitting(check.eval_batch_size or eval_batch_size)
+    size = min(bound for bound in (fitting, *bounds) if bound is not None)
     timed = check.batch_size if check.latency is None else check.latency.batch_size
     return replace(
         check,

@@ -5,13 +5,17 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pytest_quant.data import open_data
 from pytest_quant.spec import Dataset, Signature, TensorInfo
+from tests.unit.data.samples import TWO, numbers, opened, streamed
 
 SIGNATURE = Signature((TensorInfo("x", "float32", (None, 5000)),), ())
 SAMPLE_BYTES = 20_000
@@ -84,3 +88,27 @@ def test_ten_times_the_data_needs_no_more_memory(form: str, calibration: float |
     small, large = peak_bytes(dataset(160)), peak_bytes(dataset(1600))
     assert small < 100 * SAMPLE_BYTES
     assert large <= 1.1 * small + bytes_a_sample * 1600 * 1.125
+
+
+@given(st.integers(1, 64), st.integers(1, 5), st.integers(1, 2_000_000))
+def test_a_batch_is_no_larger_than_memory_is_to_hold(asked: int, n: int, sample_bytes: int) -> None:
+    """It has as many samples as fit into 256 MB, at most those asked for, and one at least."""
+    data = replace(opened(numbers(n)), sample_bytes=sample_bytes * 1000)
+    fitting = data.fitting(asked)
+    assert 1 <= fitting <= asked
+    assert fitting == 1 or fitting * data.sample_bytes <= 256e6
+    assert fitting == asked or (fitting + 1) * data.sample_bytes > 256e6
+
+
+def test_the_largest_sample_counts() -> None:
+    """Of all inputs together, whichever pass has it: evaluation or calibration."""
+    two = [{"ids": np.zeros((k,), np.int64), "mask": np.ones((k,), bool)} for k in (2, 5, 3)]
+    own = [{"ids": np.zeros((7,), np.int64), "mask": np.ones((7,), bool)}]
+    assert streamed(two, signature=TWO).sample_bytes == 5 * (8 + 1)
+    assert streamed(two, own, signature=TWO).sample_bytes == 7 * (8 + 1)
+
+
+def test_calibration_batches_shrink_too() -> None:
+    """They are ours to choose as well, where the model does not fix them."""
+    data = replace(opened(numbers(20), np.zeros(20, int), 10), sample_bytes=100_000_000)
+    assert [len(feeds["x"]) for feeds in data.calibration(8)] == [2] * 5

@@ -110,6 +110,15 @@ def test_an_engine_is_built_for_the_shapes_of_its_runs(
     assert backend.calls == [("axes", {"x": 0})]
 
 
+def test_a_batch_is_evaluated_that_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three of the longest sequences here, 9 times 2 floats; the engine is built for no more."""
+    monkeypatch.setattr("pytest_quant.data.opening._BATCH_BYTES", 3 * 9 * 2 * 4)
+    signature = Signature((TensorInfo("x", "float32", (None, None, 2)),), tensors("y"))
+    found, _ = shaped(monkeypatch, signature, SEQUENCES)
+    assert found.eval_batch_size == 3
+    assert found.candidate.shapes[0].largest == (3, 9, 2)
+
+
 def test_a_batch_that_the_graph_fixes_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """No axis of it is free."""
     signature = Signature((TensorInfo("x", "float32", (4, 2)),), tensors("y"))
