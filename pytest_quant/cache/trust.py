@@ -6,6 +6,7 @@ entry is signed with a key that is kept outside of it; both rules are off below 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import os
@@ -108,7 +109,8 @@ def _path() -> Path:
         return key_path(os.environ)
     except RuntimeError as error:
         # A user without a home, which containers have.
-        raise FileNotFoundError(0, str(error)) from error
+        what = f"there is no place for the key that signs its entries: {error}"
+        raise FileNotFoundError(errno.ENOENT, f"{what} ${KEY_VARIABLE} may name a file") from error
 
 
 @lru_cache(maxsize=8)

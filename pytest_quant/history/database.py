@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_quant.bounded import open_file
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.exchange.stream import RunWithRecords, read_runs, run_line
 from pytest_quant.record import Encoded, Record, Run
@@ -110,14 +111,22 @@ def write_aside(path: Path, run: Run, records: Sequence[Record | Encoded]) -> No
     line = run_line(run, records)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        before = path.read_bytes() if path.exists() else b""
-        write_whole(path, before + line)
+        write_whole(path, _before(path) + line)
     except OSError as error:
         raise HistoryError(
             f"the records of this run cannot be written to {path}",
             value=error.strerror or str(error),
             fix="make room or make the folder writable, and run the tests again",
         ) from error
+
+
+def _before(path: Path) -> bytes:
+    """Return what the file at `path` holds; a named pipe, which would be waited for, is an `OSError`."""
+    try:
+        with open_file(path) as stream:
+            return stream.read()
+    except FileNotFoundError:
+        return b""
 
 
 def read_aside(path: Path) -> list[RunWithRecords]:

@@ -203,12 +203,22 @@ def test_a_damaged_key_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert f"{tmp_path / 'key'} has 0 bytes" in str(caught.value)
 
 
+def _homeless() -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
+@pytest.mark.parametrize("has_home", [True, False])
 def test_without_a_place_for_a_key_nothing_is_kept(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str], has_home: bool
 ) -> None:
-    """A home that cannot be written is told, and the engines of this run are built for it alone."""
+    """A home that is not there, or cannot be written, is told, and the engines of this run are built for it alone."""
     (tmp_path / "file").touch()
-    monkeypatch.setenv(KEY_VARIABLE, str(tmp_path / "file" / "key"))
+    if has_home:
+        monkeypatch.setenv(KEY_VARIABLE, str(tmp_path / "file" / "key"))
+    else:
+        monkeypatch.delenv(KEY_VARIABLE, raising=False)
+        monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+        monkeypatch.setattr(Path, "home", _homeless)
     cache = Cache(root, notify=said.append)
     entry = cache.obtain("engine", "s", {"v": "1"}, Builder())
     assert entry.status == "built"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,3 +110,15 @@ def test_what_comes_back_goes_into_a_history(tmp_path: Path) -> None:
     store = open_store(tmp_path / "history.db")
     assert [store.append(*read) for _ in range(2) for read in read_aside(file)] == [True, False]
     assert store.records(RUN.id) == [a_record()]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="named pipes in folders are those of POSIX")
+def test_a_named_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
+    """Neither of the file nor of the history itself: both are errors that name it."""
+    for name, write in (
+        ("aside.jsonl", lambda path: write_aside(path, RUN, [])),
+        ("history.db", open_store),
+    ):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(HistoryError, match=str(tmp_path / name)):
+            write(tmp_path / name)
