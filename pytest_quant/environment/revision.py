@@ -231,9 +231,9 @@ class Repository:
         for name in (f"origin/{branch}", branch):
             if self.resolve(name) is not None:
                 return name
+        # A branch of a stranger's pull request may be called anything that git takes, `x;reboot` among others.
+        refspec = shlex.quote(f"{branch}:refs/remotes/origin/{branch}")
         raise UsageError(
             f"CI says that this is to be merged into '{branch}', and that branch is not here",
-            fix=f"git fetch --unshallow origin {branch}:refs/remotes/origin/{branch}"
-            if self.is_shallow()
-            else f"git fetch origin {branch}:refs/remotes/origin/{branch}",
+            fix=f"git fetch {'--unshallow ' if self.is_shallow() else ''}origin {refspec}",
         )

@@ -27,6 +27,7 @@ from pytest_quant.history.rows import encode
 from pytest_quant.record import SCHEMA, Encoded, Json, Record, Run, encoded
 from pytest_quant.record.build import gather_samples
 from pytest_quant.record.codec import plain
+from pytest_quant.redact import redact_address
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
@@ -44,11 +45,19 @@ def _beginning(place: str | Path, root: Path) -> Path:
     address = str(place)
     if "://" not in address:
         return Path(address)
-    parts = urlsplit(address)
+    digest = hashlib.sha256(_server(address).encode("utf-8", "backslashreplace")).hexdigest()
+    return root / FOLDER / f"server-{digest[:16]}"
+
+
+def _server(address: str) -> str:
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        # Opening it tells that it is no address.
+        return redact_address(address)
     host = parts.netloc.rpartition("@")[2]
     options = urlencode([(name, value) for name, value in parse_qsl(parts.query) if "pass" not in name.lower()])
-    digest = hashlib.sha256(f"{host}{parts.path}?{options}".encode("utf-8", "backslashreplace")).hexdigest()
-    return root / FOLDER / f"server-{digest[:16]}"
+    return f"{host}{parts.path}?{options}"
 
 
 class Journal:

@@ -12,6 +12,7 @@ from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge, sweep_storage
 from pytest_quant.plugin.controller import Controller, note_left_out
 from pytest_quant.plugin.options import add_options, check_options, on_command_line
 from pytest_quant.plugin.shutdown import Shutdown
+from pytest_quant.printable import clean_lines, guard_lines
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,10 +29,10 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
     from pytest_quant.plugin.options import settings_of
 
     examination = examine()
-    sys.stdout.write(describe(examination) + "\n")
+    sys.stdout.write(guard_lines(describe(examination)) + "\n")
     absent = unmet(examination, settings_of(config).require)
     for state in absent:
-        sys.stderr.write(f"required, but {state.name} cannot run here: {state.reason}\n")
+        sys.stderr.write(clean_lines(f"required, but {state.name} cannot run here: {state.reason}\n"))
     return pytest.ExitCode.TESTS_FAILED if absent else pytest.ExitCode.OK
 
 

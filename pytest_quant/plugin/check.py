@@ -21,6 +21,7 @@ from pytest_quant.plugin.collect import PLANNED, Planned, prepare
 from pytest_quant.plugin.console import Progress, open_console, width_of
 from pytest_quant.plugin.options import Settings, settings_of
 from pytest_quant.plugin.resolve import find_data, find_model, model_of, simulate_check
+from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Record, series_key
 from pytest_quant.record.build import pack_samples
 from pytest_quant.report import failure, headline, junit_properties
@@ -163,7 +164,7 @@ def pronounce(item: pytest.Item) -> None:
         item.stash[FAILURE] = failure(record, width_of(item.config))
         pytest.fail(item.stash[FAILURE], pytrace=False)
     if record.status is Status.INCONCLUSIVE:
-        item.warn(InconclusiveWarning(_unjudged(record)))
+        item.warn(InconclusiveWarning(clean(_unjudged(record))))
 
 
 def set_up(item: pytest.Item) -> None:

@@ -17,6 +17,7 @@ from pytest_quant.marks.marked import NAME, is_marked, marks_of_parameters, own_
 from pytest_quant.marks.variants import Offer, Variant, closest_first, combine, series_nodeid, variants
 from pytest_quant.plugin.options import settings_of
 from pytest_quant.plugin.resolve import fixture_exists
+from pytest_quant.printable import clean_lines
 from pytest_quant.report import pick_columns
 
 VARIANT_FIXTURE = "_quant_variant"
@@ -165,4 +166,4 @@ def _collect_errors(nodeid: str) -> Iterator[None]:
     try:
         yield
     except QuantError as error:
-        raise pytest.Collector.CollectError(f"{nodeid}: {error}") from None
+        raise pytest.Collector.CollectError(clean_lines(f"{nodeid}: {error}")) from None

@@ -14,6 +14,8 @@ from typing import TextIO
 
 import pytest
 
+from pytest_quant.printable import clean
+
 SHOW_AFTER_S = 2.0
 REPEAT_EVERY_S = 10.0
 
@@ -61,7 +63,7 @@ class Progress:
 
     def notify(self, text: str) -> None:
         """Show one line now."""
-        self._write(f"quant: {text}")
+        self._write(clean(f"quant: {text}"))
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:

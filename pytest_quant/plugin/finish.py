@@ -18,7 +18,7 @@ from pytest_quant.plugin.controller import takes_all
 from pytest_quant.plugin.options import settings_of
 from pytest_quant.plugin.required import faults_of_required
 from pytest_quant.plugin.unfinished import run_in_progress
-from pytest_quant.printable import clean
+from pytest_quant.printable import clean, clean_lines, guard_lines
 from pytest_quant.record import Encoded, Json, Record, Run, from_json, run_to_json
 from pytest_quant.record.build import gather_samples
 from pytest_quant.report import summary
@@ -126,9 +126,8 @@ def _append(place: str, run: Run, records: Sequence[Encoded]) -> tuple[list[str]
             file = set_aside(place, run, records)
         except HistoryError as second:
             return [*messages, str(second)], False
-        messages.append(
-            f"the records were set aside; add them with: pytest-quant import {file}{_history_option(place)}"
-        )
+        words = f"{shlex.quote(str(file))}{_history_option(place)}"
+        messages.append(f"the records were set aside; add them with: pytest-quant import {words}")
         return messages, True
     return [], True
 
@@ -165,10 +164,11 @@ def show(
         columns = settings_of(config).columns
         width, color = terminal.fullwidth, terminal.hasmarkup
         picks = "--quant-columns"
-        reporter.write_line(table(ended.records, width, columns or None, color, expected=expected, picks=picks))
+        found = table(ended.records, width, columns or None, color, expected=expected, picks=picks)
+        reporter.write_line(guard_lines(found))
         text = summary(ended.records, expected)
         if text:
-            reporter.write_line(text)
+            reporter.write_line(guard_lines(text))
     if ended.compared is not None and ended.compared.comparison is not None:
         # Here, because only runs that compare should import it.
         from pytest_quant.report.comparison import comparison_text
@@ -176,8 +176,9 @@ def show(
         terminal = config.get_terminal_writer()
         reporter.write_sep("-", "quant compare")
         reporter.write_line(clean(ended.compared.base))
-        reporter.write_line(comparison_text(ended.compared.comparison, terminal.fullwidth, terminal.hasmarkup))
+        compared = comparison_text(ended.compared.comparison, terminal.fullwidth, terminal.hasmarkup)
+        reporter.write_line(guard_lines(compared))
     for line in ended.notes:
-        reporter.write_line(line)
+        reporter.write_line(clean_lines(line))
     for line in (*ended.warnings, *ended.faults):
-        reporter.write_line(line, red=True)
+        reporter.write_line(clean_lines(line), red=True)

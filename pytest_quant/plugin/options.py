@@ -1,6 +1,6 @@
 """The ``--quant-*`` options and the ini options of the same names: declared, parsed, and one frozen value of a run.
 
-Nothing beyond argparse is imported, because every start of pytest imports this module.
+Nothing large is imported, because every start of pytest imports this module.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 import pytest
+
+from pytest_quant.printable import clean
 
 Parse = Callable[[str], object]
 
@@ -101,6 +103,15 @@ class Option(NamedTuple):
     def flag(self) -> str:
         """The spelling on the command line."""
         return "--" + self.name.replace("_", "-")
+
+    def read(self, text: str) -> object:
+        """Return the value of a written option. Raises `argparse.ArgumentTypeError` with a text that may be printed."""
+        if self.parse is None:
+            raise TypeError(f"{self.flag} is a flag")
+        try:
+            return self.parse(text)
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentTypeError(clean(str(error))) from None
 
 
 OPTIONS = (
@@ -191,7 +202,7 @@ def add_options(parser: pytest.Parser) -> None:
             group.addoption(option.flag, action=argparse.BooleanOptionalAction, default=None, help=option.help)
             parser.addini(option.name, f"{option.help}; as {option.flag}", type="bool", default=False)
         else:
-            group.addoption(option.flag, metavar=option.metavar, type=option.parse, default=None, help=option.help)
+            group.addoption(option.flag, metavar=option.metavar, type=option.read, default=None, help=option.help)
             parser.addini(option.name, f"{option.help}; as {option.flag}", type="string", default="")
     parser.addini(
         TRUST,
@@ -221,7 +232,7 @@ def option_value(config: pytest.Config, name: str) -> object | None:
     if written == "":
         return None
     try:
-        return option.parse(str(written))
+        return option.read(str(written))
     except argparse.ArgumentTypeError as error:
         raise pytest.UsageError(f"ini option {name}: {error}") from None
 

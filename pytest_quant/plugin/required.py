@@ -9,6 +9,7 @@ import pytest
 from pytest_quant.backends import backend_names
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.plugin.options import settings_of
+from pytest_quant.printable import clean
 from pytest_quant.report import pick_columns
 
 
@@ -19,7 +20,7 @@ def refuse_unknown_names(config: pytest.Config) -> None:
     for option, names in (("--quant-backend", (settings.backend,)), ("--quant-require", settings.require)):
         for name in names:
             if name not in known:
-                raise pytest.UsageError(f"{option}: unknown backend '{name}'; {nearest(name, known)}")
+                raise pytest.UsageError(clean(f"{option}: unknown backend '{name}'; {nearest(name, known)}"))
     try:
         pick_columns(settings.columns)
     except UsageError as error:

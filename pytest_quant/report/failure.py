@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from pytest_quant.printable import clean
+from pytest_quant.printable import clean, guard_lines
 from pytest_quant.record import Record
 from pytest_quant.report.summary import name_of
 from pytest_quant.report.text import count, figure, holds, in_unit, interval, points
@@ -107,7 +107,7 @@ def failure(record: Record, width: int = _WIDTH) -> str:
     notes = [("note", text) for text in record.notes]
     lines = [*head, *_lines([*limits, *figures, *hints, *notes], width)]
     if len(lines) <= _MAX_LINES:
-        return "\n".join(lines)
+        return guard_lines("\n".join(lines))
     advice = _lines(hints[:1], width)
     room = max(_MAX_LINES - 1 - len(advice), len(head) + 1)
     kept = [*head, *_lines([*limits, *figures], width)][:room]
@@ -118,7 +118,7 @@ def failure(record: Record, width: int = _WIDTH) -> str:
         if len(kept) + len(more) < _MAX_LINES:
             kept += more
             before = label
-    return "\n".join([*kept, "... --quant-json FILE writes all of it"])
+    return guard_lines("\n".join([*kept, "... --quant-json FILE writes all of it"]))
 
 
 def _lines(blocks: list[tuple[str, str]], width: int, before: str = "") -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -70,11 +71,19 @@ def test_the_target_is_the_default_branch(scratch: ScratchRepository) -> None:
 
 
 def test_ci_names_the_target(scratch: ScratchRepository, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The remote's branch before one of the same name here; one that was not fetched is an error with the command."""
+    """The remote's branch before one of the same name here; for one that was not fetched the command, quoted."""
     git = Repository(scratch.path)
     monkeypatch.setenv("GITHUB_BASE_REF", "release")
     with pytest.raises(UsageError, match=r"(?s)'release'.*git fetch origin release"):
         git.target()
+    for hostile in ("x;reboot", "$(reboot)", "x&y|z"):
+        monkeypatch.setenv("GITHUB_BASE_REF", hostile)
+        with pytest.raises(UsageError) as caught:
+            git.target()
+        wanted = f"{hostile}:refs/remotes/origin/{hostile}"
+        assert shlex.split(caught.value.fix or "", posix=True) == ["git", "fetch", "origin", wanted]
+        assert f"'{wanted}'" in (caught.value.fix or "")
+    monkeypatch.setenv("GITHUB_BASE_REF", "release")
     scratch.git("branch", "release", "main")
     assert git.target() == "release"
     scratch.git("update-ref", "refs/remotes/origin/release", "main~1")

@@ -105,3 +105,10 @@ def test_notify_is_one_line_now() -> None:
     lines: list[str] = []
     Progress(lines.append).notify("waiting for another process")
     assert lines == ["quant: waiting for another process"]
+
+
+def test_foreign_text_in_a_line_acts_upon_nothing() -> None:
+    """Steps name models and data, whose names are somebody else's."""
+    lines: list[str] = []
+    Progress(lines.append).notify("building a\x1b[2J\n::error::b ##[error]c")
+    assert lines == ["quant: building a\\x1b[2J\\n::error::b \\x23#[error]c"]

@@ -196,6 +196,18 @@ def test_any_failure_fits_one_screen(record: Record) -> None:
     assert all(line.isprintable() for line in lines)
 
 
+@pytest.mark.parametrize("before", [*range(50, 110), 0])
+def test_no_line_of_a_failure_is_a_command_to_a_ci_service(before: int) -> None:
+    """GitHub Actions acts upon ``::`` at the start of a line, wherever a long text is broken."""
+    for gap in ("", " "):
+        reason = f"{'x' * before}{gap}::error::y"
+        text = failure(
+            replace(a_record(verdicts=(Verdict("max_drop", 0.0, 1.0, Status.FAIL, reason),)), notes=(reason,))
+        )
+        assert "error::y" in "".join(text.split())
+        assert not [line for line in text.splitlines() if line.lstrip().startswith("::")]
+
+
 def test_a_failure_that_is_too_long_says_so() -> None:
     """And where the rest is."""
     many = tuple(Verdict(f"limit_{i}", 0.0, 1.0, Status.FAIL, "long " * 30) for i in range(20))

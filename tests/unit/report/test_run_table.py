@@ -299,8 +299,14 @@ def test_no_records_no_table() -> None:
     assert table([], 80) == ""
 
 
+_OF_TESTS = st.lists(
+    records.map(lambda record: from_json(to_json(record))), min_size=1, max_size=3, unique_by=lambda one: one.nodeid
+)
+"""Of several workers' records of one test the table shows one."""
+
+
 @settings(suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(records.map(lambda record: from_json(to_json(record))), min_size=1, max_size=3), st.integers(1, 250))
+@given(_OF_TESTS, st.integers(1, 250))
 def test_any_record_prints(kept: list[Record], width: int) -> None:
     """Whatever names and figures hold, no control character and no line break gets through."""
     every = [column.name for column in COLUMNS]
