@@ -16,6 +16,9 @@ from pytest_quant.record import Encoded, Json, Record, Run, encoded, from_json, 
 
 T = TypeVar("T")
 
+MOST_INDEXED = 600
+"""Letters in a column with an index: PostgreSQL indexes 2700 bytes, and a letter has up to four."""
+
 Row = dict[str, object]
 """The values of one row of a table, by column."""
 
@@ -46,10 +49,10 @@ def one_of_each_run(checks: Iterable[StoredCheck]) -> list[StoredCheck]:
 def run_row(run: Run) -> Row:
     """Return the row of a run, without its number."""
     return {
-        "id": searchable(run.id),
-        "started_at": in_utc(run.started_at),
-        "commit": _optional(run.commit),
-        "branch": _optional(run.branch),
+        "id": indexed(run.id),
+        "started_at": indexed(in_utc(run.started_at)),
+        "commit": None if run.commit is None else indexed(run.commit),
+        "branch": None if run.branch is None else indexed(run.branch),
         "dirty": run.dirty,
         "run": encode(run_to_json(run, [])["run"]),
     }
@@ -95,6 +98,14 @@ def check_row(run: Run, record: Record) -> Row:
 def searchable(text: str) -> str:
     """Return a text that every database stores: PostgreSQL refuses NUL, and all refuse a lone surrogate."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\u0000")
+
+
+def indexed(text: str) -> str:
+    """Return a text as a column with an index has it: one that is too long for an index ends in its digest."""
+    text = searchable(text)
+    if len(text) <= MOST_INDEXED:
+        return text
+    return f"{text[: MOST_INDEXED - 65]}~{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def digest_of(key: str) -> str:

@@ -11,6 +11,7 @@ from sqlalchemy import Row as Found
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.history.connect import reading, storage_errors, writing
 from pytest_quant.history.rows import (
+    MOST_INDEXED,
     Row,
     StoredCheck,
     StoredRun,
@@ -18,6 +19,7 @@ from pytest_quant.history.rows import (
     decode_run,
     digest_of,
     in_utc,
+    indexed,
     pack,
     run_row,
     searchable,
@@ -200,7 +202,7 @@ class Store:
         ------
         UsageError : there is none, or there are several.
         """
-        text = searchable(beginning)
+        text = searchable(beginning)[: MOST_INDEXED - 65]
         begins = func.substr(RUNS.c.id, 1, len(text)) == text
         matching = self._read(select(RUNS.c.id).where(begins).order_by(*_NEWEST_FIRST))
         ids = [str(run_id) for (run_id,) in matching]
@@ -219,7 +221,7 @@ class Store:
     def records(self, run_id: str) -> list[Record]:
         """Return the records of one run, in their order."""
         wanted = select(RECORDS.c.position, RECORDS.c.record).join(RUNS, RUNS.c.number == RECORDS.c.run)
-        rows = self._read(wanted.where(RUNS.c.id == searchable(run_id)).order_by(RECORDS.c.position))
+        rows = self._read(wanted.where(RUNS.c.id == indexed(run_id)).order_by(RECORDS.c.position))
         return [unpack(kept, _place(run_id, position)) for position, kept in rows]
 
     def checks(self, series: str | None = None, limit: int | None = None) -> list[StoredCheck]:
@@ -233,14 +235,14 @@ class Store:
         """Return those commits of `known` that have a run of a clean tree, without uncommitted changes."""
         recorded: set[str] = set()
         for start in range(0, len(known), _ASKED_AT_ONCE):
-            asked = [searchable(commit) for commit in known[start : start + _ASKED_AT_ONCE]]
+            asked = {indexed(commit): commit for commit in known[start : start + _ASKED_AT_ONCE]}
             rows = self._read(select(RUNS.c.commit).distinct().where(RUNS.c.commit.in_(asked), ~RUNS.c.dirty))
-            recorded |= {str(commit) for (commit,) in rows}
+            recorded |= {asked[str(commit)] for (commit,) in rows}
         return recorded
 
     def launches(self, commit: str) -> list[StoredCheck]:
         """Return every record of every run of `commit` with a clean tree, oldest run first, each run in its order."""
-        wanted = _checks().where(RUNS.c.commit == searchable(commit), ~RUNS.c.dirty)
+        wanted = _checks().where(RUNS.c.commit == indexed(commit), ~RUNS.c.dirty)
         return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
 
     def series(self) -> list[SeriesSummary]:
@@ -271,7 +273,7 @@ class Store:
         number = select(SERIES.c.number).where(SERIES.c.digest == digest_of(series)).scalar_subquery()
         wanted = select(*_POINT_COLUMNS).join(RUNS, RUNS.c.number == CHECKS.c.run).where(CHECKS.c.series == number)
         if branch is not None:
-            wanted = wanted.where(RUNS.c.branch == searchable(branch))
+            wanted = wanted.where(RUNS.c.branch == indexed(branch))
         if since is not None:
             wanted = wanted.where(CHECKS.c.started_at >= in_utc(since))
         newest_first = (CHECKS.c.started_at.desc(), RUNS.c.id.desc(), CHECKS.c.position.desc())
@@ -305,7 +307,7 @@ class Store:
 def _wanted(branch: str | None, since: str | None) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if branch is not None:
-        conditions.append(RUNS.c.branch == searchable(branch))
+        conditions.append(RUNS.c.branch == indexed(branch))
     if since is not None:
         conditions.append(RUNS.c.started_at >= in_utc(since))
     return conditions

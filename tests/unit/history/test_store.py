@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import string
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from sqlalchemy import create_engine
 
 from pytest_quant.history import open_store
 from pytest_quant.history.store import Store
+from pytest_quant.record import Run
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
 
 _LATER = replace(RUN, id="20260203T000000Z-bb", started_at="2026-02-03T00:00:00+00:00", commit=None, branch=None)
@@ -106,3 +109,33 @@ def test_readers_do_not_wait_for_writers(place: Path, store: Store) -> None:
         assert writer.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         writer.exec_driver_sql("BEGIN IMMEDIATE")
         assert len(store.runs()) == 2
+
+
+def _noise(length: int) -> str:
+    """Return text that no compression shortens, as the index of a server would."""
+    return "".join(random.Random(length).choices(string.ascii_letters + string.digits, k=length))  # noqa: S311
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        replace(RUN, branch=_noise(9000)),
+        replace(RUN, commit=_noise(9000)),
+        replace(RUN, id=_noise(9000)),
+        replace(RUN, branch="\N{SMILING FACE WITH SUNGLASSES}" * 600),
+    ],
+    ids=["branch", "commit", "id", "letters of four bytes"],
+)
+def test_names_of_any_length_are_kept_and_found(history_url: str, run: Run) -> None:
+    """PostgreSQL's indexes hold some 2700 bytes of a text; a name in a file of someone else may be longer."""
+    store = open_store(history_url)
+    near = replace(run, id="20260301T000000Z-cc", branch=f"{run.branch}x", commit=f"{run.commit}x")
+    store.append(run, [a_record()])
+    store.append(near, [a_record()])
+    assert run.branch is not None
+    assert run.commit is not None
+    assert [stored.run for stored in store.runs(branch=run.branch)] == [run]
+    assert store.commits([run.commit]) == {run.commit}
+    assert [check.run for check in store.launches(run.commit)] == [run]
+    assert store.run(run.id).run == run
+    assert len(store.records(run.id)) == 1
