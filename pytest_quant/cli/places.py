@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from pytest_quant.cli.echo import say
 from pytest_quant.errors import UsageError
 
 FOLDER = ".quant"
@@ -47,7 +48,7 @@ def _add_what_killed_runs_left(where: str) -> None:
 
     recovered = recover(where, nearest_folder().parent)
     for line in (*([str(recovered)] if recovered.runs else []), *recovered.refused):
-        click.echo(line, err=True)
+        say(line, err=True)
 
 
 def project_root() -> Path:
