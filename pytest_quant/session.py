@@ -25,6 +25,7 @@ from pytest_quant.measure.engines import (
 )
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S
 from pytest_quant.measure.pipeline import EVAL_BATCH_SIZE, Measurement, measure_check
+from pytest_quant.measure.watchdog import STEP_TIMEOUT_S, Watchdog, unwatched
 from pytest_quant.record import Encoded, build_record, failed_record
 from pytest_quant.result import Baseline, NoBaseline, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec
@@ -47,6 +48,7 @@ class Session:
     times : the run measures latency; a run that does not never waits for another process's timing.
     diagnose_s : budget in seconds for the search for advice about one check; 0 for no advice.
     lock_timeout_s : longest wait in seconds for a device that another process holds.
+    step_timeout_s : longest single run or build in seconds; 0 for no bound.
     """
 
     def __init__(
@@ -59,8 +61,10 @@ class Session:
         times: bool = True,
         diagnose_s: float = DIAGNOSE_S,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
+        step_timeout_s: float = STEP_TIMEOUT_S,
     ) -> None:
-        self._tools = Tools(cache, notify, step, lock_timeout_s)
+        watch = Watchdog(step_timeout_s, notify) if step_timeout_s else unwatched
+        self._tools = Tools(cache, notify, step, lock_timeout_s, watch)
         self._baseline = baseline
         self._times = times
         self._diagnose_s = diagnose_s
@@ -94,7 +98,7 @@ class Session:
 
     def _open(self, spec: EngineSpec, dataset: Dataset | None) -> Engine:
         backend = usable_backend(spec)
-        spec = export_spec(spec, self._tools.cache, self._tools.step)
+        spec = export_spec(spec, self._tools.cache, self._tools.bounded_step)
         data = None if dataset is None else read_data(dataset, spec, self._tools)
         if data is not None:
             spec = shape_spec(spec, backend.signature(spec.model).inputs, data, 1, EVAL_BATCH_SIZE)

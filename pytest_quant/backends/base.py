@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -275,12 +276,17 @@ class EngineBase(ABC):
     """Processor threads of one run; latencies with other numbers of them are not compared."""
     plan_of: str = ""
     """The product that built the engine in the place of its own; empty where it is its own."""
+    watch: Callable[[str, Callable[[], bool]], AbstractContextManager[None]] | None = None
+    """Bounds the time of a run: is given its name, and a function that asks the runtime to end it."""
     _is_open = True
 
     def run(self, feeds: Feeds) -> Outputs:
         """Run one batch. Raises `DataError` when the inputs do not fit, `BuildError` when the engine is closed."""
         self._check(feeds)
-        return self._run(feeds)
+        if self.watch is None:
+            return self._run(feeds)
+        with self.watch(f"a run of {self.spec.id} of {self.spec.model.name}", self._stop):
+            return self._run(feeds)
 
     def prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return the bare call over `feeds` that is timed. Raises as `run` does."""
@@ -290,7 +296,10 @@ class EngineBase(ABC):
     def coverage(self, feeds: Feeds) -> Coverage:
         """Read back what ran, where and in which precision, on one run over `feeds`. Raises as `run` does."""
         self._check(feeds)
-        return self._coverage(feeds)
+        if self.watch is None:
+            return self._coverage(feeds)
+        with self.watch(f"a profiled run of {self.spec.id} of {self.spec.model.name}", self._stop):
+            return self._coverage(feeds)
 
     def device_times(self, feeds: Feeds) -> DeviceTimes | None:
         """Time copies and compute apart; ``None`` where the clock of the process is the only one."""
@@ -327,6 +336,10 @@ class EngineBase(ABC):
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one run over `feeds`; better the runtime's own call, without what `_run` does around it."""
         return partial(self._run, feeds)
+
+    def _stop(self) -> bool:
+        """Ask the runtime, from another thread, to end the run under way, and return whether it can; by default not."""
+        return False
 
     @abstractmethod
     def _coverage(self, feeds: Feeds) -> Coverage:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_quant.backends import Backend, Engine, Feeds, ShapedBackend, get_backend, get_exporter
+from pytest_quant.backends.base import EngineBase
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data, open_data
@@ -17,6 +18,7 @@ from pytest_quant.measure.build import BuiltEngine, Step, build_engine
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S, shared, shared_if_free
 from pytest_quant.measure.outputs import Chunk
 from pytest_quant.measure.rollout import Rollout
+from pytest_quant.measure.watchdog import Watch, cannot_stop, unwatched
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, Signature, TensorInfo
 
 
@@ -68,13 +70,21 @@ def renamed(chunks: Iterator[Chunk], reference: Signature, candidate: Signature)
 class Tools:
     """Tools that the checks of a session share; `notify` and `step` show messages to the user.
 
-    `lock_timeout_s` is the longest wait for a device that another process holds, in seconds.
+    `lock_timeout_s` is the longest wait for a device that another process holds, in seconds; `watch` bounds the time of
+    runs and builds.
     """
 
     cache: Cache
     notify: Callable[[str], None]
     step: Step
     lock_timeout_s: float = LOCK_TIMEOUT_S
+    watch: Watch = unwatched
+
+    @contextmanager
+    def bounded_step(self, text: str) -> Iterator[None]:
+        """Show a step as `step` does, and bound its time; nothing can end it but the end of the process."""
+        with self.step(text), self.watch(text, cannot_stop):
+            yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +170,7 @@ def build_side(spec: EngineSpec, backend: Backend, data: Data | None, tools: Too
     BuildError : the runtime cannot build the engine.
     """
     backend.check(spec)
-    return build_engine(spec, backend, data, tools.cache, tools.step)
+    return build_engine(spec, backend, data, tools.cache, tools.bounded_step)
 
 
 def open_side(spec: EngineSpec, backend: Backend, built: BuiltEngine, tools: Tools, opened: ExitStack) -> Engine:
@@ -179,13 +189,13 @@ def open_side(spec: EngineSpec, backend: Backend, built: BuiltEngine, tools: Too
     BuildError : the runtime cannot load the engine.
     """
     doing = f"opening {spec.id} of {spec.model.name}"
-    with tools.step(doing), failing_as(f"{doing} failed"):
-        engine = open_built(spec, backend, built)
+    with tools.bounded_step(doing), failing_as(f"{doing} failed"):
+        engine = open_built(spec, backend, built, tools.watch)
     opened.callback(engine.close)
     return engine
 
 
-def open_built(spec: EngineSpec, backend: Backend, built: BuiltEngine) -> Engine:
+def open_built(spec: EngineSpec, backend: Backend, built: BuiltEngine, watch: Watch | None = None) -> Engine:
     """Open a built engine; one of a model with a state takes whole sequences.
 
     Parameters
@@ -193,8 +203,11 @@ def open_built(spec: EngineSpec, backend: Backend, built: BuiltEngine) -> Engine
     spec : the engine.
     backend : that of `spec`.
     built : its folder.
+    watch : bounds the time of each run; ``None`` for no bound.
     """
     engine = backend.open(spec, built.folder)
+    if isinstance(engine, EngineBase):
+        engine.watch = watch
     return Rollout(engine, spec.model.state) if spec.model.state else engine
 
 

@@ -106,7 +106,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
     with tools.step(f"loading {check.candidate.backend}"):
         candidate, reference = usable_backend(check.candidate), usable_backend(check.reference)
     refuse_quantized(check.reference)
-    check = export_check(check, tools.cache, tools.step)
+    check = export_check(check, tools.cache, tools.bounded_step)
     refuse_quantized(check.reference)
     with ExitStack() as opened:
         with ExitStack() as devices:

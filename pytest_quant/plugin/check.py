@@ -16,6 +16,7 @@ from pytest_quant.marks.check import Measuring, build_check, named_only
 from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S
 from pytest_quant.measure.pipeline import Measurement
+from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
 from pytest_quant.plugin.collect import PLANNED, Planned, prepare
 from pytest_quant.plugin.console import Progress, open_console, width_of
@@ -46,6 +47,7 @@ def session_of(config: pytest.Config) -> Session:
             times=not settings.latency_off,
             diagnose_s=DIAGNOSE_S if settings.diagnose_s is None else settings.diagnose_s,
             lock_timeout_s=LOCK_TIMEOUT_S if settings.lock_timeout_s is None else settings.lock_timeout_s,
+            step_timeout_s=STEP_TIMEOUT_S if settings.step_timeout_s is None else settings.step_timeout_s,
         )
     return config.stash[SESSION]
 

@@ -176,6 +176,13 @@ OPTIONS = (
         "that process (default: 600)",
     ),
     Option(
+        "quant_step_timeout",
+        "SECONDS",
+        _seconds_or_none,
+        "end a single run or build of an engine that takes longer: the check is an error, or, where the runtime cannot "
+        "be asked to stop, the process is ended and finished checks are kept (default: 3600; 0 for no limit)",
+    ),
+    Option(
         "quant_simulate",
         "SMxx",
         _target,
@@ -269,6 +276,7 @@ class Settings:
     max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
     diagnose_s : longest search for remedies of a broken limit in seconds; ``None`` for the default.
     lock_timeout_s : longest wait for a device that another process holds, in seconds; ``None`` for the default.
+    step_timeout_s : longest single run or build of an engine in seconds, 0 for any; ``None`` for the default.
     simulate : compute capability to simulate TensorRT checks for where there is no GPU; ``None`` for never.
     columns : of the table at the end; empty for the default.
     """
@@ -287,6 +295,7 @@ class Settings:
     max_time_s: float | None
     diagnose_s: float | None
     lock_timeout_s: float | None
+    step_timeout_s: float | None
     simulate: str | None
     columns: tuple[str, ...]
 
@@ -309,6 +318,7 @@ class Settings:
             max_time_s=cast("float | None", option_value(config, "quant_max_time")),
             diagnose_s=cast("float | None", option_value(config, "quant_diagnose_time")),
             lock_timeout_s=cast("float | None", option_value(config, "quant_lock_timeout")),
+            step_timeout_s=cast("float | None", option_value(config, "quant_step_timeout")),
             simulate=cast("str | None", option_value(config, "quant_simulate")),
             columns=_listed(config, "quant_columns"),
         )

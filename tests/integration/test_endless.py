@@ -11,6 +11,7 @@ import pytest
 
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from tests.integration.projects import output, run_project_apart, write_project
+from tests.integration.test_interruptions import install_backend
 from tests.support import models
 
 HOLD = """
@@ -44,3 +45,68 @@ def test_a_device_that_is_never_free_is_an_error(
     assert f"process {holder.pid} (" in output(result)
     result, (check,) = run_project_apart(pytester, *timing)
     result.assert_outcomes(passed=1)
+
+
+ENDLESS = """
+import numpy as np
+import onnx
+import onnx.parser
+
+model = onnx.parser.parse_model('''
+<ir_version: 8, opset_import: ["" : 17]>
+endless (float[N, 8] x) => (float[N, 4] y) {
+    always = Constant <value_int = 1> ()
+    going = Cast <to = 9> (always)
+    most = Constant <value_int = 9223372036854775807> ()
+    weight = Constant <value = float[8, 4] {%s}> ()
+    scores = MatMul (x, weight)
+    y = Loop (most, going, scores) <body = body (int64 i, bool on, float[N, 4] a) => (bool more, float[N, 4] b) {
+        more = Identity (on)
+        b = Sin (a)
+    }>
+}
+''' % ", ".join(["0.5"] * 32))
+onnx.save(model, "model.onnx")
+"""
+
+
+def test_a_model_that_never_ends_is_an_error(pytester: pytest.Pytester) -> None:
+    """ONNX Runtime ends the run when it is asked to; the message names the engine and the option."""
+    subprocess.run([sys.executable, "-c", ENDLESS], cwd=pytester.path, check=True)
+    write_project(pytester, mark="precision='fp32', max_drop=5.0")
+    result, (check,) = run_project_apart(pytester, "--quant-step-timeout=0.5")
+    result.assert_outcomes(errors=1)
+    assert check["status"] == "ERROR"
+    assert "a run of ort-fp32 of model did not end within 0.5 s" in output(result)
+    assert "--quant-step-timeout" in output(result)
+
+
+STUCK = """
+import threading
+from pytest_quant.backends.ort import OrtBackend
+
+
+class StuckBackend(OrtBackend):
+    name = "stuck"
+
+    def ingredients(self, spec):
+        return super().ingredients(spec) | {"backend": "stuck"}
+
+    def build(self, spec, calibration, folder):
+        threading.Event().wait()
+"""
+
+
+def test_a_build_that_never_ends_ends_the_process(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a message; what finished before it is added by the next run."""
+    monkeypatch.setenv("PYTHONPATH", str(pytester.path), prepend=os.pathsep)
+    models.select_first(pytester.path / "model.onnx")
+    install_backend(pytester.path, "stuck", STUCK)
+    write_project(pytester, mark="backend=['ort', 'stuck'], max_drop=5.0")
+    # Above what a good build takes here, so that only the stuck one is ended.
+    result, checks = run_project_apart(pytester, "--quant-step-timeout=5")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert "did not end within 5 s" in output(result)
+    assert checks == []
+    result, _ = run_project_apart(pytester, "-k", "ort-int8")
+    assert "1 finished check of 1 run that was killed has been added to the history" in output(result)

@@ -18,7 +18,7 @@ from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.macs import FLOAT_OPS, ONNX_OPS, RanNode, kind_of, macs_of, read_profile
 from pytest_quant.backends.ort.options import parse_options
 from pytest_quant.backends.ort.recipe import DYNAMIC, recipe_of
-from pytest_quant.backends.ort.session import ON_CPU, Provider, open_session, profiled, refused
+from pytest_quant.backends.ort.session import ON_CPU, Provider, new_run_options, open_session, profiled, refused
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
@@ -135,13 +135,21 @@ class OrtEngine(EngineBase):
         self._names = [tensor.name for tensor in self.signature.outputs]
         session, beside = open_session(path, providers, threads=threads)
         self._session: Any = session
+        self._run_options: Any = new_run_options()
         self.notes = (*notes, *beside)
 
     def _run(self, feeds: Feeds) -> Outputs:
         try:
-            return dict(zip(self._names, self._session.run(self._names, feeds), strict=True))
+            outputs = self._session.run(self._names, feeds, self._run_options)
         except Exception as error:
             raise refused(f"a run of {self.spec.id}", error) from error
+        return dict(zip(self._names, outputs, strict=True))
+
+    def _stop(self) -> bool:
+        """Let ONNX Runtime end the run before its next node; the nodes of a loop count."""
+        stopped, self._run_options = self._run_options, new_run_options()
+        stopped.terminate = True
+        return True
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return the session's own `run` over `feeds`."""

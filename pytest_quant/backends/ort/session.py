@@ -189,6 +189,13 @@ def _settings(threads: int | None, profile: Path | None, *, simulates: bool) -> 
     return settings
 
 
+def new_run_options() -> Any:
+    """Return the options of runs; setting `terminate` on them ends those under way."""
+    import onnxruntime
+
+    return onnxruntime.RunOptions()
+
+
 def _prove_first(registered: Sequence[str], asked: str, name: str) -> None:
     """Refuse a session that registered another provider than the one `asked` for in its first place."""
     if registered[0] != asked:
