@@ -108,6 +108,7 @@ class AccuracyResult:
     p_value : exact McNemar for 0/1 scores, else ``None``.
     discordant : samples that exactly one of the two gets right; ``None`` unless scores are 0/1.
     n_to_resolve : by limit in `unit`, see `pytest_quant.stats`; ``None`` when no limit was asked about.
+    sample_weight : the most that one sample can change a score, in `unit`; ``None`` where a score has no bounds.
     agreement_pct : share of samples with the same top-1 class, 0..100; ``None`` when no output is (n, classes).
     by_output : every output that could be compared, each by itself, in the order of the graph. Outputs have scales
         of their own, and one sum over all of them would hide the small ones.
@@ -151,6 +152,7 @@ class AccuracyResult:
     candidate_correct: str | None = field(default=None, repr=False)
     identical: bool = False
     simulated: bool = False
+    sample_weight: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,10 @@ from pytest_quant.stats.paired import (
     paired_bootstrap,
     samples_to_resolve,
     tango_interval,
+    zero_event_share,
 )
+
+_WHOLE_PCT = 100.0
 
 
 class Scores:
@@ -105,7 +108,10 @@ class Scores:
             return result
         drop = scores[0] - scores[1] if metric.better == "higher" else scores[1] - scores[0]
         result = replace(result, reference=scores[0], candidate=scores[1], drop=drop)
+        if metric.unit == "%":
+            result = replace(result, sample_weight=_WHOLE_PCT / len(reference))
         if metric.rate is not None and _only_0_and_1(reference) and _only_0_and_1(candidate):
+            result = replace(result, sample_weight=metric.rate / len(reference))
             return _right_or_wrong(result, reference != 0, candidate != 0, metric.rate, margin)
         return _resampled(result, reference, candidate, metric, margin)
 
@@ -173,10 +179,31 @@ def _resampled(
         )
     if interval is None:
         return result
+    if interval.low == interval.high == 0.0:
+        return replace(result, drop_ci=_without_event(result, reference, candidate, metric))
     needed = None
     if margin is not None and result.drop is not None:
         needed = samples_to_resolve(interval.variance, result.drop, margin, confidence=result.confidence)
     return replace(result, drop_ci=Interval(interval.low, interval.high), n_to_resolve=needed)
+
+
+def _without_event(
+    result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric
+) -> Interval | None:
+    """Return the interval of a drop of 0 that no resample changes, which the bootstrap takes for certain.
+
+    As many samples as `zero_event_share` says may differ all the same, each by the whole range of a score: 100 for
+    percent, else as far as the scores of single samples lie apart; ``None`` where there are none.
+    """
+    if metric.unit == "%":
+        span = _WHOLE_PCT
+    elif metric.rate is not None:
+        seen = np.concatenate([reference, candidate, [0.0]])
+        span = metric.rate * float(seen.max() - seen.min())
+    else:
+        return None
+    half = span * zero_event_share(len(reference), confidence=result.confidence)
+    return Interval(-half, half)
 
 
 def _packed(right: Array) -> str:

@@ -86,6 +86,35 @@ def _crossing(inside: float, outside: float, excess: Callable[[float], float]) -
     return inside
 
 
+def wilson_interval(right: int, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
+    """Score interval of one proportion, within 0..1 (Wilson 1927, JASA 22, 209-212); not empty for none or all right.
+
+    Parameters
+    ----------
+    right : samples that have the property.
+    n : all samples, at least 1.
+    confidence : of the two-sided interval, 0..1.
+
+    Returns
+    -------
+    Lower and upper end.
+    """
+    z2 = NormalDist().inv_cdf(0.5 + confidence / 2.0) ** 2
+    middle = right + z2 / 2.0
+    half = math.sqrt(z2 * (right * (n - right) / n + z2 / 4.0))
+    # At the ends the exact values are 0 and 1, which rounding misses.
+    return (middle - half) / (n + z2) if right else 0.0, (middle + half) / (n + z2) if right < n else 1.0
+
+
+def zero_event_share(n: int, *, confidence: float = 0.95) -> float:
+    """Return the largest share of samples with an event that `n` samples without one leave possible, 0..1.
+
+    The upper end of the two-sided exact interval (Clopper and Pearson 1934, Biometrika 26, 404-413):
+    1 - ((1 - confidence) / 2)^(1 / n).
+    """
+    return 1.0 - math.pow((1.0 - confidence) / 2.0, 1.0 / n)
+
+
 def samples_to_resolve(
     variance: float, drop: float, limit: float, *, confidence: float = 0.95, power: float = 0.8
 ) -> int | None:

@@ -1,15 +1,18 @@
 """Verdicts on limits of scores and output tensors. Each output is judged by itself, and the worst decides.
 
-Accuracy on a fixed set is a fact, so a limit is judged on the point estimate, unless proof is asked for.
+Accuracy on a fixed set is a fact, so a limit is judged on the point estimate, unless proof is asked for, or one sample
+weighs more than the limit leaves: then the interval decides.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from pytest_quant.result import AccuracyResult, Status, Verdict
 from pytest_quant.spec import LIMITS, Limit, Limits, OutputLimit, limits_on
+from pytest_quant.stats.paired import wilson_interval
 from pytest_quant.verdict.rules import at_least, at_most, compared, judged, not_measured, written
 
 
@@ -76,10 +79,8 @@ def accuracy_verdicts(
         yield _ratio(limits.min_ratio, accuracy)
     if limits.min_accuracy is not None:
         yield _reference_score(limits.min_accuracy, accuracy)
-    for name in limits_on("accuracy"):
-        allowed = getattr(limits, name)
-        if allowed is not None:
-            yield judged(LIMITS[name], allowed, getattr(accuracy, LIMITS[name].attribute))
+    if limits.min_agreement is not None:
+        yield _agreement(limits.min_agreement, accuracy)
     yield from tensor_verdicts(limits, accuracy, output)
 
 
@@ -94,20 +95,79 @@ def _outputs(accuracy: AccuracyResult) -> Verdict:
 def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) -> Verdict:
     if accuracy.drop is None:
         return not_measured("max_drop", allowed, "no metric could be computed")
-    unit = " pp" if accuracy.unit == "%" else f" {accuracy.unit}".rstrip()
-    if confidence is None:
-        return at_most("max_drop", allowed, accuracy.drop, unit)
-    if accuracy.drop_ci is None:
+    unit = _unit(accuracy)
+    few = _too_few(accuracy, allowed, unit)
+    as_measured = at_most("max_drop", allowed, accuracy.drop, unit)
+    if confidence is None and not _needs_interval(as_measured, few, allowed):
+        return as_measured
+    if accuracy.drop_ci is None and confidence is not None:
         return not_measured("max_drop", allowed, f"{accuracy.n} samples give no interval")
+    need = few or (f"about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else "")
+    level = accuracy.confidence if confidence is None else confidence
+    status, reason = _by_interval(accuracy, level, allowed, f"{written(allowed)}{unit}", need)
+    return Verdict("max_drop", allowed, accuracy.drop, status, reason)
+
+
+def _unit(accuracy: AccuracyResult) -> str:
+    return " pp" if accuracy.unit == "%" else f" {accuracy.unit}".rstrip()
+
+
+def _by_interval(
+    accuracy: AccuracyResult, confidence: float, allowed: float, shown: str, need: str
+) -> tuple[Status, str]:
+    """Judge the paired interval of the drop.
+
+    Parameters
+    ----------
+    accuracy : with the interval; without one nothing is told.
+    confidence : of that interval, 0..1.
+    allowed, shown : the largest drop that passes, and how it is called.
+    need : what would tell where the interval does not.
+
+    Returns
+    -------
+    Status and reason.
+    """
+    need = f"; {need}" if need else ""
+    if accuracy.drop_ci is None:
+        return Status.INCONCLUSIVE, f"the drop has no interval with {accuracy.n} samples{need}"
     low, high = accuracy.drop_ci.low, accuracy.drop_ci.high
-    span = f"the {confidence:.0%} interval [{low:.4g}, {high:.4g}]{unit}"
+    span = f"the {confidence:.0%} interval [{low:.4g}, {high:.4g}]{_unit(accuracy)}"
     if low > allowed:
-        return Verdict("max_drop", allowed, accuracy.drop, Status.FAIL, f"{span} lies above {written(allowed)}{unit}")
+        return Status.FAIL, f"{span} lies above {shown}"
     if high <= allowed:
-        return Verdict("max_drop", allowed, accuracy.drop, Status.PASS, f"{span} lies within {written(allowed)}{unit}")
-    need = f"; about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else ""
-    reason = f"{span} encloses {written(allowed)}{unit} with {accuracy.n} samples{need}"
-    return Verdict("max_drop", allowed, accuracy.drop, Status.INCONCLUSIVE, reason)
+        return Status.PASS, f"{span} lies within {shown}"
+    return Status.INCONCLUSIVE, f"{span} encloses {shown} with {accuracy.n} samples{need}"
+
+
+def _too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:
+    """Return why so few samples carry no verdict on the score itself; empty when they do.
+
+    A score over n samples moves in steps of what one of them weighs. Where that is more than the `room` of the limit,
+    one sample more or less decides, and only the interval can tell. A limit without room is about these samples, and
+    takes a hundred of them.
+    """
+    return _steps(accuracy.n, accuracy.sample_weight, room, unit) or (_ONE_SAMPLE if accuracy.n == 1 else "")
+
+
+_WHOLE_PCT = 100.0
+_ROUNDED = 1e-9
+_LEAST_SAMPLES = 100
+"""Of a set that a limit without room is judged on."""
+
+_ONE_SAMPLE = "one sample tells nothing about others"
+
+
+def _steps(n: int, weight: float | None, room: float, unit: str) -> str:
+    if weight is None or weight <= room or math.isclose(weight, room) or (room <= 0.0 and n >= _LEAST_SAMPLES):
+        return ""
+    enough = math.ceil(n * weight / room - _ROUNDED) if room > 0.0 else _LEAST_SAMPLES
+    return f"one of {n} samples weighs {weight:.4g}{unit}, more than the limit leaves; {enough} samples would do"
+
+
+def _needs_interval(as_measured: Verdict, few: str, room: float) -> bool:
+    """Whether the score does not carry its verdict; one that breaks a limit without room is broken on these samples."""
+    return bool(few) and not (room <= 0.0 and as_measured.status is Status.FAIL)
 
 
 def _ratio(allowed: float, accuracy: AccuracyResult) -> Verdict:
@@ -120,7 +180,15 @@ def _ratio(allowed: float, accuracy: AccuracyResult) -> Verdict:
         if over >= 0.0 and accuracy.drop is not None and accuracy.drop <= 0.0:
             return Verdict("min_ratio", allowed, None, Status.PASS, "the ratio is infinite: nothing was lost")
         return not_measured("min_ratio", allowed, "the score to divide by is 0")
-    return at_least("min_ratio", allowed, over / under, "")
+    verdict = at_least("min_ratio", allowed, over / under, "")
+    # The drop that the ratio allows beside this reference.
+    room = accuracy.reference * (1.0 / allowed - 1.0 if accuracy.better == "lower" else 1.0 - allowed)
+    few = _too_few(accuracy, room, _unit(accuracy))
+    if not _needs_interval(verdict, few, room):
+        return verdict
+    shown = f"the {room:.4g}{_unit(accuracy)} that it allows"
+    status, reason = _by_interval(accuracy, accuracy.confidence, room, shown, few)
+    return replace(verdict, status=status, reason=f"ratio {over / under:.4g}; of the drop {reason}")
 
 
 def _reference_score(allowed: float, accuracy: AccuracyResult) -> Verdict:
@@ -128,7 +196,31 @@ def _reference_score(allowed: float, accuracy: AccuracyResult) -> Verdict:
         return not_measured("min_accuracy", allowed, "no metric could be computed")
     unit = accuracy.unit or ""
     compare = at_most if accuracy.better == "lower" else at_least
-    return compare("min_accuracy", allowed, accuracy.reference, unit)
+    verdict = compare("min_accuracy", allowed, accuracy.reference, unit)
+    if accuracy.unit != "%" or accuracy.better != "higher" or accuracy.sample_weight is None:
+        return verdict
+    return _on_share(verdict, accuracy, allowed, accuracy.reference)
+
+
+def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
+    verdict = judged(LIMITS["min_agreement"], allowed, accuracy.agreement_pct)
+    return verdict if accuracy.agreement_pct is None else _on_share(verdict, accuracy, allowed, accuracy.agreement_pct)
+
+
+def _on_share(verdict: Verdict, accuracy: AccuracyResult, allowed: float, observed: float) -> Verdict:
+    """Judge a share of all samples, in percent, on its interval where one sample weighs more than the limit leaves."""
+    room = _WHOLE_PCT - allowed
+    few = _steps(accuracy.n, _WHOLE_PCT / accuracy.n if accuracy.n else None, room, " pp")
+    if not _needs_interval(verdict, few, room):
+        return verdict
+    ends = wilson_interval(round(observed / _WHOLE_PCT * accuracy.n), accuracy.n, confidence=accuracy.confidence)
+    low, high = (_WHOLE_PCT * end for end in ends)
+    span = f"the {accuracy.confidence:.0%} interval [{low:.4g}, {high:.4g}] %"
+    if high < allowed:
+        return replace(verdict, status=Status.FAIL, reason=f"{span} lies below {written(allowed)} %")
+    if low >= allowed:
+        return replace(verdict, status=Status.PASS, reason=f"{span} lies above {written(allowed)} %")
+    return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{span} encloses {written(allowed)} %; {few}")
 
 
 _SPREADS = 3.0

@@ -149,6 +149,20 @@ def test_a_reference_that_guesses_has_nothing_to_lose(limit: str, tmp_path: Path
     assert any("the reference itself scores 0 %, and guessing gives 25 %" in note for note in record.notes)
 
 
+@pytest.mark.parametrize(("n", "status"), [(1, Status.INCONCLUSIVE), (19, Status.INCONCLUSIVE), (20, Status.PASS)])
+def test_a_drop_of_five_points_needs_samples_that_weigh_no_more(n: int, status: Status, tmp_path: Path) -> None:
+    """The same engine twice, right on every sample: one of them would move the score by 100 points."""
+    samples = numbers(n, 8)
+    dataset = Dataset.from_arrays(samples, samples[:, :4].argmax(axis=1))
+    limits = Limits(max_drop=5.0)
+    record = checked(
+        tmp_path, Model.from_onnx(layouts.classifier(tmp_path / "m.onnx")), dataset, scheme=None, limits=limits
+    )
+    (verdict,) = [one for one in record.verdicts or () if one.limit == "max_drop"]
+    assert (verdict.status, record.status) == (status, status)
+    assert ("20 samples would do" in verdict.reason) is (n < 20)
+
+
 def test_a_reference_above_guessing_is_judged(tmp_path: Path) -> None:
     """Half of the labels right is twice as much as guessing among four gives."""
     path = layouts.classifier(tmp_path / "model.onnx")

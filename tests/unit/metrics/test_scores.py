@@ -6,9 +6,11 @@ from typing import Literal
 
 import numpy as np
 import pytest
+import sklearn.metrics
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import rel_entr, softmax
+from scipy.stats import binomtest
 
 from pytest_quant.metrics import Metric
 from pytest_quant.metrics.metric import resolve_wrapped
@@ -112,3 +114,50 @@ def test_a_drop_is_how_much_worse_the_candidate_is(better: Literal["higher", "lo
     assert found.drop_ci is not None
     assert found.drop_ci.low <= drop <= found.drop_ci.high
     assert (found.chance, found.n_to_resolve, found.p_value) == (None, None, None)
+
+
+def of(metric: object, reference: np.ndarray, candidate: np.ndarray, labels: np.ndarray) -> AccuracyResult:
+    """Score all samples of both engines at once."""
+    assert isinstance(metric, Metric)
+    scores = Scores(resolve_wrapped(metric))
+    scores.add(reference, candidate, labels, np.ones(len(labels), dtype=bool), 0)
+    return scores.added_to(AccuracyResult(n=len(labels)), None, 0.95)
+
+
+def _right(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return np.asarray(outputs.argmax(axis=1) == labels)
+
+
+def _error(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return np.asarray(np.abs(outputs[:, 0] - labels))
+
+
+@pytest.mark.parametrize(
+    ("metric", "weight"),
+    [
+        (Metric(_right), 2.5),
+        (Metric(_right, unit="", scale=1), 0.025),
+        (Metric(sklearn.metrics.accuracy_score), 2.5),
+        (Metric(_error, better="lower", unit="mm", scale=1), None),
+    ],
+)
+def test_a_sample_weighs_its_share_of_a_score_with_bounds(metric: Metric, weight: float | None) -> None:
+    """One of forty is 2.5 points; an error has no largest value."""
+    outputs, candidate = scores(0)
+    assert of(metric, outputs, candidate, np.arange(40) % 6).sample_weight == weight
+
+
+@pytest.mark.parametrize("n", [2, 40])
+def test_a_score_that_nothing_changed_has_the_interval_of_no_event(n: int) -> None:
+    """SciPy's exact upper end for 0 of n, times the range of a score: the bootstrap alone would be certain."""
+    outputs, labels = scores(0)[0][:n], np.arange(n) % 6
+    share = binomtest(0, n).proportion_ci(0.95, method="exact").high
+    found = of(Metric(sklearn.metrics.accuracy_score), outputs, outputs, labels).drop_ci
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((-100 * share, 100 * share))
+    error = of(Metric(_error, better="lower", unit="mm", scale=1), outputs, outputs, labels).drop_ci
+    largest = float(_error(outputs, labels).max())
+    assert error is not None
+    assert (error.low, error.high) == pytest.approx((-largest * share, largest * share))
+    unbounded = Metric(sklearn.metrics.mean_squared_error, better="lower", unit="", scale=1)
+    assert of(unbounded, outputs[:, 0], outputs[:, 0], labels).drop_ci is None

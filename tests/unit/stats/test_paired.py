@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 from scipy import stats as scipy_stats
 
-from pytest_quant.stats.paired import mcnemar_p, tango_interval
+from pytest_quant.stats.paired import mcnemar_p, tango_interval, wilson_interval, zero_event_share
 
 
 @given(lost=st.integers(0, 200), won=st.integers(0, 200))
@@ -89,3 +89,19 @@ def test_tango_holds_at_the_edge(n: int) -> None:
     assert high == 1.0
     assert tango_interval(0, n, n) == pytest.approx((-1.0, -low))
     assert tango_interval(0, n, n)[0] == -1.0
+
+
+@given(n=st.integers(1, 2000), share=st.floats(0, 1), confidence=st.sampled_from([0.8, 0.95, 0.99]))
+def test_the_interval_of_a_share_is_scipys_wilson_interval(n: int, share: float, confidence: float) -> None:
+    """Also for none and all of the samples."""
+    right = round(share * n)
+    expected = scipy_stats.binomtest(right, n).proportion_ci(confidence, method="wilson")
+    found = wilson_interval(right, n, confidence=confidence)
+    assert found == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+@given(n=st.integers(1, 5000), confidence=st.sampled_from([0.8, 0.95, 0.99]))
+def test_what_no_event_leaves_possible_is_the_end_of_scipys_exact_interval(n: int, confidence: float) -> None:
+    """Clopper and Pearson's upper end for 0 of n."""
+    expected = scipy_stats.binomtest(0, n).proportion_ci(confidence, method="exact").high
+    assert zero_event_share(n, confidence=confidence) == pytest.approx(expected, rel=1e-9)
