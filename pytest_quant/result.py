@@ -156,6 +156,26 @@ class AccuracyResult:
 
 
 @dataclass(frozen=True, slots=True)
+class SelfDifference:
+    """How far two runs of one engine over the same batch lie apart; all zero for a deterministic engine.
+
+    Attributes
+    ----------
+    engine : its id, ``ort-fp32``.
+    n : samples of the batch.
+    relative : largest ||one - other|| / ||one|| of an output; infinite where shapes or integers differ.
+    max_abs : largest |one - other| of a value.
+    top1_pct : samples whose largest score is that of another class, 0..100; ``None`` where no output is (n, classes).
+    """
+
+    engine: str = ""
+    n: int = 0
+    relative: float = 0.0
+    max_abs: float = 0.0
+    top1_pct: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Blocks:
     """The timed runs of one engine: one tuple of nanoseconds per round, cold first runs kept apart."""
 
@@ -384,7 +404,8 @@ class Measured:
     Attributes
     ----------
     latency : ``None`` when it is off; `Check.latency_off` says why.
-    accuracy_again : a second evaluation, where an engine differs from itself on the same batch; else ``None``.
+    accuracy_again : a second evaluation, where an engine differs from itself by more than rounding; else ``None``.
+    unsteady : those of reference and candidate that differ from themselves on the same batch.
     cache : ``{"engine": ..., "reference": ...}``, each ``built`` or ``hit``.
     digests : of the engines and the data, by name.
     sample_hashes : 64-bit hashes of the evaluated samples, in their order.
@@ -401,6 +422,7 @@ class Measured:
     cache: Mapping[str, str]
     digests: Mapping[str, str]
     accuracy_again: AccuracyResult | None = field(default=None, repr=False)
+    unsteady: tuple[SelfDifference, ...] = ()
     sample_hashes: array[int] = field(default_factory=lambda: array("Q"), repr=False)
     calibration_samples: int | None = None
     threads: int | None = None

@@ -61,7 +61,7 @@ class EngineTrials:
         self._judge = judge
         self._tools = tools
         # A trial is evaluated once; nondeterministic engines get no trials.
-        self._measured = replace(measured, accuracy_again=None)
+        self._measured = replace(measured, accuracy_again=None, unsteady=())
         started = time.perf_counter()
         on_few = bench.compare(bench.candidate, self._few)
         predicted_s = (time.perf_counter() - started) * whole.n / self._few.n

@@ -13,12 +13,16 @@ from numpy.typing import NDArray
 from pytest_quant.backends import Engine, Feeds, Outputs
 from pytest_quant.data import Data, fixed_batch_size
 from pytest_quant.errors import ModelError, QuantError
+from pytest_quant.result import SelfDifference
 
 _PROBED = 8
 """Number of samples that are run together and one by one."""
 
 _ROUNDING = 2.0**-10
 """Largest relative difference of two runs that kernels for other batch sizes explain; other ranges differ by more."""
+
+
+_STEADY = SelfDifference()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Batched:
     batch_size : samples in one run of the evaluation.
     pads : the graph fixes that size, so that smaller batches are padded.
     notes : remarks for the user, each a sentence.
-    self_difference : relative difference of two runs over the same batch; 0 for a deterministic engine.
+    itself : how far two runs over the same batch lie apart.
     """
 
     engine: Engine
@@ -41,7 +45,12 @@ class Batched:
     batch_size: int
     pads: bool = False
     notes: tuple[str, ...] = ()
-    self_difference: float = 0.0
+    itself: SelfDifference = _STEADY
+
+    @property
+    def self_difference(self) -> float:
+        """Relative difference of two runs over the same batch; 0 for a deterministic engine."""
+        return self.itself.relative
 
     def feeds(self, feeds: Feeds) -> Feeds:
         """Return one batch of the data under the engine's names."""
@@ -156,7 +165,7 @@ def _free(single: Batched, data: Data, asked: Mapping[str, int | None], batch_si
         return _one_by_one(replace(single, output_axes=output_axes), data, asked, why)
     batched = replace(single, output_axes=output_axes, batch_size=batch_size)
     together = {name: _by_sample(name, array, output_axes[name], fewer) for name, array in small.items()}
-    batched = replace(batched, self_difference=_difference(together, batched.run(part, fewer)))
+    batched = replace(batched, itself=_apart(batched, together, batched.run(part, fewer), fewer))
     return _as_timed(batched, data, part, together, timed_size)
 
 
@@ -198,9 +207,9 @@ def _one_by_one(single: Batched, data: Data, asked: Mapping[str, int | None], wh
         output_axes.setdefault(name, asked.get(name, 0 if leads else None))
     batched = replace(single, output_axes=output_axes, batch_size=1)
     feeds = next(_first_batches(data, single))
-    again = _difference(batched.run(feeds, 1), batched.run(feeds, 1))
+    again = _apart(batched, batched.run(feeds, 1), batched.run(feeds, 1), 1)
     notes = (f"{single.engine.spec.id} runs sample by sample: {why}",) if why else ()
-    return replace(batched, self_difference=again, notes=(*batched.notes, *notes))
+    return replace(batched, itself=again, notes=(*batched.notes, *notes))
 
 
 def _first_batches(data: Data, single: Batched) -> Iterator[Feeds]:
@@ -223,12 +232,39 @@ def _together(fixed: Batched, data: Data, asked: Mapping[str, int | None]) -> Ba
         if output_axes[name] not in fits:
             raise _no_axis(name, np.shape(array), n)
     batched = replace(fixed, output_axes=output_axes)
-    return replace(batched, self_difference=_difference(batched.run(feeds, n), batched.run(feeds, n)))
+    return replace(batched, itself=_apart(batched, batched.run(feeds, n), batched.run(feeds, n), n))
 
 
 def _joined(rows: list[NDArray[Any]]) -> NDArray[Any] | None:
     """Return the outputs of single samples as one array, ``None`` where their shapes differ."""
     return np.concatenate(rows) if len({row.shape for row in rows}) == 1 else None
+
+
+def _apart(batched: Batched, one: Outputs, other: Outputs, n: int) -> SelfDifference:
+    """Return how far two runs of an engine over the same `n` samples lie apart."""
+    relative = _difference(one, other)
+    if not relative:
+        return _STEADY
+    values = [_largest(left, other.get(name)) for name, left in one.items()]
+    changed = [_changed(left, other.get(name)) for name, left in one.items()]
+    known = [share for share in changed if share is not None]
+    return SelfDifference(batched.engine.spec.id, n, relative, max(values), max(known) if known else None)
+
+
+def _largest(one: NDArray[Any], other: NDArray[Any] | None) -> float:
+    """Return the largest |one - other|; infinite where there is no such figure."""
+    if other is None or one.shape != other.shape or one.dtype.kind not in "biuf":
+        return math.inf
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(one.astype(np.float64) - other.astype(np.float64))
+    return float(np.max(np.where(one == other, 0.0, np.nan_to_num(apart, nan=0.0, posinf=math.inf)), initial=0.0))
+
+
+def _changed(one: NDArray[Any], other: NDArray[Any] | None) -> float | None:
+    """Return the percentage of samples whose largest value is another one; ``None`` for no scores of classes."""
+    if other is None or one.shape != other.shape or one.ndim != 2 or one.shape[1] < 2 or one.dtype.kind != "f":
+        return None
+    return 100.0 * float(np.mean(np.argmax(one, axis=1) != np.argmax(other, axis=1)))
 
 
 def _difference(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any] | None]) -> float:

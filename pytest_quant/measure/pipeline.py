@@ -33,7 +33,7 @@ from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, MemoryAdde
 from pytest_quant.measure.timing import Breaks, Subject, device_note, time_check
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.tensor import with_groups
-from pytest_quant.result import AccuracyResult, LatencyResult, Measured, Resources
+from pytest_quant.result import AccuracyResult, LatencyResult, Measured, Resources, SelfDifference
 from pytest_quant.spec import Check
 
 Compare = Callable[[Side, Data], AccuracyResult]
@@ -142,6 +142,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         threads=threads_of(bench.candidate.engine),
         notes=_notes(check, bench, recorded),
         accuracy_again=again,
+        unsteady=_unsteady(bench),
         bench=TrialInputs(
             bench.candidate, bench.reference.backend.device, bench.data, _comparer(check, bench, recorded, tools)
         ),
@@ -273,9 +274,18 @@ def _energy(check: Check, bench: _Bench, why_no_latency: str, tools: Tools) -> f
         return measure_energy(call, device)
 
 
+_SELF_ROUNDING = 1e-6
+"""Largest relative difference of two runs of one engine that the order of float32 sums explains: some eight ulps."""
+
+
+def _unsteady(bench: _Bench) -> tuple[SelfDifference, ...]:
+    both = (side.batched.itself for side in (bench.reference, bench.candidate))
+    return tuple(one for one in both if one.relative)
+
+
 def _compare_again(check: Check, bench: _Bench, tools: Tools) -> AccuracyResult | None:
-    """Evaluate both engines once more where one is nondeterministic, else return ``None``."""
-    if not (bench.reference.batched.self_difference or bench.candidate.batched.self_difference):
+    """Evaluate both engines once more where one is nondeterministic by more than rounding, else return ``None``."""
+    if not any(one.relative > _SELF_ROUNDING or one.top1_pct for one in _unsteady(bench)):
         return None
     return _compare(check, bench, run_over(bench.reference.batched, bench.data), tools)
 
@@ -308,12 +318,18 @@ def _notes(check: Check, bench: _Bench, recorded: RecordedOutputs) -> tuple[str,
     size = _latency_batch_size(check, bench)
     if check.latency is not None and size != check.latency.batch_size:
         notes.append(f"latency is for batches of {size}: the model's batch size is fixed")
-    notes += [
-        f"{side.spec.id} is nondeterministic: two runs of the same batch differ by {100 * difference:.2g} %"
-        for side in (bench.reference, bench.candidate)
-        if (difference := side.batched.self_difference)
-    ]
+    notes += [_told(one) for one in _unsteady(bench)]
+    if bench.reference.batched.self_difference > _SELF_ROUNDING and recorded.status == "hit":
+        notes.append(
+            f"outputs of {bench.reference.spec.id} are those of an earlier run, which a new one would not repeat"
+        )
     return tuple(notes)
+
+
+def _told(one: SelfDifference) -> str:
+    top1 = "" if one.top1_pct is None else f", and in the top-1 class of {one.top1_pct:.3g} % of {one.n} samples"
+    far = f"by {100 * one.relative:.2g} %, by at most {one.max_abs:.2g} in one value{top1}"
+    return f"{one.engine} is nondeterministic: two runs of the same batch differ {far}"
 
 
 def find_resources(candidate: Side, reference: Side, memory: MemoryAdded, energy_mj: float | None) -> Resources:

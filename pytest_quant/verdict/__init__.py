@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from pytest_quant.result import Baseline, LatencyResult, Measured, NoBaseline, Status, Verdict
 from pytest_quant.spec import Check
-from pytest_quant.verdict.accuracy import accuracy_verdicts, carried, reference_doubts, repeated
+from pytest_quant.verdict.accuracy import accuracy_verdicts, carried, reference_doubts
 from pytest_quant.verdict.baseline import baseline_verdicts
 from pytest_quant.verdict.latency import latency_verdicts
 from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts
+from pytest_quant.verdict.unsteady import repeated, within_itself
 
 __all__ = ["breaks_latency", "judge", "reference_doubts", "worst"]
 
@@ -21,12 +22,16 @@ def judge(measured: Measured, baseline: Baseline | NoBaseline | None = None) -> 
     of_accuracy = accuracy_verdicts(limits, accuracy, check.confidence, check.output)
     if again is not None:
         of_accuracy = repeated(of_accuracy, accuracy_verdicts(limits, again, check.confidence, check.output))
+    against_earlier = baseline_verdicts(limits, accuracy, measured.latency, baseline)
+    of_accuracy, against_earlier = (
+        within_itself(verdicts, accuracy, measured.unsteady) for verdicts in (of_accuracy, against_earlier)
+    )
     return (
         *carried(of_accuracy, accuracy, check.output),
         *latency_verdicts(limits, measured.latency, check.latency_off),
         *resource_verdicts(limits, measured.resources),
         *coverage_verdicts(limits, measured.coverage, check.candidate.scheme),
-        *carried(baseline_verdicts(limits, accuracy, measured.latency, baseline), accuracy, check.output),
+        *carried(against_earlier, accuracy, check.output),
     )
 
 

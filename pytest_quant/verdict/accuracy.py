@@ -223,10 +223,6 @@ def _on_share(verdict: Verdict, accuracy: AccuracyResult, allowed: float, observ
     return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{span} encloses {written(allowed)} %; {few}")
 
 
-_SPREADS = 3.0
-"""A limit must lie so many times the difference of two evaluations away from them."""
-
-
 def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str, ...]:
     """Return why the reference cannot tell a good candidate from a bad one, as ends of sentences; empty when it can.
 
@@ -264,27 +260,3 @@ def carried(verdicts: Iterable[Verdict], accuracy: AccuracyResult, output: str |
             yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
         else:
             yield verdict
-
-
-def repeated(first: Iterable[Verdict], again: Iterable[Verdict]) -> Iterator[Verdict]:
-    """Yield the verdicts of one evaluation that a second one, of engines that differ from themselves, cannot flip."""
-    others = {verdict.limit: verdict for verdict in again}
-    for verdict in first:
-        other = others.get(verdict.limit)
-        if other is not None and not _could_flip(verdict, other):
-            yield verdict
-            continue
-        shown = "nothing" if other is None or other.observed is None else f"{other.observed:.6g}"
-        reason = (
-            f"{verdict.reason}, but a second evaluation of the same data gives {shown}: an engine is nondeterministic"
-        )
-        yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
-
-
-def _could_flip(one: Verdict, other: Verdict) -> bool:
-    if one.status is not other.status:
-        return True
-    if one.observed is None or other.observed is None or one.allowed is None:
-        return one.observed != other.observed
-    spread = abs(one.observed - other.observed)
-    return spread > 0.0 and min(abs(one.observed - one.allowed), abs(other.observed - one.allowed)) <= _SPREADS * spread

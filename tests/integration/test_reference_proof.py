@@ -195,6 +195,23 @@ def test_an_engine_that_differs_from_itself_decides_nothing_that_this_could_flip
         )
 
 
+@pytest.mark.parametrize("scheme", [None, "static"])
+@pytest.mark.parametrize("allowed", [20.0, 60.0, 99.0])
+def test_what_noise_could_flip_is_open_with_a_cold_and_a_warm_cache(
+    scheme: str | None, allowed: float, tmp_path: Path
+) -> None:
+    """Each engine agrees with itself on a half of the samples: no limit on agreement says something of the scheme."""
+    samples = numbers(200, 8)
+    dataset = Dataset.from_arrays(samples, samples[:, :4].argmax(axis=1), calibration=8)
+    model = Model.from_onnx(layouts.noisy(tmp_path / "model.onnx"))
+    for built in ("built", "hit"):
+        record = checked(tmp_path, model, dataset, scheme=scheme, limits=Limits(min_agreement=allowed))
+        assert record.cache is not None
+        assert record.cache["reference"] == built
+        assert status_of(record.verdicts, "min_agreement") is Status.INCONCLUSIVE
+        assert any("in the top-1 class of" in note for note in record.notes)
+
+
 def test_a_limit_far_from_the_noise_is_judged(tmp_path: Path) -> None:
     """An error of a million is never reached, whatever the noise."""
     path = layouts.noisy(tmp_path / "model.onnx")

@@ -272,6 +272,25 @@ def test_two_runs_differ_by_their_norm(one: list[float], other: list[float], exp
     assert batched.self_difference == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "largest", "top1"),
+    [
+        ([[3.0, 4.0], [9.0, 1.0]], [[5.0, 4.0], [8.0, 1.0]], 2.0, 50.0),
+        ([[3.0, 4.0], [9.0, 1.0]], [[3.0, 4.5], [9.0, 1.0]], 0.5, 0.0),
+        ([[3.0], [4.0]], [[3.0], [4.5]], 0.5, None),
+        ([[3, 4], [9, 1]], [[3, 6], [9, 1]], 2.0, None),
+        ([[3.0, np.inf], [9.0, 1.0]], [[3.0, np.inf], [9.0, 2.0]], 1.0, 0.0),
+    ],
+)
+def test_two_runs_differ_in_a_value_and_in_classes(
+    one: list[Any], other: list[Any], largest: float, top1: float | None
+) -> None:
+    """The classes are those of the largest score of each sample, as in the metric."""
+    runs = iter([np.array(one), np.array(one), np.array(other)])
+    _, batched = found(lambda _feeds: {"y": next(runs)}, signature=inputs(x=(2, 2)))
+    assert (batched.itself.n, batched.itself.max_abs, batched.itself.top1_pct) == (2, largest, top1)
+
+
 def test_an_output_that_is_not_by_sample_is_an_error() -> None:
     """With the shape, the axis, and how to say otherwise."""
     _, batched = found(lambda feeds: {"y": feeds["x"]})

@@ -215,7 +215,36 @@ def test_an_engine_that_differs_from_itself_is_evaluated_again(bench: Bench) -> 
     found = bench.measure()
     assert found.accuracy_again is not None
     assert found.accuracy_again.n == 40
-    assert found.notes[-1] == "played-int8-static is nondeterministic: two runs of the same batch differ by 2 %"
+    (unsteady,) = found.unsteady
+    assert (unsteady.engine, unsteady.n, unsteady.top1_pct) == ("played-int8-static", 8, 0.0)
+    assert found.notes[-1] == (
+        "played-int8-static is nondeterministic: two runs of the same batch differ by 2 %, by at most "
+        f"{unsteady.max_abs:.2g} in one value, and in the top-1 class of 0 % of 8 samples"
+    )
+
+
+def test_the_order_of_sums_is_no_reason_for_a_second_evaluation(bench: Bench) -> None:
+    """Threads that add up in any order differ by some 1e-7; that is told, and the set is not run again."""
+    calls = iter(range(10**6))
+    bench.candidate = lambda feeds: {"y": feeds["x"] * np.float32(1.0 + 2e-7 * (next(calls) % 2))}
+    found = bench.measure()
+    assert found.accuracy_again is None
+    assert 0.0 < found.unsteady[0].relative < 1e-6
+    candidate = bench.backend.engines[1]
+    assert sum(candidate.runs) < 2 * 40 + 32 + 2 * 8
+
+
+def test_outputs_of_an_unsteady_reference_are_not_taken_for_exact(bench: Bench) -> None:
+    """Verdicts rest on a second evaluation, and the reader learns where the first one is from."""
+    note = "outputs of played-fp32 are those of an earlier run, which a new one would not repeat"
+    calls = iter(range(10**6))
+    bench.reference = lambda feeds: {"y": feeds["x"] * np.float32(1.0 + 0.02 * (next(calls) % 2))}
+    for status in ("built", "hit"):
+        found = bench.measure()
+        assert found.cache["reference"] == status
+        assert found.accuracy_again is not None
+        assert [one.engine for one in found.unsteady] == ["played-fp32"]
+        assert (note in found.notes) is (status == "hit")
 
 
 def test_a_latency_is_that_of_the_batches_that_are_timed(bench: Bench, timed: list[Any]) -> None:

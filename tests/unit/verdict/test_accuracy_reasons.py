@@ -8,7 +8,8 @@ import pytest
 
 from pytest_quant.result import AccuracyResult, Interval, OutputError, OutputFault, Status, Verdict
 from pytest_quant.spec import Limits
-from pytest_quant.verdict.accuracy import accuracy_verdicts, carried, reference_doubts, repeated
+from pytest_quant.verdict.accuracy import accuracy_verdicts, carried, reference_doubts
+from pytest_quant.verdict.unsteady import repeated
 from tests.unit.verdict.test_accuracy import MAE, TOP1
 
 PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE

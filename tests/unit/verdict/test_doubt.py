@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.result import AccuracyResult, Better, OutputError, Status, Verdict
-from pytest_quant.verdict.accuracy import carried, reference_doubts, repeated
+from pytest_quant.verdict.accuracy import carried, reference_doubts
+from pytest_quant.verdict.unsteady import repeated
 
 PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
 
