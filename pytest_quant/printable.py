@@ -35,6 +35,14 @@ def guard_lines(text: str) -> str:
     return "\n".join(map(_without_commands, text.split("\n")))
 
 
+def guard_json(text: str) -> str:
+    r"""Return the same document in JSON without ``##``, all that JSON leaves of what a terminal or a CI service reads.
+
+    The second half of each is escaped as ``\u0023``.
+    """
+    return text.replace("##", "#\\u0023")
+
+
 def _clean_line(line: str) -> str:
     return "\t".join(map(clean, line.split("\t"))) if "\t" in line else clean(line)
 

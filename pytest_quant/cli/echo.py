@@ -6,7 +6,7 @@ import json
 
 import click
 
-from pytest_quant.printable import clean_lines, guard_lines
+from pytest_quant.printable import clean_lines, guard_json, guard_lines
 
 
 def say(text: str, *, err: bool = False, color: str | None = None) -> None:
@@ -28,9 +28,5 @@ def show(text: str) -> None:
 
 
 def show_json(document: object, *, indent: int | None = None) -> None:
-    """Print a document as JSON, on one line unless it is indented.
-
-    JSON escapes all but ``##``, which begins a command to a CI service anywhere in a line; here its second half is
-    escaped too, which is the same document.
-    """
-    click.echo(json.dumps(document, allow_nan=False, indent=indent).replace("##", "#\\u0023"))
+    """Print a document as JSON, on one line unless it is indented."""
+    click.echo(guard_json(json.dumps(document, allow_nan=False, indent=indent)))

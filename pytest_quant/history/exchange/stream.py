@@ -16,6 +16,7 @@ from pytest_quant.bounded import open_file, parse_json
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.exchange.foreign import foreign_run, utc_of_text
 from pytest_quant.history.rows import encode
+from pytest_quant.printable import guard_json
 from pytest_quant.record import SCHEMA, Encoded, Record, Run, run_from_json, run_to_json
 
 FORMAT = "pytest-quant-history"
@@ -39,7 +40,8 @@ def header_line() -> bytes:
 
 def run_line(run: Run, records: Sequence[Record | Encoded]) -> bytes:
     """Return the line of one run."""
-    return (encode(run_to_json(run, records)) + "\n").encode()
+    # An export without a file goes to the output, and so into the log of a CI service.
+    return (guard_json(encode(run_to_json(run, records))) + "\n").encode()
 
 
 def write_runs(stream: BinaryIO, runs: Iterable[tuple[Run, Sequence[Record]]]) -> int:
