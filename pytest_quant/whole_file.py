@@ -70,6 +70,11 @@ def write_whole(path: Path, content: bytes) -> None:
         stream.write(content)
 
 
+def next_step(error: OSError, otherwise: str) -> str:
+    """Return what to do where writing failed with `error`: make room where there is none, else what the caller says."""
+    return "make room on the disk, or use another one" if error.errno in (errno.ENOSPC, errno.EDQUOT) else otherwise
+
+
 def _followed(path: Path) -> Path:
     """Return what the links at `path` lead to, up to an open stream, whose own link would lead to its file."""
     for _ in range(_MOST_LINKS):

@@ -22,7 +22,7 @@ from pytest_quant.printable import clean, clean_lines, guard_lines
 from pytest_quant.record import Encoded, Json, Record, Run, from_json, run_to_json
 from pytest_quant.record.build import gather_samples
 from pytest_quant.report import summary
-from pytest_quant.whole_file import write_whole
+from pytest_quant.whole_file import next_step, write_whole
 
 if TYPE_CHECKING:
     from pytest_quant.plugin.compare_with_base import Compared
@@ -102,7 +102,8 @@ def _write_document(file: Path, run: Run, records: Sequence[Encoded]) -> list[st
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, (text + "\n").encode())
     except OSError as error:
-        return [f"--quant-json: {file} cannot be written: {error.strerror or error}; name a file in a writable folder"]
+        step = next_step(error, "name a file in a writable folder")
+        return [f"--quant-json: {file} cannot be written: {error.strerror or error}; next: {step}"]
     return []
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 from tests.integration.projects import output, run_project, write_project
 from tests.support import models
@@ -37,6 +40,15 @@ def _unknown_operator(path: Path) -> None:
     models.unknown_operator(path)
 
 
+def _with_nan(path: Path) -> None:
+    model = onnx.load(models.select_first(path))
+    (weight,) = model.graph.initializer
+    values = numpy_helper.to_array(weight).copy()
+    values[2, 1] = np.nan
+    weight.CopyFrom(numpy_helper.from_array(values, weight.name))
+    onnx.save_model(model, path)
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
@@ -46,6 +58,7 @@ def _unknown_operator(path: Path) -> None:
         (_external_missing, ["weights.bin"]),
         (_external_outside, ["outside.bin", "folder"]),
         (_unknown_operator, ["Frobnicate"]),
+        (_with_nan, ["weight 'weight'", "NaN", "1 of 32 numbers", "exclude=['scores']"]),
     ],
 )
 def test_a_bad_model_is_a_clear_error(

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store, read_aside
+from pytest_quant.history.baselines.file import write_baselines
 from tests.integration.fake_session import CONFTEST, run_fake, run_fake_apart
 
 TWO = """
@@ -94,8 +96,18 @@ def test_a_document_that_cannot_be_written_makes_the_run_fail(
     result = run_fake(pytester, monkeypatch, source, "--quant-json=file/run.json")
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["--quant-json: *run.json cannot be written*"])
+    result.stdout.fnmatch_lines(["--quant-json: *run.json cannot be written*next: name a file in a writable folder"])
     assert _nodeids(pytester.path / ".quant" / "history.db") == [["test_it.py::test_pass"]]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
+def test_a_full_disk_is_no_matter_of_rights(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next step is to make room."""
+    result = run_fake(pytester, monkeypatch, TWO, "--quant-json=/dev/full")
+    result.stdout.fnmatch_lines(["--quant-json: /dev/full cannot be written: No space left*next: make room on *"])
+    with pytest.raises(HistoryError, match="No space left on device") as caught:
+        write_baselines(Path("/dev/full"), [])
+    assert "make room" in (caught.value.fix or "")
 
 
 def test_a_document_goes_through_a_pipe_or_a_link_and_not_over_a_read_only_file(

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import onnx
+from onnx import numpy_helper
 
-from pytest_quant.backends.onnx_files import all_graphs, file_digests, model_file, needs_external_data
+from pytest_quant.backends.onnx_files import all_graphs, all_nodes, file_digests, model_file, needs_external_data
 from pytest_quant.backends.ort.calibrate import RANGES_FILE, calibration_method, static_op_types
 from pytest_quant.backends.ort.options import parse_options, quiet, runtime_version
 from pytest_quant.backends.ort.prepare import prepare
-from pytest_quant.backends.ort.recipe import DYNAMIC, RECIPE_VERSION, Recipe, excluded_nodes, recipe_of
+from pytest_quant.backends.ort.recipe import DYNAMIC, RECIPE_VERSION, WEIGHTED, Recipe, excluded_nodes, recipe_of
 from pytest_quant.backends.ort.session import refused
 from pytest_quant.environment import isa_tier
 from pytest_quant.environment.packages import version
-from pytest_quant.errors import BuildError, QuantError
+from pytest_quant.errors import BuildError, ModelError, QuantError
 from pytest_quant.spec import EngineSpec, Model
 
 
@@ -178,6 +180,7 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
         prepared = prepare(spec, Path(work), per_channel=recipe.per_channel)
         exclude = excluded_nodes(spec, prepared)
+        _refuse_broken_weights(spec, prepared, recipe.op_types, exclude)
         _guarded(spec, _writer(spec, recipe, prepared, exclude, calibration, folder / ENGINE_FILE))
 
 
@@ -190,6 +193,30 @@ def _writer(
     if spec.scheme == "dynamic":
         return lambda: write_dynamic(recipe, prepared, exclude, target)
     return lambda: write_int4(recipe, prepared, exclude, target)
+
+
+def _refuse_broken_weights(
+    spec: EngineSpec, prepared: Path, op_types: Sequence[str] | None, exclude: Sequence[str]
+) -> None:
+    """Raise `ModelError` where a weight to be quantized holds NaN or infinity, for which there is no scale.
+
+    Other operators may hold infinity by design, such as the mask of an attention.
+    """
+    model = onnx.load(prepared)
+    constants = {tensor.name: tensor for graph in all_graphs(model.graph) for tensor in graph.initializer}
+    for node in all_nodes(model):
+        if node.name in exclude or node.op_type not in WEIGHTED or (op_types and node.op_type not in op_types):
+            continue
+        for name in set(node.input) & constants.keys():
+            values = numpy_helper.to_array(constants[name])
+            broken = int(np.count_nonzero(~np.isfinite(values))) if values.dtype.kind == "f" else 0
+            if broken:
+                raise ModelError(
+                    f"weight '{name}' of {spec.model.name} holds NaN or infinity, and cannot be quantized",
+                    value=f"{broken} of {values.size} numbers, read by {node.op_type} '{node.name}'",
+                    allowed="finite numbers",
+                    fix=f"train or export the model again; to leave that node in float: exclude=['{node.name}']",
+                )
 
 
 def _guarded(spec: EngineSpec, write: Callable[[], None]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pytest_quant.bounded import read_file
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, Table
-from pytest_quant.whole_file import write_whole
+from pytest_quant.whole_file import next_step, write_whole
 
 SCHEMA = 1
 
@@ -255,5 +255,7 @@ def write_baselines(file: Path, entries: Iterable[BaselineEntry]) -> None:
         write_whole(file, text.encode())
     except OSError as error:
         raise HistoryError(
-            f"{file} cannot be written", value=error.strerror or str(error), fix="make the folder writable"
+            f"{file} cannot be written",
+            value=error.strerror or str(error),
+            fix=next_step(error, "make the folder writable"),
         ) from error
