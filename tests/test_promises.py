@@ -47,6 +47,7 @@ HELPS = {
     "pytest": (sys.executable, "-m", "pytest", "--help"),
     "pip": (sys.executable, "-m", "pip", "install", "--help"),
     "venv": (sys.executable, "-m", "venv", "--help"),
+    "git config": ("git", "config", "-h"),
     "git fetch": ("git", "fetch", "-h"),
     "git status": ("git", "status", "-h"),
 }
@@ -55,7 +56,7 @@ HELPS = {
 _OPTION = re.compile(r"(?<![\w<=/.-])(?>--[a-z][a-z0-9]*+(?:-[a-z0-9]+)*+)(?![-*\w])")
 _SPEAKER = re.compile(
     r"\bpytest-quant (?P<command>[a-z]+)|-m (?P<module>venv|pip|pytest)\b|"
-    r"\b(?P<name>pytest|pip|git fetch|git status)(?= )"
+    r"\b(?P<name>pytest|pip|git config|git fetch|git status)(?= )"
 )
 _SENTENCE_ENDS = re.compile(r"[`;|]|&&|[,.:] |\(|  ")
 _COMMAND = re.compile(r"(?<![\w/.-])pytest-quant ([a-z][a-z-]*)")
