@@ -13,7 +13,7 @@ from pytest_quant.errors import DataError
 _DEATH = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (is killed by signal: [\w ]+|exited unexpectedly)")
 
 
-_LOADER = ("torch", "utils", "data")
+_LOADER = "/torch/utils/data/"
 """The folder of PyTorch's loaders and their signal handler."""
 
 
@@ -67,5 +67,5 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _came_through_loader(error: BaseException) -> bool:
-    files = (PurePath(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__))
-    return any(_LOADER in zip(file.parts, file.parts[1:], file.parts[2:], strict=False) for file in files)
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(_LOADER in PurePath(frame.f_code.co_filename).as_posix() for frame, _ in frames)
