@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx.external_data_helper import uses_external_data
 
+from pytest_quant.backends.onnx_files.external import find_files
 from pytest_quant.errors import ModelError, UsageError
 from pytest_quant.spec import Model, Signature, TensorInfo
 
 EMBED_BYTES = 1_500_000_000
 """A protobuf file ends at 2 GB; larger models keep their weights beside it."""
-
-_DIGITS_OF_SIZE = 18
-"""Digits of an offset or a length; a file of more bytes cannot be."""
 
 _HAND_ON = {"Cast", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 """Operators whose output holds values of their first input; ``Concat`` of all of them."""
@@ -162,7 +158,7 @@ def read_graph(path: Path) -> onnx.ModelProto:
         model = onnx.load_model(path, format="protobuf", load_external_data=False)
     except DecodeError as error:
         raise _not_onnx(path) from error
-    if not model.ir_version or not model.opset_import:
+    if not model.ir_version or not model.opset_import or not _is_utf8(*_state(path)):
         raise _not_onnx(path)
     if not model.graph.output:
         raise ModelError(
@@ -172,6 +168,26 @@ def read_graph(path: Path) -> onnx.ModelProto:
         )
     external_files(model, path)
     return model
+
+
+@lru_cache(maxsize=256)
+def _is_utf8(file: str, size: int, mtime_ns: int, ctime_ns: int) -> bool:  # noqa: ARG001 - they make the key
+    """Whether every name in `file` is text: where damage made it something else, protobuf gives it as bytes."""
+    model = onnx.load_model(file, format="protobuf", load_external_data=False)
+    return all(type(text) is str for text in _texts(model))
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[str]:
+    """Yield the names in a model, and the entries of its external data."""
+    for node in all_nodes(model):
+        yield from (node.op_type, node.domain, node.name, *node.input, *node.output)
+    for graph in graphs_in(model):
+        for value in (*graph.input, *graph.output):
+            yield value.name
+            yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    for tensor in _tensors(model):
+        yield tensor.name
+        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
 
 
 def _not_onnx(path: Path) -> ModelError:
@@ -190,61 +206,7 @@ def external_files(model: onnx.ModelProto, path: Path) -> dict[str, Path]:
     ------
     ModelError : a file is missing, shorter than the graph says, or outside the model's folder.
     """
-    ends: dict[str, int] = {}
-    for tensor in _tensors(model):
-        if uses_external_data(tensor):
-            location, end = _place_of(tensor, path)
-            ends[location] = max(ends.get(location, 0), end)
-    files = {location: _inside(location, path) for location in sorted(ends)}
-    for location, file in files.items():
-        _check_whole(file, ends[location], path)
-    return files
-
-
-def _place_of(tensor: onnx.TensorProto, path: Path) -> tuple[str, int]:
-    """Return the file of a tensor's external data, as the graph spells it, and the byte in it where the data ends."""
-    told = {entry.key: entry.value for entry in tensor.external_data}
-    numbers = [told.get(key) or "0" for key in ("offset", "length")]
-    if told.get("location", "").strip() and "\0" not in told["location"] and all(map(_is_size, numbers)):
-        return told["location"], sum(map(int, numbers))
-    raise ModelError(
-        f"external data of {path.name} cannot be found: the entry of '{tensor.name}' is damaged",
-        value=", ".join(f"{key} {value[:80]!r}" for key, value in told.items()) or "no entry",
-        allowed="a location, and an offset and a length in bytes that are not negative",
-        fix="write or download the model again",
-    )
-
-
-def _is_size(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= _DIGITS_OF_SIZE
-
-
-def _inside(location: str, path: Path) -> Path:
-    normal = os.path.normpath(location.replace("\\", "/"))
-    if normal.startswith("..") or Path(normal).is_absolute() or PureWindowsPath(location).drive:
-        raise ModelError(
-            f"external data of {path.name} points outside the model's folder",
-            value=location,
-            allowed=f"a file in {path.parent}",
-            fix="save the model again with onnx.save_model(model, path, save_as_external_data=True)",
-        )
-    return path.parent / normal
-
-
-def _check_whole(file: Path, end: int, path: Path) -> None:
-    """Raise when `file` is absent or has fewer than `end` bytes."""
-    if not file.is_file():
-        raise ModelError(
-            f"external data of {path.name} is missing: {file}",
-            fix=f"put {file.name} beside the model, or save the model again with its weights inside",
-        )
-    if file.stat().st_size < end:
-        raise ModelError(
-            f"external data of {path.name} is truncated: {file}",
-            value=f"{file.stat().st_size} bytes",
-            allowed=f"at least {end} bytes, by the model's own table",
-            fix="write or download the file again",
-        )
+    return find_files(_tensors(model), path)
 
 
 def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
@@ -291,14 +253,19 @@ def size_bytes(path: Path) -> int:
     return path.stat().st_size + sum(file.stat().st_size for file in files)
 
 
-def _digest(file: Path) -> str:
+def _state(file: Path) -> tuple[str, int, int, int]:
+    """Return what another content would change: a rewritten file has another size or another time."""
     stat = file.stat()
-    return _digest_once(str(file.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    return str(file.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+def _digest(file: Path) -> str:
+    return _digest_once(*_state(file))
 
 
 @lru_cache(maxsize=256)
 def _digest_once(file: str, size: int, mtime_ns: int, ctime_ns: int) -> str:  # noqa: ARG001 - they make the key
-    """Read `file` once per process and state: a rewritten file has another size or another time."""
+    """Read `file` once per process and state."""
     with Path(file).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -314,14 +281,20 @@ def read_table_rows(path: Path) -> dict[str, int]:
     source = {value.name: {value.name} for value in model.graph.input if value.name not in shapes}
     rows: dict[str, int] = {}
     for node in all_nodes(model):
-        if node.op_type == "Gather" and node.input[0] in shapes:
-            size = shapes[node.input[0]][_axis(node)]
+        if node.op_type == "Gather" and len(node.input) == 2:
+            size = _size_along(_axis(node), shapes.get(node.input[0], ()))
             for name in source.get(node.input[1], ()):
-                rows[name] = min(size, rows.get(name, size))
-        elif node.op_type in _HAND_ON:
+                if size is not None:
+                    rows[name] = min(size, rows.get(name, size))
+        elif node.op_type in _HAND_ON and node.output:
             handed = node.input if node.op_type == "Concat" else node.input[:1]
             source[node.output[0]] = set().union(*(source.get(name, set()) for name in handed))
     return rows
+
+
+def _size_along(axis: int, shape: tuple[int, ...]) -> int | None:
+    """Return the size of an axis, which may count from the end; ``None`` where there is no such axis."""
+    return shape[axis] if -len(shape) <= axis < len(shape) else None
 
 
 def _axis(node: onnx.NodeProto) -> int:
@@ -332,7 +305,7 @@ def _constant_shapes(model: onnx.ModelProto) -> Iterator[tuple[str, tuple[int, .
     for graph in graphs_in(model):
         yield from ((tensor.name, tuple(tensor.dims)) for tensor in graph.initializer)
     for node in all_nodes(model):
-        if node.op_type == "Constant":
+        if node.op_type == "Constant" and node.output:
             yield from ((node.output[0], tuple(a.t.dims)) for a in node.attribute if a.name == "value")
 
 
@@ -361,6 +334,13 @@ def _tensor(value: onnx.ValueInfoProto, path: Path) -> TensorInfo:
             fix="cut the model before the node that makes it; for a ZipMap of skl2onnx: options={'zipmap': False}",
         )
     tensor = value.type.tensor_type
+    if tensor.elem_type not in onnx.TensorProto.DataType.values():
+        raise ModelError(
+            f"'{value.name}' of {path.name} is of a type that ONNX does not have",
+            value=f"element type {tensor.elem_type}",
+            allowed="a value of onnx.TensorProto.DataType",
+            fix="write or download the model again; if a newer ONNX wrote it: pip install --upgrade onnx",
+        )
     dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
     if not tensor.HasField("shape"):
         return TensorInfo(value.name, dtype, None)

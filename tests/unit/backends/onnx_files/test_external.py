@@ -100,6 +100,13 @@ def test_a_damaged_entry_is_named(path: Path, key: str, value: str) -> None:
         read_graph(path)
 
 
+def test_a_name_that_no_file_can_have(path: Path) -> None:
+    """It is missing, however long."""
+    _point_at(path, "w" * 5000)
+    with pytest.raises(ModelError, match="is missing"):
+        read_graph(path)
+
+
 def test_data_in_a_folder_below(path: Path) -> None:
     """Data in a folder below the model's is fine."""
     (path.parent / "data").mkdir()

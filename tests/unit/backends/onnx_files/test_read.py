@@ -11,6 +11,7 @@ from pytest_quant.backends.onnx_files import model_file, read_graph
 from pytest_quant.errors import ModelError, UsageError
 from pytest_quant.spec import Model
 from pytest_quant.testing.conformance.examples import dense
+from tests.support.models import parsed
 
 
 def test_whole_model_is_read(tmp_path: Path) -> None:
@@ -74,3 +75,17 @@ def test_torch_module_has_no_file() -> None:
     """A torch module is refused with the way to export it."""
     with pytest.raises(UsageError, match=r"torch\.onnx\.export"):
         model_file(Model.from_torch(object(), ()))
+
+
+@pytest.mark.parametrize("name", [b"/conv", b"weight", b"x"])
+def test_a_name_that_is_no_text(tmp_path: Path, name: bytes) -> None:
+    """One turned bit in a name makes it no UTF-8, which protobuf does not refuse: the file is not whole."""
+    graph = "(float[n, 2] x) => (float[n, 2] y) <float[2] weight = {1, 2}> { y = Mul (x, weight) }"
+    path = parsed(tmp_path / "model.onnx", graph)
+    model = onnx.load(path)
+    model.graph.node[0].name = "/conv"
+    whole = model.SerializeToString()
+    assert name in whole
+    path.write_bytes(whole.replace(name, b"\xff" + name[1:]))
+    with pytest.raises(ModelError, match="not a whole ONNX file"):
+        read_graph(path)

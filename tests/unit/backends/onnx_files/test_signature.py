@@ -62,3 +62,15 @@ def test_sequence_output(tmp_path: Path) -> None:
     output = helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, ["n"])
     with pytest.raises(ModelError, match=r"'y'.*not a tensor"):
         read_signature(_saved(tmp_path, [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])], output))
+
+
+@pytest.mark.parametrize("element", [-1, 99])
+def test_a_type_that_onnx_does_not_have(tmp_path: Path, element: int) -> None:
+    """It is told by its number."""
+    path = _saved(tmp_path, [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])])
+    model = onnx.load(path)
+    model.graph.input[0].type.tensor_type.elem_type = element
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match=r"'x' of model\.onnx is of a type") as caught:
+        read_signature(path)
+    assert caught.value.value == f"element type {element}"

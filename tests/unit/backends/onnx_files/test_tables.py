@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
+
 from pytest_quant.backends.onnx_files import read_table_rows
 from tests.support.models import parsed
 
@@ -42,3 +44,18 @@ def test_a_computed_index_is_not_followed(tmp_path: Path) -> None:
     graph = """(int64[n] ids) => (float[n, 2] y) <float[3, 2] words = {0, 0, 0, 0, 0, 0}, int64 one = {1}>
     { next = Add (ids, one) y = Gather (words, next) }"""
     assert read_table_rows(parsed(tmp_path / "m.onnx", graph)) == {}
+
+
+def test_nodes_that_lack_inputs_or_outputs_index_nothing(tmp_path: Path) -> None:
+    """Runtimes refuse them later, each in its own words; so too an axis that the table does not have."""
+    graph = """(int64[n] ids) => (float[n, 2] y) <float[3, 2] words = {0, 0, 0, 0, 0, 0}>
+    { flat = Cast <to = 7> (ids) kinds = Constant <value = float[1] {0}> () y = Gather <axis = 1> (words, flat) }"""
+    path = parsed(tmp_path / "m.onnx", graph)
+    model = onnx.load(path)
+    cast, constant, gather = model.graph.node
+    gather.attribute[0].i = 2
+    del cast.output[:], constant.output[:]
+    model.graph.node.add(op_type="Gather", input=["words"], output=["z"])
+    model.graph.node.add(op_type="Concat")
+    path.write_bytes(model.SerializeToString())
+    assert read_table_rows(path) == {}
