@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.data.batch import to_array
 from pytest_quant.errors import DataError
 
 _NUMBERS = "biuf"
@@ -35,7 +34,7 @@ def labels_of(value: object, n: int, what: str) -> NDArray[Any]:
 
     Raises
     ------
-    DataError : a dict cannot be split into `n` labels, or `value` cannot become an array.
+    DataError : a dict cannot be split into `n` labels, or `value` is a single value.
     """
     if isinstance(value, Mapping):
         return as_objects(_taken_apart(value, n, what))
@@ -43,8 +42,13 @@ def labels_of(value: object, n: int, what: str) -> NDArray[Any]:
     if numbers is not None:
         return numbers
     every: Any = value
-    if isinstance(value, (str, bytes)) or not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
-        return to_array(value, what)
+    if _count_of(value) is None:
+        raise DataError(
+            f"{what}: one value is no list of labels",
+            value=type(value).__name__,
+            allowed="one label for each sample, in an array, a tensor or a list; or a dict of such",
+            fix="give [label] for a single sample",
+        )
     text = isinstance(value, np.ndarray) and value.dtype.kind in "US" and value.ndim == 1
     return as_objects(every.tolist() if text else list(every))
 
@@ -104,8 +108,8 @@ def _taken_apart(value: object, n: int, what: str) -> list[Any]:
         parts = {name: _taken_apart(part, n, f"{what}['{name}']") for name, part in value.items()}
         return [{name: part[index] for name, part in parts.items()} for index in range(n)]
     every: Any = value
-    length = None if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") else len(every)
-    if length != n or not hasattr(value, "__getitem__"):
+    length = _count_of(value)
+    if length != n:
         raise DataError(
             f"{what} does not hold one value for each of {n} samples",
             value=type(value).__name__ if length is None else f"{type(value).__name__} of {length}",
@@ -113,3 +117,15 @@ def _taken_apart(value: object, n: int, what: str) -> list[Any]:
             fix="give a list with one label for each sample; in a DataLoader by a collate_fn of your own",
         )
     return [every[index] for index in range(n)]
+
+
+def _count_of(value: object) -> int | None:
+    """Return how many values a sequence holds; ``None`` for one value."""
+    every: Any = value
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__getitem__"):
+        return None
+    try:
+        return len(every)
+    except TypeError:
+        # An array or a tensor without axes has the method, which raises.
+        return None

@@ -292,7 +292,9 @@ def _again_and_again(samples: object, what: str) -> Iterable[object]:
             allowed="a list, a torch DataLoader, or an object whose __iter__ starts from the first sample each time",
             fix="write a class with `def __iter__(self): yield ...`, or list(...) when it fits in memory",
         )
-    if not isinstance(samples, Iterable) and not hasattr(samples, "__getitem__"):
+    # An array without axes has __iter__, which raises.
+    is_number = isinstance(samples, np.ndarray) and samples.ndim == 0
+    if is_number or not (isinstance(samples, Iterable) or hasattr(samples, "__getitem__")):
         raise DataError(f"{what} cannot be iterated", value=type(samples).__name__, fix="give a list of samples")
     readable: Iterable[object] = samples  # type: ignore[assignment]  # a torch Dataset has __getitem__ only
     return readable
@@ -321,7 +323,7 @@ def _loader_blocks(batches: Iterable[object], wanted: Wanted, what: str, *, labe
         lengths = {_length(array, where) for array in feeds.values()}
         labels = None
         if labelled and label is not None:
-            labels = widened(labels_of(label, min(lengths), f"{where}, labels"), f"{where}, labels")
+            labels = widened(labels_of(label, min(lengths, default=0), f"{where}, labels"), f"{where}, labels")
             lengths.add(_length(labels, f"{where}, labels"))
         if len(lengths) != 1:
             raise DataError(

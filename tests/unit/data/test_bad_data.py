@@ -122,9 +122,10 @@ def test_a_generator_is_refused_before_it_is_read() -> None:
 
 
 def test_what_cannot_be_iterated_is_named() -> None:
-    """A number is no iterable."""
-    with pytest.raises(DataError, match="cannot be iterated"):
-        streamed(3)
+    """A number is no iterable, and neither is an array without axes, which looks like one."""
+    for number in (3, np.array(3.0)):
+        with pytest.raises(DataError, match="cannot be iterated"):
+            streamed(number)
 
 
 def test_the_users_own_error_passes_through() -> None:

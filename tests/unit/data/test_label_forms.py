@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from pytest_quant.data import Data, open_data
 from pytest_quant.errors import DataError
-from pytest_quant.spec import Dataset
+from pytest_quant.spec import Dataset, Signature
 from tests.unit.data.samples import ONE, numbers, opened, streamed
 
 TEXTS = ["one", "two", "a longer one", "", "five"]
@@ -133,3 +134,30 @@ def test_a_missing_label_among_objects_is_an_error() -> None:
     with pytest.raises(DataError, match="some have none") as raised:
         opened(numbers(3), ["a", None, "c"])
     assert "sample 1" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        np.array("cat"),
+        np.array(None),
+        np.array(1 + 2j),
+        np.zeros((), np.dtype([("a", "?")])),
+        b"cat",
+        {"boxes": np.array(1.0)},
+        {"boxes": torch.tensor(1.0)},
+    ],
+    ids=str,
+)
+def test_one_value_is_no_label_of_several_samples(label: Any) -> None:
+    """Nor is it turned into a number, which would leave out the half of a complex one."""
+    with pytest.raises(DataError, match=r"one value is no list of labels|does not hold one value for each of 4"):
+        opened(numbers(4), label)
+    with pytest.raises(DataError, match=r"one value is no list of labels|does not hold one value for each of 4"):
+        open_data(Dataset.from_loader([(numbers(4), label)]), ONE)
+
+
+def test_batches_for_a_model_without_inputs_are_refused() -> None:
+    """Labels that are taken apart need a number of samples, and nothing tells it."""
+    with pytest.raises(DataError, match="does not hold one value for each of 0"):
+        open_data(Dataset.from_loader([({}, {"a": [1, 2]})]), Signature((), ()))
