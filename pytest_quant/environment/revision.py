@@ -68,7 +68,7 @@ def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class GitAnswer:
-    """The output of git; `code` is ``None`` when it is not installed, or did not end in time."""
+    """The output of git; `code` is ``None`` when it is not installed, cannot be asked, or did not end in time."""
 
     code: int | None
     text: str
@@ -96,6 +96,9 @@ def ask_git(root: Path, *arguments: str, timeout_s: float = 10.0) -> GitAnswer:
         )
     except OSError as error:
         return GitAnswer(None, "", f"git cannot be started: {error.strerror or error}")
+    except ValueError as error:
+        # A name with a NUL, or one that no file system has; recorded runs of others may hold such commits and branches.
+        return GitAnswer(None, "", f"git cannot be asked about such a name: {error}")
     except subprocess.TimeoutExpired:
         return GitAnswer(None, "", f"git did not answer within {timeout_s:g} s")
     text, error_text = (stream.decode(errors="replace").strip() for stream in (answer.stdout, answer.stderr))

@@ -194,6 +194,10 @@ def _scalar(value: object, where: str) -> Json:
     )
 
 
+_UNFIT = (msgspec.ValidationError, UnicodeEncodeError)
+"""What msgspec raises: the second for half a character, which JSON can write and no text holds."""
+
+
 def decode(kind: type[T], data: object, where: str) -> T:
     """Return the dataclass `kind` that `plain` wrote as `data`; fields that are not known are ignored.
 
@@ -210,7 +214,7 @@ def decode(kind: type[T], data: object, where: str) -> T:
     form = form_of(cast(type, kind))
     try:
         found: T = _lift(kind, msgspec.convert(data, form))
-    except msgspec.ValidationError as error:
+    except _UNFIT as error:
         raise _fault(form, data, where) from error
     return found
 
@@ -236,7 +240,7 @@ def _fault(form: Any, data: object, where: str) -> HistoryError:
     for part, value, place in _parts(known[0], data, where):
         try:
             msgspec.convert(value, part)
-        except msgspec.ValidationError:
+        except _UNFIT:
             return _fault(part, value, place)
     words = [_allowed(choice, data) for choice in known] + ["null"] * (len(choices) > len(known))
     return HistoryError(

@@ -175,6 +175,9 @@ class GitFiles:
             return subprocess.run(  # nosec B603 # noqa: S603 - no shell, and every name stands where git reads no option
                 command, cwd=self.root, input=given, capture_output=True, timeout=_TIMEOUT_S, env=variables, check=False
             )
+        except ValueError as error:
+            # A name with a NUL, or one that no file system has.
+            raise _failed(arguments[0], f"a name cannot be handed to git: {error}", self.remote) from error
         except FileNotFoundError as error:
             raise HistoryError("git is not installed", fix="install git, or move the history by export") from error
         except subprocess.TimeoutExpired as error:

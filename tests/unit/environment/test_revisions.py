@@ -38,6 +38,16 @@ def test_revisions_are_resolved(scratch: ScratchRepository) -> None:
     assert git.resolve("HEAD:file") is None
 
 
+@pytest.mark.parametrize("name", ["ma\0in", "\ud800"])
+def test_a_name_that_no_argument_can_be_names_nothing(scratch: ScratchRepository, name: str) -> None:
+    """Runs of others may have recorded such a commit or branch."""
+    git = Repository(scratch.path)
+    assert git.resolve(name) is None
+    assert git.merge_base(name, "main") is None
+    with pytest.raises(UsageError, match="cannot be asked about such a name"):
+        git.first_parents(name)
+
+
 def test_the_merge_base_is_where_the_branches_left_each_other(scratch: ScratchRepository) -> None:
     """Commits without a common one have none."""
     git = Repository(scratch.path)

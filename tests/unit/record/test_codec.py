@@ -88,6 +88,8 @@ def test_unknown_fields_are_ignored() -> None:
         (("verdicts",), {"a": 1}, "check.verdicts"),
         (("verdicts", 0, "reason"), 1, r"check.verdicts\[0\].reason"),
         (("cache", "engine"), None, "check.cache.engine"),
+        (("status",), "half a character: \ud800", "check.status"),
+        (("accuracy", "\udfff"), 1, "check.accuracy"),
     ],
 )
 def test_a_wrong_field_is_named(path: tuple[str | int, ...], value: object, named: str) -> None:

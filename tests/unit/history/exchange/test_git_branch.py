@@ -209,7 +209,8 @@ def test_hooks_of_the_user_are_not_run(remote: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("remote_name", "branch", "told"),
     [("nowhere", BRANCH, "nowhere"), ("--upload-pack=x", BRANCH, "cannot be called"), ("origin", "a..b", "a..b"),
-     ("origin", "-x y", "cannot be called")],
+     ("origin", "-x y", "cannot be called"), ("origin", "a\0b", "cannot be handed to git"),
+     ("\ud800", BRANCH, "cannot be handed to git")],
 )  # fmt: skip
 def test_names_that_cannot_be_are_refused(
     remote: Path, tmp_path: Path, remote_name: str, branch: str, told: str
