@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from tests.kills import PHASES, kill_all
 from tests.support.kill_example import kill_and_recover
 
 TIMES = 5
@@ -18,3 +19,10 @@ def test_runs_killed_at_random_moments_leave_nothing_wrong(tmp_path: Path) -> No
     kills = list(kill_and_recover(tmp_path, TIMES, seed, without=SLOW))
     assert len(kills) == TIMES
     assert not all(kill.ended for kill in kills), f"no run was killed, seed {seed}"
+
+
+def test_every_check_that_had_finished_is_stored_once(tmp_path: Path) -> None:
+    """One kill in each phase; ``python -m tests.kills`` does a hundred."""
+    counts = kill_all(tmp_path, 1, time.time_ns() % 2**32)
+    assert {phase: count.kills for phase, count in counts.items()} == dict.fromkeys(PHASES, 1)
+    assert counts["append"].finished
