@@ -7,9 +7,11 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from pytest_quant.cache.files import is_kind
+from pytest_quant.cache.files import is_kind, size_below
+from pytest_quant.cache.index import add_bytes, is_indexed, note_use, set_bytes
 from pytest_quant.cache.manifest import Cleared, Entry, StorageFault, StoredEntry, key_of
-from pytest_quant.cache.store import Build, Store, is_used, list_entries, try_hold_entry
+from pytest_quant.cache.presence import is_used
+from pytest_quant.cache.store import Build, Store, list_entries, try_hold_entry
 from pytest_quant.cache.trust import is_below, refuse_others_folder
 from pytest_quant.errors import CacheError
 
@@ -18,11 +20,15 @@ def trim(store: Store, max_bytes: int) -> int:
     """Remove entries until at most `max_bytes` are left, and return what is left. Raises `OSError`."""
     stored = list_entries(store.root)
     total = sum(entry.size_bytes for entry in stored)
+    if not is_indexed(store.root):
+        for entry in reversed(stored):
+            note_use(store.root, entry.kind, entry.slot, entry.key)
     for entry in reversed(stored):
         if total <= max_bytes:
             break
         if _remove(store, entry, by_others_only=False):
             total -= entry.size_bytes
+    set_bytes(store.root, total)
     return total
 
 
@@ -41,7 +47,10 @@ def clear(store: Store, kind: str | None, slot: str | None) -> Cleared:
     """
     asked = [entry for entry in list_entries(store.root, kind) if slot is None or entry.slot == slot]
     removed = [entry for entry in asked if _remove(store, entry, by_others_only=True)]
-    return Cleared(len(removed), sum(entry.size_bytes for entry in removed), len(asked) - len(removed))
+    size_bytes = sum(entry.size_bytes for entry in removed)
+    if removed:
+        add_bytes(store.root, -size_bytes)
+    return Cleared(len(removed), size_bytes, len(asked) - len(removed))
 
 
 def _remove(store: Store, entry: StoredEntry, *, by_others_only: bool) -> bool:
@@ -126,7 +135,7 @@ class Cache:
                 self._spare = self._spare or self._open_spare(slot, str(fault))
             else:
                 if entry.status == "built":
-                    self._trim()
+                    self._trim(entry)
                 return entry
         kept = self._store.look(kind, slot, key_of(kind, ingredients))
         return kept or self._obtain_spare(self._spare, kind, slot, ingredients, build)
@@ -166,8 +175,12 @@ class Cache:
             fix="make room, or name another folder with --quant-cache DIR",
         )
 
-    def _trim(self) -> None:
+    def _trim(self, added: Entry) -> None:
+        """Keep the cache below its cap; its entries are only looked at where that is needed."""
         try:
+            known = add_bytes(self.root, size_below(added.folder.parent))
+            if known is not None and known <= self._max_bytes:
+                return
             left = trim(self._store, self._max_bytes)
         except OSError as error:
             self._notify(f"the cache {self.root} could not be trimmed: {error.strerror or error}")

@@ -8,6 +8,7 @@
     <root>/<kind>/<key>/in-use/<token>    one for each process that uses the entry
     <root>/<kind>/.<key>.<token>.<random>.tmp   an entry being built, or being removed (key ``gone``)
     <root>/.locks/<kind>-<key>.lock       held while the entry is built, read or removed
+    <root>/.index/                        what the cache remembers, see `pytest_quant.cache.index`
     <root>/.live/<token>.lock             held by the process of that token as long as it lives
 """
 
@@ -103,6 +104,11 @@ def is_kind(name: str) -> bool:
     return _KIND.fullmatch(name) is not None
 
 
+def is_key(name: str | None) -> bool:
+    """Whether `name` can be the key of an entry: it is the name of the entry's folder."""
+    return name is not None and _KEY.fullmatch(name) is not None
+
+
 def lock_path(root: Path, kind: str, key: str) -> Path:
     """Return the path of an entry's lock.
 
@@ -135,7 +141,7 @@ def gone_path(entry: Path, token: str) -> Path:
 
 def entry_paths(root: Path, kind: str | None = None) -> Iterator[Path]:
     """Yield the folder of every entry, of one kind or all; foreign files below the root are skipped."""
-    yield from (path for path in _children(root, kind) if _KEY.fullmatch(path.name))
+    yield from (path for path in _children(root, kind) if is_key(path.name))
 
 
 def temporary_paths(root: Path) -> Iterator[tuple[Path, str, str]]:

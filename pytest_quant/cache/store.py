@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import TypeAlias
 from filelock import BaseFileLock, FileLock, Timeout
 
 from pytest_quant.cache.files import (
-    IN_USE,
     LAST_USE,
     LOCKS,
     OWN_FOLDER,
@@ -28,6 +26,7 @@ from pytest_quant.cache.files import (
     temporary_path,
     temporary_paths,
 )
+from pytest_quant.cache.index import is_indexed, last_key, note_use
 from pytest_quant.cache.manifest import (
     FILES,
     DamagedEntryError,
@@ -44,58 +43,10 @@ from pytest_quant.cache.manifest import (
     verify,
     write_manifest,
 )
+from pytest_quant.cache.presence import Presence, mark_use, pid_of
 from pytest_quant.cache.reason import why_built
 from pytest_quant.cache.trust import own_key
 from pytest_quant.errors import CacheError
-
-_FOLDER = ".live"
-
-
-class Presence:
-    """Registers this process as a user of a root, and checks which other registered processes are alive.
-
-    A process id alone does not suffice: ids are reused, and mean nothing across containers that share a volume.
-
-    Attributes
-    ----------
-    pid : of the process that made this object.
-    token : name of the process in this root, ``<pid>-<random>``; registered as long as this object exists.
-    """
-
-    def __init__(self, root: Path) -> None:
-        self._folder = root / _FOLDER
-        self._folder.mkdir(exist_ok=True)
-        self.pid = os.getpid()
-        self.token = f"{self.pid}-{secrets.token_hex(4)}"
-        self._lock = FileLock(self._folder / f"{self.token}.lock", thread_local=False)
-        self._lock.acquire()
-
-    def is_alive(self, token: str) -> bool:
-        """Whether the process of `token` still runs; true when that cannot be determined."""
-        path = self._folder / f"{token}.lock"
-        if token == self.token:
-            return True
-        if not path.exists():
-            return False
-        lock = FileLock(path)
-        try:
-            lock.acquire(blocking=False)
-        except (Timeout, OSError):
-            return True
-        lock.release()
-        return False
-
-    def remove_dead(self) -> None:
-        """Unregister dead processes; the caller makes sure that none is being registered meanwhile."""
-        for path in self._folder.glob("*.lock"):
-            if not self.is_alive(path.stem):
-                path.unlink(missing_ok=True)
-
-
-def pid_of(token: str) -> str:
-    """Return the process id that a token starts with."""
-    return token.split("-")[0]
-
 
 _LOOK_EVERY_S = 0.25
 _POLL_S = 0.02
@@ -152,33 +103,6 @@ def _builder(root: Path, key: str, presence: Presence) -> str | None:
     return next((pid_of(token) for token in tokens if presence.is_alive(token)), None)
 
 
-def mark_use(entry: Path, presence: Presence) -> None:
-    """Mark `entry` as used by this process, and drop the marks of dead ones. Raises `OSError`."""
-    markers = entry / IN_USE
-    markers.mkdir(exist_ok=True)
-    (markers / presence.token).touch()
-    (entry / LAST_USE).touch()
-    for marker in markers.iterdir():
-        if not presence.is_alive(marker.name):
-            marker.unlink(missing_ok=True)
-
-
-def is_used(entry: Path, presence: Presence, *, by_others_only: bool) -> bool:
-    """Whether a living process uses an entry.
-
-    Parameters
-    ----------
-    entry : folder of the entry.
-    presence : of this process in the root.
-    by_others_only : do not count this process.
-    """
-    markers = entry / IN_USE
-    if not markers.is_dir():
-        return False
-    tokens = [marker.name for marker in markers.iterdir()]
-    return any(presence.is_alive(token) for token in tokens if not (by_others_only and token == presence.token))
-
-
 def list_entries(root: Path, kind: str | None = None) -> tuple[StoredEntry, ...]:
     """Return the entries below `root`, most recently used first; damaged ones are listed too, as not readable."""
     described = [_describe(path) for path in entry_paths(root, kind)]
@@ -193,6 +117,12 @@ def last_used_ingredients(root: Path, kind: str, slot: str) -> dict[str, str] | 
     ----------
     root, kind, slot : folder of the cache, and kind and slot of the entries.
     """
+    key = last_key(root, kind, slot)
+    if key is None and is_indexed(root):
+        return None
+    if key is not None:
+        with suppress(DamagedEntryError):
+            return read_manifest(root / kind / key).ingredients
     return next((entry.ingredients for entry in list_entries(root, kind) if entry.slot == slot), None)
 
 
@@ -306,6 +236,7 @@ class Store:
         if self._presence is not None:
             with suppress(OSError):
                 mark_use(folder, self._presence)
+            note_use(self.root, kind, slot, key)
         return Entry(kind, slot, key, folder / FILES, "hit", "", manifest.facts)
 
     def reason(self, kind: str, slot: str, ingredients: Mapping[str, str]) -> str:
@@ -353,6 +284,7 @@ class Store:
                 flush_to_disk(temporary)
                 self.discard(folder)
                 rename_durably(temporary, folder)
+            note_use(self.root, kind, slot, key)
         except BaseException:
             remove(temporary)
             raise

@@ -93,9 +93,11 @@ def test_an_unreadable_entry_counts_and_can_go(root: Path) -> None:
 def test_the_default_cap_is_ten_gigabytes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """10 GB are 10^10 bytes: one byte more is removed."""
     keys = fill(root, 1)
-    monkeypatch.setattr("pytest_quant.cache.store.size_below", lambda _: 5 * 10**9)
+    for module in ("cache", "store"):
+        monkeypatch.setattr(f"pytest_quant.cache.{module}.size_below", lambda _: 5 * 10**9)
     second = Cache(root).obtain("engine", "s", {"v": "second"}, LARGE)
     assert kept(root) == {keys[0], second.key}
-    monkeypatch.setattr("pytest_quant.cache.store.size_below", lambda _: 5 * 10**9 + 1)
+    for module in ("cache", "store"):
+        monkeypatch.setattr(f"pytest_quant.cache.{module}.size_below", lambda _: 5 * 10**9 + 1)
     third = Cache(root).obtain("engine", "s", {"v": "third"}, LARGE)
     assert kept(root) == {third.key}

@@ -10,7 +10,7 @@ from filelock import Timeout
 
 from pytest_quant.cache import store
 from pytest_quant.cache.files import temporary_path
-from pytest_quant.cache.store import Presence
+from pytest_quant.cache.presence import Presence
 
 KEY, OTHER = "a" * 64, "b" * 64
 
