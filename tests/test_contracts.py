@@ -88,3 +88,10 @@ def _strings_of(file: Path) -> Iterator[str]:
             yield node.value
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pytest_quant.backends."):
             yield str(node.module).split(".")[2]
+
+
+def test_no_module_is_longer_than_a_reader_can_hold() -> None:
+    """400 lines, of the package and of its tests."""
+    files = (file for folder in ("pytest_quant", "tests") for file in (ROOT / folder).rglob("*.py"))
+    lines = {file.relative_to(ROOT).as_posix(): len(file.read_text("utf-8").splitlines()) for file in files}
+    assert {place: n for place, n in lines.items() if n > 400} == {}

@@ -44,7 +44,7 @@ ELSEWHERE = {
     "report.comparison_document": "tests/unit/report/test_comparison.py",
     "report.junit": "tests/integration/test_run_end.py",
     "report.series": "tests/unit/cli/test_series.py",
-    "result": "tests/unit/record/test_build.py",
+    "result.*": "tests/unit/record/test_build.py",
     "spec.*": "tests/unit/marks/test_check.py",
     "strategies.*": "tests/integration/test_properties.py",
     "testing.conformance.*": "tests/conformance",

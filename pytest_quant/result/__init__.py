@@ -1,0 +1,34 @@
+"""What was found: frozen values, standard library only. Nothing here judges."""
+
+from pytest_quant.result.accuracy import AccuracyResult, OutputError, OutputFault, SelfDifference, WorstClass
+from pytest_quant.result.kinds import Better, Count, Interval, Percent, Positive, Probability, Status
+from pytest_quant.result.latency import Blocks, DeviceTimes, LatencyResult
+from pytest_quant.result.proof import Coverage, Environment, OpCoverage, Resources
+from pytest_quant.result.verdict import Baseline, Hint, Measured, NoBaseline, Verdict
+
+__all__ = [
+    "AccuracyResult",
+    "Baseline",
+    "Better",
+    "Blocks",
+    "Count",
+    "Coverage",
+    "DeviceTimes",
+    "Environment",
+    "Hint",
+    "Interval",
+    "LatencyResult",
+    "Measured",
+    "NoBaseline",
+    "OpCoverage",
+    "OutputError",
+    "OutputFault",
+    "Percent",
+    "Positive",
+    "Probability",
+    "Resources",
+    "SelfDifference",
+    "Status",
+    "Verdict",
+    "WorstClass",
+]

@@ -1,0 +1,137 @@
+"""How far the candidate is from the reference: of the task's metric, and of each output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pytest_quant.result.kinds import Better, Count, Interval, Percent, Probability
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFault:
+    """An output of the candidate that is broken, whatever the limits.
+
+    `kind` is ``missing``, ``other shape``, ``other dtype``, ``not finite``, or ``constant`` for one that says nothing
+    about the input where the reference's does. `sample` is the index in the evaluation set of the first sample that
+    shows it.
+    """
+
+    output: str
+    kind: str
+    sample: Count
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputError:
+    """How far one output of the candidate lies from the reference's over the whole evaluation set.
+
+    Attributes
+    ----------
+    name : what limits and messages call it: the output's own name, or ``output0.scores`` for a group of channels.
+    group_of : the output that it is a group of channels of; ``None`` for a whole output.
+    sqnr_db : 20 log10(||r|| / ||r - c||); ``None`` where the two are equal, or one of them is all zero or text.
+    cosine : of the flattened values, -1..1; ``None`` where a side is all zero, or text.
+    max_abs_error, sample : largest |r - c| and the index of the first sample that shows it; ``None`` for text.
+    identical : every value equal.
+    reference_constant : the reference gives every sample the same, or, of one sample, one value everywhere.
+    """
+
+    name: str
+    sqnr_db: float | None = None
+    cosine: float | None = None
+    max_abs_error: float | None = None
+    sample: Count | None = None
+    identical: bool = False
+    reference_constant: bool = False
+    group_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorstClass:
+    """The class that lost most: its label, its samples, and the two scores in percent."""
+
+    label: int
+    n: Count
+    reference: float
+    candidate: float
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyResult:
+    """Reference and candidate over one evaluation set.
+
+    Attributes
+    ----------
+    metric, unit, better : the task metric, ``None`` without labels; `better` is ``higher`` or ``lower``.
+    n : samples compared.
+    reference, candidate, drop, drop_ci : in `unit`; drop > 0 is worse. ``None`` without a metric.
+    p_value : exact McNemar for 0/1 scores, else ``None``.
+    discordant : samples that exactly one of the two gets right; ``None`` unless scores are 0/1.
+    n_to_resolve : by limit in `unit`, see `pytest_quant.stats`; ``None`` when no limit was asked about.
+    sample_weight : the most that one sample can change a score, in `unit`; ``None`` where a score has no bounds.
+    agreement_pct : share of samples with the same top-1 class, 0..100; ``None`` when no output is (n, classes).
+    by_output : every output that could be compared, each by itself, in the order of the graph. Outputs have scales
+        of their own, and one sum over all of them would hide the small ones.
+    sqnr_db, cosine : see `OutputError`; the lowest of all outputs that differ, ``None`` where one of them has none.
+    max_abs_error, max_abs_error_sample : the largest of all outputs and the sample that shows it.
+    worst_output : the one with the lowest SQNR, or with none; ``None`` when all are identical.
+    chance : what guessing scores on average, in `unit`; ``None`` where that is not known.
+    kl : mean KL(softmax r || softmax c) in nats for classifiers, else ``None``.
+    faults : outputs that could not be compared, or that are constant where the reference's are not; not empty is a
+        failure.
+    identical : every output equal in value.
+    simulated : the candidate's numbers come from a float simulation.
+    reference_correct, candidate_correct : for 0/1 scores, which samples each gets right: packed bits, deflated,
+        base64.
+    """
+
+    n: Count
+    metric: str | None = None
+    unit: str | None = None
+    better: Better | None = None
+    reference: float | None = None
+    candidate: float | None = None
+    drop: float | None = None
+    drop_ci: Interval | None = None
+    confidence: Annotated[float, ("exclusiveMinimum", 0), ("exclusiveMaximum", 1)] = 0.95
+    p_value: Probability | None = None
+    discordant: Count | None = None
+    n_to_resolve: Count | None = None
+    agreement_pct: Percent | None = None
+    sqnr_db: float | None = None
+    cosine: float | None = None
+    max_abs_error: float | None = None
+    max_abs_error_sample: Count | None = None
+    by_output: tuple[OutputError, ...] = field(default=(), repr=False)
+    worst_output: str | None = None
+    chance: float | None = None
+    kl: float | None = None
+    worst_class: WorstClass | None = None
+    faults: tuple[OutputFault, ...] = ()
+    reference_correct: str | None = field(default=None, repr=False)
+    candidate_correct: str | None = field(default=None, repr=False)
+    identical: bool = False
+    simulated: bool = False
+    sample_weight: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SelfDifference:
+    """How far two runs of one engine over the same batch lie apart; all zero for a deterministic engine.
+
+    Attributes
+    ----------
+    engine : its id, ``ort-fp32``.
+    n : samples of the batch.
+    relative : largest ||one - other|| / ||one|| of an output; infinite where shapes or integers differ.
+    max_abs : largest |one - other| of a value.
+    top1_pct : samples whose largest score is that of another class, 0..100; ``None`` where no output is (n, classes).
+    """
+
+    engine: str = ""
+    n: int = 0
+    relative: float = 0.0
+    max_abs: float = 0.0
+    top1_pct: float | None = None

@@ -1,0 +1,80 @@
+"""Times of one check, as measured and in figures."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+
+from pytest_quant.result.kinds import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The timed runs of one engine: one tuple of nanoseconds per round, cold first runs kept apart."""
+
+    runs_ns: tuple[tuple[int, ...], ...]
+    cold_ns: tuple[int, ...] = ()
+
+    @property
+    def medians_ns(self) -> tuple[float, ...]:
+        """The median run of each round, all that a history keeps."""
+        return tuple(statistics.median(runs) for runs in self.runs_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyResult:
+    """Reference, null and candidate timed interleaved, round by round.
+
+    Attributes
+    ----------
+    batch_size : samples in one run.
+    reference, null, candidate : the raw runs.
+    reference_p50_ms, candidate_p50_ms, candidate_p90_ms, candidate_p99_ms : milliseconds per run; a
+        percentile is ``None`` when there were too few runs to state it.
+    percentile_bounds_ms : ``(percentile, low, high)`` order-statistic intervals of the candidate;
+        ``low`` or ``high`` is ``None`` when there were too few runs for that side.
+    speedup, speedup_ci : reference / candidate; > 1 is faster.
+    null_ratio_ci : null / reference; must enclose nearly 1.
+    half_width_pct : half-width of the speedup's interval in percent, the detectable effect.
+    reasons : named reasons why the numbers cannot be trusted; empty when they can.
+    notes : named signs of noise that do not void the numbers.
+    spent_s : seconds that warming up and all rounds took.
+    repeat : the second measurement, when the first one broke a limit.
+    """
+
+    batch_size: int
+    rounds: int
+    reference: Blocks = field(repr=False)
+    null: Blocks = field(repr=False)
+    candidate: Blocks = field(repr=False)
+    reference_p50_ms: float
+    candidate_p50_ms: float
+    candidate_p90_ms: float | None
+    candidate_p99_ms: float | None
+    percentile_bounds_ms: tuple[tuple[float, float | None, float | None], ...]
+    speedup: float
+    speedup_ci: Interval
+    null_ratio_ci: Interval
+    half_width_pct: float
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    spent_s: float = 0.0
+    repeat: LatencyResult | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTimes:
+    """One run taken apart, milliseconds: medians over `runs` runs.
+
+    Attributes
+    ----------
+    gpu_ms : compute, between two events on the engine's stream.
+    h2d_ms, d2h_ms : copies of all inputs to the device, and of all outputs back.
+    host_ms : from the call to the synchronized return, copies excluded.
+    """
+
+    runs: int
+    gpu_ms: float
+    h2d_ms: float
+    d2h_ms: float
+    host_ms: float

@@ -1,0 +1,93 @@
+"""What ran, on what, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pytest_quant.result.kinds import Count, Percent
+
+
+@dataclass(frozen=True, slots=True)
+class OpCoverage:
+    """One op type: nodes and multiply-accumulates, in the asked precision and in all.
+
+    `stands_for` is the operator of the user's model where `op_type` is one of the runtime's own; else it is empty.
+    """
+
+    op_type: str
+    nodes: Count
+    quantized_nodes: Count
+    macs: Count | None = None
+    quantized_macs: Count | None = None
+    stands_for: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Share of the eligible compute that ran in the asked precision, read back from the runtime.
+
+    Attributes
+    ----------
+    pct : 0..100; ``None`` when nothing was eligible.
+    unit : what was counted, ``MACs`` or ``nodes``.
+    by_op : eligible op types first, one row each.
+    provider : the one that ran the nodes, as the runtime spells it.
+    opaque_nodes : fused nodes one cannot see into; never counted as quantized.
+    float_nodes : names of eligible nodes that ran in float, at most ten.
+    notes : how it was read back, where that is not the plain way, one sentence each.
+    plan_of : the product whose plan was read in the place of the one that was asked for; empty when they are the same.
+    scheme_pct : 0..100, of the compute that the engine's scheme can quantize on its backend; ``None`` when it can
+        quantize nothing of this model, or the backend does not tell.
+    not_quantizable : by op type what it cannot, in percent of the eligible compute.
+    """
+
+    pct: Percent | None
+    unit: str
+    by_op: tuple[OpCoverage, ...] = field(repr=False)
+    provider: str
+    opaque_nodes: Count = 0
+    float_nodes: tuple[str, ...] = field(default=(), repr=False)
+    notes: tuple[str, ...] = ()
+    plan_of: str = ""
+    scheme_pct: Percent | None = None
+    not_quantizable: Mapping[str, Percent] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Sizes in 10^6 bytes, times in seconds, energy in millijoules per run; ``None`` is not measured.
+
+    Attributes
+    ----------
+    run_memory_mb : resident memory of the process added by opening the candidate and running one batch.
+    device_memory_mb : device memory that the runtime says the candidate holds.
+    device_memory_nvml_mb : device memory in use after opening and running it, less that before, by NVML.
+    plan_of : the product that built in the place of the one that was asked for, so that size and time of the build are
+        not measured; empty when they are the same.
+    """
+
+    size_mb: float | None = None
+    reference_size_mb: float | None = None
+    build_s: float | None = None
+    calibration_s: float | None = None
+    build_memory_mb: float | None = None
+    run_memory_mb: float | None = None
+    energy_mj: float | None = None
+    device_memory_mb: float | None = None
+    device_memory_nvml_mb: float | None = None
+    plan_of: str = ""
+
+    @property
+    def peak_memory_mb(self) -> float | None:
+        """Memory where the engine runs: the larger figure of the device, else that of the process."""
+        on_device = [mb for mb in (self.device_memory_mb, self.device_memory_nvml_mb) if mb is not None]
+        return max(on_device) if on_device else self.run_memory_mb
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Machine and libraries: `identity` must match before latency is compared, `context` is only noted."""
+
+    identity: Mapping[str, str]
+    context: Mapping[str, str]

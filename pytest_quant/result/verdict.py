@@ -1,0 +1,110 @@
+"""Verdicts, what they are compared with, and what is worth trying."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pytest_quant.result.accuracy import AccuracyResult, SelfDifference
+from pytest_quant.result.kinds import Status
+from pytest_quant.result.latency import LatencyResult
+from pytest_quant.result.proof import Coverage, Resources
+from pytest_quant.spec import Check
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """An earlier record of the same series, accepted or of the merge base, as far as a limit needs it.
+
+    Where the evaluation data is another one, `drop` is that on the samples that both have, `own_drop` this check's drop
+    on them, and `counted` says how many they are.
+    """
+
+    commit: str
+    drop: float | None
+    speedup: float | None
+    candidate_p50_ms: float | None
+    same_identity: bool
+    own_drop: float | None = None
+    counted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NoBaseline:
+    """There is nothing to compare with; `why` is the end of a sentence."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One limit, judged.
+
+    Attributes
+    ----------
+    limit : the mark's key, or ``outputs`` for outputs that could not be compared.
+    allowed : what the mark allows, in the limit's unit; a whole number where the mark has one.
+    observed : what was found; ``None`` when it was not measured.
+    reason : one sentence that says why this status.
+    implicit : the mark does not set it; it holds for every check.
+    """
+
+    limit: str
+    allowed: int | float | None
+    observed: float | None
+    status: Status
+    reason: str
+    implicit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Advice that was measured on this check.
+
+    Attributes
+    ----------
+    text : what was measured, one sentence.
+    paste : what to write into the mark or on the command line; empty where there is nothing to write.
+    limit : the limit whose figure `before` and `after` are; empty when no other engine was tried.
+    before, after : that figure of the engine as it is and of the one with `paste`, on the same samples; ``None`` when
+        nothing was tried or it could not be measured.
+    """
+
+    text: str
+    paste: str = ""
+    limit: str = ""
+    before: float | None = None
+    after: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """All that was found about one check: what its limits are judged by, and what its record keeps.
+
+    Attributes
+    ----------
+    latency : ``None`` when it is off; `Check.latency_off` says why.
+    accuracy_again : a second evaluation, where an engine differs from itself by more than rounding; else ``None``.
+    unsteady : those of reference and candidate that differ from themselves on the same batch.
+    cache : ``{"engine": ..., "reference": ...}``, each ``built`` or ``hit``.
+    digests : of the engines and the data, by name.
+    sample_hashes : 64-bit hashes of the evaluated samples, in their order.
+    calibration_samples : that the calibration saw, ``None`` when the scheme has none.
+    threads : processor threads of the candidate, ``None`` when its backend does not say.
+    notes : what the reader should know beside the verdicts.
+    """
+
+    check: Check
+    accuracy: AccuracyResult
+    latency: LatencyResult | None
+    coverage: Coverage
+    resources: Resources
+    cache: Mapping[str, str]
+    digests: Mapping[str, str]
+    accuracy_again: AccuracyResult | None = field(default=None, repr=False)
+    unsteady: tuple[SelfDifference, ...] = ()
+    sample_hashes: array[int] = field(default_factory=lambda: array("Q"), repr=False)
+    calibration_samples: int | None = None
+    threads: int | None = None
+    notes: tuple[str, ...] = ()
