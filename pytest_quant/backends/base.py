@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -227,6 +227,34 @@ def misfit(feeds: Feeds, signature: Signature) -> DataError | None:
         if found is not None:
             return found
     return None
+
+
+def fitting_batches(batches: Iterable[Feeds], signature: Signature, model: str) -> Iterator[Feeds]:
+    """Yield calibration batches, each of which fits the model.
+
+    Parameters
+    ----------
+    batches : by input name, in order.
+    signature : the inputs that the model takes.
+    model : its name, for messages.
+
+    Raises
+    ------
+    DataError : a batch does not fit, see `misfit`; or, at the end, there was none.
+    """
+    empty = True
+    for feeds in batches:
+        wrong = misfit(feeds, signature)
+        if wrong is not None:
+            raise wrong
+        empty = False
+        yield feeds
+    if empty:
+        raise DataError(
+            f"calibration of {model} got no batch",
+            allowed="at least one calibration sample",
+            fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
+        )
 
 
 def _misfit_of(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]], tensor: TensorInfo) -> DataError | None:

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import Feeds, misfit
+from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.onnx_files import (
     all_graphs,
     all_nodes,
@@ -28,7 +28,6 @@ from pytest_quant.backends.onnx_files import (
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
 from pytest_quant.backends.openvino.recipe import overflow_fix, parse_options
 from pytest_quant.backends.remedy import Remedy, calibrated, with_option
-from pytest_quant.errors import DataError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
 _CALIBRATIONS = (Calibration("percentile"), Calibration("percentile", 99.9), Calibration("minmax"))
@@ -194,18 +193,7 @@ def write_quantized(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fo
     BuildError : NNCF could not quantize the model.
     """
     signature = signature_of(spec.model)
-    count = 0
-    for feeds in batches():
-        wrong = misfit(feeds, signature)
-        if wrong is not None:
-            raise wrong
-        count += 1
-    if count == 0:
-        raise DataError(
-            f"calibration of {spec.model.name} got no batch",
-            allowed="at least one calibration sample",
-            fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
-        )
+    count = sum(1 for _ in fitting_batches(batches(), signature, spec.model.name))
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
         source = _source(spec.model, Path(work))
         model = read_model(source)

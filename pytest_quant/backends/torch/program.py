@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import Feeds, misfit
+from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.backends.torch.archive import refuse_code
 from pytest_quant.backends.torch.export import quiet
@@ -26,7 +26,7 @@ from pytest_quant.backends.torch.options import float_type, parse_options
 from pytest_quant.backends.torch.quantize import hold_weights, with_plain_weights
 from pytest_quant.environment import onednn_tier
 from pytest_quant.environment.packages import version
-from pytest_quant.errors import BuildError, DataError, UsageError, nearest
+from pytest_quant.errors import BuildError, UsageError, nearest
 from pytest_quant.spec import EngineSpec, Model
 
 PROGRAM_FILE = "program.pt2"
@@ -54,20 +54,9 @@ def write_observed(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fol
     signature = signature_of(spec.model)
     names = input_names(spec.model)
     prepared = _prepared(spec, is_dynamic=False)
-    count = 0
-    for feeds in batches():
-        wrong = misfit(feeds, signature)
-        if wrong is not None:
-            raise wrong
+    for feeds in fitting_batches(batches(), signature, spec.model.name):
         with torch.no_grad(), failing_as(f"observing '{spec.model.name}' on a calibration batch failed"):
             prepared(*(torch.from_numpy(feeds[name]) for name in names))
-        count += 1
-    if count == 0:
-        raise DataError(
-            f"calibration of {spec.model.name} got no batch",
-            allowed="at least one calibration sample",
-            fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
-        )
     _save(spec, _converted(spec, prepared), folder)
 
 

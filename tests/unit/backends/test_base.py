@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Feeds, Outputs
-from pytest_quant.backends.base import Engine, EngineBase, misfit, plan_of, threads_of
+from pytest_quant.backends.base import Engine, EngineBase, fitting_batches, misfit, plan_of, threads_of
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
@@ -121,3 +121,16 @@ def test_what_an_engine_need_not_tell() -> None:
     assert (threads_of(plain), plan_of(plain)) == (None, "")  # type: ignore[arg-type]
     assert (threads_of(telling), plan_of(telling)) == (3, "Another")  # type: ignore[arg-type]
     assert (threads_of(Doubling()), plan_of(Doubling())) == (None, "")
+
+
+def test_calibration_batches_fit() -> None:
+    """They pass one by one; the first that does not fit ends them, and none at all is an error too."""
+    signature = Signature((TensorInfo("x", "float32", (None, 3)),), ())
+    good, bad = {"x": np.zeros((2, 3), np.float32)}, {"x": np.zeros((2, 4), np.float32)}
+    assert list(fitting_batches([good, good], signature, "net")) == [good, good]
+    batches = fitting_batches([good, bad], signature, "net")
+    assert next(batches) is good
+    with pytest.raises(DataError, match="'x'"):
+        next(batches)
+    with pytest.raises(DataError, match="calibration of net got no batch"):
+        list(fitting_batches([], signature, "net"))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_quant.backends.base import Feeds, misfit
+from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.trt.configure import BuildFailedError
 from pytest_quant.backends.trt.gpu.device import DeviceMemory, open_device
 from pytest_quant.backends.trt.run_builder import BuildRequest
@@ -42,10 +42,7 @@ def write_samples(batches: Iterable[Feeds], folder: Path, signature: Signature, 
         of TensorRT has one batch size for all of them.
     """
     shapes: dict[str, tuple[int, ...]] | None = None
-    for index, feeds in enumerate(batches):
-        wrong = misfit(feeds, signature)
-        if wrong is not None:
-            raise wrong
+    for index, feeds in enumerate(fitting_batches(batches, signature, model)):
         found = {name: np.shape(array) for name, array in feeds.items()}
         shapes = shapes or found
         if found != shapes:
@@ -57,12 +54,6 @@ def write_samples(batches: Iterable[Feeds], folder: Path, signature: Signature, 
             )
         # Positional names keep inputs apart whose own names are no file names.
         np.savez(folder / f"{index:06}.npz", allow_pickle=False, names=np.array(list(feeds)), **_numbered(feeds))
-    if shapes is None:
-        raise DataError(
-            f"calibration of {model} got no batch",
-            allowed="at least one calibration sample",
-            fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
-        )
 
 
 def read_samples(folder: Path) -> Iterator[Feeds]:
