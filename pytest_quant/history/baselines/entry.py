@@ -6,8 +6,9 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import TypeAlias
 
 import msgspec
@@ -158,11 +159,13 @@ class Table:
         return value
 
     def need_time(self, name: str) -> datetime:
-        """Return a time with a time zone."""
+        """Return a time in UTC, of one that is written with its time zone."""
         value = self._data.get(name)
-        if not isinstance(value, datetime) or value.tzinfo is None:
-            raise self._kind(name, "a time such as 2026-01-31T12:00:00Z")
-        return value
+        if isinstance(value, datetime) and value.tzinfo is not None:
+            # On the first and the last day of the calendar another zone may lie outside of it.
+            with suppress(OverflowError):
+                return value.astimezone(UTC)
+        raise self._kind(name, "a time such as 2026-01-31T12:00:00Z")
 
     def day(self, name: str) -> date | None:
         """Return a date, ``None`` where the field is missing."""

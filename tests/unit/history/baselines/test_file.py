@@ -152,6 +152,7 @@ def _line(text: str, beginning: str) -> int:
         ("batch_size = 1", "batch_size = 1.5", "'batch_size' is not what it must be.*a whole number"),
         ("expires = 2026-06-30", 'expires = "2026-06-30"', "'expires' is not what it must be.*without quotes"),
         ("accepted_at = 2026-01-03T04:05:06Z", "accepted_at = 2026-01-03", "'accepted_at' is not what it must be"),
+        ("accepted_at = 2026-01-03T04:05:06Z", "accepted_at = 0001-01-01T00:00:00+23:59", "'accepted_at' is not what"),
         ("speedup = 1.9475", "speedup = true", "'speedup' is not what it must be.*a number"),
         ("speedup = 1.9475", "sped = 1", "unknown field 'sped'.*did you mean 'speedup'"),
         ('metric = "top1"', "metric = 1", "'metric' is not what it must be.*a text"),
