@@ -13,6 +13,7 @@ LONGEST = (
     "integration/test_toolchains.py",
     "integration/test_example_project.py",
     "zoo/test_zoo.py",
+    "integration/test_fuzz.py",
     "conformance/test_torch.py",
     "conformance/test_isa_levels.py",
     "integration/torch_traps/test_torch.py",

@@ -1,0 +1,197 @@
+"""Files that others wrote: runs to import, accepted baselines, entries of a cache."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import strategies as st
+
+from pytest_quant.cache import Cache
+from pytest_quant.cache.manifest import MANIFEST, canonical_json
+from pytest_quant.history.baselines.file import NAME, baseline_text, parse_baselines, read_baselines
+from tests.fuzz import odd
+from tests.fuzz.command import run_command
+from tests.fuzz.hunt import Target
+from tests.fuzz.models import CORPUS
+from tests.recorded_history import RECORDED, recorded_documents, unpack_cache
+
+_CHECKS = 3
+
+
+@contextmanager
+def empty_folder() -> Iterator[Path]:
+    """Give a folder that is gone afterwards."""
+    with TemporaryDirectory(prefix="pytest-quant-fuzz-") as folder:
+        yield Path(folder)
+
+
+def _runs() -> list[Any]:
+    """Return runs of ours with few checks, one that could not run among them, and documents of other tools."""
+    ours = recorded_documents()
+    for document in ours:
+        bad = [check for check in document["checks"] if check["accuracy"] is None]
+        document["checks"] = document["checks"][: _CHECKS - 1] + bad[:1]
+    return [*ours, *(json.loads((CORPUS / name).read_text("utf-8")) for name in ("pytest-benchmark.json", "asv.json"))]
+
+
+def _lines(documents: list[Any]) -> bytes:
+    """Return documents as lines; JSON that Python writes may hold what is none, as others do."""
+    return "".join(json.dumps(one) + "\n" for one in documents).encode("utf-8", "surrogatepass")
+
+
+_HEADER: dict[str, Any] = {"format": "pytest-quant-history", "schema": 1}
+_files_of_runs = st.one_of(
+    odd.damaged([_lines([_HEADER, one]) for one in _runs()]),
+    st.lists(odd.changed_json([_HEADER, *_runs(), *_runs()]), min_size=1, max_size=3).map(_lines),
+    st.lists(odd.changed_json(_runs()), min_size=1, max_size=2).map(_lines),
+)
+
+_SHOWN = (
+    ("history",),
+    ("history", "--series"),
+    ("history", "--json"),
+    ("history", "--changes"),
+    ("history", "test"),
+    ("compare", "2", "2", "--markdown"),
+    ("compare", "2", "1"),
+    ("accept", "2", "--reason", "why", "--dry-run"),
+    ("prune", "--keep-runs", "0"),
+    ("verify",),
+    ("export",),
+    ("history", "2", "--json"),
+)
+
+
+def _import(content: bytes) -> None:
+    """Import a file, and let every command read what came of it."""
+    with empty_folder() as folder:
+        (folder / ".quant").mkdir()
+        (folder / ".quant" / "history.db").write_bytes(_empty_history())
+        (folder / "runs.jsonl").write_bytes(content)
+        code, _ = run_command(["import", "runs.jsonl"], folder)
+        if code == 0:
+            for words in _SHOWN:
+                run_command(words, folder)
+
+
+@cache
+def _empty_history() -> bytes:
+    with empty_folder() as folder:
+        (folder / "runs.jsonl").write_bytes(_lines([_HEADER]))
+        run_command(["import", "runs.jsonl", "--history", "history.db"], folder)
+        return (folder / "history.db").read_bytes()
+
+
+def _read_baselines(content: bytes) -> None:
+    """Read a file of baselines; what is read can be written, and reads the same again."""
+    with empty_folder() as folder:
+        file = folder / NAME
+        file.write_bytes(content)
+        entries = read_baselines(file)
+        again = parse_baselines(baseline_text(entries.values()))
+        if again.keys() != entries.keys():
+            raise AssertionError(f"written and read again: {sorted(again)} in place of {sorted(entries)}")
+
+
+_BASELINES = (RECORDED / NAME).read_bytes()
+
+
+@st.composite
+def _edited_baselines(draw: st.DrawFn) -> bytes:
+    """Draw the recorded file with a value of a line, or the line, replaced."""
+    lines = _BASELINES.decode().splitlines()
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(lines) - 1))
+        name = lines[at].partition(" = ")[0]
+        value = draw(st.one_of(_toml_values, odd.texts))
+        lines[at] = draw(st.sampled_from((f"{name} = {value}", value, "", f"{lines[at]}\n{lines[at]}")))
+    return "\n".join(lines).encode("utf-8", "surrogatepass")
+
+
+_toml_values = st.one_of(
+    odd.texts.map(json.dumps),
+    odd.numbers.map(str),
+    st.sampled_from(
+        ("true", "[]", "{}", "[[1]]", "1e400", "0xFFFFFFFFFFFFFFFFFFFF", "00:00:00", "1" * 5000, "[" * 2000)
+    ),
+    st.sampled_from(("0001-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59", "2026-02-30", "0001-01-01T00:00:00+23:59")),
+)
+
+
+def _use_cache(case: tuple[bytes | dict[str, Any], str]) -> None:
+    """List, take, replace and clear entries of a folder that the settings trust, one of them with another manifest."""
+    manifest, name = case
+    with empty_folder() as folder:
+        root = shutil.copytree(_recorded_cache(), folder / "cache")
+        root.chmod(0o700)
+        entry = root / "calibration" / name
+        (entry / MANIFEST).write_bytes(manifest if isinstance(manifest, bytes) else _sealed(manifest))
+        said: list[str] = []
+        kept = Cache(root, notify=said.append, trusted=(root,))
+        for stored in kept.entries():
+            kept.obtain(stored.kind, stored.slot, stored.ingredients, _build)
+        known = _manifests()[name]
+        again = kept.obtain(known["kind"], known["slot"], known["ingredients"], _build)
+        if not any(again.folder.iterdir()):
+            raise AssertionError("an entry without files")
+        run_command(["cache", "--cache", str(root)], folder)
+        kept.clear()
+
+
+def _build(folder: Path) -> dict[str, str]:
+    (folder / "built").write_text("anew", "utf-8")
+    return {}
+
+
+def _sealed(manifest: Any) -> bytes:
+    """Return a manifest with the checksum that belongs to it, where it can have one."""
+    try:
+        checksum = hashlib.sha256(canonical_json(manifest)).hexdigest()
+        return json.dumps(manifest | {"checksum": checksum}).encode("utf-8", "surrogatepass")
+    except (ValueError, TypeError, RecursionError):
+        return json.dumps(manifest).encode("utf-8", "surrogatepass")
+
+
+@cache
+def _recorded_cache() -> Path:
+    folder = TemporaryDirectory(prefix="pytest-quant-fuzz-")
+    _KEPT.append(folder)
+    return unpack_cache(Path(folder.name))
+
+
+_KEPT: list[TemporaryDirectory[str]] = []
+"""Folders that are removed when the process ends."""
+
+
+@cache
+def _manifests() -> dict[str, dict[str, Any]]:
+    found = {}
+    for file in sorted((_recorded_cache() / "calibration").glob(f"*/{MANIFEST}")):
+        document = json.loads(file.read_text("utf-8"))
+        del document["checksum"]
+        found[file.parent.name] = document
+    return found
+
+
+@st.composite
+def _changed_manifests(draw: st.DrawFn) -> tuple[bytes | dict[str, Any], str]:
+    name = draw(st.sampled_from(list(_manifests())))
+    whole = _manifests()[name]
+    changed = odd.changed_json([whole])
+    damaged = odd.damaged([_sealed(whole)])
+    return draw(st.one_of(changed, changed, damaged)), name
+
+
+RUNS = Target("runs", _files_of_runs, _import, examples=600)
+BASELINES = Target(
+    "baselines", st.one_of(_edited_baselines(), odd.damaged([_BASELINES])), _read_baselines, examples=2000
+)
+MANIFESTS = Target("manifests", _changed_manifests(), _use_cache, examples=40)
