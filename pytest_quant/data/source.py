@@ -100,9 +100,16 @@ def _check_dtype(array: NDArray[np.generic], tensor: TensorInfo, where: str) -> 
 
 def _check_shape(shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, where: str) -> None:
     """Check `shape`, that of one sample without the batch axis."""
-    if tensor.shape is None:
-        return
     axis = layout.axes[tensor.name]
+    if tensor.shape is None:
+        if axis is not None and axis + (tensor.name in layout.stepped) > len(shape):
+            raise DataError(
+                f"{where}: batch_axes names an axis that the samples do not have",
+                value=f"axis {axis} of a batch of samples of shape {_text(shape)}",
+                allowed=f"0 to {len(shape)}",
+                fix="name the axis that counts samples in the model's input",
+            )
+        return
     wanted = tensor.shape if axis is None else tensor.shape[:axis] + tensor.shape[axis + 1 :]
     if tensor.name in layout.stepped:
         wanted = (None, *wanted)

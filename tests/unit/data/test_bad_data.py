@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_quant.data import open_data
 from pytest_quant.errors import DataError
-from pytest_quant.spec import Signature, TensorInfo
+from pytest_quant.spec import Dataset, Signature, TensorInfo
 from tests.unit.data.samples import ONE, TWO, Samples, numbers, opened, streamed
 
 IDS = np.zeros((4, 3), np.int64)
@@ -138,3 +139,14 @@ def test_the_users_own_error_passes_through() -> None:
 
     with pytest.raises(ZeroDivisionError, match="user code"):
         streamed(Broken())
+
+
+def test_an_axis_that_samples_do_not_have_is_refused() -> None:
+    """A graph that tells no rank leaves it to the data: samples (3,) in a batch (n, 3) have the axes 0 and 1."""
+    anything = Signature((TensorInfo("x", "float32", None),), ())
+    for axis in (0, 1):
+        data = open_data(Dataset.from_iterable(list(numbers(4)), batch_axes={"x": axis}), anything)
+        assert data.first(4)["x"].shape == ((4, 3), (3, 4))[axis]
+    with pytest.raises(DataError, match="names an axis that the samples do not have") as caught:
+        open_data(Dataset.from_iterable(list(numbers(4)), batch_axes={"x": 2}), anything)
+    assert caught.value.allowed == "0 to 1"
