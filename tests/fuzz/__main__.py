@@ -22,6 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
+from hypothesis.errors import DidNotReproduce
+
 from pytest_quant.cache.trust import KEY_VARIABLE
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from tests.fuzz.hunt import Finding, Tally, Target, hunt, repeat
@@ -42,7 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [TARGETS[asked.target]] if asked.target else list(TARGETS.values())
     if asked.again:
         with _own_places():
-            repeat(chosen[0], asked.again)
+            try:
+                repeat(chosen[0], asked.again)
+            except DidNotReproduce:
+                _tell("nothing came out of it")
         return 0
     with _own_places():
         found = sum(_look(target, asked.seed, asked.minutes / len(chosen)) for target in chosen)

@@ -29,6 +29,9 @@ CPU_S = 120
 WALL_S = 600.0
 """Seconds after which a process that waits for something counts as one that never ends."""
 
+ENDED_BY_US = 2
+"""Exit code of a process that we end because nothing else ends the call under way."""
+
 MEMORY_BYTES = 16 * 2**30
 
 _PRELOADED = (
@@ -77,6 +80,8 @@ def meet_apart(meet: Callable[[Any, Path], None], case: Any, cpu_s: int = CPU_S)
         if process.is_alive():
             process.kill()
             process.join()
+        if answer is None and process.exitcode == ENDED_BY_US:
+            raise OurError("a call that cannot be interrupted took too long")
         if answer is None:
             trace = crash.read_text("utf-8", "replace") if crash.exists() else ""
             raise _escaped(_death(process.exitcode), trace)

@@ -80,7 +80,10 @@ def _edit(draw: st.DrawFn, model: onnx.ModelProto) -> str:
     if chosen.message_type is not None or draw(st.integers(0, 5)) == 0:
         message.ClearField(chosen.name)
         return f"{where} cleared"
-    value = draw(_values(chosen, model))
+    before = getattr(message, chosen.name)
+    # Of bytes as many as there were: others are refused at the first look.
+    is_content = isinstance(before, bytes) and before and draw(st.booleans())
+    value = draw(st.binary(min_size=len(before), max_size=len(before)) if is_content else _values(chosen, model))
     setattr(message, chosen.name, value)
     return f"{where} = {value!r:.80}"
 

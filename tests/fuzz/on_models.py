@@ -38,6 +38,9 @@ _FREE = 3
 """Size of an axis that the graph leaves free."""
 
 _MOST_ELEMENTS = 10_000
+_STEP_S = 10.0
+"""A loop that a model never leaves is ended by what ends it in a user's run; usual steps need less than one second."""
+
 _SCHEMES = (("int8", "static"), ("int8", "dynamic"), ("int4", "weight-only"), ("fp32", None))
 
 
@@ -69,7 +72,12 @@ def measure(case: Asked, folder: Path) -> None:
     """Build both engines in ONNX Runtime, run them over samples that fit, and judge."""
     model = Model.from_onnx(_written(case.model, folder))
     session = Session(
-        Cache(folder / "cache"), baseline=lambda _: None, notify=lambda _: None, step=_silent, diagnose_s=0
+        Cache(folder / "cache"),
+        baseline=lambda _: None,
+        notify=lambda _: None,
+        step=_silent,
+        diagnose_s=0,
+        step_timeout_s=_STEP_S,
     )
     precision, scheme = case.engine
     check = Check(
