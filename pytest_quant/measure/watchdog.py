@@ -74,7 +74,8 @@ class Watchdog:
         ------
         BuildError : the runtime ended the call when it was asked to.
         """
-        before, call = self._call, _Call(what, stop, time.monotonic() + self._limit_s)
+        before, began = self._call, time.monotonic()
+        call = _Call(what, stop, began + self._limit_s)
         with self._lock:
             self._call = call
             if not self._looks:
@@ -87,6 +88,8 @@ class Watchdog:
                 raise self._too_long(call) from error
             raise
         finally:
+            if before is not None:
+                before.until += time.monotonic() - began
             self._call = before
 
     def _look(self) -> None:

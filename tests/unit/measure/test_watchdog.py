@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -90,6 +91,20 @@ def test_a_block_around_others_is_bounded_after_them() -> None:
         with process.watch("calibrating x", cannot_stop):
             assert process.ended.wait(GIVE_UP_S)
         assert "calibrating x" in process.told[0]
+
+
+def test_the_time_of_a_block_within_counts_for_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that calibrates for nearly the whole limit has all of its own time left."""
+    now = iter([0.0, 10.0, 95.0, *[100.0] * 100])
+    clock = SimpleNamespace(monotonic=lambda: next(now))
+    monkeypatch.setattr(watchdog, "time", clock)
+    monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+    watch = Process(100.0).watch
+    with watch("building x", cannot_stop):
+        with watch("calibrating x", cannot_stop):
+            pass
+        assert watch._call is not None
+        assert watch._call.until == 100.0 + 85.0
 
 
 def test_one_thread_looks_and_leaves_when_nothing_runs() -> None:
