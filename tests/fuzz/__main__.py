@@ -73,7 +73,7 @@ def _look(target: Target, seed: int, minutes: float) -> int:
         told = set(tally.findings)
         hunt(target, seed * 1_000_003 + block, _BLOCK, tally)
         for place in tally.findings.keys() - told:
-            _tell_finding(target, tally.findings[place])
+            _tell_finding(target, tally.findings[place], seed)
         block += 1
     spent = (time.monotonic() - began) / 60.0
     _tell(
@@ -83,9 +83,11 @@ def _look(target: Target, seed: int, minutes: float) -> int:
     return len(tally.findings)
 
 
-def _tell_finding(target: Target, finding: Finding) -> None:
+def _tell_finding(target: Target, finding: Finding, seed: int) -> None:
     _tell(f"FOUND in {target.name}: {finding.place}\n{finding.text}")
-    _tell(f"again: python -m tests.fuzz --target {target.name} --again {finding.again}\n")
+    # What hypothesis itself finds fault with, as a draw that differs the second time, is no single input.
+    words = f"--again {finding.again}" if finding.again else f"--seed {seed}"
+    _tell(f"again: python -m tests.fuzz --target {target.name} {words}\n")
 
 
 def _tell(text: str) -> None:

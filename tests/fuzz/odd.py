@@ -65,6 +65,10 @@ texts = st.one_of(st.sampled_from(TEXTS), st.text(max_size=12), st.text(alphabet
 numbers = st.one_of(st.sampled_from(NUMBERS), st.integers(-(2**70), 2**70), st.floats())
 
 
+_DEEP = 150
+"""As deep as Python still copies whatever called it; what is nested deeper is drawn as bytes."""
+
+
 def nested(depth: int, *, in_dicts: bool) -> Any:
     """Return `depth` lists or dicts inside each other."""
     value: Any = 1
@@ -82,8 +86,11 @@ json_values = st.one_of(
         lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts, inner, max_size=3)),
         max_leaves=4,
     ),
-    st.builds(nested, st.sampled_from((3, 200, 900)), in_dicts=st.booleans()),
+    st.builds(nested, st.sampled_from((3, _DEEP)), in_dicts=st.booleans()),
 )
+
+endless = st.sampled_from((b"[" * 100_000, b'{"a":' * 100_000, b"a = " + b"[" * 100_000, b"[a." * 50_000))
+"""Nested without end, which no value of ours is."""
 
 
 @st.composite

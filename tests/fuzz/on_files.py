@@ -49,6 +49,7 @@ def _lines(documents: list[Any]) -> bytes:
 
 _HEADER: dict[str, Any] = {"format": "pytest-quant-history", "schema": 1}
 _files_of_runs = st.one_of(
+    odd.endless,
     odd.damaged([_lines([_HEADER, one]) for one in _runs()]),
     st.lists(odd.changed_json([_HEADER, *_runs(), *_runs()]), min_size=1, max_size=3).map(_lines),
     st.lists(odd.changed_json(_runs()), min_size=1, max_size=2).map(_lines),
@@ -187,11 +188,11 @@ def _changed_manifests(draw: st.DrawFn) -> tuple[bytes | dict[str, Any], str]:
     whole = _manifests()[name]
     changed = odd.changed_json([whole])
     damaged = odd.damaged([_sealed(whole)])
-    return draw(st.one_of(changed, changed, damaged)), name
+    return draw(st.one_of(changed, changed, damaged, odd.endless)), name
 
 
 RUNS = Target("runs", _files_of_runs, _import, examples=600)
 BASELINES = Target(
-    "baselines", st.one_of(_edited_baselines(), odd.damaged([_BASELINES])), _read_baselines, examples=2000
+    "baselines", st.one_of(_edited_baselines(), odd.damaged([_BASELINES]), odd.endless), _read_baselines, examples=2000
 )
 MANIFESTS = Target("manifests", _changed_manifests(), _use_cache, examples=40)
