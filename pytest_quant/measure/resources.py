@@ -13,7 +13,7 @@ from typing import Self
 
 import psutil
 
-from pytest_quant.environment.gpu import gpu_state
+from pytest_quant.environment.gpu_state import gpu_state
 
 POWERCAP = Path("/sys/class/powercap")
 

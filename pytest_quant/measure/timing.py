@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from pytest_quant.backends import Backend, Engine, Feeds
-from pytest_quant.environment.gpu import clock_notes, gpu_state
+from pytest_quant.environment.gpu_state import clock_notes, gpu_state
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.engines import Tools, open_built
 from pytest_quant.measure.latency import measure

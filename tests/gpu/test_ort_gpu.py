@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import get_backend
-from pytest_quant.environment.gpu import gpu_state
+from pytest_quant.environment.gpu_state import gpu_state
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.testing.conformance.workbench import float_spec, opened, specs, sqnr_db
 

@@ -25,7 +25,7 @@ from pytest_quant.backends.ort.tensorrt import (
 )
 from pytest_quant.backends.runtime import WHEELS, import_runtime, installed_version
 from pytest_quant.backends.trt import TrtRtxBackend
-from pytest_quant.environment.gpu import has_nvml
+from pytest_quant.environment.nvml import has_nvml
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec
 

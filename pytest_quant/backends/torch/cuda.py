@@ -10,7 +10,7 @@ from pytest_quant.backends.base import Availability, Engine
 from pytest_quant.backends.options import check_offer
 from pytest_quant.backends.torch import TorchBackend
 from pytest_quant.backends.torch.options import float_type, import_torch, parse_options
-from pytest_quant.environment.gpu import has_nvml
+from pytest_quant.environment.nvml import has_nvml
 from pytest_quant.environment.packages import version
 from pytest_quant.spec import EngineSpec
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from pytest_quant.data import Data, open_data
@@ -145,12 +144,22 @@ def test_a_missing_label_among_objects_is_an_error() -> None:
         np.zeros((), np.dtype([("a", "?")])),
         b"cat",
         {"boxes": np.array(1.0)},
-        {"boxes": torch.tensor(1.0)},
     ],
     ids=str,
 )
 def test_one_value_is_no_label_of_several_samples(label: Any) -> None:
     """Nor is it turned into a number, which would leave out the half of a complex one."""
+    refuse_one_value(label)
+
+
+def test_one_tensor_without_axes_is_no_label_of_several_samples() -> None:
+    """As a collate function leaves it that turns a single box into a tensor."""
+    torch = pytest.importorskip("torch", reason="the tests' extra installs torch")
+    refuse_one_value({"boxes": torch.tensor(1.0)})
+
+
+def refuse_one_value(label: Any) -> None:
+    """See that `label` is refused for four samples, in both forms of data."""
     with pytest.raises(DataError, match=r"one value is no list of labels|does not hold one value for each of 4"):
         opened(numbers(4), label)
     with pytest.raises(DataError, match=r"one value is no list of labels|does not hold one value for each of 4"):

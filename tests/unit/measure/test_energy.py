@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.environment.gpu import GpuState
+from pytest_quant.environment.gpu_state import GpuState
 from pytest_quant.measure import resources
 from pytest_quant.measure.resources import RaplReading, device_counter, measure_energy
 

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from pytest_quant.backends.base import Availability
 from pytest_quant.backends.runtime import installed_version
 from pytest_quant.backends.trt.configure import make_logger
-from pytest_quant.environment.gpu import find_gpus, has_nvml
+from pytest_quant.environment.gpu import find_gpus
+from pytest_quant.environment.nvml import has_nvml
 from pytest_quant.errors import BackendUnavailable
 
 _FIX = 'pip install "pytest-quant[trt]", which brings cuda-python; pycuda serves too, and needs nvcc and a compiler'

@@ -1,0 +1,37 @@
+"""NVML, the library by which NVIDIA's driver tells of its devices without a CUDA context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+
+def has_nvml() -> bool:
+    """Whether the package nvidia-ml-py is installed, without which GPUs cannot be listed."""
+    return find_spec("pynvml") is not None
+
+
+@contextmanager
+def opened_nvml() -> Iterator[Any | None]:
+    """Give the initialized NVML module, ``None`` without the package or the driver."""
+    try:
+        import pynvml
+    except ImportError:
+        yield None
+        return
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield None
+        return
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def text_of(value: str | bytes) -> str:
+    """Return a text of NVML, which old versions of its package give as bytes."""
+    return value.decode() if isinstance(value, bytes) else value
