@@ -15,7 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import Feeds, fitting_batches
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.fitting import fitting_batches
 from pytest_quant.backends.onnx_files import (
     all_graphs,
     all_nodes,

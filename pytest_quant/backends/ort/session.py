@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import Feeds, misfit
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.fitting import misfit
 from pytest_quant.backends.ort.macs import FLOAT_OPS, INT8_OPS, NARROW_OPS
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.runtime import failed

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import Feeds, fitting_batches
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.fitting import fitting_batches
 from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.backends.torch.archive import refuse_code
 from pytest_quant.backends.torch.export import quiet

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from pytest_quant.backends.base import Feeds, spelled
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.fitting import spelled
 from pytest_quant.backends.onnx_files import file_digests, model_file, read_signature
 from pytest_quant.backends.trt.options import Range, TrtOptions, parse_options
 from pytest_quant.backends.trt.quantize import trt_quantize_ingredients

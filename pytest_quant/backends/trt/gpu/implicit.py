@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_quant.backends.base import Feeds, fitting_batches
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.fitting import fitting_batches
 from pytest_quant.backends.trt.configure import BuildFailedError
 from pytest_quant.backends.trt.gpu.device import DeviceMemory, open_device
 from pytest_quant.backends.trt.run_builder import BuildRequest
