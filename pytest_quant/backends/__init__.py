@@ -9,6 +9,7 @@ from pytest_quant.backends.base import (
     ShapedBackend,
     TargetedBackend,
     plan_of,
+    prepare_events,
     threads_of,
 )
 from pytest_quant.backends.registry import backend_names, get_backend, get_exporter
@@ -25,5 +26,6 @@ __all__ = [
     "get_backend",
     "get_exporter",
     "plan_of",
+    "prepare_events",
     "threads_of",
 ]

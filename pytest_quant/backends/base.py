@@ -198,9 +198,22 @@ class _StandIn(Protocol):
     plan_of: str
 
 
+@runtime_checkable
+class _Clocked(Protocol):
+    def prepare_events(self, feeds: Feeds) -> Callable[[], float] | None: ...
+
+
 def threads_of(engine: Engine) -> int | None:
     """Return the processor threads of one run of `engine`; ``None`` where it has no attribute `threads`."""
     return engine.threads if isinstance(engine, _Threaded) else None
+
+
+def prepare_events(engine: Engine, feeds: Feeds) -> Callable[[], float] | None:
+    """Return the timed call that gives milliseconds by the device's clock, see `EngineBase.prepare_events`.
+
+    ``None`` where the device has none, or `engine` has no method `prepare_events`.
+    """
+    return engine.prepare_events(feeds) if isinstance(engine, _Clocked) else None
 
 
 def plan_of(engine: Engine) -> str:
@@ -212,8 +225,8 @@ class EngineBase(ABC):
     """Base of engines: it knows whether it is open, and checks what it is fed before the runtime sees it.
 
     A subclass sets `spec`, `signature`, `provider` and `size_bytes`, and writes `_run`, `_coverage` and `_close`, which
-    are called while it is open and with inputs that fit; `_prepare`, `_device_times` and `_misfit` where the runtime
-    has more to offer. What satisfies `Engine` without this class is an engine too.
+    are called while it is open and with inputs that fit; `_prepare`, `_prepare_events`, `_device_times` and `_misfit`
+    where the runtime has more to offer. What satisfies `Engine` without this class is an engine too.
     """
 
     spec: EngineSpec
@@ -243,6 +256,16 @@ class EngineBase(ABC):
         """Return the bare call over `feeds` that is timed. Raises as `run` does."""
         self._check(feeds)
         return self._prepare(feeds)
+
+    def prepare_events(self, feeds: Feeds) -> Callable[[], float] | None:
+        """Return the call that `prepare` returns, which gives its own milliseconds by the device's clock.
+
+        They lie between two events on the engine's stream, before and after the compute of that run, so that they hold
+        neither copies nor the time that the host took to launch it. Like `prepare`'s, the call is synchronized before
+        it returns. ``None`` where the device has no clock of its own. Raises as `run` does.
+        """
+        self._check(feeds)
+        return self._prepare_events(feeds)
 
     def coverage(self, feeds: Feeds) -> Coverage:
         """Read back what ran, where and in which precision, on one run over `feeds`. Raises as `run` does."""
@@ -287,6 +310,10 @@ class EngineBase(ABC):
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one run over `feeds`; better the runtime's own call, without what `_run` does around it."""
         return partial(self._run, feeds)
+
+    def _prepare_events(self, feeds: Feeds) -> Callable[[], float] | None:  # noqa: ARG002
+        """Return ``None``: there is no device with a clock of its own."""
+        return None
 
     def _stop(self) -> bool:
         """Ask the runtime, from another thread, to end the run under way, and return whether it can; by default not."""

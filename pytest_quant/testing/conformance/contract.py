@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pytest_quant.backends.base import Backend
+from pytest_quant.backends.base import Backend, prepare_events
 from pytest_quant.backends.remedy import Advising
 from pytest_quant.errors import QuantError
 from pytest_quant.spec import Calibration
@@ -81,6 +82,21 @@ class ContractTests(Workbench):
             call = engine.prepare(feeds)
             for _ in range(3):
                 call()
+            assert np.array_equal(engine.run(feeds)["y"], before)
+
+    def test_clock_of_the_device(self, backend: Backend, tmp_path: Path) -> None:
+        """Where the device has a clock, compute takes part of the time that the host waits; `run` stays as it was."""
+        example = dense()
+        feeds = example.feeds(SEVERAL, 62)
+        with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
+            before = engine.run(feeds)["y"]
+            call = prepare_events(engine, feeds)
+            if call is None:
+                pytest.skip("the device has no clock of its own, or the engine does not ask it")
+            for _ in range(3):
+                started = time.perf_counter_ns()
+                device_ms = call()
+                assert 0 < device_ms <= (time.perf_counter_ns() - started) / 1e6
             assert np.array_equal(engine.run(feeds)["y"], before)
 
     def test_close(self, backend: Backend, tmp_path: Path) -> None:

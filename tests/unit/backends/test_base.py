@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Feeds, Outputs
-from pytest_quant.backends.base import Engine, EngineBase, plan_of, threads_of
+from pytest_quant.backends.base import EngineBase, plan_of, prepare_events, threads_of
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
@@ -37,9 +37,17 @@ class Doubling(EngineBase):
         self.reached.append("close")
 
 
-def calls_of(engine: Engine) -> list[Callable[[Feeds], object]]:
+class Clocked(Doubling):
+    """It runs on a device whose clock says the same of every run."""
+
+    def _prepare_events(self, feeds: Feeds) -> Callable[[], float]:
+        self.reached.append("prepare_events")
+        return lambda: float(len(feeds["x"]))
+
+
+def calls_of(engine: EngineBase) -> list[Callable[[Feeds], object]]:
     """Return everything that takes inputs."""
-    return [engine.run, engine.prepare, engine.coverage, engine.device_times]
+    return [engine.run, engine.prepare, engine.prepare_events, engine.coverage, engine.device_times]
 
 
 GOOD = {"x": np.ones(3, np.float32)}
@@ -54,11 +62,12 @@ def test_an_open_engine_does_what_its_subclass_writes() -> None:
         call()
         assert engine.coverage(GOOD).pct == 100.0
         assert engine.device_times(GOOD) is None
+        assert engine.prepare_events(GOOD) is None
     assert engine.reached == ["run", "run", "coverage", "close"]
     assert (engine.simulated, engine.device_bytes, engine.notes, engine.threads) == (False, None, (), None)
 
 
-@pytest.mark.parametrize("place", range(4), ids=["run", "prepare", "coverage", "device_times"])
+@pytest.mark.parametrize("place", range(5), ids=["run", "prepare", "events", "coverage", "device_times"])
 def test_what_does_not_fit_never_reaches_the_runtime(place: int) -> None:
     """One message from each of the calls, and nothing ran."""
     engine = Doubling()
@@ -67,7 +76,7 @@ def test_what_does_not_fit_never_reaches_the_runtime(place: int) -> None:
     assert engine.reached == []
 
 
-@pytest.mark.parametrize("place", range(4), ids=["run", "prepare", "coverage", "device_times"])
+@pytest.mark.parametrize("place", range(5), ids=["run", "prepare", "events", "coverage", "device_times"])
 def test_a_closed_engine_says_so(place: int) -> None:
     """One message from each of the calls; it was released once, however often it was closed."""
     engine = Doubling()
@@ -77,6 +86,18 @@ def test_a_closed_engine_says_so(place: int) -> None:
         calls_of(engine)[place](GOOD)
     assert caught.value.fix == "run it before close(), or inside its with block"
     assert engine.reached == ["close"]
+
+
+def test_the_clock_of_a_device_is_there_for_engines_that_have_one() -> None:
+    """Its call is what the subclass wrote, over inputs that were looked at; without the base there is none."""
+    with Clocked() as engine:
+        call = prepare_events(engine, GOOD)
+        assert call is not None
+        assert (call(), engine.reached) == (3.0, ["prepare_events"])
+        with pytest.raises(DataError, match="no input 'z'"):
+            prepare_events(engine, {"z": GOOD["x"]})
+    assert prepare_events(Doubling(), GOOD) is None
+    assert prepare_events(Plain(), GOOD) is None  # type: ignore[arg-type]
 
 
 class Plain:
