@@ -305,6 +305,14 @@ def test_no_extras_that_are_installed_together_overwrite_each_other() -> None:
     assert [extras for extras in together if len(installed_by(extras) & set(ORT_WHEELS)) > 1] == []
 
 
+@pytest.mark.parametrize("wheel", ["ort", "gpu"])
+def test_the_extras_for_a_gpu_go_with_either_wheel(wheel: str) -> None:
+    """Who has one of the two wheels of ONNX Runtime can add any of them, and keeps the wheel."""
+    brought = installed_by({wheel, "cuda", "pycuda", "torch-cuda", "trt", "trt10"}) & set(ORT_WHEELS)
+    assert brought == installed_by({wheel}) & set(ORT_WHEELS)
+    assert len(brought) == 1
+
+
 def test_the_guide_names_every_extra_that_cannot_be_beside_gpu() -> None:
     """Those that bring the CPU wheel, but for the developers'."""
     sentence = re.search(r"`gpu` brings(.*?)\n\n", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)

@@ -114,11 +114,11 @@ def find_problems(facts: Facts) -> Iterator[Problem]:
 
 
 def _no_cuda_memory(facts: Facts) -> Iterator[Problem]:
-    """Yield a problem that names what a build of pycuda lacks; cuda-python needs no build."""
+    """Yield a problem that names what a build of pycuda lacks; cuda-bindings needs no build."""
     missing = "nvcc is not on the PATH" if facts.nvcc is None else f"no cuda.h beside {facts.nvcc}"
     can_build = facts.nvcc is not None and facts.cuda_header is not None
-    why = "neither pycuda nor cuda-python is installed, which the backend trt needs for device memory"
-    yield Problem(why if can_build else f"{why}, and pycuda cannot be built: {missing}", "pip install cuda-python")
+    why = "neither cuda-bindings nor pycuda is installed, which the backend trt needs for device memory"
+    yield Problem(why if can_build else f"{why}, and pycuda cannot be built: {missing}", "pip install cuda-bindings")
 
 
 def examine() -> Examination:

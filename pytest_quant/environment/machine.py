@@ -146,7 +146,7 @@ def flags_in(cpuinfo_text: str) -> list[str]:
 
 
 _PACKAGES = (
-    "cuda-python",
+    "cuda-bindings",
     "nncf",
     "numpy",
     "onnx",

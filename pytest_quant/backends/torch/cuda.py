@@ -35,7 +35,7 @@ def find_device(spec: EngineSpec | None) -> Availability:
         return Availability(False, reason=reason, fix="pip install triton, or options={'compiled': False}")
     if not has_nvml():
         reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
-        return Availability(False, reason=reason, fix='pip install "pytest-quant[torch-cuda]"')
+        return Availability(False, reason=reason, fix="pip install nvidia-ml-py")
     return Availability(True, version=str(torch.__version__), device=f"cuda:0 {torch.cuda.get_device_name(0)}")
 
 

@@ -42,9 +42,9 @@ class TrtRtxBackend:
             return Availability(
                 False, reason="tensorrt-rtx is not installed", fix='pip install "pytest-quant[trt-rtx]"'
             )
-        outdated = find_outdated(*WHEELS)
-        if outdated is not None:
-            return outdated
+        trouble = quantizer_trouble()
+        if trouble is not None:
+            return trouble
         if spec is not None and parse_options(self.name, spec.options).compute_capability is None and not find_gpus():
             return Availability(False, reason="there is no GPU here, and none is named", fix=_TARGET_FIX)
         return Availability(True, version=rtx_version(), device="builds for a named GPU, runs nothing")
@@ -120,6 +120,14 @@ class TrtRtxBackend:
         return trt_quantized_nodes(spec)
 
 
+def quantizer_trouble() -> Availability | None:
+    """Return why ONNX Runtime, which quantizes for TensorRT and simulates it, cannot do so; ``None`` where it can."""
+    if find_spec("onnxruntime") is None:
+        fix = 'pip install "pytest-quant[ort]", or beside an NVIDIA GPU "pytest-quant[gpu]"'
+        return Availability(False, reason="onnxruntime is not installed, which quantizes for TensorRT", fix=fix)
+    return find_outdated(*WHEELS)
+
+
 def rtx_version() -> str:
     """Return the version of TensorRT-RTX, by whichever of its distributions is installed."""
     names = ("tensorrt-rtx", "tensorrt-rtx-cu13", "tensorrt_rtx_cu13_bindings")
@@ -149,7 +157,9 @@ class TrtBackend(TrtRtxBackend):
     def availability(self, spec: EngineSpec | None = None) -> Availability:
         """Tell whether TensorRT and a GPU are here, or `spec` names a target that can be simulated."""
         native = find_native()
-        if native.available or spec is None or not _target(spec):
+        if native.available:
+            return quantizer_trouble() or native
+        if spec is None or not _target(spec):
             return native
         if _needs_device(spec):
             reason = f"TensorRT's own calibrator and bf16 need the device; {native.reason}"

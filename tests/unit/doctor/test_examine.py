@@ -47,7 +47,7 @@ def test_pycuda_that_cannot_be_built() -> None:
     for facts in (replace(HEALTHY, tensorrt="10.13"), replace(HEALTHY, gpus=1)):
         ((what, fix),) = told(facts)
         assert "pycuda cannot be built: nvcc is not on the PATH" in what
-        assert fix == "pip install cuda-python"
+        assert fix == "pip install cuda-bindings"
     ((what, _),) = told(replace(HEALTHY, gpus=1, nvcc=Path("/opt/bin/nvcc")))
     assert "pycuda cannot be built: no cuda.h beside /opt/bin/nvcc" in what
 

@@ -147,7 +147,9 @@ def find_native() -> Availability:
         reason = f"there is no NVIDIA GPU here, or its driver does not answer; TensorRT {found.version} is installed"
         return Availability(False, reason=reason, fix=f"run it on a machine with a GPU, {_SIMULATE}")
     if find_spec("pycuda") is None and find_spec("cuda") is None:
-        return Availability(False, reason="neither pycuda nor cuda-python is installed", fix="pip install cuda-python")
+        return Availability(
+            False, reason="neither cuda-bindings nor pycuda is installed", fix="pip install cuda-bindings"
+        )
     return Availability(True, version=found.version, device=f"cuda:0 {gpus[0].name} ({gpus[0].sm})")
 
 

@@ -42,6 +42,19 @@ def test_without_tensorrt_and_target_it_is_unavailable(spec: EngineSpec, native:
     assert TRT.availability(spec) == NOT_HERE
 
 
+def test_a_gpu_without_onnxruntime_is_unavailable(
+    spec: EngineSpec, native: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The extra for TensorRT brings neither wheel, and the line that brings one is told."""
+    native(HERE)
+    assert TRT.availability(spec) == HERE
+    monkeypatch.setattr("pytest_quant.backends.trt.find_spec", lambda _: None)
+    found = TRT.availability(spec)
+    assert found.reason == "onnxruntime is not installed, which quantizes for TensorRT"
+    assert found.fix.startswith('pip install "pytest-quant[ort]"')
+    assert (found.available, found.broken) == (False, False)
+
+
 def test_with_a_target_it_is_simulated_by_the_other_builder(spec: EngineSpec, native: Callable[..., None]) -> None:
     """Availability says that nothing runs."""
     native(NOT_HERE)

@@ -125,7 +125,7 @@ def test_a_gpu_without_a_library_for_its_memory(plant: Path, monkeypatch: pytest
     found = find.find_native()
     assert not found.available
     assert "pycuda" in found.reason
-    assert found.fix == "pip install cuda-python"
+    assert found.fix == "pip install cuda-bindings"
 
 
 def test_without_nvml_no_gpu_is_found(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
