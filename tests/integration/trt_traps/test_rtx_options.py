@@ -112,7 +112,7 @@ def test_implicit_int8_is_refused_where_there_is_none(tmp_path: Path) -> None:
 
 def test_a_plan_is_not_loaded_without_a_gpu(tmp_path: Path) -> None:
     """`deserialize` answers with nothing and an error of CUDA in its log: an error of ours, in a process that lives."""
-    from pytest_quant.backends.trt.gpu.engine import Plan
+    from pytest_quant.backends.trt.gpu.plan import Plan
     from pytest_quant.environment.gpu import find_gpus
 
     if find_gpus():

@@ -10,72 +10,19 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Protocol
-
-from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Availability
 from pytest_quant.backends.runtime import installed_version
 from pytest_quant.backends.trt.configure import make_logger
+from pytest_quant.backends.trt.gpu.memory import DeviceMemory
 from pytest_quant.environment.gpu import find_gpus
 from pytest_quant.environment.nvml import has_nvml
 from pytest_quant.errors import BackendUnavailable
 
 _FIX = 'pip install "pytest-quant[trt]", which brings cuda-python; pycuda serves too, and needs nvcc and a compiler'
-
-
-class DeviceMemory(Protocol):
-    """The part of a CUDA library that is used. Addresses and streams are plain integers, as TensorRT takes them."""
-
-    name: str
-
-    def current(self) -> AbstractContextManager[None]:
-        """Make the device's primary context current inside the block; other libraries of this process use it too."""
-
-    def allocate(self, size_bytes: int) -> int:
-        """Return the address of `size_bytes` of device memory."""
-
-    def free(self, address: int) -> None:
-        """Give back what `allocate` returned."""
-
-    def copy_in(self, address: int, array: NDArray[Any], stream: int) -> None:
-        """Start a copy of an array to the device.
-
-        Parameters
-        ----------
-        address : of device memory that `allocate` returned, with room for the whole array.
-        array : in host memory, C-contiguous, of any dtype; it must live until the copy is done, see `wait`.
-        stream : one that `new_stream` returned; the copy waits for what was started in it before.
-        """
-
-    def copy_out(self, array: NDArray[Any], address: int, stream: int) -> None:
-        """Start a copy from the device into an array, which is filled after `wait`.
-
-        Parameters
-        ----------
-        array : in host memory, C-contiguous, of any dtype; its size is the size of the copy.
-        address : of device memory that `allocate` returned.
-        stream : one that `new_stream` returned; the copy waits for what was started in it before.
-        """
-
-    def new_stream(self) -> int:
-        """Return a stream of its own: the default stream waits for all others."""
-
-    def end_stream(self, stream: int) -> None:
-        """Give back what `new_stream` returned."""
-
-    def wait(self, stream: int) -> None:
-        """Wait until everything in `stream` is done. Raises `BuildError` when some of it failed."""
-
-    def mark(self, stream: int) -> Any:
-        """Return an event recorded in `stream` now."""
-
-    def between_ms(self, first: Any, second: Any) -> float:
-        """Wait for the event `second` and return the milliseconds since `first`, by the device's clock."""
 
 
 def open_device(index: int = 0) -> DeviceMemory:
@@ -88,14 +35,14 @@ def open_device(index: int = 0) -> DeviceMemory:
     """
     said = []
     if find_spec("pycuda") is not None:
-        from pytest_quant.backends.trt.gpu.memory import PycudaMemory
+        from pytest_quant.backends.trt.gpu.pycuda_memory import PycudaMemory
 
         try:
             return PycudaMemory(index)
         except ImportError as error:
             said.append(f"pycuda: {error}")
     if find_spec("cuda") is not None:
-        from pytest_quant.backends.trt.gpu.memory import CudaPythonMemory
+        from pytest_quant.backends.trt.gpu.cuda_python_memory import CudaPythonMemory
 
         try:
             return CudaPythonMemory(index)

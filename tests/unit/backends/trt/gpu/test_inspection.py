@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pytest_quant.backends.trt.coverage import Layer, count_layers
-from pytest_quant.backends.trt.gpu.engine import layers_in_inspection
+from pytest_quant.backends.trt.gpu.inspection import layers_in_inspection
 from pytest_quant.errors import BuildError
 
 METADATA = "[ONNX Layer: conv]\x1e[ONNX Layer: relu]"

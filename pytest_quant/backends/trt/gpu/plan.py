@@ -1,0 +1,79 @@
+"""A plan on a GPU: deserialized, its contexts, and the device memory that it says it holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_quant.backends.trt.configure import complaints, make_logger
+from pytest_quant.errors import BuildError
+
+if TYPE_CHECKING:
+    import tensorrt
+
+
+class Plan:
+    """The engine in the file `path`; the primary context must be current.
+
+    Attributes
+    ----------
+    engine : TensorRT's own object.
+    lines : what TensorRT logged, severity in front.
+
+    Raises
+    ------
+    BuildError : TensorRT does not take the plan, with what it logged: another version or another GPU made it.
+    """
+
+    def __init__(self, trt: Any, path: Path) -> None:
+        self.lines: list[str] = []
+        # TensorRT holds no reference to its logger and its runtime; without ours they are freed under it.
+        self._logger = make_logger(trt, self.lines)
+        self._runtime: tensorrt.Runtime | None = trt.Runtime(self._logger)
+        # A plan of the version-compatible kind holds code; it is our own build.
+        self._runtime.engine_host_code_allowed = True
+        self.engine: Any = self._runtime.deserialize_cuda_engine(path.read_bytes())
+        if self.engine is None:
+            raise BuildError(
+                f"TensorRT {trt.__version__} does not take the plan it was given",
+                value=complaints(self.lines),
+                fix="pytest-quant cache clear --kind engine, and the next run builds it for this GPU and version",
+            )
+
+    def new_context(self) -> tensorrt.IExecutionContext:
+        """Return an execution context. Raises `BuildError` when there is no memory for one."""
+        context: tensorrt.IExecutionContext | None = self.engine.create_execution_context()
+        if context is None:
+            raise BuildError(
+                "TensorRT could not make an execution context",
+                value=complaints(self.lines),
+                fix="the device may be out of memory: nvidia-smi tells",
+            )
+        return context
+
+    def close(self) -> None:
+        """Drop engine and runtime in this order, after the contexts; closing twice is harmless."""
+        self.engine = None
+        self._runtime = None
+
+
+def held_bytes(trt: Any, engine: Any, plan_bytes: int) -> int:
+    """Return the bytes of device memory that `engine` reports for its activations and weights.
+
+    The figure for activations had another name in early versions 10, and counts as 0 where there is none.
+
+    Parameters
+    ----------
+    trt : the module ``tensorrt``.
+    engine : a ``tensorrt.ICudaEngine``.
+    plan_bytes : size of the plan's file in bytes, taken for the weights where this version does not report them.
+    """
+    for name in ("device_memory_size_v2", "device_memory_size"):
+        activations = getattr(engine, name, None)
+        if activations is not None:
+            break
+    else:
+        activations = 0
+    statistic = getattr(getattr(trt, "EngineStat", None), "TOTAL_WEIGHTS_SIZE", None)
+    weights = plan_bytes if statistic is None else engine.get_engine_stat(statistic)
+    return int(activations) + int(weights)
