@@ -186,7 +186,7 @@ def fingerprint() -> Environment:
         identity["isa_limit"] = os.environ[ONEDNN_LIMIT]
     context = {"python": platform.python_version(), "kernel": platform.release(), "container": _container()}
     for gpu in find_gpus()[:1]:
-        identity |= {"gpu": gpu.name, "sm": gpu.sm}
+        identity |= {"gpu": gpu.name, "sm": gpu.sm or UNKNOWN}
         context["driver"] = gpu.driver
     for package in _PACKAGES:
         try:

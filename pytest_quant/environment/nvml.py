@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def has_nvml() -> bool:
@@ -30,6 +32,24 @@ def opened_nvml() -> Iterator[Any | None]:
         yield pynvml
     finally:
         pynvml.nvmlShutdown()
+
+
+def field(nvml: Any, read: Callable[..., T], *arguments: object) -> T | None:
+    """Return one field of a device, ``None`` where this device or its driver does not have it.
+
+    Each field is read by itself: devices with unified memory tell no size of it, virtual ones no energy, and parts of a
+    card no clocks, and the other fields are there all the same.
+
+    Parameters
+    ----------
+    nvml : the module that `opened_nvml` gave.
+    read : one of its functions.
+    arguments : those of the function; the handle of a device first.
+    """
+    try:
+        return read(*arguments)
+    except nvml.NVMLError:
+        return None
 
 
 def text_of(value: str | bytes) -> str:

@@ -38,5 +38,7 @@ def test_nvml_tells_of_the_device() -> None:
     state = gpu_state("cuda:0")
     if state is None:
         pytest.skip("there is no NVIDIA GPU here, or NVML does not load")
+    assert state.used_mb is not None
     assert state.used_mb >= 0
+    assert state.sm_mhz is not None
     assert state.sm_mhz > 0

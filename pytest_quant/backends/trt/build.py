@@ -16,7 +16,7 @@ from pytest_quant.backends.trt.preflight import check_graph, write_half
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt.quantize import write_trt_qdq
 from pytest_quant.backends.trt.run_builder import BuildRequest, run_builder
-from pytest_quant.environment.gpu import find_gpus
+from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.spec import EngineSpec
 
 GRAPH_FILE = "model.onnx"
@@ -51,7 +51,8 @@ def write_graph(spec: EngineSpec, calibration: Path | None, folder: Path) -> Pat
         write_trt_qdq(spec, calibration, graph)
     else:
         _copy(model_file(spec.quantized or spec.model), graph)
-    target = options.compute_capability or next((gpu.sm for gpu in find_gpus()), "")
+    gpu = None if options.compute_capability else cuda_gpu()
+    target = options.compute_capability or (gpu and gpu.sm) or ""
     check_graph(graph, calibrator=options.implicit and spec.scheme == "static", target=target)
     return graph
 

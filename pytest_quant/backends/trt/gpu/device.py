@@ -18,7 +18,7 @@ from pytest_quant.backends.base import Availability
 from pytest_quant.backends.runtime import installed_version
 from pytest_quant.backends.trt.configure import make_logger
 from pytest_quant.backends.trt.gpu.memory import DeviceMemory
-from pytest_quant.environment.gpu import find_gpus
+from pytest_quant.environment.gpu import cuda_gpus
 from pytest_quant.environment.nvml import has_nvml
 from pytest_quant.errors import BackendUnavailable
 
@@ -83,21 +83,20 @@ def find_native() -> Availability:
     """Tell whether tensorrt, a GPU and a library for device memory are here. TensorRT is loaded in another process."""
     if find_spec("tensorrt") is None:
         return Availability(False, reason="tensorrt is not installed", fix=f"{_INSTALL}, {_SIMULATE}")
-    gpus = find_gpus()
-    found = probe_native(with_device=bool(gpus))
+    here = cuda_gpus()
+    found = probe_native(with_device=bool(here.gpus))
     if not found.available:
         return found
-    if not gpus and not has_nvml():
-        reason = "nvidia-ml-py is not installed, by which GPUs are found"
-        return Availability(False, reason=reason, fix=f"{_INSTALL}, {_SIMULATE}")
-    if not gpus:
-        reason = f"there is no NVIDIA GPU here, or its driver does not answer; TensorRT {found.version} is installed"
+    if not here.gpus and not has_nvml():
+        return Availability(False, reason=here.reason, fix=f"{_INSTALL}, {_SIMULATE}")
+    if not here.gpus:
+        reason = f"{here.reason}; TensorRT {found.version} is installed"
         return Availability(False, reason=reason, fix=f"run it on a machine with a GPU, {_SIMULATE}")
     if find_spec("pycuda") is None and find_spec("cuda") is None:
         return Availability(
             False, reason="neither cuda-bindings nor pycuda is installed", fix="pip install cuda-bindings"
         )
-    return Availability(True, version=found.version, device=f"cuda:0 {gpus[0].name} ({gpus[0].sm})")
+    return Availability(True, version=found.version, device=f"cuda:0 {here.gpus[0].name} ({here.gpus[0].sm})")
 
 
 @cache

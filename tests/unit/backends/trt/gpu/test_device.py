@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends.trt.gpu import device as find
-from pytest_quant.environment.gpu import Gpu
+from pytest_quant.environment.gpu import CudaGpus, Gpu
 
 GPU = Gpu(0, "A GPU", "SM89", 1e4, "550.1")
 
@@ -90,7 +90,7 @@ def test_a_crash_while_loading_ends_another_process(plant: Path) -> None:
 def test_it_loads_and_there_is_no_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorRT fails then, which is no fault of the installation: it is missing a device, and not broken."""
     plant.write_text(LOADS.replace("pass\n", "raise TypeError('factory function returned nullptr')\n"))
-    monkeypatch.setattr(find, "find_gpus", lambda: ())
+    monkeypatch.setattr(find, "cuda_gpus", lambda: CudaGpus((), "there is no NVIDIA GPU here"))
     found = find.find_native()
     assert (found.available, found.broken) == (False, False)
     assert "no NVIDIA GPU here" in found.reason
@@ -100,7 +100,7 @@ def test_it_loads_and_there_is_no_gpu(plant: Path, monkeypatch: pytest.MonkeyPat
 def test_it_loads_on_a_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Version and device are told, once a library for device memory is there too."""
     plant.write_text(LOADS)
-    monkeypatch.setattr(find, "find_gpus", lambda: (GPU,))
+    monkeypatch.setattr(find, "cuda_gpus", lambda: CudaGpus((GPU,)))
     plant.with_name("pycuda.py").write_text("")
     found = find.find_native()
     assert (found.available, found.version) == (True, "10.13.0")
@@ -110,7 +110,7 @@ def test_it_loads_on_a_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_it_fails_on_a_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a device there, that is broken."""
     plant.write_text(LOADS.replace("pass\n", "raise TypeError('factory function returned nullptr')\n"))
-    monkeypatch.setattr(find, "find_gpus", lambda: (GPU,))
+    monkeypatch.setattr(find, "cuda_gpus", lambda: CudaGpus((GPU,)))
     found = find.find_native()
     assert found.broken
     assert "returned nullptr" in found.reason
@@ -120,7 +120,7 @@ def test_a_gpu_without_a_library_for_its_memory(plant: Path, monkeypatch: pytest
     """TensorRT computes on addresses that somebody else must make."""
     plant.write_text(LOADS)
     real = find_spec
-    monkeypatch.setattr(find, "find_gpus", lambda: (GPU,))
+    monkeypatch.setattr(find, "cuda_gpus", lambda: CudaGpus((GPU,)))
     monkeypatch.setattr(find, "find_spec", lambda name: None if name in ("pycuda", "cuda") else real(name))
     found = find.find_native()
     assert not found.available
@@ -131,7 +131,7 @@ def test_a_gpu_without_a_library_for_its_memory(plant: Path, monkeypatch: pytest
 def test_without_nvml_no_gpu_is_found(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not said that there is none: the package that would tell is missing, and our extra brings it."""
     plant.write_text(LOADS)
-    monkeypatch.setattr(find, "find_gpus", lambda: ())
+    monkeypatch.setattr(find, "cuda_gpus", lambda: CudaGpus((), "nvidia-ml-py is not installed"))
     monkeypatch.setattr(find, "has_nvml", lambda: False)
     found = find.find_native()
     assert (found.available, found.broken) == (False, False)

@@ -1,0 +1,110 @@
+"""The devices that CUDA's driver shows to a process of this environment, in the order of its numbers for them.
+
+A process of its own asks the driver: to initialise CUDA here would fix its devices for good, keep processes that are
+forked later from using them, and a driver that does not fit its kernel module may end the process that loads it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+
+VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
+"""Environment variable that names the devices which CUDA shows to a process, in the order of its numbers for them."""
+
+ORDER_VARIABLE = "CUDA_DEVICE_ORDER"
+"""Environment variable that says how CUDA numbers devices; `BUS_ORDER` is one value, the default is fastest first."""
+
+BUS_ORDER = "PCI_BUS_ID"
+
+LIBRARY = "libcuda.so.1"
+TIME_LIMIT_S = 60.0
+_UUID_BYTES = 16
+_NO_DEVICE = 100
+"""CUDA's error where the environment hides every device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the driver said: for each device the 32 hexadecimal digits of its UUID; or why it said nothing."""
+
+    uuids: tuple[str, ...] = ()
+    error: str = ""
+
+
+@cache
+def ask_driver(visible: str | None, order: str | None) -> Answer:
+    """Ask the driver for its devices, once in this process for each environment.
+
+    Parameters
+    ----------
+    visible, order : values of ``CUDA_VISIBLE_DEVICES`` and ``CUDA_DEVICE_ORDER``, ``None`` where they are not set.
+    """
+    chosen = {VISIBLE_VARIABLE: visible, ORDER_VARIABLE: order}
+    kept = {name: value for name, value in os.environ.items() if name not in chosen}
+    environment = kept | {name: value for name, value in chosen.items() if value is not None}
+    command = (sys.executable, "-I", __file__)
+    try:
+        ended = subprocess.run(  # nosec B603 # noqa: S603 - this file
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIME_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Answer(error=f"{LIBRARY} did not answer within {TIME_LIMIT_S:g} s")
+    if ended.returncode:
+        return Answer(error=f"asking {LIBRARY} ended with exit code {ended.returncode}: {ended.stderr.strip()[-300:]}")
+    said = json.loads(ended.stdout)
+    return Answer(tuple(said["uuids"]), said["error"])
+
+
+class _DriverError(Exception):
+    """A function of the driver failed; its name and CUDA's number of the error."""
+
+    def __init__(self, function: str, status: int) -> None:
+        super().__init__(f"{function} gave error {status}")
+        self.status = status
+
+
+def _devices() -> list[str]:
+    cuda = ctypes.CDLL(LIBRARY)
+
+    def call(name: str, *arguments: object) -> None:
+        status = getattr(cuda, name)(*arguments)
+        if status:
+            raise _DriverError(name, status)
+
+    call("cuInit", 0)
+    count = ctypes.c_int()
+    call("cuDeviceGetCount", ctypes.byref(count))
+    found = []
+    for number in range(count.value):
+        device = ctypes.c_int()
+        call("cuDeviceGet", ctypes.byref(device), number)
+        uuid = (ctypes.c_ubyte * _UUID_BYTES)()
+        # The first version of this function gives the UUID of the card for an instance of it.
+        call("cuDeviceGetUuid_v2", ctypes.byref(uuid), device)
+        found.append(bytes(uuid).hex())
+    return found
+
+
+def _answer() -> dict[str, object]:
+    try:
+        return {"uuids": _devices(), "error": ""}
+    except _DriverError as error:
+        return {"uuids": [], "error": "" if error.status == _NO_DEVICE else str(error)}
+    except (OSError, AttributeError) as error:
+        return {"uuids": [], "error": str(error)}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(_answer()))
