@@ -15,7 +15,7 @@ from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Data
 from pytest_quant.errors import BackendUnavailable, DataError
-from pytest_quant.measure.resources import PeakMemory
+from pytest_quant.measure.peak_memory import PeakMemory
 from pytest_quant.spec import Check, EngineSpec, Model
 
 Step = Callable[[str], AbstractContextManager[None]]

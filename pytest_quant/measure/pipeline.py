@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from pytest_quant.backends import Backend, Engine, plan_of, threads_of
+from pytest_quant.backends import Backend, Engine, threads_of
 from pytest_quant.data import Data
+from pytest_quant.environment.energy_counter import energy_counter
 from pytest_quant.measure.accuracy import OutputPair, choose_metric, choose_output, evaluate
 from pytest_quant.measure.batching import Batched, find_batching
 from pytest_quant.measure.build import export_check
+from pytest_quant.measure.energy import ROUGH, Energy, EnergyPlan, measure_energy
 from pytest_quant.measure.engines import (
     Side,
     Tools,
@@ -29,11 +31,12 @@ from pytest_quant.measure.engines import (
 )
 from pytest_quant.measure.lock import exclusive
 from pytest_quant.measure.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
-from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, MemoryAdded, measure_energy
+from pytest_quant.measure.peak_memory import AddedMemory, MemoryAdded
+from pytest_quant.measure.resources import find_resources
 from pytest_quant.measure.timing import Breaks, Subject, device_note, time_check
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.tensor import with_groups
-from pytest_quant.result import AccuracyResult, LatencyResult, Measured, Resources, SelfDifference
+from pytest_quant.result import AccuracyResult, LatencyResult, Measured, SelfDifference
 from pytest_quant.spec import Check
 
 Compare = Callable[[Side, Data], AccuracyResult]
@@ -264,14 +267,18 @@ def _latency(check: Check, bench: _Bench, tools: Tools, breaks: Breaks) -> tuple
     return replace(latency, notes=(*latency.notes, *apart)), ""
 
 
-def _energy(check: Check, bench: _Bench, why_no_latency: str, tools: Tools) -> float | None:
-    """Return the millijoules of one timed run, ``None`` where latency is not measured or nothing counts energy."""
+def _energy(check: Check, bench: _Bench, why_no_latency: str, tools: Tools) -> Energy | None:
+    """Return the energy of one timed run, ``None`` where latency is not measured or nothing counts energy."""
     if check.latency is None or why_no_latency:
         return None
-    side, device = bench.candidate, bench.candidate.backend.device
+    side, device, limit_mj = bench.candidate, bench.candidate.backend.device, check.limits.max_energy_mj
+    plan = ROUGH if limit_mj is None else EnergyPlan(limit_mj=limit_mj)
     call = side.engine.prepare(side.feeds(bench.data.first(_latency_batch_size(check, bench))))
-    with exclusive(device, tools.notify, tools.lock_timeout_s), tools.step(f"measuring the energy of {side.spec.id}"):
-        return measure_energy(call, device)
+    with exclusive(device, tools.notify, tools.lock_timeout_s), energy_counter(device) as counter:
+        if counter is None:
+            return None
+        with tools.step(f"measuring the energy of {side.spec.id}{plan.shown_s}"):
+            return measure_energy(call, counter, plan)
 
 
 _SELF_ROUNDING = 1e-6
@@ -330,31 +337,3 @@ def _told(one: SelfDifference) -> str:
     top1 = "" if one.top1_pct is None else f", and in the top-1 class of {one.top1_pct:.3g} % of {one.n} samples"
     far = f"by {100 * one.relative:.2g} %, by at most {one.max_abs:.2g} in one value{top1}"
     return f"{one.engine} is nondeterministic: two runs of the same batch differ {far}"
-
-
-def find_resources(candidate: Side, reference: Side, memory: MemoryAdded, energy_mj: float | None) -> Resources:
-    """Return size, memory, build time and energy, each ``None`` where it is not known.
-
-    The memory of a simulation is not that of the simulated engine. The size of the plan and the cost of its build are
-    left out where another product than the backend's own built the plan.
-
-    Parameters
-    ----------
-    candidate, reference : the open engines.
-    memory : that opening the candidate added.
-    energy_mj : millijoules of one run.
-    """
-    built, engine = candidate.built, candidate.engine
-    real, other = not engine.simulated, plan_of(engine)
-    return Resources(
-        size_mb=None if other else engine.size_bytes / BYTES_PER_MB,
-        reference_size_mb=None if plan_of(reference.engine) else reference.engine.size_bytes / BYTES_PER_MB,
-        build_s=None if other else built.build_s,
-        calibration_s=built.calibration_s,
-        build_memory_mb=None if other else built.build_memory_mb,
-        run_memory_mb=memory.process_mb if real else None,
-        energy_mj=energy_mj,
-        device_memory_mb=engine.device_bytes / BYTES_PER_MB if real and engine.device_bytes is not None else None,
-        device_memory_nvml_mb=memory.device_mb if real else None,
-        plan_of=other,
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pytest_quant.result.kinds import Count, Percent
+from pytest_quant.result.kinds import Count, Interval, Percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,9 @@ class Resources:
     Attributes
     ----------
     run_memory_mb : resident memory of the process added by opening the candidate and running one batch.
+    energy_mj : of the whole device while runs follow each other, the draw of the idle device included.
+    energy_mj_ci : its 95 % interval over repeats of at least 5 s, measured where `max_energy_mj` is set; without it
+        `energy_mj` is rough, from half a second of runs.
     device_memory_mb : device memory that the runtime says the candidate holds.
     device_memory_nvml_mb : device memory in use after opening and running it, less that before, by NVML.
     plan_of : the product that built in the place of the one that was asked for, so that size and time of the build are
@@ -77,6 +80,7 @@ class Resources:
     device_memory_mb: float | None = None
     device_memory_nvml_mb: float | None = None
     plan_of: str = ""
+    energy_mj_ci: Interval | None = None
 
     @property
     def peak_memory_mb(self) -> float | None:

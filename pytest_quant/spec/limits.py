@@ -26,12 +26,15 @@ class Limit(Key):
     called : name of the figure in a sentence.
     missing : reason why the figure may be absent; for a figure of an output, the phrase after the output's name.
     equal : the figure of an output that equals the reference's, whatever its values are.
+    interval : the attribute with the figure's interval, on which the limit is judged; empty for a figure that is a
+        fact.
     """
 
     figure: str
     called: str
     missing: str = "this backend or machine does not tell"
     equal: float | None = None
+    interval: str = ""
 
     @property
     def about(self) -> str:
@@ -238,7 +241,14 @@ class Limits:
     )
     max_energy_mj: float | None = field(
         default=None,
-        metadata=_limit(NUMBER, "millijoules of one run", unit="mJ", figure="resources.energy_mj", called="energy"),
+        metadata=_limit(
+            NUMBER,
+            "millijoules of one run, judged on the interval of 3 to 6 repeats of 5 s",
+            unit="mJ",
+            figure="resources.energy_mj",
+            called="energy",
+            interval="energy_mj_ci",
+        ),
     )
     min_coverage: float | None = field(
         default=None,

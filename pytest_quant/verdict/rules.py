@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pytest_quant.result import Coverage, Resources, Status, Verdict
+from pytest_quant.result import Coverage, Interval, Resources, Status, Verdict
 from pytest_quant.spec import LIMITS, Limit, Limits, limits_on
 
 _REL_TOL = 1e-9
@@ -163,8 +163,26 @@ def resource_verdicts(limits: Limits, resources: Resources) -> Iterator[Verdict]
         observed = getattr(resources, limit.attribute)
         if observed is None and name in _OF_PLAN and resources.plan_of:
             yield not_measured(name, allowed, _other_product(resources.plan_of))
+        elif observed is not None and limit.interval:
+            yield _on_interval(limit, allowed, observed, getattr(resources, limit.interval))
         else:
             yield judged(limit, allowed, observed)
+
+
+def _on_interval(limit: Limit, allowed: float, observed: float, span: Interval | None) -> Verdict:
+    """Judge an upper limit on a figure that is never a fact: INCONCLUSIVE where its interval encloses the limit."""
+    if span is None:
+        status, reason = Status.INCONCLUSIVE, f"{observed:.4g}{limit.suffix} was measured once, which gives no interval"
+    else:
+        shown = f"{observed:.4g} [{span.low:.4g}, {span.high:.4g}]{limit.suffix}"
+        held = f"{written(allowed)}{limit.suffix}"
+        if span.high <= allowed:
+            status, reason = Status.PASS, f"{shown} lies within {held}"
+        elif span.low > allowed:
+            status, reason = Status.FAIL, f"{shown} lies above {held}"
+        else:
+            status, reason = Status.INCONCLUSIVE, f"{shown} encloses {held}"
+    return Verdict(limit.name, allowed, observed, status, reason)
 
 
 def _other_product(name: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.measure.resources import RaplReading, read_rapl, spent_mj
+from pytest_quant.environment.rapl import RaplReading, read_rapl, spent_mj
 
 RANGE_UJ = 262_143_328_850
 

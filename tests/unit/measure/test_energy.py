@@ -1,82 +1,167 @@
-"""Energy of one run."""
+"""Energy of one run, on a simulated device whose power, time and steps of the counter are known."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import count
+import math
+import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.environment.gpu_state import GpuState
-from pytest_quant.measure import resources
-from pytest_quant.measure.resources import RaplReading, device_counter, measure_energy
+from pytest_quant.measure.energy import ROUGH, Energy, EnergyPlan, measure_energy
+from pytest_quant.result import Interval
+
+READING_S = 5e-5
+IDLE_W = 60.0
 
 
-@given(power_w=st.floats(0.1, 700), run_s=st.floats(0.001, 2.0))
-def test_energy_is_power_times_the_time_of_a_run(power_w: float, run_s: float) -> None:
-    """On a device of constant power every run costs power x time, here in millijoules."""
-    now = 0.0
+class Meter:
+    """A device that runs for `run_s` at `power_w`, and a counter that shows what was spent when it last stepped.
 
-    def run() -> None:
-        nonlocal now
-        now += run_s
+    Parameters
+    ----------
+    step_s : time between two steps of the counter, which vary by a third.
+    noise : standard deviation of the power of one run, as a share of it.
+    """
 
-    found = measure_energy(run, "cpu", counter=lambda _: lambda: 1e3 * power_w * now, clock=lambda: now)
-    assert found == pytest.approx(1e3 * power_w * run_s)
+    def __init__(self, run_s: float, power_w: float, step_s: float, *, noise: float = 0.0, seed: int = 0) -> None:
+        self.now_s = 0.0
+        self.runs = 0
+        self._run_s, self._power_w, self._step_s, self._noise = run_s, power_w, step_s, noise
+        self._random = random.Random(seed)  # noqa: S311 - noise, not a secret
+        self._spent_mj = self._shown_mj = 0.0
+        self._steps_at_s = self._random.random() * step_s
 
+    def run(self) -> None:
+        """Make one run."""
+        self.runs += 1
+        self._pass(self._run_s, self._power_w * (1.0 + self._random.gauss(0.0, self._noise)))
 
-def test_a_device_that_counts_nothing_is_not_measured() -> None:
-    """Neither 0 nor a run is made."""
-    calls = count()
-    assert measure_energy(lambda: next(calls), "cpu", counter=lambda _: None) is None
-    assert next(calls) == 0
+    def read(self) -> float | None:
+        """The counter; the device idles meanwhile."""
+        self._pass(READING_S, min(IDLE_W, self._power_w))
+        return self._shown_mj
 
+    def clock(self) -> float:
+        """Seconds since the start."""
+        return self.now_s
 
-def test_a_counter_that_stops_telling_is_not_measured() -> None:
-    """A counter that cannot be read at the end gives nothing."""
-    assert measure_energy(int, "cpu", counter=lambda _: lambda: None, min_s=0.0) is None
+    def _pass(self, seconds: float, power_w: float) -> None:
+        end_s = self.now_s + seconds
+        while self._steps_at_s <= end_s:
+            self._shown_mj = self._spent_mj + 1e3 * power_w * (self._steps_at_s - self.now_s)
+            self._steps_at_s += self._step_s * self._random.uniform(2 / 3, 4 / 3)
+        self._spent_mj += 1e3 * power_w * seconds
+        self.now_s = end_s
 
-
-@pytest.mark.parametrize(("run_s", "runs"), [(0.1, 5), (0.3, 2), (0.5, 1), (9.0, 1)])
-def test_runs_last_half_a_second_at_least(run_s: float, runs: int) -> None:
-    """One is made in any case; the counter is read once, after the last."""
-    now, made = 0.0, 0
-
-    def run() -> None:
-        nonlocal now, made
-        now, made = now + run_s, made + 1
-
-    found = measure_energy(run, "cpu", counter=lambda _: lambda: 100.0 * made, clock=lambda: round(now, 6))
-    assert (found, made) == (100.0, runs)
-
-
-def test_the_processor_is_counted_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the packages' counters, in millijoules; ``None`` where they cannot be read, at the start or at the end."""
-    readings = [RaplReading((1000, 5000), (10**6, 10**6)), RaplReading((3000, 5500), (10**6, 10**6)), None]
-    monkeypatch.setattr(resources, "read_rapl", lambda: readings.pop(0))
-    counter = device_counter("cpu")
-    assert counter is not None
-    assert (counter(), counter()) == (2.5, None)
-    readings.append(None)
-    assert device_counter("cpu") is None
+    def measure(self, plan: EnergyPlan) -> Energy:
+        """Measure one run."""
+        found = measure_energy(self.run, self.read, plan, clock=self.clock)
+        assert found is not None
+        return found
 
 
-def test_a_gpu_is_counted_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its own counter; ``None`` where the driver has none, or does not tell."""
-    state = GpuState(sm_mhz=1, memory_mhz=1, throttled_by=(), used_mb=1.0, energy_mj=40.0)
-    silent = replace(state, energy_mj=None)
-    states = {"cuda:1": [state, replace(state, energy_mj=65.0), silent, None]}
-    monkeypatch.setattr(resources, "gpu_state", lambda device: states[device].pop(0))
-    counter = device_counter("cuda:1")
-    assert counter is not None
-    assert (counter(), counter(), counter()) == (25.0, None, None)
-    for first in (silent, None):
-        states["cuda:0"] = [first]
-        assert device_counter("cuda:0") is None
+def interval(found: Energy) -> Interval:
+    """The interval of a figure that has one."""
+    assert found.ci is not None
+    return found.ci
 
 
-def test_an_unknown_device_is_not_measured() -> None:
-    """No counter belongs to a device that is neither a CPU nor a GPU."""
-    assert measure_energy(int, "npu:0") is None
+@settings(max_examples=60, deadline=None)
+@given(
+    power_w=st.floats(5.0, 700.0),
+    run_s=st.floats(0.002, 3.0),
+    step_s=st.floats(0.001, 0.1),
+    seed=st.integers(0, 2**32),
+)
+def test_a_steady_device_is_within_the_interval(power_w: float, run_s: float, step_s: float, seed: int) -> None:
+    """One run costs power x time; whenever the counter steps, the interval holds that, and is some percent wide."""
+    truth_mj = 1e3 * power_w * run_s
+    found = Meter(run_s, power_w, step_s, seed=seed).measure(EnergyPlan())
+    span = interval(found)
+    assert span.low <= truth_mj <= span.high
+    assert found.mj == pytest.approx(truth_mj, rel=0.05)
+    assert span.high - span.low < 0.2 * truth_mj
+
+
+def test_runs_of_varying_power_are_within_nineteen_intervals_of_twenty() -> None:
+    """Of 200 measurements of 95 % no more lie beside the truth than chance puts there once in ten thousand."""
+    beside = 0
+    for seed in range(200):
+        span = interval(Meter(0.25, 200.0, 0.05, noise=0.3, seed=seed).measure(EnergyPlan()))
+        beside += not span.low <= 50_000.0 <= span.high
+    # P(more than 23 of 200 at 5 %) is below 1e-4.
+    assert beside <= 23
+
+
+@pytest.mark.parametrize(("noise", "limit_mj", "repeats"), [(0.0, None, 3), (0.0, 60_000.0, 3), (0.5, None, 6)])
+def test_repeats_are_made_until_the_interval_tells(noise: float, limit_mj: float | None, repeats: int) -> None:
+    """Three for a steady device; six for one whose interval is too wide then."""
+    meter = Meter(0.25, 200.0, 0.05, noise=noise, seed=1)
+    meter.measure(EnergyPlan(limit_mj=limit_mj))
+    assert 5.0 * repeats <= meter.now_s < 5.4 * repeats + 1.0
+
+
+def test_a_limit_within_the_interval_takes_every_repeat() -> None:
+    """More of them may tell on which side it is."""
+    meter = Meter(0.25, 200.0, 0.05)
+    assert interval(meter.measure(EnergyPlan(limit_mj=50_000.0))).low < 50_000.0
+    assert meter.now_s >= 30.0
+
+
+def test_slow_runs_are_bounded_in_time() -> None:
+    """No repeat begins that would end after the bound; what was measured twice has a wide interval."""
+    meter = Meter(20.0, 200.0, 0.05)
+    found = meter.measure(EnergyPlan(max_s=90.0))
+    assert meter.now_s < 90.0
+    assert interval(found).low <= 4e6 <= interval(found).high
+
+
+def test_a_rough_figure_has_no_interval() -> None:
+    """Half a second of runs, edge to edge, which is nearer than whole steps of the counter would be."""
+    for seed in range(20):
+        meter = Meter(0.005, 200.0, 0.1, seed=seed)
+        found = meter.measure(ROUGH)
+        assert found.ci is None
+        assert found.mj == pytest.approx(1000.0, rel=0.05)
+        assert meter.now_s < 1.0
+
+
+def test_the_device_is_kept_busy_between_two_readings() -> None:
+    """Readings of a device idle it; fewer than one for ten milliseconds of runs, and none away from edges."""
+    meter = Meter(0.001, 200.0, 0.1)
+    readings = 0
+
+    def read() -> float | None:
+        nonlocal readings
+        readings += 1
+        return meter.read()
+
+    assert measure_energy(meter.run, read, EnergyPlan(), clock=meter.clock) is not None
+    assert meter.runs >= 15_000
+    # An edge is waited for four times, 0.14 s at most.
+    assert readings <= 4 * 16
+
+
+def test_a_counter_that_cannot_be_read_is_not_measured() -> None:
+    """Neither at the start nor later is it taken for 0."""
+    meter = Meter(0.1, 200.0, 0.05)
+    assert measure_energy(meter.run, lambda: None, EnergyPlan(), clock=meter.clock) is None
+    for readings in range(1, 30):
+        left = iter(range(readings))
+        silent = Meter(0.1, 200.0, 0.05)
+
+        def read(silent: Meter = silent, left: object = left) -> float | None:
+            return None if next(left, None) is None else silent.read()  # type: ignore[call-overload]
+
+        found = measure_energy(silent.run, read, EnergyPlan(), clock=silent.clock)
+        assert found is None or silent.now_s > 15.0
+
+
+@pytest.mark.parametrize("run_s", [0.001, 2.0])
+def test_a_counter_that_stands_still_is_not_measured(run_s: float) -> None:
+    """As in some virtual machines; it is given up within a second, or a run."""
+    meter = Meter(run_s, 200.0, math.inf)
+    assert measure_energy(meter.run, meter.read, EnergyPlan(), clock=meter.clock) is None
+    assert meter.now_s < 3 * run_s + 0.6

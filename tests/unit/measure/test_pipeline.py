@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from pytest_quant.cache import Cache
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import build as building
 from pytest_quant.measure import engines, pipeline
+from pytest_quant.measure.energy import Energy
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from pytest_quant.measure.pipeline import Measurement, measure_check
-from pytest_quant.result import Coverage, DeviceTimes, LatencyResult
+from pytest_quant.result import Coverage, DeviceTimes, Interval, LatencyResult
 from pytest_quant.spec import (
     Calibration,
     ChannelGroup,
@@ -100,7 +101,10 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LatencyPlan, Any, Any]]
         return replace(LATENCY, notes=("busy",))
 
     monkeypatch.setattr(pipeline, "time_check", time_check)
-    monkeypatch.setattr(pipeline, "measure_energy", lambda call, device: float(len(call()["y"])) if device else None)
+    monkeypatch.setattr(pipeline, "energy_counter", lambda _: nullcontext(float))
+    monkeypatch.setattr(
+        pipeline, "measure_energy", lambda call, _, plan: Energy(float(len(call()["y"])), Interval(0.0, plan.repeat_s))
+    )
     return found
 
 
@@ -264,6 +268,33 @@ def test_a_latency_is_that_of_the_batches_that_are_timed(bench: Bench, timed: li
     assert bench.steps[-1] == "measuring the energy of played-int8-static"
     assert found.coverage.provider == "{'x': (4, 2)}"
     assert found.check.latency_off == ""
+
+
+@pytest.mark.parametrize(
+    ("limit_mj", "repeat_s", "step"),
+    [
+        (None, 0.5, "measuring the energy of played-int8-static"),
+        (3.0, 5.0, "measuring the energy of played-int8-static for 15 to 30 s"),
+    ],
+)
+@pytest.mark.usefixtures("timed")
+def test_only_a_limit_on_energy_is_worth_its_time(
+    bench: Bench, limit_mj: float | None, repeat_s: float, step: str
+) -> None:
+    """Other checks have a rough figure in half a second; the user sees how long the limit takes."""
+    found = bench.measure(latency=LatencyPlan(), latency_off="", limits=Limits(max_energy_mj=limit_mj))
+    assert found.resources.energy_mj_ci == Interval(0.0, repeat_s)
+    assert bench.steps[-1] == step
+
+
+def test_a_device_without_an_energy_counter_is_not_measured(
+    bench: Bench, timed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither 0 nor a run is made for it."""
+    monkeypatch.setattr(pipeline, "energy_counter", lambda _: nullcontext(None))
+    found = bench.measure(latency=LatencyPlan(), latency_off="", limits=Limits(max_energy_mj=3.0))
+    assert (len(timed), found.resources.energy_mj, found.resources.energy_mj_ci) == (1, None, None)
+    assert not any("energy" in step for step in bench.steps)
 
 
 def test_a_batch_that_the_model_fixes_is_the_one_that_is_timed(bench: Bench, timed: list[Any]) -> None:

@@ -9,10 +9,11 @@ from typing import Any, cast
 import pytest
 
 from pytest_quant.measure.build import BuiltEngine
+from pytest_quant.measure.energy import Energy
 from pytest_quant.measure.engines import Side
-from pytest_quant.measure.pipeline import find_resources
-from pytest_quant.measure.resources import AddedMemory, MemoryAdded
-from pytest_quant.result import Resources
+from pytest_quant.measure.peak_memory import AddedMemory, MemoryAdded
+from pytest_quant.measure.resources import find_resources
+from pytest_quant.result import Interval, Resources
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend
 
@@ -36,7 +37,9 @@ def side(engine: Sized) -> Side:
 
 def found(engine: Sized) -> Resources:
     """The resources of `engine`, beside a reference of four megabytes."""
-    return find_resources(side(engine), side(Sized(4_000_000)), MemoryAdded(7.0, 90.0), 12.5)
+    return find_resources(
+        side(engine), side(Sized(4_000_000)), MemoryAdded(7.0, 90.0), Energy(12.5, Interval(12.0, 13.0))
+    )
 
 
 def test_every_figure_is_in_its_unit() -> None:
@@ -49,6 +52,7 @@ def test_every_figure_is_in_its_unit() -> None:
         build_memory_mb=50.0,
         run_memory_mb=7.0,
         energy_mj=12.5,
+        energy_mj_ci=Interval(12.0, 13.0),
         device_memory_mb=80.0,
         device_memory_nvml_mb=90.0,
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.result import Baseline, Coverage, Resources, Status, Verdict
+from pytest_quant.result import Baseline, Coverage, Interval, Resources, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict import worst
 from pytest_quant.verdict.baseline import baseline_verdicts
@@ -102,13 +102,18 @@ def test_what_the_mark_sets_is_of_all_compute() -> None:
     assert (verdict.status, verdict.observed) == (Status.FAIL, 0.91)
 
 
+def exactly(figure: float | None) -> Interval | None:
+    """An interval without width."""
+    return None if figure is None else Interval(figure, figure)
+
+
 @pytest.mark.parametrize(
     ("limits", "resources"),
     [
         (Limits(max_size_mb=10.0), lambda figure: Resources(size_mb=figure)),
         (Limits(max_memory_mb=10.0), lambda figure: Resources(run_memory_mb=figure)),
         (Limits(max_build_s=10.0), lambda figure: Resources(build_s=figure)),
-        (Limits(max_energy_mj=10.0), lambda figure: Resources(energy_mj=figure)),
+        (Limits(max_energy_mj=10.0), lambda figure: Resources(energy_mj=figure, energy_mj_ci=exactly(figure))),
     ],
 )
 def test_each_resource_has_its_own_limit(limits: Limits, resources: Callable[[float | None], Resources]) -> None:

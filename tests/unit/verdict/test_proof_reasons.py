@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_quant.result import Coverage, Resources, Status, Verdict
+from pytest_quant.result import Coverage, Interval, Resources, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts
 from tests.unit.verdict.test_proof import DIGITS, HALF
@@ -85,12 +85,12 @@ def test_coverage_that_the_mark_asks_for() -> None:
 def test_resources() -> None:
     """Each with its own unit, in the order of the mark's table; memory is what preparing and running add."""
     limits = Limits(max_size_mb=2.5, max_memory_mb=20, max_build_s=3.0, max_energy_mj=4.0)
-    found = Resources(size_mb=2.5, run_memory_mb=30.0, build_s=3.5, energy_mj=1.0)
+    found = Resources(size_mb=2.5, run_memory_mb=30.0, build_s=3.5, energy_mj=1.0, energy_mj_ci=Interval(0.98, 1.02))
     assert list(resource_verdicts(limits, found)) == [
         Verdict("max_size_mb", 2.5, 2.5, PASS, "2.5 MB is within 2.5 MB"),
         Verdict("max_memory_mb", 20, found.peak_memory_mb, FAIL, "30 MB is above 20 MB"),
         Verdict("max_build_s", 3.0, 3.5, FAIL, "3.5 s is above 3.0 s"),
-        Verdict("max_energy_mj", 4.0, 1.0, PASS, "1 mJ is within 4.0 mJ"),
+        Verdict("max_energy_mj", 4.0, 1.0, PASS, "1 [0.98, 1.02] mJ lies within 4.0 mJ"),
     ]
     assert [(one.limit, one.reason) for one in resource_verdicts(limits, Resources(plan_of="X"))] == [
         ("max_size_mb", "not measured: plan of another product (X)"),
@@ -102,3 +102,19 @@ def test_resources() -> None:
         "not measured: this backend or machine does not tell"
     }
     assert list(resource_verdicts(Limits(), found)) == []
+
+
+@pytest.mark.parametrize(
+    ("span", "status", "reason"),
+    [
+        (Interval(11.0, 12.0), PASS, "11.5 [11, 12] mJ lies within 12.0 mJ"),
+        (Interval(11.0, 12.5), INCONCLUSIVE, "11.5 [11, 12.5] mJ encloses 12.0 mJ"),
+        (Interval(11.0, 13.0), INCONCLUSIVE, "11.5 [11, 13] mJ encloses 12.0 mJ"),
+        (Interval(12.25, 13.0), FAIL, "11.5 [12.25, 13] mJ lies above 12.0 mJ"),
+        (None, INCONCLUSIVE, "11.5 mJ was measured once, which gives no interval"),
+    ],
+)
+def test_energy_is_judged_on_its_interval(span: Interval | None, status: Status, reason: str) -> None:
+    """It is never a fact: what one more measurement could turn round is not decided."""
+    (found,) = resource_verdicts(Limits(max_energy_mj=12.0), Resources(energy_mj=11.5, energy_mj_ci=span))
+    assert found == Verdict("max_energy_mj", 12.0, 11.5, status, reason)

@@ -8,8 +8,8 @@ import numpy as np
 import psutil
 import pytest
 
-from pytest_quant.measure import resources
-from pytest_quant.measure.resources import PeakMemory
+from pytest_quant.measure import peak_memory
+from pytest_quant.measure.peak_memory import PeakMemory
 
 MB = 1_000_000
 
@@ -40,7 +40,7 @@ def test_where_the_kernel_cannot_reset_its_peak_the_size_is_sampled(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A thread keeps the largest size; what is still held at the end is always seen."""
-    monkeypatch.setattr(resources, "_CLEAR_REFS", tmp_path / "missing" / "clear_refs")
+    monkeypatch.setattr(peak_memory, "_CLEAR_REFS", tmp_path / "missing" / "clear_refs")
     with PeakMemory() as found:
         held = np.ones(150 * MB, dtype=np.uint8)
     assert found.peak_mb is not None
@@ -48,10 +48,10 @@ def test_where_the_kernel_cannot_reset_its_peak_the_size_is_sampled(
     assert held.size == 150 * MB
 
 
-@pytest.mark.skipif(not resources._CLEAR_REFS.exists(), reason="only Linux lets a process reset its peak")
+@pytest.mark.skipif(not peak_memory._CLEAR_REFS.exists(), reason="only Linux lets a process reset its peak")
 def test_a_kernel_that_keeps_its_old_peak_is_not_believed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A sandbox that accepts the reset and does nothing would report the largest earlier block."""
-    monkeypatch.setattr(resources, "_CLEAR_REFS", tmp_path / "ignored")
+    monkeypatch.setattr(peak_memory, "_CLEAR_REFS", tmp_path / "ignored")
     _use(300)
     with PeakMemory() as found:
         _use(20)
@@ -65,7 +65,7 @@ def test_what_cannot_be_measured_is_not_zero(monkeypatch: pytest.MonkeyPatch, tm
     def denied(_: object) -> None:
         raise psutil.AccessDenied
 
-    monkeypatch.setattr(resources, "_CLEAR_REFS", tmp_path / "missing" / "clear_refs")
+    monkeypatch.setattr(peak_memory, "_CLEAR_REFS", tmp_path / "missing" / "clear_refs")
     monkeypatch.setattr(psutil.Process, "memory_info", denied)
     with PeakMemory() as found:
         pass

@@ -1,0 +1,59 @@
+"""The energy counter of a device, of which only differences mean anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pytest_quant.environment.gpu import cuda_gpu
+from pytest_quant.environment.nvml import field, opened_nvml
+from pytest_quant.environment.rapl import read_rapl, spent_mj
+
+Counter = Callable[[], float | None]
+"""Returns millijoules from any start, never going back; ``None`` where they cannot be read."""
+
+
+@contextmanager
+def energy_counter(device: str) -> Iterator[Counter | None]:
+    """Give the counter of ``cpu`` or ``cuda:0`` while the block runs; ``None`` for a device without one.
+
+    It steps: RAPL about every millisecond, NVML every 20 to 100 ms. A part of a split card (MIG) has the counter of the
+    whole card, its neighbours included.
+    """
+    if device == "cpu":
+        yield _of_packages()
+    elif device.partition(":")[0] == "cuda":
+        with _of_gpu(device) as counter:
+            yield counter
+    else:
+        yield None
+
+
+def _of_packages() -> Counter | None:
+    last = read_rapl()
+    if last is None:
+        return None
+    total_mj = 0.0
+
+    def read() -> float | None:
+        nonlocal last, total_mj
+        now = read_rapl()
+        if now is None or last is None:
+            return None
+        # Added up, because a package's counter starts again within the hour.
+        total_mj += spent_mj(last, now)
+        last = now
+        return total_mj
+
+    return read
+
+
+@contextmanager
+def _of_gpu(device: str) -> Iterator[Counter | None]:
+    with opened_nvml() as nvml:
+        gpu = None if nvml is None else cuda_gpu(device)
+        if nvml is None or gpu is None:
+            yield None
+            return
+        card = field(nvml, nvml.nvmlDeviceGetHandleByUUID, gpu.card)
+        yield lambda: field(nvml, nvml.nvmlDeviceGetTotalEnergyConsumption, card)
