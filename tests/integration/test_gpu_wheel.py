@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.projects import CONFTEST, DATA, TEST
-from tests.support import models
+from tests.support import gpu_wheel, models
 from tests.support.example import environment
 
 pytestmark = pytest.mark.slow
@@ -30,38 +28,8 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the GPU wheel in front of everything else that is installed here."""
-    folder = tmp_path_factory.mktemp("gpu") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    site = next(folder.glob("lib/python*/site-packages"))
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site)]
-    # A release of both may reach a registry on different days.
-    wanted = f"onnxruntime-gpu<={version('onnxruntime')}"
-    installed = subprocess.run([*command, "--retries=15", wanted], capture_output=True, text=True, check=False)
-    assert installed.returncode == 0, installed.stderr
-    # The CPU wheel's folder is hidden by the GPU wheel's; its metadata must not count as installed beside it.
-    (site / "hide.py").write_text(HIDE)
-    (site / "rest.pth").write_text(f"{Path(json.__file__).parents[1]}\n{_site_packages()}\nimport hide\n")
-    return folder / "bin" / "python"
-
-
-HIDE = """
-import importlib.metadata as metadata
-
-def _without_cpu_wheel(found):
-    return [one for one in found if (one.metadata["Name"] or "").lower() != "onnxruntime"]
-
-_find = metadata.MetadataPathFinder.find_distributions
-
-def find_distributions(*args, **kwargs):
-    return iter(_without_cpu_wheel(_find(*args, **kwargs)))
-
-metadata.MetadataPathFinder.find_distributions = staticmethod(find_distributions)
-"""
-
-
-def _site_packages() -> Path:
-    return Path(pytest.__file__).parents[1]
+    """The interpreter of an environment with the GPU wheel."""
+    return gpu_wheel.make_environment(tmp_path_factory.mktemp("gpu") / "venv")
 
 
 def ask(wheel: Path, folder: Path, mark: str, *arguments: str) -> Ran:

@@ -76,7 +76,10 @@ TIME_LIMIT_S = 60.0
 _INSTALL = 'pip install "pytest-quant[trt]"'
 _SIMULATE = "or let it be simulated: pytest --quant-simulate=SM89"
 _LIBRARY = re.compile(r"(?P<stem>lib(?:nvinfer|nvonnxparser)\w*)\.so\.(?P<major>\d+)")
-_PACKAGES = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-cu13-libs", "tensorrt-cu12-libs")
+_PACKAGES = tuple(
+    f"tensorrt{toolkit}{part}" for part in ("", "-bindings", "-libs") for toolkit in ("", "-cu13", "-cu12")
+)
+"""A distribution of each toolkit of CUDA, and the two that it brings."""
 
 
 def find_native() -> Availability:
