@@ -6,12 +6,15 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.ort.engine import OrtEngine
+from pytest_quant.backends.ort.layers import time_layers_on_gpu
 from pytest_quant.result import DeviceTimes
 
 _TIMED_RUNS = 21
@@ -39,6 +42,9 @@ class OrtGpuEngine(OrtEngine):
                 times[name].append(1e3 * seconds)
         found = {name: statistics.median(values) for name, values in times.items()}
         return DeviceTimes(_TIMED_RUNS, found["run"], found["h2d"], found["d2h"], found["run"])
+
+    def _layer_times(self, feeds: Feeds, model: Path) -> tuple[LayerTime, ...]:
+        return time_layers_on_gpu(self.path, model, self._providers, feeds)
 
     def _bound(self, feeds: Feeds) -> Any:
         from onnxruntime import OrtValue

@@ -132,7 +132,7 @@ CONVERSIONS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeL
 _OPAQUE_OPS = frozenset({"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"})
 """They run whole subgraphs inside one node."""
 
-_COMPILING = frozenset({"NvTensorRTRTXExecutionProvider", "OpenVINOExecutionProvider", "TensorrtExecutionProvider"})
+COMPILING = frozenset({"NvTensorRTRTXExecutionProvider", "OpenVINOExecutionProvider", "TensorrtExecutionProvider"})
 """Providers whose every node is a subgraph that they compiled."""
 
 _FLOAT_TYPES = frozenset({"float", "float16", "double", "bfloat16"})
@@ -153,7 +153,7 @@ def kind_of(node: RanNode, precision: str) -> Kind:
 
 def _is_opaque(node: RanNode) -> bool:
     """A subgraph that a provider compiled carries a name of the provider's making in place of an operator's."""
-    return node.op_type in _OPAQUE_OPS or node.provider in _COMPILING or "ExecutionProvider" in node.op_type
+    return node.op_type in _OPAQUE_OPS or node.provider in COMPILING or "ExecutionProvider" in node.op_type
 
 
 _INFERRED_BYTES = 1_500_000_000

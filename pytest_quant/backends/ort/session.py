@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.fitting import misfit
-from pytest_quant.backends.ort.macs import FLOAT_OPS, INT8_OPS, NARROW_OPS
+from pytest_quant.backends.ort.macs import COMPILING, FLOAT_OPS, INT8_OPS, NARROW_OPS
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.runtime import failed
 from pytest_quant.errors import BuildError, QuantError
@@ -110,6 +110,7 @@ class Provider:
 
 
 ON_CPU = (Provider(CPU),)
+OPTIMIZED_FILE = "optimized.onnx"
 _FATAL = 4
 """Errors are raised; printing them too would put native text between the lines of a test run."""
 
@@ -125,6 +126,7 @@ def open_session(
     *,
     threads: int | None = None,
     profile: Path | None = None,
+    trace: Path | None = None,
     simulates: bool = False,
 ) -> tuple[Any, tuple[str, ...]]:
     """Open the model in `path` and prove that it runs on `providers`.
@@ -134,6 +136,8 @@ def open_session(
     providers : the first is the one that is judged; the others may run what it does not take.
     threads : of one operator, which never spin; ``None`` leaves them to ONNX Runtime.
     profile : a folder; the session then writes what it runs into a file there, with the shapes of all operands.
+    trace : a folder; the session then writes what it runs into a file there, with the kernels and layouts of a session
+        that is timed, and its optimized graph as `OPTIMIZED_FILE`, unless a provider compiles a part of it.
     simulates : keep Q/DQ pairs as they are and run every product in float.
 
     Returns
@@ -146,7 +150,11 @@ def open_session(
     """
     import onnxruntime
 
-    settings = _settings(threads, profile, simulates=simulates)
+    settings = _settings(threads, profile or trace, simulates=simulates)
+    if trace is not None and COMPILING.isdisjoint(one.name for one in providers):
+        settings.optimized_model_filepath = str(trace / OPTIMIZED_FILE)
+        # Weights go beside the graph: together they may be more than one file can hold.
+        settings.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights.bin")
     layouts: list[str] = []
     if profile is not None and providers[0].name == CPU:
         # Packed weights leave the graph, and their shapes with them; the choice of kernels does not depend on it.

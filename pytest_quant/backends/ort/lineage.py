@@ -1,0 +1,166 @@
+"""Which nodes of the user's model each node of an optimized graph stands for, by tensors first and then by names.
+
+ONNX Runtime fuses nodes and changes layouts, and the quantizers before it put nodes in between. A fused node keeps the
+last tensor that it computes, so it stands for all nodes between that tensor and those that other nodes compute. Changes
+of layout give tensors names of their own, but build the name of the node on an old one: ``conv1_nchwc``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import onnx
+
+from pytest_quant.backends.layers import Role, node_name
+
+_REFORMATS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear", "ReorderInput", "ReorderOutput"})
+_COPIES = frozenset({"MemcpyFromHost", "MemcpyToHost"})
+_AT_TIMES = frozenset({"Cast", "Transpose"})
+"""Reformats only where the model has no such node: the optimizer adds them, and so do users."""
+
+_CLIPPING = frozenset({"Clip", "Relu"})
+"""Activations that the quantizer drops, because the range of the integers before them does the same."""
+
+_NAME_GOES_ON = ("_", "/", ":", ".")
+
+
+@dataclass(slots=True)
+class _Source:
+    """The user's graph: who makes each tensor, and which nodes are folded into constants."""
+
+    graph: onnx.GraphProto
+    names: list[str] = field(default_factory=list)
+    producer: dict[str, int] = field(default_factory=dict)
+    tensors: set[str] = field(default_factory=set)
+    folded: set[int] = field(default_factory=set)
+    anchors: dict[str, int] = field(default_factory=dict)
+    """Places of nodes by their names and by those of their outputs."""
+
+    def __post_init__(self) -> None:
+        constants = {tensor.name for tensor in self.graph.initializer}
+        self.tensors = {value.name for value in self.graph.input} | constants
+        for place, node in enumerate(self.graph.node):
+            self.names.append(node_name(node.name, tuple(node.output)))
+            made = [name for name in node.output if name]
+            self.tensors.update(made)
+            self.producer.update(dict.fromkeys(made, place))
+            if node.op_type == "Constant" or (node.input and constants.issuperset(filter(None, node.input))):
+                constants.update(made)
+                self.folded.add(place)
+            for name in (*made, node.name):
+                if name:
+                    self.anchors[name] = place
+
+    def anchor(self, name: str) -> int | None:
+        """Return the place of the node with the longest name, its own or of an output, that `name` is built on."""
+        end = len(name)
+        while end > 0:
+            found = self.anchors.get(name[:end])
+            if found is not None:
+                return found
+            end = max(name.rfind(mark, 0, end) for mark in _NAME_GOES_ON)
+        return None
+
+    def until(self, ends: set[str], stops: set[str], dropped: set[int]) -> set[int]:
+        """Return the places of the nodes that compute `ends` from the tensors `stops`.
+
+        Parameters
+        ----------
+        ends, stops : names of tensors.
+        dropped : places of nodes that may be passed, and are not among those returned, as folded ones are not.
+        """
+        first = {self.producer[name] for name in ends if name in self.producer}
+        seen, waiting = set(self.folded), list(first)
+        while waiting:
+            place = waiting.pop()
+            if place not in seen:
+                seen.add(place)
+                inputs = [name for name in self.graph.node[place].input if name not in stops]
+                waiting += [self.producer[name] for name in inputs if name in self.producer]
+        return (seen - dropped - self.folded) | (first - self.folded)
+
+
+def trace(
+    optimized: onnx.GraphProto, engine: onnx.GraphProto, model: onnx.GraphProto
+) -> list[tuple[tuple[str, ...], Role]]:
+    """Return for each node of `optimized` the nodes of `model` that it stands for, in their order, and its role.
+
+    Parameters
+    ----------
+    optimized : what ONNX Runtime made of `engine`.
+    engine : the graph that was opened, with Q/DQ pairs for one.
+    model : the graph that the user knows.
+    """
+    source = _Source(model)
+    makers = [_makers(graph) for graph in (optimized, engine)]
+    roles = [_role(node, source) for node in optimized.node]
+    ends = [
+        set() if role in ("reformat", "copy") else set(_ends(node, source, makers))
+        for node, role in zip(optimized.node, roles, strict=True)
+    ]
+    computed = set().union(*ends)
+    kept = {node.name for node in engine.node}
+    dropped = {place for place, node in enumerate(model.node) if node.op_type in _CLIPPING and node.name not in kept}
+    claims = [source.until(own, computed, dropped) for own in ends]
+    _give_the_rest(claims, source)
+    found: list[tuple[tuple[str, ...], Role]] = []
+    for places, role in zip(claims, roles, strict=True):
+        names = tuple(dict.fromkeys(source.names[place] for place in sorted(places)))
+        found.append((names, role if names or role != "compute" else "other"))
+    return found
+
+
+def _makers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
+    return {name: node for node in graph.node for name in node.output if name}
+
+
+def _role(node: onnx.NodeProto, source: _Source) -> Role:
+    if node.op_type in _COPIES:
+        return "copy"
+    if node.op_type in _REFORMATS:
+        return "reformat"
+    if node.op_type in _AT_TIMES:
+        place = source.anchor(node.name)
+        known = {*([] if place is None else [place]), *(source.producer.get(name, -1) for name in node.output)}
+        if not any(place >= 0 and source.graph.node[place].op_type == node.op_type for place in known):
+            return "reformat"
+    return "compute"
+
+
+def _ends(node: onnx.NodeProto, source: _Source, makers: Sequence[dict[str, onnx.NodeProto]]) -> Iterator[str]:
+    """Yield the tensors of the user's graph that `node` computes."""
+    known = [end for name in node.output if (end := _behind(name, source, makers)) is not None]
+    if known:
+        yield from known
+        return
+    place = source.anchor(node.name)
+    if place is not None:
+        yield from filter(None, source.graph.node[place].output)
+
+
+def _behind(name: str, source: _Source, makers: Sequence[dict[str, onnx.NodeProto]]) -> str | None:
+    """Return the tensor of the user's graph that holds the values of `name`, before it was quantized or moved."""
+    seen = set()
+    while name and name not in source.tensors and name not in seen:
+        seen.add(name)
+        moving = (by_name[name] for by_name in makers if name in by_name)
+        name = next((node.input[0] for node in moving if _role(node, source) in ("reformat", "copy")), "")
+    return name if name in source.tensors else None
+
+
+def _give_the_rest(claims: list[set[int]], source: _Source) -> None:
+    """Give nodes that no layer computes by name, a dropped activation for one, to the layer before them."""
+    owners: dict[int, list[set[int]]] = {}
+    for claim in claims:
+        for place in claim:
+            owners.setdefault(place, []).append(claim)
+    for place, node in enumerate(source.graph.node):
+        if place in owners or place in source.folded:
+            continue
+        before = (owners[made] for name in node.input if (made := source.producer.get(name, -1)) in owners)
+        owners[place] = next(before, [])
+        for claim in owners[place]:
+            claim.add(place)
+        if not owners[place]:
+            del owners[place]
