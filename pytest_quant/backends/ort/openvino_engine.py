@@ -16,9 +16,10 @@ from pytest_quant.backends.coverage import Kind, Tallied, tally
 from pytest_quant.backends.openvino.coverage import COMPUTE
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.engine import OrtEngine
-from pytest_quant.backends.ort.macs import Product, RanNode, find_products, kind_of, read_profile
+from pytest_quant.backends.ort.macs import RanNode, kind_of, read_profile
 from pytest_quant.backends.ort.openvino import PROVIDER, cpu_devices
 from pytest_quant.backends.ort.options import parse_options
+from pytest_quant.backends.ort.products import Product, find_products
 from pytest_quant.backends.ort.recipe import recipe_of
 from pytest_quant.backends.ort.session import Provider
 from pytest_quant.errors import BuildError

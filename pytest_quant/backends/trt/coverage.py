@@ -12,7 +12,7 @@ import onnx
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.coverage import Kind, Tallied, tally
-from pytest_quant.backends.ort.macs import find_products
+from pytest_quant.backends.ort.products import find_products
 from pytest_quant.result import Coverage
 
 _LAYER = re.compile(

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends.coverage import Kind
-from pytest_quant.backends.ort.macs import Operand, Product, RanNode
+from pytest_quant.backends.ort.macs import Operand, RanNode
 from pytest_quant.backends.ort.openvino import PROVIDER
 from pytest_quant.backends.ort.openvino_engine import Kernel, count_kernels, kernel_kind, read_kernels
+from pytest_quant.backends.ort.products import Product
 
 CONV = Product("conv", ("c",), 900)
 DENSE = Product("dense", ("y",), 100)

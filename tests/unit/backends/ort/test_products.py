@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from pytest_quant.backends.ort.macs import Product, find_products
+from pytest_quant.backends.ort.products import Product, find_products
 from pytest_quant.testing.conformance.examples import conv, dense, tokens
 
 SIZES = st.integers(1, 5)
@@ -37,6 +37,28 @@ def test_two_free_axes(tmp_path: Path) -> None:
     path = tmp_path / "tokens.onnx"
     onnx.save_model(tokens().proto, path)
     assert [one.macs for one in find_products(path, tokens(11).feeds(2, 0))] == [2 * 11 * 16 * 4]
+
+
+def test_a_shape_that_is_computed_from_sizes(tmp_path: Path) -> None:
+    """As PyTorch exports `expand`: sizes of -1 are replaced in the graph, where inference by ONNX loses track."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Mul", ["ones", "minus"], ["kept"]),
+        helper.make_node("Equal", ["sizes", "kept"], ["free"]),
+        helper.make_node("Where", ["free", "ones", "sizes"], ["wanted"]),
+        helper.make_node("Expand", ["row", "wanted"], ["a"]),
+        helper.make_node("MatMul", ["a", "w"], ["y"], name="last"),
+    ]
+    constants = {
+        "ones": np.ones(3, np.int64), "minus": np.array(-1), "row": np.ones(6, np.float32),
+        "w": np.ones((6, 4), np.float32),
+    }  # fmt: skip
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", "t", k]) for name, k in (("x", 6), ("y", 4))]
+    weights = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+    onnx.save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    found = find_products(tmp_path / "m.onnx", {"x": np.ones((2, 9, 6), np.float32)})
+    assert [one.macs for one in found] == [2 * 9 * 6 * 4]
 
 
 def test_a_shape_that_the_data_decide(tmp_path: Path) -> None:
