@@ -30,6 +30,7 @@ FEW = {
     "captcha": ("ort dynamic",),
     "faces": ("ort static",),
     "faces_free": ("ort static",),
+    "nudity": ("trt-rtx static",),
     "table_structure": ("openvino static",),
     "voice": ("ort static",),
     "voice_memory": ("ort static",),

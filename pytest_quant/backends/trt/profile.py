@@ -33,6 +33,14 @@ class Profile:
     shapes: dict[str, Range]
     values: dict[str, Range]
 
+    def notes(self) -> tuple[str, ...]:
+        """Say what the engine was built for, a line for each input that leaves a choice."""
+        found = [(name, "", ranges) for name, ranges in self.shapes.items()]
+        found += [(name, "values ", ranges) for name, ranges in self.values.items()]
+        return tuple(
+            f"built for {what}{low} to {high} of '{name}', usually {usual}" for name, what, (low, usual, high) in found
+        )
+
     def misfit(self, feeds: Feeds) -> DataError | None:
         """Return the error for `feeds` that an engine of this profile does not take; ``None`` when it takes them."""
         shapes = {name: np.shape(feeds[name]) for name in self.shapes}

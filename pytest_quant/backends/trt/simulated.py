@@ -49,6 +49,7 @@ class SimulatedEngine(EngineBase):
         self.size_bytes = (folder / PLAN_FILE).stat().st_size
         self.notes = (
             f"built for {target or 'the GPU here'}, run as a float simulation of the same graph",
+            *self._profile.notes(),
             *build_notes(folder),
         )
         rows = json.loads((folder / LAYERS_FILE).read_text(encoding="utf-8"))

@@ -31,7 +31,7 @@ def detector(folder: Path) -> Path:
     ]
     weights = {"stem": (8, 3, 7, 7), "middle": (8, 8, 7, 7), "score": (2, 8, 1, 1), "box": (4, 8, 1, 1)}
     outputs = {"scores": ["n", 2, "i", "j"], "boxes": ["n", 4, "i", "j"]}
-    return _save(folder / "detector.onnx", nodes, {"x": ["n", 3, "h", "w"]}, outputs, weights)
+    return save_network(folder / "detector.onnx", nodes, {"x": ["n", 3, "h", "w"]}, outputs, weights)
 
 
 def recognizer(folder: Path) -> Path:
@@ -45,7 +45,7 @@ def recognizer(folder: Path) -> Path:
         helper.make_node("MatMul", ["e", "head"], ["y"], name="head"),
     ]
     weights = {"stem": (16, 1, 3, 3), "head": (16, 11)}
-    return _save(
+    return save_network(
         folder / "recognizer.onnx",
         nodes,
         {"x": ["n", 1, 32, "w"]},
@@ -68,7 +68,7 @@ def tokens(folder: Path) -> Path:
     inputs = {"ids": ["n", "t"], "mask": ["n", "t"]}
     weights = {"table": (50, 32), "inner": (32, 32), "head": (32, 5)}
     kinds = {"ids": TensorProto.INT64}
-    return _save(
+    return save_network(
         folder / "tokens.onnx", nodes, inputs, {"y": ["n", 5]}, weights, {"last": np.array([-1], np.int64)}, kinds
     )
 
@@ -81,7 +81,7 @@ def steps(folder: Path) -> Path:
         helper.make_node("MatMul", ["b", "head"], ["y"], name="head"),
     ]
     weights = {"inner": (16, 32), "head": (32, 5)}
-    return _save(folder / "steps.onnx", nodes, {"x": ["t", "n", 16]}, {"y": ["n", 5]}, weights)
+    return save_network(folder / "steps.onnx", nodes, {"x": ["t", "n", 16]}, {"y": ["n", 5]}, weights)
 
 
 def resizer(folder: Path) -> Path:
@@ -91,7 +91,7 @@ def resizer(folder: Path) -> Path:
         helper.make_node("Concat", ["two", "size"], ["full"], name="full", axis=0),
         helper.make_node("Resize", ["a", "", "", "full"], ["y"], name="resize", mode="nearest"),
     ]
-    return _save(
+    return save_network(
         folder / "resizer.onnx",
         nodes,
         {"x": [1, 3, 16, 16], "size": [2]},
@@ -131,7 +131,7 @@ def session_in(folder: Path) -> Iterator[Session]:
     )
 
 
-def _save(
+def save_network(
     path: Path,
     nodes: list[onnx.NodeProto],
     inputs: Mapping[str, list[Any]],
@@ -140,6 +140,17 @@ def _save(
     constants: Mapping[str, NDArray[Any]] | None = None,
     kinds: Mapping[str, int] | None = None,
 ) -> Path:
+    """Write a network with weights drawn at random.
+
+    Parameters
+    ----------
+    path : the file; its stem is the name of the graph.
+    nodes : in the order they run.
+    inputs, outputs : sizes by name, a word for a free one; outputs are float32.
+    weights : shapes by name, drawn with a deviation that keeps activations at their size.
+    constants : arrays by name.
+    kinds : element types of inputs; float32 where there is none.
+    """
     rng = np.random.default_rng(0)
     value, floats = helper.make_tensor_value_info, TensorProto.FLOAT
     drawn = {
