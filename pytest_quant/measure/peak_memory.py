@@ -11,7 +11,7 @@ from typing import Self
 
 import psutil
 
-from pytest_quant.environment.gpu_state import gpu_state
+from pytest_quant.environment.gpu_memory import process_memory_mb
 
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
@@ -105,7 +105,11 @@ class MemoryAdded:
 
 
 class AddedMemory:
-    """``with AddedMemory("cuda:0") as memory: ...`` then ``memory.added``."""
+    """``with AddedMemory("cuda:0") as memory: ...`` then ``memory.added``.
+
+    Memory of the device is what this process holds after the block less what it held before, so that neighbours on a
+    card do not count. It is not known where the driver does not tell it for each process.
+    """
 
     def __init__(self, device: str) -> None:
         self._device = device
@@ -114,19 +118,16 @@ class AddedMemory:
 
     def __enter__(self) -> Self:
         """Start from what is used now."""
-        self._before_mb = self._used_mb()
+        self._before_mb = process_memory_mb(self._device)
         self._peak.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Read the added memory. That of the device includes other processes, since NVML gives its total only."""
+        """Read the added memory."""
         self._peak.__exit__(kind, error, traceback)
-        before_mb, after_mb = self._before_mb, self._used_mb()
-        device_mb = None if before_mb is None or after_mb is None else max(0.0, after_mb - before_mb)
+        after_mb = process_memory_mb(self._device)
+        # A process that is listed afterwards and was not before held nothing then.
+        device_mb = None if after_mb is None else max(0.0, after_mb - (self._before_mb or 0.0))
         self.added = MemoryAdded(self._peak.peak_mb, device_mb)
-
-    def _used_mb(self) -> float | None:
-        state = gpu_state(self._device)
-        return None if state is None else state.used_mb

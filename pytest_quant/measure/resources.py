@@ -35,4 +35,5 @@ def find_resources(candidate: Side, reference: Side, memory: MemoryAdded, energy
         device_memory_mb=engine.device_bytes / BYTES_PER_MB if real and engine.device_bytes is not None else None,
         device_memory_nvml_mb=memory.device_mb if real else None,
         plan_of=other,
+        device=candidate.backend.device,
     )

@@ -65,9 +65,11 @@ class Resources:
     energy_mj_ci : its 95 % interval over repeats of at least 5 s, measured where `max_energy_mj` is set; without it
         `energy_mj` is rough, from half a second of runs.
     device_memory_mb : device memory that the runtime says the candidate holds.
-    device_memory_nvml_mb : device memory in use after opening and running it, less that before, by NVML.
+    device_memory_nvml_mb : device memory of this process after opening and running it, less that before, by NVML;
+        ``None`` where the driver does not tell it for each process, in most containers for one.
     plan_of : the product that built in the place of the one that was asked for, so that size and time of the build are
         not measured; empty when they are the same.
+    device : where the candidate ran, ``cpu`` or ``cuda:0``.
     """
 
     size_mb: float | None = None
@@ -81,12 +83,13 @@ class Resources:
     device_memory_nvml_mb: float | None = None
     plan_of: str = ""
     energy_mj_ci: Interval | None = None
+    device: str = "cpu"
 
     @property
     def peak_memory_mb(self) -> float | None:
-        """Memory where the engine runs: the larger figure of the device, else that of the process."""
+        """Memory where the engine runs: the larger figure of the device; that of the process only on a CPU."""
         on_device = [mb for mb in (self.device_memory_mb, self.device_memory_nvml_mb) if mb is not None]
-        return max(on_device) if on_device else self.run_memory_mb
+        return max(on_device, default=self.run_memory_mb if self.device == "cpu" else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pytest_quant.measure.resources import find_resources
 from pytest_quant.result import Interval, Resources
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend
+from tests.support.nvml_stub import NvmlStub, StubCard
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,36 @@ def test_memory_of_a_simulation_is_not_measured() -> None:
     ("resources", "peak_mb"),
     [
         (Resources(run_memory_mb=7.0), 7.0),
-        (Resources(run_memory_mb=7.0, device_memory_mb=80.0), 80.0),
-        (Resources(run_memory_mb=700.0, device_memory_mb=80.0, device_memory_nvml_mb=90.0), 90.0),
+        (Resources(run_memory_mb=7.0, device="cuda:0"), None),
+        (Resources(run_memory_mb=7.0, device_memory_mb=80.0, device="cuda:0"), 80.0),
+        (Resources(run_memory_mb=700.0, device_memory_mb=80.0, device_memory_nvml_mb=90.0, device="cuda:1"), 90.0),
+        (Resources(run_memory_mb=7.0, device_memory_nvml_mb=6.0, device="cuda:0"), 6.0),
         (Resources(), None),
     ],
 )
 def test_the_limit_is_on_memory_where_the_engine_runs(resources: Resources, peak_mb: float | None) -> None:
-    """On a device the larger of its two figures counts, and what is not known is not 0."""
+    """On a device the larger of its two figures counts, never the host's; what is not known is not 0."""
     assert resources.peak_memory_mb == peak_mb
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "added_mb"),
+    [
+        ("self:300000000,1:0", "self:350000000,1:5000000000", 50.0),
+        ("1:0", "1:5000000000", None),
+        ("1:0", "self:350000000,1:5000000000", 350.0),
+        ("self:300000000", "self:?", None),
+        ("self:300000000", "self:250000000", 0.0),
+    ],
+)
+def test_a_neighbour_on_the_card_adds_nothing(
+    before: str, after: str, added_mb: float | None, nvml_stub: NvmlStub
+) -> None:
+    """It takes 5 GB meanwhile. What this process holds counts, and where that is hidden there is no figure."""
+    nvml_stub.play(StubCard(memory_used=1_000_000_000, processes=before))
+    with AddedMemory("cuda:0") as memory:
+        nvml_stub.play(StubCard(memory_used=6_000_000_000, processes=after))
+    assert memory.added.device_mb == added_mb
 
 
 def test_added_memory_holds_what_was_allocated() -> None:
