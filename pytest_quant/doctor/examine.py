@@ -131,7 +131,7 @@ def examine() -> Examination:
             DISTRIBUTION: version(DISTRIBUTION),
             **fingerprint().identity,
             "python": fingerprint().context["python"],
-            "gpus": ", ".join(f"{gpu.name} ({gpu.sm}, driver {gpu.driver})" for gpu in gpus) or "none",
+            "gpus": ", ".join(f"{gpu.name} ({gpu.sm or 'unknown'}, driver {gpu.driver})" for gpu in gpus) or "none",
         }
         return Examination(machine, tuple(asked), find_libraries(), problems)
 

@@ -93,6 +93,58 @@ def cuda_gpus() -> CudaGpus:
     What NVML and the environment leave open is asked from CUDA's driver, in a process of its own and once: the order by
     speed of several cards, and which instances of split cards it takes. Names by UUID leave nothing open.
     """
+    left = _left()
+    if isinstance(left, CudaGpus):
+        return left
+    instances = tuple(gpu for gpu in left.units if gpu.instance)
+    if left.by_speed or len(instances) > 1:
+        return _said_by_driver(left)
+    # A process that has an instance has it alone: CUDA leaves the other cards out.
+    return CudaGpus(instances or left.units, "" if left.units else _nothing_left(left))
+
+
+def usable_gpus() -> CudaGpus:
+    """Return every card and instance that the environment leaves, for a process that chooses one by its UUID.
+
+    In the order of the bus. CUDA gives one process a single instance, so there may be more of them here than it has.
+    """
+    left = _left()
+    if isinstance(left, CudaGpus):
+        return left
+    if left.by_speed and len(left.units) < len({gpu.uuid for card in left.cards for gpu in card.units}):
+        return _said_by_driver(left)
+    return CudaGpus(left.units, "" if left.units else _nothing_left(left))
+
+
+def alike_gpus() -> tuple[Gpu, ...]:
+    """Return the usable cards and instances that measure the same as ``cuda:0``, which is one of them.
+
+    That is all of them where they have one name and compute capability. Where they do not, CUDA's driver may have to be
+    asked which is its first.
+    """
+    usable = usable_gpus().gpus
+    if len({_model(gpu) for gpu in usable}) <= 1:
+        return usable
+    first = cuda_gpu()
+    return () if first is None else tuple(gpu for gpu in usable if _model(gpu) == _model(first))
+
+
+def _model(gpu: Gpu) -> tuple[str, str | None]:
+    return gpu.name, gpu.sm
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What the values of both variables leave of the cards: `units`; `by_speed`, numbers in an order that is open."""
+
+    cards: tuple[_Card, ...]
+    value: str | None
+    order: str | None
+    units: tuple[Gpu, ...]
+    by_speed: bool
+
+
+def _left() -> _Left | CudaGpus:
     if not has_nvml():
         return CudaGpus((), "nvidia-ml-py is not installed, by which GPUs are found")
     cards = _cards()
@@ -100,15 +152,8 @@ def cuda_gpus() -> CudaGpus:
         return CudaGpus((), "there is no NVIDIA GPU here, or its driver does not answer")
     value, order = os.environ.get(VISIBLE_VARIABLE), os.environ.get(ORDER_VARIABLE)
     names = tuple(range(len(cards))) if value is None else named_devices(value)
-    units = _units(cards, names)
-    instances = tuple(gpu for gpu in units if gpu.instance)
     by_speed = len(cards) > 1 and order != BUS_ORDER and any(isinstance(name, int) for name in names)
-    if by_speed or len(instances) > 1:
-        return _said_by_driver(cards, value, order)
-    if not units:
-        return CudaGpus((), _nothing_left(cards, value))
-    # A process that has an instance has it alone: CUDA leaves the other cards out.
-    return CudaGpus(instances or units)
+    return _Left(cards, value, order, _units(cards, names), by_speed)
 
 
 def _units(cards: Sequence[_Card], names: Sequence[int | str]) -> tuple[Gpu, ...]:
@@ -137,20 +182,20 @@ def _named(cards: Sequence[_Card], name: int | str) -> tuple[Gpu, ...] | None:
     return None if place is None else (instances[place],)
 
 
-def _said_by_driver(cards: Sequence[_Card], value: str | None, order: str | None) -> CudaGpus:
-    answer = ask_driver(value, order)
-    known = {_digits(gpu.uuid): gpu for card in cards for gpu in (card.gpu, *card.units)}
+def _said_by_driver(left: _Left) -> CudaGpus:
+    answer = ask_driver(left.value, left.order)
+    known = {_digits(gpu.uuid): gpu for card in left.cards for gpu in (card.gpu, *card.units)}
     if answer.error or not set(answer.uuids) <= known.keys():
         why = answer.error or "CUDA names a device that NVML does not"
         fix = f"set {ORDER_VARIABLE}={BUS_ORDER}, or {VISIBLE_VARIABLE} to the UUID of one"
-        return CudaGpus((), f"which of {_listed(cards)} is cuda:0 cannot be known: {why}; {fix}")
-    return CudaGpus(tuple(known[uuid] for uuid in answer.uuids), "" if answer.uuids else _nothing_left(cards, value))
+        return CudaGpus((), f"which of {_listed(left.cards)} is cuda:0 cannot be known: {why}; {fix}")
+    return CudaGpus(tuple(known[uuid] for uuid in answer.uuids), "" if answer.uuids else _nothing_left(left))
 
 
-def _nothing_left(cards: Sequence[_Card], value: str | None) -> str:
-    if value is None:
-        return f"CUDA has no device: {_listed(cards)} without an instance to compute on"
-    return f"{VISIBLE_VARIABLE}={value!r} leaves none of {_listed(cards)}"
+def _nothing_left(left: _Left) -> str:
+    if left.value is None:
+        return f"CUDA has no device: {_listed(left.cards)} without an instance to compute on"
+    return f"{VISIBLE_VARIABLE}={left.value!r} leaves none of {_listed(left.cards)}"
 
 
 def _listed(cards: Sequence[_Card]) -> str:

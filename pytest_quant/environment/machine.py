@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from pytest_quant.environment.gpu import find_gpus
+from pytest_quant.environment.gpu import alike_gpus
 from pytest_quant.result import Environment
 
 
@@ -169,7 +169,8 @@ _CONTAINER_FILES = (("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
 def fingerprint() -> Environment:
     """Return the properties of machine and installed libraries as text.
 
-    The host's name is left out: it differs on every CI machine and says nothing about speed.
+    The host's name is left out: it differs on every CI machine and says nothing about speed. The GPU is the one that
+    CUDA has first in this process, and ``gpu_uuid`` names it, or all those of its model that the checks may have used.
     """
     from importlib.metadata import PackageNotFoundError
 
@@ -185,9 +186,11 @@ def fingerprint() -> Environment:
     if os.environ.get(ONEDNN_LIMIT):
         identity["isa_limit"] = os.environ[ONEDNN_LIMIT]
     context = {"python": platform.python_version(), "kernel": platform.release(), "container": _container()}
-    for gpu in find_gpus()[:1]:
+    gpus = alike_gpus()
+    for gpu in gpus[:1]:
         identity |= {"gpu": gpu.name, "sm": gpu.sm or UNKNOWN}
-        context["driver"] = gpu.driver
+        # Cards of one model measure the same, so that which of them it was is only noted.
+        context |= {"driver": gpu.driver, "gpu_uuid": ", ".join(one.uuid for one in gpus)}
     for package in _PACKAGES:
         try:
             context[package] = version(package)

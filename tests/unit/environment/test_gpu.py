@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_quant.environment.cuda_driver import BUS_ORDER, ORDER_VARIABLE, VISIBLE_VARIABLE
-from pytest_quant.environment.gpu import cuda_gpu, cuda_gpus, find_gpus
+from pytest_quant.environment.gpu import alike_gpus, cuda_gpu, cuda_gpus, find_gpus, usable_gpus
 from pytest_quant.environment.gpu_state import gpu_state
 from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, error, uuid_of
 
@@ -162,3 +162,30 @@ def test_fields_that_a_device_lacks_are_none(nvml_stub: NvmlStub) -> None:
     (gpu,) = find_gpus()
     assert (gpu.name, gpu.memory_mb, gpu.sm, gpu.pci_bus_id) == ("NVIDIA GB10", None, None, "")
     assert cuda_gpu() == gpu
+
+
+def test_every_instance_is_usable(nvml_stub: NvmlStub) -> None:
+    """One process has one of them, several processes one each; CUDA's driver is not asked which there are."""
+    nvml_stub.play(SPLIT)
+    assert [gpu.uuid for gpu in usable_gpus().gpus] == [SMALL, LARGE]
+    assert nvml_stub.asked == 0
+
+
+def test_a_number_in_the_order_by_speed_is_the_drivers_answer(
+    nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which card "0" leaves is not known from NVML; "1,0" leaves both."""
+    nvml_stub.play(T4, L4, cuda=(uuid_of(0),))
+    monkeypatch.setenv(VISIBLE_VARIABLE, "0")
+    assert usable_gpus().gpus == (find_gpus()[1],)
+    monkeypatch.setenv(VISIBLE_VARIABLE, "1,0")
+    assert [gpu.name for gpu in usable_gpus().gpus] == ["NVIDIA L4", "NVIDIA T4"]
+    assert nvml_stub.asked == 1
+
+
+def test_alike_are_cards_of_the_model_of_the_first(nvml_stub: NvmlStub) -> None:
+    """A check is not to be measured on another model because another worker took it."""
+    nvml_stub.play(T4, StubCard(uuid=uuid_of(5)), L4, cuda=(uuid_of(0), uuid_of(5), uuid_of(1)))
+    assert [gpu.uuid for gpu in alike_gpus()] == [uuid_of(5), uuid_of(0)]
+    nvml_stub.play(SPLIT, cuda=(SMALL,))
+    assert [gpu.uuid for gpu in alike_gpus()] == [SMALL]

@@ -99,7 +99,8 @@ def find_native() -> Availability:
         return Availability(
             False, reason="neither cuda-bindings nor pycuda is installed", fix="pip install cuda-bindings"
         )
-    return Availability(True, version=found.version, device=f"cuda:0 {here.gpus[0].name} ({here.gpus[0].sm})")
+    gpu = here.gpus[0]
+    return Availability(True, version=found.version, device=f"cuda:0 {gpu.name} ({gpu.sm or 'unknown'})")
 
 
 @cache
