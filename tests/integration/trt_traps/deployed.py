@@ -81,7 +81,8 @@ def bert(folder: Path) -> Path:
         "out_w": square, "up_w": (_WIDE, 4 * _WIDE), "down_w": (4 * _WIDE, _WIDE), "class_w": (_WIDE, 3),
     }  # fmt: skip
     constants = {
-        "zero": np.array([0]), "middle": np.array([1, 2]), "one": np.array(1, np.float32), "far": np.array(1e4, np.float32),
+        "zero": np.array([0]), "middle": np.array([1, 2]), "one": np.array(1, np.float32),
+        "far": np.array(1e4, np.float32),
         "split": np.array([0, 0, _HEADS, _WIDE // _HEADS]), "joined": np.array([0, 0, _WIDE]),
     }  # fmt: skip
     return save_network(
