@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_quant.backends.ort.gpu import loading_trouble
+from pytest_quant.backends.ort.libraries import loading_trouble
 from tests.support import gpu_wheel, tensorrt_bindings
 
 pytestmark = pytest.mark.slow

@@ -66,7 +66,7 @@ def ask(wheel: Path, folder: Path, mark: str, *arguments: str) -> Ran:
 @pytest.fixture(autouse=True)
 def no_driver() -> None:
     """These outcomes are those of a machine without CUDA."""
-    from pytest_quant.backends.ort.gpu import loading_trouble
+    from pytest_quant.backends.ort.libraries import loading_trouble
 
     if not loading_trouble("libcuda.so.1"):
         pytest.skip("there is an NVIDIA driver here")

@@ -6,8 +6,6 @@ then does not load runs on the CPU, and only a native log line says so.
 
 from __future__ import annotations
 
-import ctypes
-import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +13,7 @@ from pathlib import Path
 from pytest_quant.backends.base import Availability, Engine
 from pytest_quant.backends.options import check_offer
 from pytest_quant.backends.ort import OrtBackend
+from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, load_provider, loading_trouble
 from pytest_quant.backends.ort.tensorrt import (
     builder_spec,
     profile_options,
@@ -26,16 +25,11 @@ from pytest_quant.backends.ort.tensorrt import (
 from pytest_quant.backends.runtime import WHEELS, import_runtime, installed_version
 from pytest_quant.backends.trt import TrtRtxBackend
 from pytest_quant.environment.nvml import has_nvml
-from pytest_quant.errors import UsageError
+from pytest_quant.errors import BackendUnavailable, UsageError
 from pytest_quant.spec import EngineSpec
 
-CUDA = "CUDAExecutionProvider"
-TENSORRT = "TensorrtExecutionProvider"
-_LIBRARIES = {CUDA: "libonnxruntime_providers_cuda.so", TENSORRT: "libonnxruntime_providers_tensorrt.so"}
 _INSTALL = 'pip uninstall -y onnxruntime && pip install "onnxruntime-gpu[cuda,cudnn]"'
 _DRIVER = "libcuda.so.1"
-_MISSING = re.compile(r"(?P<library>lib[\w.+-]+?\.so[.\d]*): cannot open shared object file")
-_NVINFER = re.compile(r"libnvinfer\.so\.(?P<major>\d+)")
 
 
 def find_provider(provider: str) -> Availability:
@@ -64,37 +58,13 @@ def find_provider(provider: str) -> Availability:
         return Availability(False, reason=f"there is no NVIDIA driver here ({trouble})", fix=fix)
     if hasattr(runtime, "preload_dlls"):
         runtime.preload_dlls()
-    trouble = loading_trouble(str(Path(str(runtime.__file__)).parent / "capi" / _LIBRARIES[provider]))
-    if trouble:
-        return _unloadable(provider, trouble)
+    refused = load_provider(provider, Path(str(runtime.__file__)).parent)
+    if refused is not None:
+        return refused
     if not has_nvml():
         reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
         return Availability(False, reason=reason, fix='pip install "pytest-quant[gpu]"')
     return Availability(True, version=str(runtime.__version__), device="cuda:0")
-
-
-def loading_trouble(library: str) -> str:
-    """Return the loader's error for `library`; empty when it loads."""
-    try:
-        ctypes.CDLL(library)
-    except OSError as error:
-        return str(error)
-    return ""
-
-
-def _unloadable(provider: str, trouble: str) -> Availability:
-    """Name the library that is missing, and of TensorRT the version that is wanted and the one that is here."""
-    named = _MISSING.search(trouble)
-    missing = named["library"] if named else ""
-    wanted = _NVINFER.search(missing)
-    if wanted is None:
-        reason = f"{provider} does not load: {trouble}"
-        return Availability(False, reason=reason, fix='pip install "onnxruntime-gpu[cuda,cudnn]"', broken=True)
-    major = int(wanted["major"])
-    here = installed_version("tensorrt")
-    found = f"TensorRT {here} is installed" if here else "no TensorRT is installed"
-    reason = f"{provider} wants {missing}, and {found}"
-    return Availability(False, reason=reason, fix=f'pip install "tensorrt<{major + 1}"', broken=bool(here))
 
 
 CUDA_OPTIONS = {"device_id": "0", "use_tf32": "0"}
@@ -205,6 +175,7 @@ class OrtTrtBackend(TrtRtxBackend):
             from pytest_quant.backends.trt.simulated import SimulatedEngine
 
             return SimulatedEngine(builder_spec(spec), folder, stands_for="ONNX Runtime's TensorRT provider")
+        _require_tensorrt()
         from pytest_quant.backends.onnx_files import read_signature
         from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
         from pytest_quant.backends.ort.session import Provider
@@ -217,3 +188,10 @@ class OrtTrtBackend(TrtRtxBackend):
             Provider(CUDA, CUDA_OPTIONS),
         )
         return OrtGpuEngine(spec, folder / GRAPH_FILE, providers, notes=notes)
+
+
+def _require_tensorrt() -> None:
+    """Load what the provider needs: a session would look for it in vain, say so in a log, and run on CUDA."""
+    found = find_provider(TENSORRT)
+    if not found.available:
+        raise BackendUnavailable(f"backend 'ort-trt' cannot run here: {found.reason}", fix=found.fix or None)

@@ -7,7 +7,9 @@ import pytest
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.ort import gpu as availability
-from pytest_quant.backends.ort.gpu import CUDA, TENSORRT, find_provider
+from pytest_quant.backends.ort import libraries
+from pytest_quant.backends.ort.gpu import find_provider
+from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.spec import EngineSpec, Model
 
 PROVIDERS = [TENSORRT, CUDA, "CPUExecutionProvider"]
@@ -24,7 +26,8 @@ def gpu_wheel(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     def loading_trouble(library: str) -> str:
         return next((words for name, words in trouble.items() if name in library), "")
 
-    monkeypatch.setattr(availability, "loading_trouble", loading_trouble)
+    for module in (availability, libraries):
+        monkeypatch.setattr(module, "loading_trouble", loading_trouble)
     return trouble
 
 
@@ -58,7 +61,7 @@ def test_a_machine_without_a_driver(gpu_wheel: dict[str, str]) -> None:
     assert "no NVIDIA driver here (libcuda.so.1: cannot open" in found.reason
 
 
-def test_a_cuda_library_that_does_not_load(gpu_wheel: dict[str, str]) -> None:
+def test_a_provider_that_does_not_load(gpu_wheel: dict[str, str]) -> None:
     """With a driver here it is broken, and the loader's own words are quoted."""
     gpu_wheel["providers_cuda"] = "libcudnn.so.9: cannot open shared object file: No such file or directory"
     found = find_provider(CUDA)
@@ -67,31 +70,10 @@ def test_a_cuda_library_that_does_not_load(gpu_wheel: dict[str, str]) -> None:
     assert "onnxruntime-gpu[cuda,cudnn]" in found.fix
 
 
-@pytest.mark.parametrize(("here", "broken"), [("11.4.0", True), (None, False)])
-def test_the_wanted_and_the_found_tensorrt(
-    gpu_wheel: dict[str, str], monkeypatch: pytest.MonkeyPatch, here: str | None, broken: bool
-) -> None:
-    """Version 10 is wanted and 11 or nothing is here: the fix pins the major version."""
-    versions = {"onnxruntime-gpu": "1.31.1"} | ({"tensorrt": here} if here else {})
-    monkeypatch.setattr(availability, "installed_version", versions.get)
-    gpu_wheel["providers_tensorrt"] = "libnvinfer.so.10: cannot open shared object file: No such file or directory"
-    found = find_provider(TENSORRT)
-    assert (found.available, found.broken) == (False, broken)
-    assert "wants libnvinfer.so.10" in found.reason
-    assert (here or "no TensorRT") in found.reason
-    assert found.fix == 'pip install "tensorrt<11"'
-
-
 def test_everything_is_here(gpu_wheel: dict[str, str]) -> None:
     """With nothing missing the device is named."""
     assert gpu_wheel == {}
     assert find_provider(CUDA).device == "cuda:0"
-
-
-def test_the_loaders_words() -> None:
-    """A library that is not there gives them, one that is gives nothing."""
-    assert "cannot open shared object file" in availability.loading_trouble("libno_such_library.so.1")
-    assert availability.loading_trouble("libc.so.6") == ""
 
 
 def test_without_nvml_no_gpu_is_told_from_another(gpu_wheel: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,95 @@
+"""The providers of the real GPU wheel, loaded by the real loader with stubs in the place of NVIDIA's libraries.
+
+What the stubs have was read from the providers themselves. None of their functions is called before a session asks for
+a device, where the provider's own error shows how far it came.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.gpu_wheel import make_environment
+from tests.support.stub_libraries import compile_for, require_compiler, write_tensorrt
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+
+ASK = """
+import ctypes, json, sys
+from pathlib import Path
+from pytest_quant.backends.ort import gpu
+
+for library in sorted(Path(sys.argv[1]).glob("lib*.so*[0-9]")):
+    ctypes.CDLL(str(library))
+found = {name: gpu.find_provider(name) for name in (gpu.CUDA, gpu.TENSORRT)}
+print(json.dumps({
+    name: dict(available=one.available, broken=one.broken, reason=one.reason, fix=one.fix)
+    for name, one in found.items()
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter that has the GPU wheel."""
+    require_compiler()
+    return make_environment(tmp_path_factory.mktemp("gpu") / "venv")
+
+
+@pytest.fixture(scope="module")
+def libraries(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """A folder with stubs of CUDA's libraries, and stubs of TensorRT's elsewhere."""
+    folder = tmp_path_factory.mktemp("nvidia")
+    capi = next(wheel.parents[1].glob("lib/python*/site-packages/onnxruntime/capi"))
+    compile_for((capi / f"libonnxruntime_providers_{name}.so" for name in ("cuda", "tensorrt")), folder)
+    apart = tmp_path_factory.mktemp("tensorrt")
+    tensorrt = [library.rename(apart / library.name) for library in folder.glob("libnv*.so.*[0-9]")]
+    assert tensorrt
+    return folder, tensorrt
+
+
+def ask(wheel: Path, folder: Path, *path: Path) -> dict[str, dict[str, Any]]:
+    """Ask for both providers where the libraries in `folder` are loaded; `path` lies in front of what is installed."""
+    places = os.pathsep.join(map(str, (*path, ROOT)))
+    environment = os.environ | {"PYTHONPATH": places}
+    ran = subprocess.run([wheel, "-c", ASK, folder], env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    answer: dict[str, dict[str, Any]] = json.loads(ran.stdout.splitlines()[-1])
+    return answer
+
+
+def test_cuda_loads_and_tensorrt_is_missing(wheel: Path, libraries: tuple[Path, list[Path]]) -> None:
+    """With CUDA's libraries its provider loads; TensorRT's names the library of the version that it was linked with."""
+    found = ask(wheel, libraries[0])
+    assert found["CUDAExecutionProvider"]["available"], found
+    tensorrt = found["TensorrtExecutionProvider"]
+    assert (tensorrt["available"], tensorrt["broken"]) == (False, False)
+    assert tensorrt["reason"] == "TensorrtExecutionProvider wants libnvinfer.so.10, and no TensorRT is installed"
+    assert tensorrt["fix"] == 'pip install "tensorrt<11"'
+
+
+def test_tensorrt_from_its_wheel(wheel: Path, libraries: tuple[Path, list[Path]], tmp_path: Path) -> None:
+    """Its provider wants libnvinfer.so.10, to which it has no path: importing ``tensorrt`` loads it, and both load."""
+    folder, tensorrt = libraries
+    package = write_tensorrt(tmp_path / "site", "10.16.1")
+    for library in tensorrt:
+        (package / library.name).symlink_to(library)
+    found = ask(wheel, folder, package.parent)
+    assert found["TensorrtExecutionProvider"]["available"], found
+    assert found["CUDAExecutionProvider"]["available"], found
+
+
+def test_tensorrt_11_is_no_use(wheel: Path, libraries: tuple[Path, list[Path]], tmp_path: Path) -> None:
+    """It is here and another version is wanted: an error that names both, and the line that installs the other."""
+    package = write_tensorrt(tmp_path / "site", "11.4.0")
+    tensorrt = ask(wheel, libraries[0], package.parent)["TensorrtExecutionProvider"]
+    assert (tensorrt["available"], tensorrt["broken"]) == (False, True)
+    assert "wants libnvinfer.so.10, and TensorRT 11.4.0 is installed" in tensorrt["reason"]
+    assert tensorrt["fix"] == 'pip install "tensorrt<11"'
