@@ -238,6 +238,10 @@ def _blocks(blocks: Sequence[Block]) -> Blocks:
 _NAMES = ("reference", "null", "candidate")
 
 
+def _nothing() -> None:
+    """Observe nothing."""
+
+
 def measure(
     reference: Call,
     null: Call,
@@ -246,6 +250,7 @@ def measure(
     *,
     clock: Clock = time.perf_counter_ns,
     machine: Callable[[], MachineState] = read_machine,
+    observe: Callable[[], object] = _nothing,
 ) -> LatencyResult:
     """Time the three calls in rounds until every limit of `plan` is decided or its budget is spent.
 
@@ -259,10 +264,13 @@ def measure(
     plan : budgets, limits to decide and the seed of order and bootstrap.
     clock : nanoseconds.
     machine : reads the counters of other load on the machine.
+    observe : called when warming up is over and after each round, at most `plan.max_rounds` + 1 times and never within
+        a timed run; what it takes is part of the budget.
     """
     before, started = machine(), clock()
     calls = (reference, null, candidate)
     warm = [warm_up(call, plan, clock) for call in calls]
+    observe()
     asked = tuple(percentile for percentile, _ in plan.max_latency_ms if percentile != 50.0)
     until = started + int(plan.max_s * _NS_PER_S)
     left_s = max(until - clock(), 0) / _NS_PER_S
@@ -271,7 +279,7 @@ def measure(
         # One engine is too slow for its share of the time: more rounds are worth more than more runs of the others.
         runs = [1] * len(runs)
     if _round_ns(runs, warm) <= until - clock():
-        result = _timed(calls, runs, plan, clock, until)
+        result = _timed(calls, runs, plan, clock, until, observe)
     else:
         of_reference, of_null, of_candidate = ([Block(one.first_ns, (one.first_ns,))] for one in warm)
         result = latency_figures(of_reference, of_null, of_candidate, plan)
@@ -285,7 +293,14 @@ def _round_ns(runs: Sequence[int], warm: Sequence[Warm]) -> float:
     return sum((n + 1) * one.run_ns for n, one in zip(runs, warm, strict=True))
 
 
-def _timed(calls: Sequence[Call], runs: Sequence[int], plan: LatencyPlan, clock: Clock, until: int) -> LatencyResult:
+def _timed(
+    calls: Sequence[Call],
+    runs: Sequence[int],
+    plan: LatencyPlan,
+    clock: Clock,
+    until: int,
+    observe: Callable[[], object],
+) -> LatencyResult:
     """Add rounds until every limit is decided, or until another round would not be over at `until`."""
     blocks: tuple[list[Block], list[Block], list[Block]] = ([], [], [])
     order = random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
@@ -293,6 +308,7 @@ def _timed(calls: Sequence[Call], runs: Sequence[int], plan: LatencyPlan, clock:
         began = clock()
         for index in order.sample(range(len(calls)), len(calls)):
             blocks[index].append(time_block(calls[index], runs[index], clock))
+        observe()
         rounds, now = len(blocks[0]), clock()
         spent = rounds >= plan.max_rounds or now + (now - began) > until
         looking = rounds >= plan.min_rounds and (rounds - plan.min_rounds) % plan.look_every == 0

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from pytest_quant.backends import Backend, Engine, Feeds
-from pytest_quant.environment.gpu_state import clock_notes, gpu_state
+from pytest_quant.environment.gpu_clocks import Clocks, clock_notes, clock_reader
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.engines import Tools, open_built
 from pytest_quant.measure.latency import measure
@@ -101,12 +101,15 @@ def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject, tools:
     with ExitStack() as stack:
         with tools.step(f"opening sessions to time {named}"):
             calls = reference.open(stack), reference.open(stack), candidate.open(stack)
-        with tools.step(f"timing {named}"):
-            before = gpu_state(device)
-            latency = measure(*calls, plan)
-            after = gpu_state(device)
-    clocks = () if before is None or after is None else clock_notes(before, after)
-    return replace(latency, notes=(*latency.notes, *clocks))
+        with tools.step(f"timing {named}"), clock_reader(device) as read:
+            samples: list[Clocks] = []
+
+            def sample() -> None:
+                if read is not None:
+                    samples.append(read())
+
+            latency = measure(*calls, plan, observe=sample)
+    return replace(latency, notes=(*latency.notes, *clock_notes(samples)))
 
 
 def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:

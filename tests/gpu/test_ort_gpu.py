@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import get_backend
-from pytest_quant.environment.gpu_state import gpu_state
+from pytest_quant.environment.energy_counter import energy_counter
+from pytest_quant.environment.gpu_clocks import clock_reader
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.testing.conformance.workbench import float_spec, opened, specs, sqnr_db
 
@@ -34,11 +35,11 @@ def test_float_and_int8_on_the_device(name: str, tmp_path: Path) -> None:
 
 
 def test_nvml_tells_of_the_device() -> None:
-    """Memory, clocks and energy are measured where there is a GPU."""
-    state = gpu_state("cuda:0")
-    if state is None:
-        pytest.skip("there is no NVIDIA GPU here, or NVML does not load")
-    assert state.used_mb is not None
-    assert state.used_mb >= 0
-    assert state.sm_mhz is not None
-    assert state.sm_mhz > 0
+    """Clocks and energy are measured where there is a GPU."""
+    with clock_reader("cuda:0") as read, energy_counter("cuda:0") as counter:
+        if read is None or counter is None:
+            pytest.skip("there is no NVIDIA GPU here, or NVML does not load")
+        clocks, energy_mj = read(), counter()
+    assert clocks.sm_mhz is not None
+    assert clocks.sm_mhz > 0
+    assert energy_mj is None or energy_mj > 0

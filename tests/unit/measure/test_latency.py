@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -187,3 +189,44 @@ def test_blocks_run_without_collection_and_tracers_and_both_come_back() -> None:
         sys.settrace(before)
     assert seen == [(False, None)] * 3
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_what_is_observed_is_seen_between_rounds_only(noise: float) -> None:
+    """Once after the warm-up and once after each round: every engine has then run as often as in the round before."""
+    time = SimulatedTime(3, noise=noise)
+    runs = [0, 0, 0]
+    seen: list[tuple[int, ...]] = []
+
+    def engine(place: int) -> Callable[[], None]:
+        run = time.engine(2.0)
+
+        def counted() -> None:
+            runs[place] += 1
+            run()
+
+        return counted
+
+    def observe() -> None:
+        seen.append(tuple(runs))
+
+    found = measure(engine(0), engine(1), engine(2), PLAN, clock=time.clock, machine=time.quiet, observe=observe)
+    assert len(seen) == found.rounds + 1
+    blocks = (found.reference, found.null, found.candidate)
+    for place, one in enumerate(blocks):
+        in_round = {after[place] - before[place] for before, after in pairwise(seen)}
+        assert in_round == {len(one.runs_ns[0]) + 1}
+
+
+def test_observing_is_part_of_the_budget() -> None:
+    """A reading of 100 ms for a round of a tenth of that leaves fewer rounds, not a longer measurement."""
+    time = SimulatedTime(1, noise=0.5)
+
+    def slow() -> None:
+        time.now_ns += 100_000_000
+
+    reference, null, candidate = (time.engine(1.0) for _ in range(3))
+    plan = LatencyPlan(max_s=2.0, precision=0.0)
+    found = measure(reference, null, candidate, plan, clock=time.clock, machine=time.quiet, observe=slow)
+    assert found.rounds < 20
+    assert found.spent_s <= 2.0

@@ -20,6 +20,7 @@ from pytest_quant.measure.timing import Subject, time_check
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import breaks_latency
+from tests.support.nvml_stub import NvmlStub, StubCard, each
 from tests.unit.measure.simulated import SimulatedTime
 from tests.unit.record.examples import a_check
 
@@ -27,8 +28,8 @@ from tests.unit.record.examples import a_check
 class Simulated:
     """As much of a subject as timing touches: a device, a name, and sessions that take `run_ms` a run."""
 
-    def __init__(self, time: SimulatedTime, run_ms: float) -> None:
-        self.backend = SimpleNamespace(device="cpu")
+    def __init__(self, time: SimulatedTime, run_ms: float, device: str = "cpu") -> None:
+        self.backend = SimpleNamespace(device=device)
         self.spec = a_check().candidate
         self.opened = 0
         self._time = time
@@ -83,3 +84,48 @@ def test_a_limit_on_a_percentile_is_measured(time: SimulatedTime, tmp_path: Path
     """Bounds are found of the percentiles that the check names, beside those that are always stated."""
     found = timed(Limits(max_latency_ms=((95.0, 1.5),)), Simulated(time, 2.0), Simulated(time, 1.0), tmp_path)
     assert [percentile for percentile, _, _ in found.percentile_bounds_ms] == [50.0, 90.0, 95.0, 99.0]
+
+
+def clock_notes_of(card: StubCard, stub: NvmlStub, time: SimulatedTime, folder: Path) -> list[str]:
+    """Time engines on a card, and return the notes on its clocks."""
+    stub.play(card)
+    found = timed(Limits(), Simulated(time, 2.0, "cuda:0"), Simulated(time, 1.0, "cuda:0"), folder)
+    assert found.rounds == 8
+    return [note for note in found.notes if note.startswith("GPU")]
+
+
+def test_throttling_in_the_middle_of_a_run_is_told(time: SimulatedTime, tmp_path: Path, nvml_stub: NvmlStub) -> None:
+    """One sample follows the warm-up and one each of eight rounds; both ends are at full speed here."""
+    card = StubCard(sm_mhz=each(1980, 1980, 1980, 1200, 1410, 1980), throttle=each(0, 0, 0, 0x40, 0x40, 0))
+    assert clock_notes_of(card, nvml_stub, time, tmp_path) == [
+        "GPU held down in 22 % of 9 samples (hardware thermal slowdown 22 %), SM clock 1200 to 1980 MHz"
+    ]
+
+
+def test_a_clock_that_rises_while_warming_up_is_no_note(
+    time: SimulatedTime, tmp_path: Path, nvml_stub: NvmlStub
+) -> None:
+    """An idle card is read only when its engines have run."""
+
+    class Idle(Simulated):
+        def open(self, stack: ExitStack) -> Any:
+            run = super().open(stack)
+
+            def busy() -> None:
+                run()
+                nvml_stub.play(StubCard(sm_mhz=1980))
+
+            return busy
+
+    nvml_stub.play(StubCard(sm_mhz=210, throttle=0x1))
+    found = timed(Limits(), Idle(time, 20.0, "cuda:0"), Idle(time, 10.0, "cuda:0"), tmp_path)
+    assert [note for note in found.notes if note.startswith("GPU")] == []
+
+
+def test_timing_on_a_processor_opens_no_driver(
+    time: SimulatedTime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither for clocks nor for anything else."""
+    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
+    monkeypatch.setattr(pynvml, "nvmlInit", pytest.fail)
+    timed(Limits(), Simulated(time, 2.0), Simulated(time, 1.0), tmp_path)
