@@ -21,6 +21,7 @@ from pytest_quant.backends.trt.configure import (
     keep_timing_cache,
     make_logger,
     network_flags,
+    register_plugins,
 )
 from pytest_quant.backends.trt.coverage import layers_in_log
 from pytest_quant.backends.trt.gpu.implicit import calibrating
@@ -55,10 +56,11 @@ def build(request: BuildRequest) -> None:
 
 
 def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> bytes:
+    register_plugins(trt, logger)
     builder: tensorrt.Builder = trt.Builder(logger)
     network = builder.create_network(network_flags(trt, request))
     parser: tensorrt.OnnxParser = trt.OnnxParser(network, logger)
-    configure_parser(trt, parser, logger, request)
+    configure_parser(trt, parser, request)
     if not parser.parse_from_file(request.model):
         errors = [parser.get_error(index) for index in range(parser.num_errors)]
         raise BuildFailedError("\n".join(f"{_node_of(error)}{error.desc()}" for error in errors) or complaints(lines))

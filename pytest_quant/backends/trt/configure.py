@@ -58,14 +58,19 @@ def network_flags(trt: Any, request: BuildRequest) -> int:
     return 0
 
 
-def configure_parser(trt: Any, parser: tensorrt.OnnxParser, logger: tensorrt.ILogger, request: BuildRequest) -> None:
+def register_plugins(trt: Any, logger: tensorrt.ILogger) -> None:
+    """Register TensorRT's own plugins in this process, before it parses or deserializes; TensorRT-RTX has none."""
+    if hasattr(trt, "init_libnvinfer_plugins"):
+        trt.init_libnvinfer_plugins(logger, "")
+
+
+def configure_parser(trt: Any, parser: tensorrt.OnnxParser, request: BuildRequest) -> None:
     """Choose how InstanceNormalization is read: natively, or by the plugin.
 
     Parameters
     ----------
     trt : the module ``tensorrt`` or ``tensorrt_rtx``.
     parser : of the graph; its flags are changed.
-    logger : TensorRT's, with which its plugins are registered.
     request : the build; its `native_instancenorm` decides.
 
     Raises
@@ -76,7 +81,6 @@ def configure_parser(trt: Any, parser: tensorrt.OnnxParser, logger: tensorrt.ILo
         return
     if not hasattr(trt, "init_libnvinfer_plugins"):
         raise BuildFailedError(f"{trt.__name__} has no plugins: drop native_instancenorm=False")
-    trt.init_libnvinfer_plugins(logger, "")
     parser.clear_flag(trt.OnnxParserFlag.NATIVE_INSTANCENORM)
 
 

@@ -1,32 +1,61 @@
-"""Device memory, streams and events by cuda-python."""
+"""Device memory, streams and events by cuda-bindings, the library of NVIDIA's own samples."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from pytest_quant.backends.trt.gpu.memory import broken_context, out_of_memory
 from pytest_quant.errors import BuildError
+
+STICKY = frozenset(
+    {
+        "cudaErrorAssert",
+        "cudaErrorContained",
+        "cudaErrorExternalDevice",
+        "cudaErrorHardwareStackError",
+        "cudaErrorIllegalAddress",
+        "cudaErrorIllegalInstruction",
+        "cudaErrorInvalidAddressSpace",
+        "cudaErrorInvalidPc",
+        "cudaErrorLaunchFailure",
+        "cudaErrorLaunchTimeout",
+        "cudaErrorMisalignedAddress",
+        "cudaErrorMpsClientTerminated",
+        "cudaErrorTensorMemoryLeak",
+    }
+)
+"""Errors of which CUDA says that the process must be ended and started again."""
 
 
 class CudaPythonMemory:
-    """The device `index`. Raises `ImportError` when cuda-python does not load, `BuildError` when there is no device."""
+    """The device `index` by `cuda`, the module that `load_runtime` gives. Raises `BuildError` when there is none."""
 
-    name = "cuda-python"
+    name = "cuda-bindings"
 
-    def __init__(self, index: int) -> None:
-        self._cuda: Any = _runtime()
+    def __init__(self, cuda: Any, index: int) -> None:
+        self._cuda = cuda
         self._index = index
+        self._broken = ""
+        self._locked: dict[int, NDArray[np.uint8]] = {}
         self._call("cudaSetDevice", index)
 
     @contextmanager
     def current(self) -> Iterator[None]:
         """Choose the device for this thread; its primary context comes with it."""
-        self._call("cudaSetDevice", self._index)
+        self._unless_broken("cudaSetDevice", self._index)
         yield
+
+    def check(self) -> None:
+        """Raise `BuildError` when an error of before has broken the context of this process."""
+        if self._broken:
+            raise broken_context(self._broken)
 
     def allocate(self, size_bytes: int) -> int:
         """Return the address of `size_bytes` of device memory."""
@@ -34,7 +63,20 @@ class CudaPythonMemory:
 
     def free(self, address: int) -> None:
         """Give back what `allocate` returned."""
-        self._call("cudaFree", address)
+        self._unless_broken("cudaFree", address)
+
+    def lock(self, size_bytes: int) -> NDArray[np.uint8]:
+        """Return `size_bytes` of page-locked memory."""
+        address = int(self._call("cudaHostAlloc", size_bytes, 0))
+        array = np.ctypeslib.as_array((ctypes.c_uint8 * size_bytes).from_address(address))
+        self._locked[address] = array
+        return array
+
+    def unlock(self, array: NDArray[np.uint8]) -> None:
+        """Give back what `lock` returned."""
+        address = array.ctypes.data
+        del self._locked[address]
+        self._unless_broken("cudaFreeHost", address)
 
     def copy_in(self, address: int, array: NDArray[Any], stream: int) -> None:
         """Copy a contiguous array to the device, in the order of `stream`."""
@@ -52,37 +94,58 @@ class CudaPythonMemory:
 
     def end_stream(self, stream: int) -> None:
         """Give back what `new_stream` returned."""
-        self._call("cudaStreamDestroy", stream)
+        self._unless_broken("cudaStreamDestroy", stream)
 
     def wait(self, stream: int) -> None:
         """Wait until everything in `stream` is done. Raises `BuildError` when some of it failed."""
         self._call("cudaStreamSynchronize", stream)
 
-    def mark(self, stream: int) -> Any:
-        """Return an event recorded in `stream` now."""
-        event = self._call("cudaEventCreate")
+    def new_event(self) -> Any:
+        """Return an event, which can be recorded many times."""
+        return self._call("cudaEventCreate")
+
+    def end_event(self, event: Any) -> None:
+        """Give back what `new_event` returned."""
+        self._unless_broken("cudaEventDestroy", event)
+
+    def record(self, event: Any, stream: int) -> None:
+        """Let `event` hold the time at which `stream` gets here."""
         self._call("cudaEventRecord", event, stream)
-        return event
 
     def between_ms(self, first: Any, second: Any) -> float:
         """Wait for the event `second` and return the milliseconds since `first`."""
         self._call("cudaEventSynchronize", second)
         return float(self._call("cudaEventElapsedTime", first, second))
 
+    def _unless_broken(self, name: str, *arguments: Any) -> None:
+        """Call what gives something back, or nothing where nothing can be given back any more."""
+        if not self._broken:
+            self._call(name, *arguments)
+
     def _call(self, name: str, *arguments: Any) -> Any:
         """Call a function of the library, which returns its status first and its result after it."""
+        self.check()
         status, *found = getattr(self._cuda, name)(*arguments)
         if status != self._cuda.cudaError_t.cudaSuccess:
-            text = self._cuda.cudaGetErrorString(status)[1]
-            said = text.decode() if isinstance(text, bytes) else str(text)
-            raise BuildError(
-                f"CUDA refused {name}", value=f"{status}: {said}", fix="nvidia-smi tells whether the driver sees a GPU"
-            )
+            raise self._error(name, arguments, status)
         return found[0] if found else None
 
+    def _error(self, name: str, arguments: tuple[Any, ...], status: Any) -> BuildError:
+        text = self._cuda.cudaGetErrorString(status)[1]
+        said = f"{name}: {status.name} ({text.decode() if isinstance(text, bytes) else text})"
+        if status.name in STICKY:
+            self._broken = said
+            return broken_context(said)
+        # Else the next call that asks for the last error, of another library too, takes this one for its own.
+        self._cuda.cudaGetLastError()
+        if status == self._cuda.cudaError_t.cudaErrorMemoryAllocation:
+            _, free, total = self._cuda.cudaMemGetInfo()
+            return out_of_memory(name, arguments[0], free, total)
+        return BuildError(f"CUDA refused {name}", value=said, fix="nvidia-smi tells whether the driver sees a GPU")
 
-def _runtime() -> Any:
-    """Its module has moved: ``cuda.bindings.runtime`` since 12.6, ``cuda.cudart`` before."""
+
+def load_runtime() -> Any:
+    """Return CUDA's runtime: ``cuda.bindings.runtime`` since 12.6, ``cuda.cudart`` before. Raises `ImportError`."""
     try:
         return import_module("cuda.bindings.runtime")
     except ModuleNotFoundError:

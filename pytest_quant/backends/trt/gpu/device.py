@@ -5,6 +5,7 @@ A process of its own: a TensorRT that does not fit its driver or its CUDA may en
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
 import signal
@@ -22,37 +23,54 @@ from pytest_quant.environment.gpu import cuda_gpus
 from pytest_quant.environment.nvml import has_nvml
 from pytest_quant.errors import BackendUnavailable
 
-_FIX = 'pip install "pytest-quant[trt]", which brings cuda-python; pycuda serves too, and needs nvcc and a compiler'
+_BINDINGS = ("cuda.bindings.runtime", "cuda.cudart")
+"""The module of cuda-bindings, and its place before 12.6. Other packages of NVIDIA have a module ``cuda`` too."""
+
+_INSTALL_MEMORY = "pip install cuda-bindings"
 
 
+@cache
 def open_device(index: int = 0) -> DeviceMemory:
-    """Return the memory of GPU `index`: by pycuda where it is installed, else by cuda-python.
+    """Return the memory of GPU `index`, one object in a process: by cuda-bindings, else by pycuda.
 
     Raises
     ------
     BackendUnavailable : neither is installed and loads.
     BuildError : the driver refuses the device.
     """
+    # pycuda's context must be given back while its module is whole.
+    atexit.register(open_device.cache_clear)
     said = []
-    if find_spec("pycuda") is not None:
+    if _found(*_BINDINGS):
+        from pytest_quant.backends.trt.gpu.cuda_python_memory import CudaPythonMemory, load_runtime
+
+        try:
+            return CudaPythonMemory(load_runtime(), index)
+        except ImportError as error:
+            said.append(f"cuda-bindings: {error}")
+    if _found("pycuda"):
         from pytest_quant.backends.trt.gpu.pycuda_memory import PycudaMemory
 
         try:
             return PycudaMemory(index)
         except ImportError as error:
             said.append(f"pycuda: {error}")
-    if find_spec("cuda") is not None:
-        from pytest_quant.backends.trt.gpu.cuda_python_memory import CudaPythonMemory
-
-        try:
-            return CudaPythonMemory(index)
-        except ImportError as error:
-            said.append(f"cuda-python: {error}")
     raise BackendUnavailable(
         "TensorRT needs a library for device memory",
-        value="; ".join(said) or "neither pycuda nor cuda-python",
-        fix=_FIX,
+        value="; ".join(said) or "neither cuda-bindings nor pycuda",
+        fix=f"{_INSTALL_MEMORY}; pycuda serves too, and needs nvcc and a compiler",
     )
+
+
+def _found(*modules: str) -> bool:
+    """Whether one of `modules` is installed; a package that a name begins with may lack the rest of it."""
+    for module in modules:
+        try:
+            if find_spec(module) is not None:
+                return True
+        except ModuleNotFoundError:
+            continue
+    return False
 
 
 WITH_DEVICE = "device"
@@ -95,10 +113,8 @@ def find_native() -> Availability:
     if not here.gpus:
         reason = f"{here.reason}; TensorRT {found.version} is installed"
         return Availability(False, reason=reason, fix=f"run it on a machine with a GPU, {_SIMULATE}")
-    if find_spec("pycuda") is None and find_spec("cuda") is None:
-        return Availability(
-            False, reason="neither cuda-bindings nor pycuda is installed", fix="pip install cuda-bindings"
-        )
+    if not _found(*_BINDINGS, "pycuda"):
+        return Availability(False, reason="neither cuda-bindings nor pycuda is installed", fix=_INSTALL_MEMORY)
     gpu = here.gpus[0]
     return Availability(True, version=found.version, device=f"cuda:0 {gpu.name} ({gpu.sm or 'unknown'})")
 

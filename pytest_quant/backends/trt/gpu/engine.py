@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.base import EngineBase, Feeds, Outputs
@@ -15,7 +16,7 @@ from pytest_quant.backends.trt.gpu.device import open_device
 from pytest_quant.backends.trt.gpu.inspection import layers_in_inspection
 from pytest_quant.backends.trt.gpu.memory import DeviceMemory
 from pytest_quant.backends.trt.gpu.plan import Plan, held_bytes
-from pytest_quant.backends.trt.gpu.runner import Runner, time_parts
+from pytest_quant.backends.trt.gpu.runner import Runner, time_compute, time_parts
 from pytest_quant.backends.trt.gpu.slots import slots_of
 from pytest_quant.backends.trt.run_builder import PLAN_FILE, build_notes
 from pytest_quant.result import Coverage, DeviceTimes
@@ -44,11 +45,18 @@ class GpuEngine(EngineBase):
         self.size_bytes = (folder / PLAN_FILE).stat().st_size
         self.provider = f"TensorRT {trt.__version__}"
         self._device = device or open_device()
+        self._device.check()
         with self._device.current():
             self._plan = Plan(trt, folder / PLAN_FILE)
-            self.device_bytes = held_bytes(trt, self._plan.engine, self.size_bytes)
-            self._slots = slots_of(trt, self._plan.engine)
-            self._runner = self._new_runner(self._plan.new_context())
+            try:
+                self.device_bytes = held_bytes(trt, self._plan.engine, self.size_bytes)
+                self._slots = slots_of(trt, self._plan.engine)
+                self._runner = self._new_runner(self._plan.new_context())
+            except BaseException as error:
+                # What TensorRT holds must go while the context is current, and the traceback would keep it.
+                clear_frames(error.__traceback__)
+                self._plan.close()
+                raise
         self._staged: Feeds | None = None
         self.notes = (f"device memory by {self._device.name}", *build_notes(folder))
 
@@ -69,6 +77,12 @@ class GpuEngine(EngineBase):
             self._load(feeds)
         return partial(self._timed, feeds)
 
+    def _prepare_events(self, feeds: Feeds) -> Callable[[], float]:
+        """Return the same run with an event on either side of its compute."""
+        with self._device.current():
+            self._load(feeds)
+        return partial(self._timed_by_events, feeds)
+
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Ask the engine's inspector for its layers and count the products in the asked precision."""
         inspector: tensorrt.EngineInspector = self._plan.engine.create_engine_inspector()
@@ -81,7 +95,7 @@ class GpuEngine(EngineBase):
         """Time copies and compute apart, by events on the engine's stream."""
         with self._device.current():
             self._load(feeds)
-            return time_parts(self._runner, self._device)
+            return time_parts(self._runner)
 
     def _close(self) -> None:
         """Free buffers, context, engine and runtime in this order."""
@@ -96,6 +110,12 @@ class GpuEngine(EngineBase):
                 self._load(feeds)
             self._runner.execute()
             self._runner.wait()
+
+    def _timed_by_events(self, feeds: Feeds) -> float:
+        with self._device.current():
+            if self._staged is not feeds:
+                self._load(feeds)
+            return time_compute(self._runner)
 
     def _load(self, feeds: Feeds) -> None:
         """Bring the inputs to the device."""

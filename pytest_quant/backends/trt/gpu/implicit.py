@@ -79,11 +79,13 @@ class Ledger:
 
     Attributes
     ----------
+    stream : the one that batches are copied in.
     batches : given to TensorRT.
     cache : ranges that were read from an earlier calibration or written by this one; ``None`` before.
     error : the first exception.
     """
 
+    stream: int
     batches: int = 0
     cache: bytes | None = None
     reused: bool = False
@@ -124,9 +126,8 @@ def make_calibrator(
     batch_size : samples in every batch.
     cache : ranges of an earlier calibration; then no batch is read.
     """
-    ledger = Ledger()
+    ledger = Ledger(stream=device.new_stream())
     base: Any = getattr(trt, ALGORITHMS[method])
-    stream = device.new_stream()
 
     class Calibrator(base):  # type: ignore[misc]
         """Gives each batch as one address for each input."""
@@ -143,8 +144,8 @@ def make_calibrator(
                 feeds = next(batches, None)
                 if feeds is None:
                     return None
-                addresses = [_copied(device, ledger, name, feeds, stream) for name in names]
-                device.wait(stream)
+                addresses = [_copied(device, ledger, name, feeds) for name in names]
+                device.wait(ledger.stream)
             except BaseException as error:
                 ledger.error = ledger.error or error
                 return None
@@ -163,12 +164,13 @@ def make_calibrator(
 
 
 def release(ledger: Ledger, device: DeviceMemory) -> None:
-    """Free the device memory that the batches lay in."""
+    """Give back the device memory that the batches lay in, and the stream that brought them."""
     while ledger.addresses:
         device.free(ledger.addresses.popitem()[1][0])
+    device.end_stream(ledger.stream)
 
 
-def _copied(device: DeviceMemory, ledger: Ledger, name: str, feeds: Feeds, stream: int) -> int:
+def _copied(device: DeviceMemory, ledger: Ledger, name: str, feeds: Feeds) -> int:
     """Copy one input to its own buffer, which the next batch uses again; TensorRT reads floats as float32."""
     array = feeds[name]
     flat = np.ascontiguousarray(array, dtype=np.float32 if array.dtype.kind == "f" else array.dtype)
@@ -178,7 +180,7 @@ def _copied(device: DeviceMemory, ledger: Ledger, name: str, feeds: Feeds, strea
             device.free(address)
         address = device.allocate(flat.nbytes)
         ledger.addresses[name] = (address, flat.nbytes)
-    device.copy_in(address, flat, stream)
+    device.copy_in(address, flat, ledger.stream)
     return address
 
 

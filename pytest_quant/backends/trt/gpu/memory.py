@@ -1,26 +1,49 @@
-"""The part of a CUDA library that TensorRT's engines are run with."""
+"""The part of a CUDA library that TensorRT's engines are run with, and what its errors mean."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
+
+from pytest_quant.errors import BuildError
+
+MEGABYTE = 1e6
 
 
 class DeviceMemory(Protocol):
-    """The part of a CUDA library that is used. Addresses and streams are plain integers, as TensorRT takes them."""
+    """Memory, streams and events of one device, one object for each device in a process.
+
+    Addresses and streams are plain integers, as TensorRT takes them. Every method but `current` needs the context
+    current, and raises `BuildError` when CUDA refuses. After an error that CUDA cannot recover from, what gives
+    something back does nothing: the driver takes all of it when the process ends.
+
+    Attributes
+    ----------
+    name : of the library.
+    """
 
     name: str
 
     def current(self) -> AbstractContextManager[None]:
         """Make the device's primary context current inside the block; other libraries of this process use it too."""
 
+    def check(self) -> None:
+        """Raise `BuildError` when an error of before has broken the context of this process."""
+
     def allocate(self, size_bytes: int) -> int:
         """Return the address of `size_bytes` of device memory."""
 
     def free(self, address: int) -> None:
         """Give back what `allocate` returned."""
+
+    def lock(self, size_bytes: int) -> NDArray[np.uint8]:
+        """Return memory of the host that the device reads and writes itself; other memory is copied twice."""
+
+    def unlock(self, array: NDArray[np.uint8]) -> None:
+        """Give back what `lock` returned; it must not be read after."""
 
     def copy_in(self, address: int, array: NDArray[Any], stream: int) -> None:
         """Start a copy of an array to the device.
@@ -51,8 +74,45 @@ class DeviceMemory(Protocol):
     def wait(self, stream: int) -> None:
         """Wait until everything in `stream` is done. Raises `BuildError` when some of it failed."""
 
-    def mark(self, stream: int) -> Any:
-        """Return an event recorded in `stream` now."""
+    def new_event(self) -> Any:
+        """Return an event, which can be recorded many times."""
+
+    def end_event(self, event: Any) -> None:
+        """Give back what `new_event` returned."""
+
+    def record(self, event: Any, stream: int) -> None:
+        """Let `event` hold the time at which `stream` gets here."""
 
     def between_ms(self, first: Any, second: Any) -> float:
         """Wait for the event `second` and return the milliseconds since `first`, by the device's clock."""
+
+
+class OutOfMemoryError(BuildError):
+    """An allocation found no room; the process goes on."""
+
+
+def out_of_memory(call: str, size_bytes: int, free_bytes: int, total_bytes: int) -> OutOfMemoryError:
+    """Return the error for an allocation that found no room.
+
+    Parameters
+    ----------
+    call : the function that was refused.
+    size_bytes : asked of it.
+    free_bytes, total_bytes : what the device has, as CUDA says.
+    """
+    return OutOfMemoryError(
+        "the GPU is out of memory",
+        value=f"{call} of {size_bytes / MEGABYTE:.1f} MB, while {free_bytes / MEGABYTE:.1f} MB "
+        f"of {total_bytes / MEGABYTE:.1f} MB are free",
+        fix="nvidia-smi tells who holds it; smaller batches, fewer workers (-n) and closed engines need less",
+    )
+
+
+def broken_context(first: str) -> BuildError:
+    """Return the error for every call after `first`, an error that CUDA cannot recover from."""
+    return BuildError(
+        "this process can no longer use the GPU: CUDA does not recover from the error that it met",
+        value=first,
+        fix="what comes after it on the GPU fails too: run the test that met it first by itself, in a new process; "
+        "compute-sanitizer names the kernel",
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_quant.backends.trt.configure import complaints, make_logger
+from pytest_quant.backends.trt.configure import complaints, make_logger, register_plugins
 from pytest_quant.errors import BuildError
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ class Plan:
         self.lines: list[str] = []
         # TensorRT holds no reference to its logger and its runtime; without ours they are freed under it.
         self._logger = make_logger(trt, self.lines)
+        register_plugins(trt, self._logger)
+        self._quiet = trt.ProfilingVerbosity.NONE
         self._runtime: tensorrt.Runtime | None = trt.Runtime(self._logger)
         # A plan of the version-compatible kind holds code; it is our own build.
         self._runtime.engine_host_code_allowed = True
@@ -41,14 +43,19 @@ class Plan:
             )
 
     def new_context(self) -> tensorrt.IExecutionContext:
-        """Return an execution context. Raises `BuildError` when there is no memory for one."""
+        """Return an execution context. Raises `BuildError` when there is no memory for one.
+
+        It tells NVTX nothing: markers in the detail that the inspector wants of the plan would lengthen every run.
+        """
         context: tensorrt.IExecutionContext | None = self.engine.create_execution_context()
         if context is None:
             raise BuildError(
-                "TensorRT could not make an execution context",
+                "TensorRT has no memory for an execution context",
                 value=complaints(self.lines),
-                fix="the device may be out of memory: nvidia-smi tells",
+                fix="nvidia-smi tells who holds the GPU's memory; smaller batches, fewer workers (-n) and closed "
+                "engines need less",
             )
+        context.nvtx_verbosity = self._quiet
         return context
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.trt.configure import complaints
-from pytest_quant.backends.trt.gpu.memory import DeviceMemory
+from pytest_quant.backends.trt.gpu.memory import DeviceMemory, OutOfMemoryError
 from pytest_quant.backends.trt.gpu.slots import Slot
 from pytest_quant.backends.trt.options import sizes_of
 from pytest_quant.errors import BuildError, DataError
@@ -26,7 +26,11 @@ _WARMUP = 3
 
 
 class Runner:
-    """Runs `engine` in `context`; `lines` are what TensorRT logged. Every method needs the primary context current."""
+    """Runs `engine` in `context`; `lines` are what TensorRT logged. Every method needs the primary context current.
+
+    Inputs and outputs lie in page-locked memory of the host between their copies, so that a copy is one of the
+    device's own; for a tensor that TensorRT wants on the host that is its address.
+    """
 
     def __init__(
         self,
@@ -41,32 +45,32 @@ class Runner:
         self._lines = lines
         self._slots = slots
         self._device = device
-        self.stream = device.new_stream()
-        self._buffers: dict[str, tuple[int, int]] = {}
+        self._on_device: dict[str, tuple[int, int]] = {}
+        self._locked: dict[str, NDArray[np.uint8]] = {}
         self._host: dict[str, NDArray[Any]] = {}
-        self._outputs: Outputs = {}
+        self._events: dict[str, Any] = {}
+        self.stream = device.new_stream()
 
     def stage(self, feeds: Feeds) -> None:
-        """Set shapes, make room for every tensor, and keep the inputs for `copy_in`.
+        """Set shapes, make room for every tensor, and keep a copy of the inputs for `copy_in`.
 
         Raises
         ------
-        DataError : a size lies outside the profile that the engine was built for.
-        BuildError : the size of an output depends on the values of the inputs.
+        DataError : a size lies outside the profile that the engine was built for, or the inputs do not go together.
+        BuildError : the size of an output depends on the values of the inputs, or there is no memory.
         """
-        for slot in self._slots:
-            if slot.is_input:
-                self._stage_input(slot, np.asarray(feeds[slot.name], slot.dtype, order="C"))
-        missing = self._context.infer_shapes()
-        if missing:
-            raise BuildError(f"TensorRT cannot infer shapes without {', '.join(missing)}", value=self._said())
-        self._outputs = {slot.name: self._stage_output(slot) for slot in self._slots if not slot.is_input}
+        try:
+            self._stage(feeds)
+        except OutOfMemoryError:
+            # A smaller batch may fit once the blocks of this one are gone.
+            self._free_all()
+            raise
 
     def copy_in(self) -> None:
         """Start the copies of all inputs to the device."""
         for slot in self._slots:
             if slot.is_input and not slot.on_host:
-                self._device.copy_in(self._buffers[slot.name][0], self._host[slot.name], self.stream)
+                self._device.copy_in(self._on_device[slot.name][0], self._host[slot.name], self.stream)
 
     def execute(self) -> None:
         """Start one run. Raises `BuildError` when TensorRT does not take it."""
@@ -74,30 +78,65 @@ class Runner:
             raise BuildError("TensorRT did not start the run", value=self._said())
 
     def copy_out(self) -> None:
-        """Start the copies of all outputs into the arrays that `take` gives."""
+        """Start the copies of all outputs from the device."""
         for slot in self._slots:
             if not slot.is_input and not slot.on_host:
-                self._device.copy_out(self._outputs[slot.name], self._buffers[slot.name][0], self.stream)
+                self._device.copy_out(self._host[slot.name], self._on_device[slot.name][0], self.stream)
 
     def wait(self) -> None:
         """Wait until everything that was started is done."""
         self._device.wait(self.stream)
 
     def take(self) -> Outputs:
-        """Hand the outputs over; they are not written to again."""
-        found, self._outputs = self._outputs, {}
-        return found
+        """Return a copy of the outputs, which no later run writes to."""
+        return {slot.name: self._host[slot.name].copy() for slot in self._slots if not slot.is_input}
+
+    def mark(self, name: str) -> None:
+        """Let the event `name` hold the time at which the stream gets here; one of that name is used again."""
+        if name not in self._events:
+            self._events[name] = self._device.new_event()
+        self._device.record(self._events[name], self.stream)
+
+    def between_ms(self, first: str, second: str) -> float:
+        """Wait for the event `second` and return the milliseconds since `first`."""
+        return self._device.between_ms(self._events[first], self._events[second])
 
     def close(self) -> None:
-        """Free the buffers and the stream, and let the context go."""
+        """Let the context go, and give back memory, events and the stream."""
         del self._context
         del self._engine
-        while self._buffers:
-            self._device.free(self._buffers.popitem()[1][0])
+        self._free_all()
+        while self._events:
+            self._device.end_event(self._events.popitem()[1])
         self._device.end_stream(self.stream)
 
+    def _free_all(self) -> None:
+        self._host.clear()
+        while self._on_device:
+            self._device.free(self._on_device.popitem()[1][0])
+        while self._locked:
+            self._device.unlock(self._locked.popitem()[1])
+
+    def _stage(self, feeds: Feeds) -> None:
+        for slot in self._slots:
+            if slot.is_input:
+                self._stage_input(slot, np.asarray(feeds[slot.name], slot.dtype, order="C"))
+        try:
+            missing = self._context.infer_shapes()
+        except RuntimeError as error:
+            raise DataError(
+                "the shapes of the inputs do not go together",
+                value=str({slot.name: self._host[slot.name].shape for slot in self._slots if slot.is_input}),
+                allowed=self._said(),
+                fix="give every input the sizes of one batch",
+            ) from error
+        if missing:
+            raise BuildError(f"TensorRT cannot infer shapes without {', '.join(missing)}", value=self._said())
+        for slot in self._slots:
+            if not slot.is_input:
+                self._stage_output(slot)
+
     def _stage_input(self, slot: Slot, array: NDArray[Any]) -> None:
-        self._host[slot.name] = array
         if not self._context.set_input_shape(slot.name, array.shape):
             low, _, high = self._engine.get_tensor_profile_shape(slot.name, 0)
             raise DataError(
@@ -106,9 +145,10 @@ class Runner:
                 allowed=f"from {sizes_of(low)} to {sizes_of(high)}",
                 fix=f"build for it: options={{'shapes': {{'{slot.name}': [smallest, usual, largest]}}}}, or max_batch",
             )
-        self._give_address(slot, array)
+        self._make_room(slot, array.shape)
+        self._host[slot.name][...] = array
 
-    def _stage_output(self, slot: Slot) -> NDArray[Any]:
+    def _stage_output(self, slot: Slot) -> None:
         shape = sizes_of(self._context.get_tensor_shape(slot.name))
         if any(size < 0 for size in shape):
             raise BuildError(
@@ -116,53 +156,66 @@ class Runner:
                 value=str(shape),
                 fix="cut the model before NonZero, NonMaxSuppression or the like, and do that step in the metric",
             )
-        array = np.empty(shape, slot.dtype)
-        self._give_address(slot, array)
-        return array
+        self._make_room(slot, shape)
 
-    def _give_address(self, slot: Slot, array: NDArray[Any]) -> None:
-        address = array.ctypes.data if slot.on_host else self._room(slot.name, array.nbytes)
-        self._context.set_tensor_address(slot.name, address)
+    def _make_room(self, slot: Slot, shape: tuple[int, ...]) -> None:
+        """Give a tensor its place on the host and its address. TensorRT takes no null address for an empty tensor."""
+        size_bytes = int(np.prod(shape)) * slot.dtype.itemsize
+        room = max(1, size_bytes)
+        self._host.pop(slot.name, None)
+        if slot.name not in self._locked or self._locked[slot.name].nbytes < room:
+            if slot.name in self._locked:
+                self._device.unlock(self._locked.pop(slot.name))
+            self._locked[slot.name] = self._device.lock(room)
+        self._host[slot.name] = self._locked[slot.name][:size_bytes].view(slot.dtype).reshape(shape)
+        address = self._locked[slot.name].ctypes.data if slot.on_host else self._room(slot.name, room)
+        if not self._context.set_tensor_address(slot.name, address):
+            raise BuildError(f"TensorRT did not take the address of '{slot.name}'", value=self._said())
 
     def _room(self, name: str, size_bytes: int) -> int:
-        """Return a buffer of at least that size; TensorRT takes no null address for an empty tensor."""
-        address, size = self._buffers.get(name, (0, 0))
-        if size < max(1, size_bytes):
+        """Return the address of a block of the device of at least that size."""
+        address, size = self._on_device.get(name, (0, 0))
+        if size < size_bytes:
             if size:
+                del self._on_device[name]
                 self._device.free(address)
-            address = self._device.allocate(max(1, size_bytes))
-            self._buffers[name] = (address, max(1, size_bytes))
+            address = self._device.allocate(size_bytes)
+            self._on_device[name] = (address, size_bytes)
         return address
 
     def _said(self) -> str:
         return complaints(self._lines)
 
 
-def time_parts(runner: Runner, device: DeviceMemory) -> DeviceTimes:
+def time_parts(runner: Runner) -> DeviceTimes:
     """Time copies in, compute and copies out between events, and the host's wait for compute alone.
 
     `runner` is staged, and its primary context current.
     """
-    rows = [_one(runner, device) for _ in range(_WARMUP + RUNS)][_WARMUP:]
+    rows = [_one(runner) for _ in range(_WARMUP + RUNS)][_WARMUP:]
     h2d_ms, gpu_ms, d2h_ms, host_ms = (median(column) for column in zip(*rows, strict=True))
     return DeviceTimes(runs=RUNS, gpu_ms=gpu_ms, h2d_ms=h2d_ms, d2h_ms=d2h_ms, host_ms=host_ms)
 
 
-def _one(runner: Runner, device: DeviceMemory) -> tuple[float, float, float, float]:
-    start = device.mark(runner.stream)
+def time_compute(runner: Runner) -> float:
+    """Run once, and return the milliseconds between two events around it, after everything is done."""
+    runner.mark("before")
+    runner.execute()
+    runner.mark("after")
+    runner.wait()
+    return runner.between_ms("before", "after")
+
+
+def _one(runner: Runner) -> tuple[float, float, float, float]:
+    runner.mark("start")
     runner.copy_in()
-    copied = device.mark(runner.stream)
+    runner.mark("copied")
     runner.wait()
     began_ns = time.perf_counter_ns()
-    before = device.mark(runner.stream)
-    runner.execute()
-    after = device.mark(runner.stream)
-    runner.wait()
+    gpu_ms = time_compute(runner)
     host_ms = (time.perf_counter_ns() - began_ns) / 1e6
-    outward = device.mark(runner.stream)
+    runner.mark("outward")
     runner.copy_out()
-    end = device.mark(runner.stream)
+    runner.mark("end")
     runner.wait()
-    return (
-        device.between_ms(start, copied), device.between_ms(before, after), device.between_ms(outward, end), host_ms,
-    )  # fmt: skip
+    return runner.between_ms("start", "copied"), gpu_ms, runner.between_ms("outward", "end"), host_ms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class Slot:
     Attributes
     ----------
     dtype : the engine's own; INT64 stays INT64 since TensorRT 9 and was INT32 before.
-    on_host : its values decide shapes, so TensorRT reads them from host memory.
+    on_host : TensorRT reads or writes it in host memory, as it does most tensors whose values decide shapes.
     """
 
     name: str
@@ -56,12 +57,13 @@ class Slot:
 def slots_of(trt: Any, engine: tensorrt.ICudaEngine) -> tuple[Slot, ...]:
     """Return the inputs and outputs of `engine`, in its order. Raises `BuildError` for a type numpy does not have."""
     names = [engine.get_tensor_name(index) for index in range(engine.num_io_tensors)]
-    return tuple(
-        Slot(
-            name=name,
-            is_input=engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT,
-            dtype=numpy_type(name, engine.get_tensor_dtype(name)),
-            on_host=bool(engine.is_shape_inference_io(name)),
-        )
-        for name in names
+    return tuple(map(partial(_slot, trt, engine), names))
+
+
+def _slot(trt: Any, engine: tensorrt.ICudaEngine, name: str) -> Slot:
+    return Slot(
+        name=name,
+        is_input=engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT,
+        dtype=numpy_type(name, engine.get_tensor_dtype(name)),
+        on_host=engine.get_tensor_location(name) == trt.TensorLocation.HOST,
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytest_quant.backends.trt import builder
 from pytest_quant.backends.trt.configure import (
     BuildFailedError,
     configure,
@@ -18,7 +19,8 @@ from pytest_quant.backends.trt.configure import (
 )
 from pytest_quant.backends.trt.gpu.implicit import calibrating
 from pytest_quant.backends.trt.run_builder import BuildRequest
-from tests.support.fake_tensorrt import HostMemory, make
+from tests.support.fake_tensorrt import HostMemory, drive, make
+from tests.support.fake_tensorrt.enums import OnnxParserFlag
 
 REQUEST = BuildRequest("tensorrt", "m.onnx", "f", None, None, None)
 IMPLICIT = replace(REQUEST, strongly_typed=False, precisions=("INT8", "FP16"))
@@ -133,8 +135,8 @@ def test_instance_norm_by_the_plugin(native: bool) -> None:
     """The flag is cleared only when the plugin is asked for."""
     cleared: list[object] = []
     parser = SimpleNamespace(clear_flag=cleared.append)
-    configure_parser(make(HostMemory()), parser, None, replace(REQUEST, native_instancenorm=native))
-    assert cleared == ([] if native else ["native"])
+    configure_parser(make(HostMemory()), parser, replace(REQUEST, native_instancenorm=native))
+    assert cleared == ([] if native else [OnnxParserFlag.NATIVE_INSTANCENORM])
 
 
 def test_fake_builder_calibrates_and_the_ranges_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,14 +153,14 @@ def test_fake_builder_calibrates_and_the_ranges_are_kept(tmp_path: Path, monkeyp
     config: Any = SimpleNamespace(profiles=[])
     config.set_calibration_profile = config.profiles.append
     with calibrating(make(device), config, request, lambda shapes: shapes):
-        config.int8_calibrator.drive(["x"], lambda *_: None)
+        drive(config.int8_calibrator, ["x"], lambda *_: None)
     assert config.profiles == [{"x": (2, 5)}]
     assert (tmp_path / "ranges").read_bytes().startswith(b"TRT-10")
-    assert device.live == {}
+    assert device.cuda.held() == {}
 
     again: Any = SimpleNamespace()
     with calibrating(make(device), again, replace(request, samples=""), lambda shapes: shapes):
-        again.int8_calibrator.drive(["x"], lambda *_: pytest.fail("a batch was read"))
+        drive(again.int8_calibrator, ["x"], lambda *_: pytest.fail("a batch was read"))
 
 
 def test_fake_builder_that_meets_a_broken_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +176,7 @@ def test_fake_builder_that_meets_a_broken_sample(tmp_path: Path, monkeypatch: py
         pytest.raises(BuildFailedError, match="failed after 1 batches: "),
         calibrating(make(HostMemory()), config, request, lambda shapes: shapes),
     ):
-        config.int8_calibrator.drive(["x"], lambda *_: None)
+        drive(config.int8_calibrator, ["x"], lambda *_: None)
     assert not (tmp_path / "ranges").exists()
 
 
@@ -186,3 +188,17 @@ def test_version_11_has_no_calibrator(tmp_path: Path) -> None:
         calibrating(make(HostMemory(), 11), SimpleNamespace(), request, lambda shapes: shapes),
     ):
         pytest.fail("the build began")
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_fake_builder_has_plugins_before_it_parses(native: bool) -> None:
+    """Whatever the options: a graph may name one by itself, as ModelOpt's and users' own graphs do."""
+    trt = make(HostMemory())
+
+    def new_builder(_logger: object) -> None:
+        assert trt._machine.plugins
+        raise BuildFailedError("far enough")
+
+    trt.Builder = new_builder
+    with pytest.raises(BuildFailedError, match="far enough"):
+        builder._plan(trt, None, [], replace(REQUEST, native_instancenorm=native))

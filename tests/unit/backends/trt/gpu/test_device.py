@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from pytest_quant.backends.trt.gpu import device as find
 from pytest_quant.environment.gpu import CudaGpus, Gpu
+from pytest_quant.errors import BackendUnavailable
 
 GPU = Gpu(0, "A GPU", "SM89", 1e4, "550.1")
 
@@ -20,8 +20,12 @@ GPU = Gpu(0, "A GPU", "SM89", 1e4, "550.1")
 def asked_anew() -> Iterator[None]:
     """The answer is kept for a process; each test asks for itself."""
     find.probe_native.cache_clear()
+    find.open_device.cache_clear()
     yield
     find.probe_native.cache_clear()
+    find.open_device.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("cuda", "pycuda")]:
+        del sys.modules[name]
 
 
 @pytest.fixture
@@ -117,15 +121,65 @@ def test_it_fails_on_a_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_gpu_without_a_library_for_its_memory(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TensorRT computes on addresses that somebody else must make."""
+    """TensorRT computes on addresses that somebody else must make. Other packages of NVIDIA bring a `cuda` as well."""
     plant.write_text(LOADS)
-    real = find_spec
+    package = plant.with_name("cuda") / "pathfinder"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    importlib.invalidate_caches()
     monkeypatch.setattr(find, "cuda_gpus", lambda: CudaGpus((GPU,)))
-    monkeypatch.setattr(find, "find_spec", lambda name: None if name in ("pycuda", "cuda") else real(name))
     found = find.find_native()
     assert not found.available
-    assert "pycuda" in found.reason
+    assert found.reason == "neither cuda-bindings nor pycuda is installed"
     assert found.fix == "pip install cuda-bindings"
+    with pytest.raises(BackendUnavailable, match="library for device memory") as caught:
+        find.open_device()
+    assert "pip install cuda-bindings" in str(caught.value)
+
+
+CUDA = """
+from types import SimpleNamespace as S
+cudaError_t = S(cudaSuccess=0)
+def cudaSetDevice(index): return (0,)
+"""
+
+PYCUDA = """
+from types import SimpleNamespace as S
+Error = MemoryError = RuntimeError
+retained = []
+def init(): pass
+class Device:
+    def __init__(self, index): pass
+    def retain_primary_context(self):
+        retained.append(1)
+        return S()
+"""
+
+
+@pytest.mark.parametrize("place", ["bindings/runtime.py", "cudart.py"])
+def test_cuda_bindings_is_chosen_before_pycuda(plant: Path, place: str) -> None:
+    """It is what NVIDIA's own samples use, and needs no compiler; its module lay elsewhere before version 12.6."""
+    file = plant.with_name("cuda") / place
+    file.parent.mkdir(parents=True)
+    file.write_text(CUDA)
+    _plant_pycuda(plant)
+    assert find.open_device().name == "cuda-bindings"
+
+
+def test_a_process_has_one_object_for_a_device(plant: Path) -> None:
+    """With pycuda each would retain the primary context once more, and no engine would give it back."""
+    _plant_pycuda(plant)
+    assert find.open_device() is find.open_device()
+    assert find.open_device().name == "pycuda"
+    assert importlib.import_module("pycuda.driver").retained == [1]
+
+
+def _plant_pycuda(plant: Path) -> None:
+    package = plant.with_name("pycuda")
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "driver.py").write_text(PYCUDA)
+    importlib.invalidate_caches()
 
 
 def test_without_nvml_no_gpu_is_found(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,65 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
-from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt.gpu.engine import GpuEngine
-from pytest_quant.backends.trt.run_builder import LOG_FILE, PLAN_FILE
 from pytest_quant.errors import BuildError, DataError
-from pytest_quant.spec import EngineSpec, Model
-from tests.support.fake_tensorrt import ACTIVATION_BYTES, COLUMNS, MAX_BATCH, WEIGHT_BYTES, HostMemory, Types, make
-
-PLAN = b"plan of some bytes"
-
-
-def feeds_of(rows: int, seed: int = 0) -> Feeds:
-    """Inputs of the fixed computation."""
-    rng = np.random.default_rng(seed)
-    return {"x": rng.normal(size=(rows, COLUMNS)).astype(np.float32), "ids": rng.integers(0, 2**40, rows)}
-
-
-@contextmanager
-def opened(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    major: int = 10,
-    log: str = "",
-    plan: bytes = PLAN,
-    width: int | str = COLUMNS,
-    **changes: Any,
-) -> Iterator[tuple[GpuEngine, HostMemory, Any]]:
-    """Open an engine over the fake module of that version."""
-    device = HostMemory()
-    module = make(device, major, **changes)
-    monkeypatch.setitem(sys.modules, "tensorrt", module)
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["x", "x"], ["y"], name="product"),
-            helper.make_node("Identity", ["ids"], ["next"], name="hand"),
-        ],
-        "g",
-        [value("x", TensorProto.FLOAT, ["n", width]), value("ids", TensorProto.INT64, ["n"])],
-        [value("y", TensorProto.FLOAT, ["n", COLUMNS]), value("next", TensorProto.INT64, ["n"])],
-    )
-    onnx.save_model(helper.make_model(graph), folder / GRAPH_FILE)
-    (folder / PLAN_FILE).write_bytes(plan)
-    (folder / LOG_FILE).write_text(log)
-    spec = EngineSpec("trt", "int8", "static", Model.from_onnx(folder / GRAPH_FILE))
-    with GpuEngine(spec, folder, device) as engine:
-        yield engine, device, module
+from tests.support.fake_tensorrt import (
+    ACTIVATION_BYTES,
+    COLUMNS,
+    MAX_BATCH,
+    RUN_MS,
+    WEIGHT_BYTES,
+    DataType,
+    inspection,
+)
+from tests.support.fake_tensorrt.opened import PLAN, feeds_of, opened
 
 
 def test_fake_run_gives_the_outputs_of_every_batch_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,12 +48,12 @@ def test_fake_timed_call_waits_and_computes_over_its_own_inputs(
     with opened(tmp_path, monkeypatch) as (engine, device, _):
         mine = feeds_of(4, 1)
         call = engine.prepare(mine)
-        before = device._clock_ms
+        before = device.cuda._clock_ms
         call()
-        assert device._clock_ms - before == 5.0
+        assert device.cuda._clock_ms - before == RUN_MS
         engine.run(feeds_of(2, 2))
         call()
-        assert engine._runner._host["x"] is mine["x"]
+        np.testing.assert_array_equal(engine._runner._host["x"], mine["x"])
 
 
 def test_fake_batch_beyond_the_profile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +68,7 @@ def test_fake_batch_beyond_the_profile_is_named(tmp_path: Path, monkeypatch: pyt
 
 def test_fake_width_beyond_the_profile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An axis that the graph leaves free is bounded by the profile like the batch, and the option to write is named."""
-    with opened(tmp_path, monkeypatch, width="w") as (engine, _, _):
+    with opened(tmp_path, monkeypatch, written={"width": "w"}) as (engine, _, _):
         feeds = {**feeds_of(2), "x": np.zeros((2, COLUMNS + 1), np.float32)}
         with pytest.raises(DataError, match=r"'x' does not fit the engine") as caught:
             engine.run(feeds)
@@ -142,16 +99,19 @@ def test_fake_type_that_numpy_lacks_is_refused(tmp_path: Path, monkeypatch: pyte
     """Two bytes must not be read as four."""
     with (
         pytest.raises(BuildError, match="'y' of the engine is BF16"),
-        opened(tmp_path, monkeypatch, y_type=Types.BF16),
+        opened(tmp_path, monkeypatch, y_type=DataType.BF16),
     ):
         pass
 
 
 def test_fake_plan_of_another_version_is_refused_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """None instead of an engine, and the reason in the log."""
-    with pytest.raises(BuildError, match="does not take the plan") as caught, opened(tmp_path, monkeypatch, plan=b""):
+    with (
+        pytest.raises(BuildError, match="does not take the plan") as caught,
+        opened(tmp_path, monkeypatch, written={"plan": b""}),
+    ):
         pass
-    assert "the plan has another version" in str(caught.value)
+    assert "Version tag does not match" in str(caught.value)
 
 
 def test_fake_objects_end_in_order_and_nothing_stays_on_the_device(
@@ -164,10 +124,10 @@ def test_fake_objects_end_in_order_and_nothing_stays_on_the_device(
         engine.close()
         with pytest.raises(BuildError, match="closed"):
             engine.run(feeds_of(1))
-    ended = [line for line in module.log if line.endswith("gone")]
+    ended = module._machine.ended
     assert ended[-2:] == ["engine gone", "runtime gone"]
     assert ended[:-2] == ["context gone"]
-    assert (device.live, device.streams, device.depth) == ({}, set(), 0)
+    assert (device.cuda.held(), device.depth) == ({}, 0)
 
 
 @pytest.mark.parametrize("old", [True, False])
@@ -185,7 +145,7 @@ def test_fake_times_are_those_of_the_device(tmp_path: Path, monkeypatch: pytest.
     with opened(tmp_path, monkeypatch) as (engine, _, _):
         found = engine.device_times(feeds_of(2))
     assert found is not None
-    assert (found.gpu_ms, found.h2d_ms, found.d2h_ms) == (5.0, 0.0, 0.0)
+    assert (found.gpu_ms, found.h2d_ms, found.d2h_ms) == (RUN_MS, 0.0, 0.0)
     assert found.runs >= 10
 
 
@@ -195,9 +155,7 @@ def test_fake_coverage_is_read_from_the_inspector(tmp_path: Path, monkeypatch: p
     with opened(tmp_path, monkeypatch) as (engine, _, module):
         found = engine.coverage(feeds_of(1))
         assert (found.pct, found.provider) == (100.0, f"TensorRT {module.__version__}")
-        text = engine._plan.engine.inspection
-    slow = text.replace("Int8", "FP32")
-    with opened(tmp_path / "float", monkeypatch, inspection=slow) as (engine, _, _):
+    with opened(tmp_path / "float", monkeypatch, inspection=inspection(10, "fp32")) as (engine, _, _):
         assert engine.coverage(feeds_of(1)).pct == 0.0
 
 
@@ -206,6 +164,6 @@ def test_fake_engine_is_not_simulated_and_counts_missing_scales(
 ) -> None:
     """The log of the build is in the notes."""
     log = "[WARNING] Missing scale and zero-point for tensor a\n[WARNING] Missing scale and zero-point for tensor b\n"
-    with opened(tmp_path, monkeypatch, log=log) as (engine, _, _):
+    with opened(tmp_path, monkeypatch, written={"log": log}) as (engine, _, _):
         assert not engine.simulated
         assert any(note.startswith("2 tensors have no scale") for note in engine.notes)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.trt.gpu.implicit import Ledger, make_calibrator, release
 from pytest_quant.errors import BuildError
-from tests.support.fake_tensorrt import HostMemory, make
+from tests.support.fake_tensorrt import HostMemory, drive, make
 
 METHODS = ("entropy", "minmax")
 
@@ -25,7 +25,7 @@ def batches(count: int) -> Iterator[Feeds]:
         yield {"x": np.asfortranarray(values), "ids": np.arange(2, dtype=np.int64) + index}
 
 
-def drive(
+def calibrate(
     feeds: Iterator[Feeds], method: str = "entropy", cache: bytes | None = None
 ) -> tuple[Ledger, list[tuple[int, NDArray[Any]]], HostMemory]:
     """Run one calibration and return its ledger, what lay on the device, and the device."""
@@ -40,14 +40,14 @@ def drive(
     with device.current():
         calibrator, ledger = make_calibrator(make(device), method, feeds, device, 2, cache)
         assert calibrator.get_batch_size() == 2
-        calibrator.drive(["ids", "x"], read)
+        drive(calibrator, ["ids", "x"], read)
     return ledger, seen, device
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_fake_builder_reads_every_batch_as_float32_rows(method: str) -> None:
     """What lies on the device is each batch once, in C order and float32, in the order of the names asked for."""
-    ledger, seen, _ = drive(batches(5), method)
+    ledger, seen, _ = calibrate(batches(5), method)
     assert ledger.batches == 5
     for (_, found), wanted in zip(seen, batches(5), strict=True):
         np.testing.assert_array_equal(found, wanted["x"].astype(np.float32))
@@ -55,25 +55,26 @@ def test_fake_builder_reads_every_batch_as_float32_rows(method: str) -> None:
 
 def test_fake_builder_finds_one_buffer_for_each_input_and_none_is_left() -> None:
     """Two inputs need two blocks, however many batches there are."""
-    ledger, seen, device = drive(batches(4))
+    ledger, seen, device = calibrate(batches(4))
     assert len({address for address, _ in seen}) == 1
-    assert len(device.live) == 2
+    assert device.cuda.held()["blocks"] == 2
     with device.current():
         release(ledger, device)
-    assert device.live == {}
+    assert device.cuda.held() == {}
 
 
 def test_fake_builder_hands_ranges_over_as_bytes() -> None:
     """What TensorRT gives is a view into its own memory, gone after the callback."""
-    ledger, _, _ = drive(batches(1))
-    assert ledger.settle() == b"TRT-10-EntropyCalibration2\nx: 3c010a14\n"
+    ledger, _, _ = calibrate(batches(1))
+    assert ledger.settle() == b"TRT-101300-EntropyCalibration2\nx: 3c010a14\n"
     assert type(ledger.cache) is bytes
 
 
 def test_fake_builder_with_known_ranges_reads_no_batch() -> None:
     """That is no error then, and the ranges are those given."""
-    ledger, _, _ = drive(batches(3), cache=b"known")
-    assert (ledger.batches, ledger.settle()) == (0, b"known")
+    known = b"TRT-101300-EntropyCalibration2\nx: 3c000000\n"
+    ledger, _, _ = calibrate(batches(3), cache=known)
+    assert (ledger.batches, ledger.settle()) == (0, known)
 
 
 def test_fake_builder_swallows_an_exception_and_we_raise_it() -> None:
@@ -83,7 +84,7 @@ def test_fake_builder_swallows_an_exception_and_we_raise_it() -> None:
         yield from batches(2)
         raise ValueError("the third image is truncated")
 
-    ledger, _, _ = drive(broken())
+    ledger, _, _ = calibrate(broken())
     assert ledger.batches == 2
     with pytest.raises(ValueError, match="third image is truncated"):
         ledger.settle()
@@ -91,7 +92,7 @@ def test_fake_builder_swallows_an_exception_and_we_raise_it() -> None:
 
 def test_fake_builder_without_a_batch_is_an_error() -> None:
     """TensorRT builds on with ranges of its own."""
-    ledger, _, _ = drive(iter(()))
+    ledger, _, _ = calibrate(iter(()))
     with pytest.raises(BuildError, match="no batch was read"):
         ledger.settle()
 
@@ -99,10 +100,10 @@ def test_fake_builder_without_a_batch_is_an_error() -> None:
 def test_fake_builder_that_never_asks_is_an_error() -> None:
     """A network with no layer for INT8 does that."""
     with pytest.raises(BuildError, match="no batch was read"):
-        Ledger().settle()
+        Ledger(stream=0).settle()
 
 
 def test_fake_builder_that_writes_no_ranges_is_an_error() -> None:
     """There would be nothing to keep under the key."""
     with pytest.raises(BuildError, match="wrote no ranges"):
-        Ledger(batches=4).settle()
+        Ledger(stream=0, batches=4).settle()

@@ -1,0 +1,23 @@
+"""A stand-in for ``tensorrt`` and for CUDA's runtime where there is no GPU, strict where the real ones are."""
+
+from tests.support.fake_tensorrt.cuda import FakeCuda
+from tests.support.fake_tensorrt.device import HostMemory
+from tests.support.fake_tensorrt.engine import ACTIVATION_BYTES, COLUMNS, MAX_BATCH, NVTX_MS, RUN_MS, WEIGHT_BYTES
+from tests.support.fake_tensorrt.enums import DataType
+from tests.support.fake_tensorrt.inspection import inspection
+from tests.support.fake_tensorrt.module import drive, make
+
+__all__ = [
+    "ACTIVATION_BYTES",
+    "COLUMNS",
+    "MAX_BATCH",
+    "NVTX_MS",
+    "RUN_MS",
+    "WEIGHT_BYTES",
+    "DataType",
+    "FakeCuda",
+    "HostMemory",
+    "drive",
+    "inspection",
+    "make",
+]

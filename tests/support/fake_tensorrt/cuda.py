@@ -1,0 +1,329 @@
+"""A fake ``cuda.bindings.runtime``: memory of this process, and nothing done before somebody waits for the stream.
+
+It is strict where the library is: what it does not know it refuses, an allocation may find no room, and after an error
+that breaks the context every later call gives that error. `tests/integration/trt_traps/test_fake_cuda_contract.py`
+holds its names, parameters and codes against the real wheel.
+"""
+
+# ruff: noqa: N801, N802, N803, N815 - CUDA's own names
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import wraps
+from typing import Any
+
+ALIGNMENT = 256
+
+Work = Callable[[], object]
+
+
+class cudaError_t(IntEnum):
+    """The codes that the fake gives, and those that break a context."""
+
+    cudaSuccess = 0
+    cudaErrorInvalidValue = 1
+    cudaErrorMemoryAllocation = 2
+    cudaErrorInvalidResourceHandle = 400
+    cudaErrorNotReady = 600
+    cudaErrorIllegalAddress = 700
+    cudaErrorStreamCaptureUnsupported = 900
+    cudaErrorStreamCaptureInvalidated = 901
+
+
+class cudaMemcpyKind(IntEnum):
+    """Directions of a copy."""
+
+    cudaMemcpyHostToDevice = 1
+    cudaMemcpyDeviceToHost = 2
+
+
+class cudaStreamCaptureMode(IntEnum):
+    """Which calls of which threads a capture forbids."""
+
+    cudaStreamCaptureModeThreadLocal = 1
+
+
+Code = cudaError_t
+Kind = cudaMemcpyKind
+Mode = cudaStreamCaptureMode
+
+_TEXTS = {
+    cudaError_t.cudaErrorMemoryAllocation: b"out of memory",
+    cudaError_t.cudaErrorIllegalAddress: b"an illegal memory access was encountered",
+    cudaError_t.cudaErrorStreamCaptureUnsupported: b"operation not permitted when stream is capturing",
+    cudaError_t.cudaErrorStreamCaptureInvalidated: b"operation failed due to a previous error during capture",
+}
+
+
+@dataclass
+class _Capture:
+    works: list[Work] = field(default_factory=list)
+    valid: bool = True
+
+
+def _refusable(*, count: int, in_capture: bool = True) -> Callable[[Any], Any]:
+    """Give what broke the context instead of calling; `count` results follow the status."""
+
+    def around(call: Any) -> Any:
+        @wraps(call)
+        def guarded(self: FakeCuda, *arguments: Any) -> tuple[Any, ...]:
+            self._need_context()
+            status = self._broken
+            if status is None and not in_capture and self._captures:
+                for capture in self._captures.values():
+                    capture.valid = False
+                status = cudaError_t.cudaErrorStreamCaptureUnsupported
+            if status is not None:
+                return (status, *([None] * count))
+            found: tuple[Any, ...] = call(self, *arguments)
+            return found
+
+        return guarded
+
+    return around
+
+
+class FakeCuda:
+    """One process's view of one device with room for `capacity_bytes`."""
+
+    cudaError_t = Code
+    cudaMemcpyKind = Kind
+    cudaStreamCaptureMode = Mode
+
+    def __init__(self, capacity_bytes: int = 1 << 30) -> None:
+        self._capacity_bytes = capacity_bytes
+        self._blocks: dict[int, tuple[Any, int]] = {}
+        self._pinned: dict[int, tuple[Any, int]] = {}
+        self._queues: dict[int, list[Work]] = {}
+        self._captures: dict[int, _Capture] = {}
+        self._graphs: dict[int, list[Work]] = {}
+        self._executables: dict[int, list[Work]] = {}
+        self._events: dict[int, float | None] = {}
+        self._pending: dict[int, int] = {}
+        self._handles = 7000
+        self._clock_ms = 0.0
+        self._broken: Code | None = None
+        self._contexts = 0
+        self._pageable_copies = 0
+
+    def cudaSetDevice(self, device: int) -> tuple[Code]:
+        """Choose the device."""
+        return (self._broken or Code.cudaSuccess if device == 0 else Code.cudaErrorInvalidValue,)
+
+    @_refusable(count=1, in_capture=False)
+    def cudaMalloc(self, size: int) -> tuple[Code, int | None]:
+        """Return an aligned block, or say that there is no room."""
+        if sum(taken for _, taken in self._blocks.values()) + size > self._capacity_bytes:
+            return Code.cudaErrorMemoryAllocation, None
+        return Code.cudaSuccess, _reserve(self._blocks, size)
+
+    @_refusable(count=0, in_capture=False)
+    def cudaFree(self, devPtr: int) -> tuple[Code]:
+        """Forget a block."""
+        return (_known(self._blocks.pop(devPtr, None), Code.cudaErrorInvalidValue),)
+
+    @_refusable(count=1, in_capture=False)
+    def cudaHostAlloc(self, size: int, flags: int) -> tuple[Code, int]:
+        """Return locked memory of the host."""
+        assert flags == 0
+        return Code.cudaSuccess, _reserve(self._pinned, size)
+
+    @_refusable(count=0, in_capture=False)
+    def cudaFreeHost(self, ptr: int) -> tuple[Code]:
+        """Forget a block of the host."""
+        return (_known(self._pinned.pop(ptr, None), Code.cudaErrorInvalidValue),)
+
+    @_refusable(count=2)
+    def cudaMemGetInfo(self) -> tuple[Code, int, int]:
+        """Return free and all."""
+        taken = sum(size for _, size in self._blocks.values())
+        return Code.cudaSuccess, self._capacity_bytes - taken, self._capacity_bytes
+
+    @_refusable(count=0)
+    def cudaMemcpyAsync(self, dst: int, src: int, count: int, kind: Kind, stream: int) -> tuple[Code]:
+        """Copy later; one end must be a block of the device."""
+        inward = kind == Kind.cudaMemcpyHostToDevice
+        if not self.holds(dst if inward else src, count):
+            return (Code.cudaErrorInvalidValue,)
+        self._pageable_copies += not _inside(self._pinned, src if inward else dst, count)
+        return self.enqueue(stream, lambda: ctypes.memmove(dst, src, count))
+
+    @_refusable(count=1)
+    def cudaStreamCreate(self) -> tuple[Code, int]:
+        """Return a new stream."""
+        stream = self._new_handle()
+        self._queues[stream] = []
+        return Code.cudaSuccess, stream
+
+    @_refusable(count=0)
+    def cudaStreamDestroy(self, stream: int) -> tuple[Code]:
+        """Forget it."""
+        return (_known(self._queues.pop(stream, None), Code.cudaErrorInvalidResourceHandle),)
+
+    @_refusable(count=0, in_capture=False)
+    def cudaStreamSynchronize(self, stream: int) -> tuple[Code]:
+        """Do everything that was started."""
+        if stream not in self._queues:
+            return (Code.cudaErrorInvalidResourceHandle,)
+        works, self._queues[stream] = self._queues[stream], []
+        for work in works:
+            if self._broken is None:
+                work()
+        return (self._broken or Code.cudaSuccess,)
+
+    @_refusable(count=1)
+    def cudaEventCreate(self) -> tuple[Code, int]:
+        """Return a new event."""
+        event = self._new_handle()
+        self._events[event] = None
+        return Code.cudaSuccess, event
+
+    @_refusable(count=0)
+    def cudaEventDestroy(self, event: int) -> tuple[Code]:
+        """Forget it."""
+        missing = object()
+        found = self._events.pop(event, missing)
+        return (_known(None if found is missing else True, Code.cudaErrorInvalidResourceHandle),)
+
+    @_refusable(count=0)
+    def cudaEventRecord(self, event: int, stream: int) -> tuple[Code]:
+        """Note the time when the stream gets here."""
+        if event not in self._events:
+            return (Code.cudaErrorInvalidResourceHandle,)
+        self._events[event] = None
+        self._pending[event] = stream
+
+        def reach() -> None:
+            self._events[event] = self._clock_ms
+
+        return self.enqueue(stream, reach)
+
+    @_refusable(count=0, in_capture=False)
+    def cudaEventSynchronize(self, event: int) -> tuple[Code]:
+        """Wait for the stream that it was recorded in."""
+        if event not in self._pending:
+            return (Code.cudaErrorInvalidResourceHandle,)
+        found: tuple[Code] = self.cudaStreamSynchronize(self._pending[event])
+        return found
+
+    @_refusable(count=1)
+    def cudaEventElapsedTime(self, start: int, end: int) -> tuple[Code, float | None]:
+        """Both must have been reached."""
+        if start not in self._events or end not in self._events:
+            return Code.cudaErrorInvalidResourceHandle, None
+        first, second = self._events[start], self._events[end]
+        if first is None or second is None:
+            return Code.cudaErrorNotReady, None
+        return Code.cudaSuccess, second - first
+
+    @_refusable(count=0)
+    def cudaStreamBeginCapture(self, stream: int, mode: Mode) -> tuple[Code]:
+        """Keep what comes instead of doing it."""
+        if stream not in self._queues or mode not in Mode:
+            return (Code.cudaErrorInvalidValue,)
+        self._captures[stream] = _Capture()
+        return (Code.cudaSuccess,)
+
+    @_refusable(count=1)
+    def cudaStreamEndCapture(self, stream: int) -> tuple[Code, int | None]:
+        """Return the graph of what was kept."""
+        capture = self._captures.pop(stream)
+        if not capture.valid:
+            return Code.cudaErrorStreamCaptureInvalidated, None
+        graph = self._new_handle()
+        self._graphs[graph] = capture.works
+        return Code.cudaSuccess, graph
+
+    @_refusable(count=1)
+    def cudaGraphInstantiate(self, graph: int, flags: int) -> tuple[Code, int]:
+        """Return what can be launched."""
+        assert flags == 0
+        executable = self._new_handle()
+        self._executables[executable] = self._graphs[graph]
+        return Code.cudaSuccess, executable
+
+    @_refusable(count=0)
+    def cudaGraphLaunch(self, graphExec: int, stream: int) -> tuple[Code]:
+        """Replay what was captured, at the addresses that it was captured with."""
+        if graphExec not in self._executables:
+            return (Code.cudaErrorInvalidValue,)
+        for work in self._executables[graphExec]:
+            self.enqueue(stream, work)
+        return (Code.cudaSuccess,)
+
+    @_refusable(count=0)
+    def cudaGraphDestroy(self, graph: int) -> tuple[Code]:
+        """Forget it."""
+        return (_known(self._graphs.pop(graph, None), Code.cudaErrorInvalidValue),)
+
+    @_refusable(count=0)
+    def cudaGraphExecDestroy(self, graphExec: int) -> tuple[Code]:
+        """Forget it."""
+        return (_known(self._executables.pop(graphExec, None), Code.cudaErrorInvalidValue),)
+
+    def cudaGetErrorString(self, error: Code) -> tuple[Code, bytes | None]:
+        """Return the text of a code, as bytes."""
+        return Code.cudaSuccess, _TEXTS.get(error, error.name.encode())
+
+    def cudaGetLastError(self) -> tuple[Code]:
+        """Give the last error, of which only one that broke the context stays."""
+        return (self._broken or Code.cudaSuccess,)
+
+    def enqueue(self, stream: int, work: Work) -> tuple[Code]:
+        """Put `work` off, or keep it where the stream is being captured."""
+        self._need_context()
+        if stream not in self._queues:
+            return (Code.cudaErrorInvalidResourceHandle,)
+        capture = self._captures.get(stream)
+        (self._queues[stream] if capture is None else capture.works).append(work)
+        return (Code.cudaSuccess,)
+
+    def holds(self, address: int, size: int) -> bool:
+        """Whether these bytes lie in a block of the device that nobody has freed."""
+        return _inside(self._blocks, address, size)
+
+    def captures(self, stream: int) -> bool:
+        """Whether `stream` is being captured."""
+        return stream in self._captures
+
+    def break_context(self) -> None:
+        """Meet an illegal address."""
+        self._broken = Code.cudaErrorIllegalAddress
+
+    def tick(self, ms: float) -> None:
+        """Let time pass on the device."""
+        self._clock_ms += ms
+
+    def held(self) -> dict[str, int]:
+        """Count what was made and not given back."""
+        made: dict[str, dict[int, Any]] = {
+            "blocks": self._blocks, "pinned": self._pinned, "streams": self._queues, "events": self._events,
+            "graphs": self._graphs, "executables": self._executables, "captures": self._captures,
+        }  # fmt: skip
+        return {name: len(found) for name, found in made.items() if found}
+
+    def _need_context(self) -> None:
+        assert self._contexts > 0, "the primary context is not current"
+
+    def _new_handle(self) -> int:
+        self._handles += 1
+        return self._handles
+
+
+def _reserve(kept: dict[int, tuple[Any, int]], size: int) -> int:
+    block = ctypes.create_string_buffer(size + ALIGNMENT)
+    address = -(-ctypes.addressof(block) // ALIGNMENT) * ALIGNMENT
+    kept[address] = (block, size)
+    return address
+
+
+def _inside(kept: dict[int, tuple[Any, int]], address: int, size: int) -> bool:
+    return any(start <= address and address + size <= start + room for start, (_, room) in kept.items())
+
+
+def _known(found: object, otherwise: Code) -> Code:
+    return otherwise if found is None else Code.cudaSuccess

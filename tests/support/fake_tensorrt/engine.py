@@ -1,0 +1,274 @@
+"""A fake TensorRT engine and its contexts, on a fake device.
+
+What it runs is fixed: ``y = 2 x + ids`` by rows and ``next = ids + 1``. Nothing is computed before somebody waits for
+the stream, as on a device, and every rule of the API that costs a wrong figure or a crash is kept: addresses, places,
+shapes, the order of calls, and that native objects end while the CUDA context is current.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.support.fake_tensorrt.cuda import ALIGNMENT, cudaError_t
+from tests.support.fake_tensorrt.device import HostMemory
+from tests.support.fake_tensorrt.enums import DataType, ProfilingVerbosity, TensorIOMode, TensorLocation
+from tests.support.fake_tensorrt.inspection import inspection
+
+COLUMNS = 4
+MAX_BATCH = 8
+ACTIVATION_BYTES, WEIGHT_BYTES = 1000, 300
+RUN_MS = 5.0
+NVTX_MS = 2.0
+"""What markers of NVTX add to a run."""
+
+_LEVELS = {ProfilingVerbosity.NONE: 0, ProfilingVerbosity.LAYER_NAMES_ONLY: 1, ProfilingVerbosity.DETAILED: 2}
+
+
+@dataclass
+class Plan:
+    """What the plan holds, and how its engine behaves.
+
+    Attributes
+    ----------
+    major : version of TensorRT that reads it.
+    old : an early version 10, whose activations had another name.
+    plugin : it has a layer of a plugin.
+    data_dependent : rows of outputs depend on values.
+    refuses, crashes : what a run does.
+    uncapturable : a run waits for the device in between, as one with a loop does.
+    y_type : of the output ``y``.
+    on_host : tensors that TensorRT reads from or writes to host memory.
+    shape_io : tensors that decide shapes; they lie on the device unless `on_host` names them.
+    inspection : what the inspector says; empty for the form of the version.
+    """
+
+    major: int = 10
+    old: bool = False
+    plugin: bool = False
+    data_dependent: bool = False
+    refuses: bool = False
+    crashes: bool = False
+    uncapturable: bool = False
+    y_type: DataType = DataType.FLOAT
+    on_host: tuple[str, ...] = ()
+    shape_io: tuple[str, ...] = ()
+    inspection: str = ""
+
+
+@dataclass
+class Machine:
+    """One process: its device, the log of what ended, and whether plugins are registered."""
+
+    device: HostMemory
+    plan: Plan
+    ended: list[str] = field(default_factory=list)
+    plugins: bool = False
+
+    def end(self, what: str) -> None:
+        """Note the end of a native object, which frees memory in the current CUDA context."""
+        self.ended.append(f"{what} gone" if self.device.depth else f"{what} gone outside of its CUDA context")
+
+
+class IExecutionContext:
+    """Runs the fixed computation at the addresses it was given."""
+
+    def __init__(self, engine: ICudaEngine, activations: int) -> None:
+        self._engine, self._machine, self._plan = engine, engine._machine, engine._plan
+        self._activations = activations
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._addresses: dict[str, int] = {}
+        self._verbosity = engine.profiling_verbosity
+        self._settled = False
+
+    @property
+    def nvtx_verbosity(self) -> ProfilingVerbosity:
+        """How much NVTX is told; at first as much as the build was."""
+        return self._verbosity
+
+    @nvtx_verbosity.setter
+    def nvtx_verbosity(self, verbosity: ProfilingVerbosity) -> None:
+        if _LEVELS[verbosity] <= _LEVELS[self._engine.profiling_verbosity]:
+            self._verbosity = verbosity
+
+    def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
+        """Say whether the profile holds the shape in every axis; what it does not hold is logged and not kept."""
+        low, _, high = self._engine.get_tensor_profile_shape(name, 0)
+        if len(shape) == len(low) and all(a <= b <= c for a, b, c in zip(low, shape, high, strict=True)):
+            self._settled = self._settled and self._shapes.get(name) == tuple(shape)
+            self._shapes[name] = tuple(shape)
+            return True
+        bounds = f"Valid range for profile 0: {list(low)}..{list(high)}."
+        said = f"Set dimension {list(shape)} for tensor {name} does not satisfy any optimization profiles. {bounds}"
+        return self._refuse(f"IExecutionContext::setInputShape: {said}")
+
+    def infer_shapes(self) -> list[str]:
+        """Return the inputs without a shape, or without an address where they decide shapes; else check the rows."""
+        missing = [
+            name
+            for name in ("x", "ids")
+            if name not in self._shapes or (name in self._plan.shape_io and not self._addresses.get(name))
+        ]
+        if not missing and self._shapes["x"][0] != self._shapes["ids"][0]:
+            self._refuse(f"IExecutionContext::inferShapes: x and ids differ in rows: {self._shapes}")
+            raise RuntimeError("infer_shapes error code: -1")
+        return missing
+
+    def get_tensor_shape(self, name: str) -> tuple[int, ...]:
+        """Return -1 for rows that depend on values."""
+        rows = -1 if self._plan.data_dependent else self._shapes["x"][0]
+        return (rows, COLUMNS) if name == "y" else (rows,)
+
+    def set_tensor_address(self, name: str, memory: int) -> bool:
+        """Take it down where it is aligned; null takes back what was set."""
+        if memory % ALIGNMENT:
+            return self._refuse(f"IExecutionContext::setTensorAddress: the address of {name} is not aligned")
+        self._addresses[name] = memory
+        return True
+
+    def execute_async_v3(self, stream_handle: int) -> bool:
+        """Compute later, at the addresses of now."""
+        cuda, addresses = self._machine.device.cuda, dict(self._addresses)
+        if self._plan.refuses or cuda._broken is not None:
+            why = "the run was refused" if self._plan.refuses else "Cuda Runtime (an illegal memory access)"
+            return self._refuse(why)
+        empty = [name for name in ("x", "ids", "next", "y") if not addresses.get(name)]
+        if empty:
+            return self._refuse(f"IExecutionContext::enqueueV3: no address is set for {', '.join(empty)}")
+        if cuda.captures(stream_handle) and (self._plan.uncapturable or not self._settled):
+            cuda.cudaStreamSynchronize(stream_handle)
+            return self._refuse("IExecutionContext::enqueueV3: operation not permitted when stream is capturing")
+        if self._plan.uncapturable:
+            cuda.cudaStreamSynchronize(stream_handle)
+        self._settled = True
+        rows, plan = self._shapes["x"][0], self._plan
+        lasts_ms = RUN_MS + (NVTX_MS if self._verbosity is not ProfilingVerbosity.NONE else 0.0)
+        (status,) = cuda.enqueue(stream_handle, lambda: _compute(self._machine.device, plan, addresses, rows, lasts_ms))
+        return status == cudaError_t.cudaSuccess
+
+    def _refuse(self, said: str) -> bool:
+        self._engine._logger.log("Severity.ERROR", said)
+        return False
+
+    def __del__(self) -> None:
+        self._machine.end("context")
+        if self._machine.device.depth:
+            self._machine.device.cuda.cudaFree(self._activations)
+
+
+class EngineInspector:
+    """Knows its text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def get_engine_information(self, format: object) -> str:  # noqa: A002 - the binding's own name
+        """Return the text."""
+        assert str(format).endswith("JSON")
+        return self._text
+
+
+class ICudaEngine:
+    """What a plan says of itself."""
+
+    num_io_tensors = 4
+    profiling_verbosity = ProfilingVerbosity.DETAILED
+
+    def __init__(self, logger: Any, machine: Machine) -> None:
+        self._logger, self._machine, self._plan = logger, machine, machine.plan
+        setattr(self, "device_memory_size" if self._plan.old else "device_memory_size_v2", ACTIVATION_BYTES)
+
+    def get_tensor_name(self, index: int) -> str:
+        """Return them in an order that is not the model's."""
+        return ("x", "ids", "next", "y")[index]
+
+    def get_tensor_mode(self, name: str) -> TensorIOMode:
+        """Tell inputs from outputs."""
+        return TensorIOMode.INPUT if name in ("x", "ids") else TensorIOMode.OUTPUT
+
+    def get_tensor_dtype(self, name: str) -> DataType:
+        """Whole numbers have 64 bits, as since version 9."""
+        return {"x": DataType.FLOAT, "y": self._plan.y_type}.get(name, DataType.INT64)
+
+    def get_tensor_location(self, name: str) -> TensorLocation:
+        """Tell where TensorRT reads or writes it."""
+        return TensorLocation.HOST if name in self._plan.on_host else TensorLocation.DEVICE
+
+    def is_shape_inference_io(self, name: str) -> bool:
+        """Tell whether it decides shapes."""
+        return name in self._plan.shape_io
+
+    def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[tuple[int, ...]]:
+        """Return smallest, usual and largest."""
+        assert profile_index == 0
+        tail = (COLUMNS,) if name == "x" else ()
+        return [(1, *tail), (1, *tail), (MAX_BATCH, *tail)]
+
+    def get_engine_stat(self, stat: object) -> int:
+        """Tell the weights."""
+        assert str(stat).endswith("TOTAL_WEIGHTS_SIZE")
+        return WEIGHT_BYTES
+
+    def create_execution_context(self) -> IExecutionContext | None:
+        """Return one more, or nothing where there is no room for its activations."""
+        status, address = self._machine.device.cuda.cudaMalloc(ACTIVATION_BYTES)
+        if status != cudaError_t.cudaSuccess:
+            self._logger.log("Severity.ERROR", f"[virtualMemoryBuffer] Cuda Driver (out of memory): {ACTIVATION_BYTES}")
+            return None
+        return IExecutionContext(self, address)
+
+    def create_engine_inspector(self) -> EngineInspector:
+        """Return one of the plan."""
+        return EngineInspector(self._plan.inspection or inspection(self._plan.major))
+
+    def __del__(self) -> None:
+        self._machine.end("engine")
+
+
+class Runtime:
+    """Takes every plan but an empty one, and one with a plugin once plugins are registered in this process."""
+
+    engine_host_code_allowed = False
+    _machine: Machine
+
+    def __init__(self, logger: Any) -> None:
+        assert logger._made, "the logger's own constructor was not called"
+        self._logger = logger
+
+    def deserialize_cuda_engine(self, serialized_engine: bytes) -> ICudaEngine | None:
+        """Return ``None`` and log why, as the real one does."""
+        assert self._machine.device.depth > 0, "the primary context is not current"
+        if not serialized_engine:
+            said = "IRuntime::deserializeCudaEngine: Error Code 1: Serialization (Version tag does not match.)"
+            self._logger.log("Severity.ERROR", said)
+            return None
+        if self._machine.plan.plugin and not self._machine.plugins:
+            said = "IPluginRegistry::getCreator: Cannot find plugin: InstanceNormalization_TRT, version: 3, namespace:."
+            self._logger.log("Severity.ERROR", said)
+            return None
+        return ICudaEngine(self._logger, self._machine)
+
+    def __del__(self) -> None:
+        self._machine.end("runtime")
+
+
+def _compute(device: HostMemory, plan: Plan, addresses: dict[str, int], rows: int, lasts_ms: float) -> None:
+    sizes = {"x": (ctypes.c_float, rows * COLUMNS), "y": (ctypes.c_float, rows * COLUMNS)}
+    found: dict[str, NDArray[Any]] = {}
+    for name, address in addresses.items():
+        kind, count = sizes.get(name, (ctypes.c_int64, rows))
+        on_device = device.cuda.holds(address, count * ctypes.sizeof(kind))
+        if name in plan.on_host:
+            assert not on_device, f"TensorRT reads {name} on the host: the process would crash here"
+        elif plan.crashes or not on_device:
+            device.cuda.break_context()
+            return
+        found[name] = np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(kind)), (count,))
+    x, ids = found["x"].reshape(rows, COLUMNS), found["ids"]
+    found["y"][:] = (2 * x + ids[:, None]).ravel()
+    found["next"][:] = ids + 1
+    device.cuda.tick(lasts_ms)

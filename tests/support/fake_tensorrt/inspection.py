@@ -1,0 +1,60 @@
+"""What a fake engine's inspector says, in the forms of versions 10 and 11.
+
+The forms are those of NVIDIA's page "Migrating IEngineInspector Usage from TensorRT 10.x to 11.x".
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+WORD = {"int8": "Int8", "fp32": "FP32"}
+
+
+def inspection(major: int, precision: str = "int8", *, fused: bool = False) -> str:
+    """Return the text for the engine whose one product is the node ``product``.
+
+    Parameters
+    ----------
+    major : 10 writes format and type as one phrase and lists ``Bindings``, 11 apart and lists ``I/O Tensors``.
+    precision : ``int8`` or ``fp32``, in which the product reads ``x``.
+    fused : whether a ForeignNode swallowed it, whose kernels the inspector lists under Myelin's names.
+    """
+    kind = ("Myelin", "{ForeignNode[product]}") if fused else ("CaskGemmMatrixMultiply", "product")
+    layers: list[dict[str, Any]] = [
+        {
+            "Name": kind[1],
+            "LayerType": kind[0],
+            "Inputs": [_tensor(major, "x", precision)],
+            "Outputs": [_tensor(major, "y", "fp32")],
+            "TacticName": "sm80_xmma_gemm_i8f32",
+            "StreamId": 0,
+            "Metadata": "[ONNX Layer: product]",
+        },
+        # What Myelin makes itself has no metadata, and null in its place.
+        {"Name": "__myl_Repl_myl0_0", "LayerType": "kgen", "Inputs": [], "Outputs": [], "Metadata": None},
+    ]
+    if major < 11:
+        return json.dumps({"Layers": layers, "Bindings": ["x", "ids", "next", "y"]})
+    return json.dumps({"Layers": layers, "I/O Tensors": [_io_tensor(name) for name in ("x", "ids", "next", "y")]})
+
+
+def _tensor(major: int, name: str, precision: str) -> dict[str, Any]:
+    word = WORD[precision]
+    described = {"Name": name, "Location": "Device", "Dimensions": [1, 4]}
+    if major < 11:
+        return {**described, "Format/Datatype": f"Row major linear {word} format"}
+    return {**described, "Format": f"Row major linear {word} format (kLINEAR)", "DataType": word}
+
+
+def _io_tensor(name: str) -> dict[str, Any]:
+    shapes = {"MinShape": [1], "OptShape": [1], "MaxShape": [8]}
+    return {
+        "Name": name,
+        "IOMode": "Input" if name in ("x", "ids") else "Output",
+        "DataType": "Float" if name in ("x", "y") else "Int64",
+        "Dimensions": [-1],
+        "Location": "Device",
+        "IsShapeInferenceIO": False,
+        "ProfileInfo": [{**shapes, "Format": "Row major linear FP32 format (kLINEAR)"}],
+    }

@@ -1,0 +1,118 @@
+"""A fake module ``tensorrt`` of one process: what of the builder is configured, its calibrators, and its runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from tests.support.fake_tensorrt import enums
+from tests.support.fake_tensorrt.device import HostMemory
+from tests.support.fake_tensorrt.engine import (
+    EngineInspector,
+    ICudaEngine,
+    IExecutionContext,
+    Machine,
+    Plan,
+    Runtime,
+)
+
+METHODS = {"IInt8EntropyCalibrator2": "EntropyCalibration2", "IInt8MinMaxCalibrator": "MinMaxCalibration"}
+"""The calibrators, and how each heads its ranges."""
+
+
+class ILogger:
+    """Remembers whether it was made as the binding wants it."""
+
+    _made = False
+
+    def __init__(self) -> None:
+        self._made = True
+
+    def log(self, severity: object, msg: str) -> None:
+        """To be written by who derives from it."""
+        raise NotImplementedError
+
+
+class Calibrator:
+    """The base of calibrators; `drive` calls it back as the builder does, exceptions swallowed."""
+
+    _made = False
+    _header = ""
+
+    def __init__(self) -> None:
+        self._made = True
+
+    def get_batch_size(self) -> int:
+        """To be written by who derives from it."""
+        raise NotImplementedError
+
+    def get_batch(self, names: list[str]) -> list[int] | None:
+        """To be written by who derives from it."""
+        raise NotImplementedError
+
+    def read_calibration_cache(self) -> bytes | None:
+        """To be written by who derives from it."""
+        raise NotImplementedError
+
+    def write_calibration_cache(self, cache: Any) -> None:
+        """To be written by who derives from it."""
+        raise NotImplementedError
+
+
+def drive(calibrator: Any, names: list[str], read: Callable[[str, int], object]) -> None:
+    """Read a cache of this version and method, or else every batch, then hand ranges over; as the builder does."""
+    assert calibrator._made, "the calibrator's own constructor was not called"
+    known = calibrator.read_calibration_cache()
+    header = calibrator._header.encode()
+    if known is not None and known.partition(b"\n")[0] != header:
+        # A cache with another header is passed over with a warning, and the calibration starts anew.
+        known = None
+    count = 0
+    while known is None:
+        addresses = calibrator.get_batch(names)
+        if addresses is None:
+            break
+        count += 1
+        for name, address in zip(names, addresses, strict=True):
+            read(name, address)
+    if known is not None or count:
+        calibrator.write_calibration_cache(memoryview(known or header + b"\nx: 3c010a14\n"))
+
+
+def make(device: HostMemory, major: int = 10, **changes: Any) -> SimpleNamespace:
+    """Return a module of that major version whose engines run on `device`; `changes` go to the `Plan` it reads."""
+    machine = Machine(device, Plan(major=major, **changes))
+
+    def init_libnvinfer_plugins(logger: Any, namespace: str) -> bool:
+        assert namespace == ""
+        machine.plugins = True
+        return True
+
+    module = SimpleNamespace(
+        __name__="tensorrt",
+        __version__=f"{major}.13.0",
+        ILogger=ILogger,
+        ICudaEngine=ICudaEngine,
+        IExecutionContext=IExecutionContext,
+        EngineInspector=EngineInspector,
+        Runtime=type("Runtime", (Runtime,), {"_machine": machine}),
+        DataType=enums.DataType,
+        TensorIOMode=enums.TensorIOMode,
+        TensorLocation=enums.TensorLocation,
+        LayerInformationFormat=enums.LayerInformationFormat,
+        EngineStat=enums.EngineStat,
+        BuilderFlag=enums.builder_flag(major),
+        NetworkDefinitionCreationFlag=enums.network_flag(major),
+        OnnxParserFlag=enums.OnnxParserFlag,
+        ProfilingVerbosity=enums.ProfilingVerbosity,
+        MemoryPoolType=enums.MemoryPoolType,
+        HardwareCompatibilityLevel=enums.HardwareCompatibilityLevel,
+        init_libnvinfer_plugins=init_libnvinfer_plugins,
+        _machine=machine,
+    )
+    if major < 11:
+        for name, method in METHODS.items():
+            header = f"TRT-{major}1300-{method}"
+            setattr(module, name, type(name, (Calibrator,), {"_header": header}))
+    return module

@@ -1,0 +1,71 @@
+"""A plan on a fake TensorRT: what it needs before, what its contexts are told, and what ends when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.errors import BuildError
+from tests.support.fake_tensorrt import ACTIVATION_BYTES, COLUMNS, NVTX_MS, RUN_MS, DataType, HostMemory, inspection
+from tests.support.fake_tensorrt.opened import feeds_of, opened
+
+
+def test_fake_plan_with_a_plugin_opens_in_a_process_that_built_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plugins are registered in each process, and this one has not parsed the model."""
+    with opened(tmp_path, monkeypatch, plugin=True) as (engine, _, _):
+        assert engine.run(feeds_of(2))["y"].shape == (2, COLUMNS)
+
+
+def test_fake_timed_runs_have_no_markers_of_nvtx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan is built with detailed verbosity, for the inspector; a context would keep it and run slower."""
+    with opened(tmp_path, monkeypatch) as (engine, device, _):
+        call = engine.prepare(feeds_of(2))
+        before = device.cuda._clock_ms
+        call()
+        assert device.cuda._clock_ms - before == RUN_MS
+        assert NVTX_MS > 0
+
+
+def test_fake_device_without_room_for_a_context_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what TensorRT wanted and who may hold the memory."""
+    device = HostMemory(capacity_bytes=ACTIVATION_BYTES - 1)
+    with (
+        pytest.raises(BuildError, match="no memory for an execution context") as caught,
+        opened(tmp_path, monkeypatch, device=device),
+    ):
+        pass
+    assert str(ACTIVATION_BYTES) in str(caught.value)
+    assert "nvidia-smi" in str(caught.value)
+
+
+@pytest.mark.parametrize("capacity_bytes", [ACTIVATION_BYTES - 1, 1 << 20])
+def test_fake_engine_that_does_not_open_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capacity_bytes: int
+) -> None:
+    """Neither after the memory ran out nor after a type that numpy lacks: its objects end in their CUDA context."""
+    device = HostMemory(capacity_bytes=capacity_bytes)
+    y_type = DataType.FLOAT if capacity_bytes < ACTIVATION_BYTES else DataType.BF16
+    with pytest.raises(BuildError), opened(tmp_path, monkeypatch, device=device, y_type=y_type):
+        pass
+    import sys
+
+    assert sys.modules["tensorrt"]._machine.ended == ["engine gone", "runtime gone"]
+    assert device.cuda.held() == {}
+
+
+@pytest.mark.parametrize("major", [10, 11])
+def test_fake_inspectors_of_both_versions_tell_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, major: int
+) -> None:
+    """Format and type in one phrase beside ``Bindings``, or apart beside ``I/O Tensors``."""
+    with opened(tmp_path, monkeypatch, major=major) as (engine, _, _):
+        assert engine.coverage(feeds_of(1)).pct == 100.0
+    for precision, fused, wanted in (("fp32", False, (0.0, 0)), ("int8", True, (None, 1))):
+        (tmp_path / f"{precision}{fused}").mkdir()
+        text = inspection(major, precision, fused=fused)
+        with opened(tmp_path / f"{precision}{fused}", monkeypatch, major=major, inspection=text) as (engine, _, _):
+            found = engine.coverage(feeds_of(1))
+            assert (found.pct, found.opaque_nodes) == wanted
