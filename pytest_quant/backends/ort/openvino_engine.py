@@ -22,7 +22,6 @@ from pytest_quant.backends.ort.options import parse_options
 from pytest_quant.backends.ort.products import Product, find_products
 from pytest_quant.backends.ort.recipe import recipe_of
 from pytest_quant.backends.ort.session import Provider
-from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
@@ -156,14 +155,6 @@ class OrtOpenVinoEngine(OrtEngine):
     def __init__(self, spec: EngineSpec, path: Path) -> None:
         threads = parse_options(spec.options).threads
         super().__init__(spec, path, on_openvino(threads), threads=threads, notes=recipe_of(spec).notes)
-        parts = self._session.get_provider_graph_assignment_info()
-        if parts and not any(part.ep_name == PROVIDER for part in parts):
-            nodes = [f"{node.name} ({node.op_type})" for part in parts for node in part.get_nodes()]
-            raise BuildError(
-                f"nothing of {path.name} runs on {PROVIDER}",
-                value="; ".join(nodes[:6]) + (f" and {len(nodes) - 6} more" if len(nodes) > 6 else ""),
-                fix="use backend='ort' for it",
-            )
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Run once in a session of its own that counts kernels, inside OpenVINO too."""

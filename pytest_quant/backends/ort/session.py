@@ -142,11 +142,11 @@ def open_session(
 
     Returns
     -------
-    The session, and sentences on the nodes that run on the CPU in addition to the providers that were asked for.
+    The session, and sentences on the nodes that run elsewhere than on the first provider, see `prove_placement`.
 
     Raises
     ------
-    BuildError : ONNX Runtime refuses the model, falls back, or puts a product on another provider.
+    BuildError : ONNX Runtime refuses the model, falls back, or puts a product on a provider that was not asked for.
     """
     import onnxruntime
 
@@ -220,38 +220,66 @@ _REINSTALL = "reinstall onnxruntime: pip install --force-reinstall onnxruntime"
 
 
 def prove_placement(parts: Sequence[Any], asked: Sequence[str], name: str) -> tuple[str, ...]:
-    """Refuse nodes outside the providers `asked`; nodes without products may run on the CPU, and a note names them.
+    """Refuse nodes outside the providers `asked`, and a model of which the first of them has none.
+
+    Nodes without products may run on the CPU too.
 
     Parameters
     ----------
     parts : what each provider runs, ``get_provider_graph_assignment_info()``.
-    asked : names of providers.
+    asked : names of providers; the first is the one that is judged.
     name : the model's, for errors.
 
     Returns
     -------
-    One sentence on the nodes without products that run on the CPU; nothing where there are none.
+    One sentence for each provider that runs nodes and is not the one that is judged, with their names or operators.
 
     Raises
     ------
     BuildError : names the nodes.
     """
+    judged, *others = asked
     strays = [(part.ep_name, node) for part in parts if part.ep_name not in asked for node in part.get_nodes()]
-    lost = [
-        f"{node.name} ({node.op_type}) on {where}" for where, node in strays if where != CPU or node.op_type in _COMPUTE
-    ]
+    lost = [f"{_named(node)} on {where}" for where, node in strays if where != CPU or node.op_type in _COMPUTE]
     if lost:
-        others = "leave these nodes out of the quantization with exclude=[...], or use a provider that has them"
+        elsewhere = "leave these nodes out of the quantization with exclude=[...], or use a provider that has them"
         raise BuildError(
             f"a part of {name} does not run where it was asked to",
-            value="; ".join(lost[:6]) + (f" and {len(lost) - 6} more" if len(lost) > 6 else ""),
+            value=_first(lost, "; "),
             allowed=", ".join(asked),
-            fix=_REINSTALL if asked[0] == CPU else others,
+            fix=_REINSTALL if judged == CPU else elsewhere,
         )
-    if not strays:
-        return ()
-    kinds = sorted({node.op_type for _, node in strays})
-    return (f"{len(strays)} nodes without products run on {CPU}: {', '.join(kinds[:6])}",)
+    if parts and all(part.ep_name != judged for part in parts):
+        raise BuildError(
+            f"nothing of {name} runs on {judged}",
+            value=_first([f"{_named(node)} on {part.ep_name}" for part in parts for node in part.get_nodes()], "; "),
+            fix="use a backend that has these operators: backend='ort' has them on the CPU",
+        )
+    notes = [
+        f"{len(left)} nodes run on {other}, which {judged} left: {_first(list(map(_named, left)), ', ')}"
+        for other in others
+        if (left := _products_first([node for part in parts if part.ep_name == other for node in part.get_nodes()]))
+    ]
+    if strays:
+        kinds = sorted({node.op_type for _, node in strays})
+        notes.append(f"{len(strays)} nodes without products run on {CPU}: {', '.join(kinds[:_SHOWN])}")
+    return tuple(notes)
+
+
+_SHOWN = 6
+
+
+def _first(words: Sequence[str], between: str) -> str:
+    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    return between.join(words[:_SHOWN]) + more
+
+
+def _named(node: Any) -> str:
+    return f"{node.name} ({node.op_type})"
+
+
+def _products_first(nodes: Sequence[Any]) -> list[Any]:
+    return sorted(nodes, key=lambda node: node.op_type not in _COMPUTE)
 
 
 @contextmanager

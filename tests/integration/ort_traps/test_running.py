@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from pytest_quant.backends import get_backend
@@ -83,6 +84,18 @@ def test_a_session_that_falls_back_is_refused(tmp_path: Path) -> None:
     ):
         open_session(path, [Provider(asked)])
     assert caught.value.value == f"asked for {asked}, got CPUExecutionProvider"
+
+
+def test_a_provider_that_takes_nothing_is_refused(tmp_path: Path) -> None:
+    """It is registered first and leaves every node to the second, which was asked for too: a silent fallback."""
+    path = dense().write(tmp_path).path
+    assert path is not None
+    remote = "AzureExecutionProvider"
+    if remote not in onnxruntime.get_available_providers():
+        pytest.skip(f"this onnxruntime has no {remote}, which takes remote operators only")
+    with pytest.raises(BuildError, match=rf"nothing of dense\.onnx runs on {remote}") as caught:
+        open_session(path, [Provider(remote), Provider("CPUExecutionProvider")])
+    assert "on CPUExecutionProvider" in str(caught.value.value)
 
 
 def test_settings_of_the_session(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ def test_misfit_comes_first() -> None:
 
 
 CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
+TENSORRT = "TensorrtExecutionProvider"
 
 
 @dataclass(frozen=True)
@@ -122,3 +123,39 @@ def test_a_provider_that_nobody_asked_for_is_refused(asked: str) -> None:
         prove_placement([Part("FooExecutionProvider", (Node("s", "Shape"),))], [asked], "net")
     assert "s (Shape) on FooExecutionProvider" in str(caught.value)
     assert ("reinstall onnxruntime" in str(caught.value)) == (asked == CPU)
+
+
+def test_what_the_provider_that_is_judged_left_to_another_is_named() -> None:
+    """CUDA may run what TensorRT does not take, and never in silence: products first, then what each provider has."""
+    parts = [
+        Part(TENSORRT, (Node("a", "Conv"),)),
+        Part(CUDA, (Node("s", "Softmax"), Node("head", "MatMul"))),
+        Part(CPU, (Node("g", "Gather"),)),
+    ]
+    assert prove_placement(parts, [TENSORRT, CUDA], "net") == (
+        f"2 nodes run on {CUDA}, which {TENSORRT} left: head (MatMul), s (Softmax)",
+        f"1 nodes without products run on {CPU}: Gather",
+    )
+
+
+def test_many_nodes_that_were_left_are_counted() -> None:
+    """The first six are named."""
+    nodes = tuple(Node(f"n{index}", "Conv") for index in range(9))
+    parts = [Part(TENSORRT, (Node("a", "Conv"),)), Part(CUDA, nodes)]
+    (note,) = prove_placement(parts, [TENSORRT, CUDA], "net")
+    assert note.startswith(f"9 nodes run on {CUDA}, which {TENSORRT} left: n0 (Conv), ")
+    assert note.endswith("n5 (Conv) and 3 more")
+
+
+def test_a_provider_that_took_nothing_is_refused() -> None:
+    """All of it on the other provider is a fallback, which nobody asked to be judged."""
+    with pytest.raises(BuildError, match=f"nothing of net runs on {TENSORRT}") as caught:
+        prove_placement([Part(CUDA, (Node("a", "Conv"),))], [TENSORRT, CUDA], "net")
+    assert caught.value.value == f"a (Conv) on {CUDA}"
+
+
+def test_a_product_that_no_provider_asked_for_took_is_refused() -> None:
+    """Also where two were asked for."""
+    parts = [Part(TENSORRT, (Node("a", "Conv"),)), Part(CPU, (Node("b", "MatMul"),))]
+    with pytest.raises(BuildError, match="does not run where it was asked to"):
+        prove_placement(parts, [TENSORRT, CUDA], "net")
