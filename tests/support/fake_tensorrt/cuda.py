@@ -1,7 +1,7 @@
 """A fake ``cuda.bindings.runtime``: memory of this process, and nothing done before somebody waits for the stream.
 
 It is strict where the library is: what it does not know it refuses, an allocation may find no room, and after an error
-that breaks the context every later call gives that error. `tests/integration/trt_traps/test_fake_cuda_contract.py`
+that breaks the context every later call gives that error. `tests/integration/trt_traps/test_fake_contract.py`
 holds its names, parameters and codes against the real wheel.
 """
 

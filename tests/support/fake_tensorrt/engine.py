@@ -180,7 +180,20 @@ class ICudaEngine:
 
     def __init__(self, logger: Any, machine: Machine) -> None:
         self._logger, self._machine, self._plan = logger, machine, machine.plan
-        setattr(self, "device_memory_size" if self._plan.old else "device_memory_size_v2", ACTIVATION_BYTES)
+
+    @property
+    def device_memory_size(self) -> int:
+        """The activations, in early versions 10 only."""
+        if not self._plan.old:
+            raise AttributeError
+        return ACTIVATION_BYTES
+
+    @property
+    def device_memory_size_v2(self) -> int:
+        """The activations, later."""
+        if self._plan.old:
+            raise AttributeError
+        return ACTIVATION_BYTES
 
     def get_tensor_name(self, index: int) -> str:
         """Return them in an order that is not the model's."""

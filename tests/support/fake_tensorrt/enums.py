@@ -19,7 +19,7 @@ OnnxParserFlag = Enum("OnnxParserFlag", {"NATIVE_INSTANCENORM": 0})
 def builder_flag(major: int) -> Any:
     """Return the flags of a build: version 11 has none for types."""
     old = {"INT8": 1, "FP16": 0, "BF16": 17} if major < 11 else {}
-    return IntEnum("BuilderFlag", {**old, "TF32": 7, "VERSION_COMPATIBLE": 13})
+    return IntEnum("BuilderFlag", {**old, "TF32": 6, "VERSION_COMPATIBLE": 13 if major < 11 else 12})
 
 
 def network_flag(major: int) -> Any:
