@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.onnx_files import external_files, model_file, read_graph, read_signature
-from pytest_quant.backends.trt.gpu.implicit import write_samples
+from pytest_quant.backends.trt.gpu.samples import write_samples
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.preflight import check_graph, write_half
 from pytest_quant.backends.trt.profile import profile_of
@@ -153,8 +153,11 @@ def write_implicit_ranges(spec: EngineSpec, batches: Iterator[Feeds], folder: Pa
         samples, engine = Path(work) / "samples", Path(work) / "engine"
         samples.mkdir()
         engine.mkdir()
-        write_samples(batches, samples, read_signature(model_file(spec.model)), spec.model.name)
+        axes = {shapes.name: shapes.batch_axis for shapes in spec.shapes}
+        write_samples(batches, samples, read_signature(model_file(spec.model)), spec.model.name, axes)
         request = request_for(spec, write_graph(spec, None, engine), module=module)
+        # The ranges do not depend on kernels, and those that this build finds are thrown away with its plan.
+        request = replace(request, optimization_level=0, timing_cache="")
         run_builder(
             replace(request, samples=str(samples), ranges=str(folder / RANGES_FILE)),
             f"{spec.id} of {spec.model.name}, to calibrate it",

@@ -6,7 +6,7 @@ after the build; and a build whose calibrator gave no batch has invented its ran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -16,57 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.fitting import fitting_batches
 from pytest_quant.backends.trt.configure import BuildFailedError
 from pytest_quant.backends.trt.gpu.device import open_device
 from pytest_quant.backends.trt.gpu.memory import DeviceMemory
+from pytest_quant.backends.trt.gpu.samples import read_samples
 from pytest_quant.backends.trt.run_builder import BuildRequest
-from pytest_quant.errors import BuildError, DataError, QuantError
-from pytest_quant.spec import Signature
+from pytest_quant.errors import BuildError, QuantError
 
 if TYPE_CHECKING:
     import tensorrt
-
-
-def write_samples(batches: Iterable[Feeds], folder: Path, signature: Signature, model: str) -> None:
-    """Write every batch into a file of its own, for the process that builds.
-
-    Parameters
-    ----------
-    batches : calibration batches, all of the same shapes.
-    folder : an empty folder, which gets one ``.npz`` file for each batch.
-    signature : the inputs that the model takes.
-    model : name of the model, for errors.
-
-    Raises
-    ------
-    DataError : there is none, one does not fit the model, or one has another shape than the first: a calibrator
-        of TensorRT has one batch size for all of them.
-    """
-    shapes: dict[str, tuple[int, ...]] | None = None
-    for index, feeds in enumerate(fitting_batches(batches, signature, model)):
-        found = {name: np.shape(array) for name, array in feeds.items()}
-        shapes = shapes or found
-        if found != shapes:
-            raise DataError(
-                f"TensorRT's calibrators take batches of one shape, and batch {index} of {model} has another",
-                value=str(found),
-                allowed=str(shapes),
-                fix="write Calibration(batch_size=1), and pad or crop samples that differ in size",
-            )
-        # Positional names keep inputs apart whose own names are no file names.
-        np.savez(folder / f"{index:06}.npz", allow_pickle=False, names=np.array(list(feeds)), **_numbered(feeds))
-
-
-def read_samples(folder: Path) -> Iterator[Feeds]:
-    """Yield the batches that `write_samples` wrote, in order."""
-    for file in sorted(folder.glob("*.npz")):
-        with np.load(file, allow_pickle=False) as kept:
-            yield {str(name): kept[f"input{index}"] for index, name in enumerate(kept["names"])}
-
-
-def _numbered(feeds: Feeds) -> Feeds:
-    return {f"input{index}": array for index, array in enumerate(feeds.values())}
 
 
 ALGORITHMS = {"entropy": "IInt8EntropyCalibrator2", "minmax": "IInt8MinMaxCalibrator"}
@@ -81,14 +39,18 @@ class Ledger:
     ----------
     stream : the one that batches are copied in.
     batches : given to TensorRT.
+    known : ranges of an earlier calibration, which it may read.
     cache : ranges that were read from an earlier calibration or written by this one; ``None`` before.
+    passed_over : it read `known` and asked for batches all the same.
     error : the first exception.
     """
 
     stream: int
     batches: int = 0
+    known: bytes | None = None
     cache: bytes | None = None
     reused: bool = False
+    passed_over: bool = False
     error: BaseException | None = None
     addresses: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -97,11 +59,20 @@ class Ledger:
 
         Raises
         ------
-        BuildError : no batch was read and no ranges were reused; or TensorRT wrote no ranges.
+        BuildError : no batch was read and no ranges were reused; or TensorRT passed over those that it was given, or
+            wrote none.
         Exception : whatever a callback raised.
         """
         if self.error is not None:
             raise self.error
+        if self.known is not None and self.passed_over:
+            head = self.known[:64].partition(b"\n")[0]
+            raise BuildError(
+                "TensorRT does not take the ranges that were calibrated before, and would build with ranges of its own",
+                value=f"they begin with {head.decode(errors='replace')!r}",
+                allowed="those of this version and method",
+                fix="pytest-quant cache clear --kind calibration, and the next run calibrates anew",
+            )
         if not self.batches and not self.reused:
             raise BuildError(
                 "no batch was read: TensorRT asked its calibrator for none, and would build with ranges of its own",
@@ -126,7 +97,7 @@ def make_calibrator(
     batch_size : samples in every batch.
     cache : ranges of an earlier calibration; then no batch is read.
     """
-    ledger = Ledger(stream=device.new_stream())
+    ledger = Ledger(stream=device.new_stream(), known=cache)
     base: Any = getattr(trt, ALGORITHMS[method])
 
     class Calibrator(base):  # type: ignore[misc]
@@ -140,6 +111,7 @@ def make_calibrator(
             return batch_size
 
         def get_batch(self, names: list[str]) -> list[int] | None:
+            ledger.passed_over = ledger.reused
             try:
                 feeds = next(batches, None)
                 if feeds is None:
@@ -153,9 +125,9 @@ def make_calibrator(
             return addresses
 
         def read_calibration_cache(self) -> bytes | None:
-            ledger.reused = cache is not None
-            ledger.cache = cache
-            return cache
+            ledger.reused = ledger.known is not None
+            ledger.cache = ledger.known
+            return ledger.known
 
         def write_calibration_cache(self, found: Any) -> None:
             ledger.cache = bytes(found)

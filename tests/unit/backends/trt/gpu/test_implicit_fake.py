@@ -77,6 +77,15 @@ def test_fake_builder_with_known_ranges_reads_no_batch() -> None:
     assert (ledger.batches, ledger.settle()) == (0, known)
 
 
+@pytest.mark.parametrize("header", [b"TRT-8203-EntropyCalibration2", b"TRT-101300-MinMaxCalibration", b""])
+def test_fake_builder_that_passes_over_the_ranges_is_an_error(header: bytes) -> None:
+    """Of another version or method it takes none and says so in its log only; it would go on with ranges of its own."""
+    ledger, _, _ = calibrate(iter(()), cache=header + b"\nx: 3c000000\n")
+    with pytest.raises(BuildError, match="does not take the ranges") as caught:
+        ledger.settle()
+    assert repr(header.decode()) in str(caught.value)
+
+
 def test_fake_builder_swallows_an_exception_and_we_raise_it() -> None:
     """Else the engine would have the ranges of the batches before it."""
 
