@@ -1,0 +1,77 @@
+"""What a machine with a GPU showed: one part after the other, and the page that keeps it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+State = Literal["ok", "FAILED", "lacking"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one part showed.
+
+    Attributes
+    ----------
+    state : ``lacking`` where the machine has not what the part needs.
+    figure : what was measured, or why it failed, or what is lacking; one line.
+    """
+
+    state: State
+    figure: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part by its number and title, what it showed, and how long it took in seconds."""
+
+    number: int
+    title: str
+    found: Found
+    seconds: float
+
+
+def summary(parts: Sequence[Part]) -> str:
+    """Return how many parts there are of each state, and the time of all."""
+    count = {state: sum(part.found.state == state for part in parts) for state in ("ok", "FAILED", "lacking")}
+    told = ", ".join(f"{number} {state}" for state, number in count.items() if number)
+    return f"{len(parts)} parts in {sum(part.seconds for part in parts):.0f} s: {told}"
+
+
+def line(part: Part) -> str:
+    """Return one part as the terminal shows it."""
+    return f"{part.number:2} {part.found.state:7} {part.title} ({part.seconds:.0f} s)\n   {part.found.figure}"
+
+
+def page(machine: Mapping[str, str], date: str, parts: Sequence[Part]) -> str:
+    """Return the report in Markdown.
+
+    Parameters
+    ----------
+    machine : devices, driver, versions, by name.
+    date : of the run.
+    parts : in their order.
+    """
+    return "\n".join(_lines(machine, date, parts)) + "\n"
+
+
+def _lines(machine: Mapping[str, str], date: str, parts: Sequence[Part]) -> Iterator[str]:
+    yield f"# What ran on a GPU, {date}"
+    yield ""
+    yield f"Written by `python -m tests.gpu`. {summary(parts)}."
+    yield ""
+    yield "| machine | |"
+    yield "| --- | --- |"
+    yield from (f"| {name} | {_cell(value)} |" for name, value in {**machine, "python": sys.version.split()[0]}.items())
+    yield ""
+    yield "| part | state | figure | seconds |"
+    yield "| --- | --- | --- | --- |"
+    for part in parts:
+        yield f"| {part.number} {part.title} | {part.found.state} | {_cell(part.found.figure)} | {part.seconds:.0f} |"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())

@@ -1,0 +1,188 @@
+"""Parts that start pytest or the doctor: the suites of this folder, launches of a small project, the example.
+
+Each returns what it found, and gives up after a time that it is told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.gpu.report import Found
+from tests.support.example import copy_example
+
+ROOT = Path(__file__).parents[2]
+_DOCTOR = "from pytest_quant.cli import main; main()"
+_LAUNCHES, _WORKERS, _TESTS = 5, 4, 8
+_COUNTS = re.compile(r"\b(\d+) (passed|failed|skipped|errors?|xfailed|warnings?)\b")
+_REASON = re.compile(r"^SKIPPED \[\d+\] \S+ (.*)$", re.MULTILINE)
+
+_CONFTEST = """
+import numpy as np
+import pytest
+from pytest_quant import Dataset, Model
+
+
+@pytest.fixture
+def quant_model():
+    rng = np.random.default_rng(0)
+    first, second = (rng.normal(size=shape).astype(np.float32) / 32 for shape in ((1024, 4096), (4096, 1024)))
+    {model}
+
+
+@pytest.fixture
+def quant_data():
+    return Dataset.from_arrays(np.random.default_rng(1).normal(size=(64, 1024)).astype(np.float32), calibration=8)
+"""
+_MODULE = """import torch
+    layers = [torch.nn.Linear(1024, 4096, bias=False), torch.nn.ReLU(), torch.nn.Linear(4096, 1024, bias=False)]
+    for layer, weight in zip(layers[::2], (first, second)):
+        layer.weight.data = torch.from_numpy(weight.T.copy())
+    return Model.from_torch(torch.nn.Sequential(*layers), (torch.zeros(2, 1024),), name="two_products")"""
+_FILE = """import onnx
+    from pathlib import Path
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> two_products (float[n, 1024] x) => (float[n, 1024] y) '
+        '{ a = MatMul (x, first) b = Relu (a) y = MatMul (b, second) }'
+    )
+    model = onnx.parser.parse_model(text)
+    tensors = {"first": first, "second": second}
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in tensors.items())
+    path = Path(__file__).with_name("two_products.onnx")
+    onnx.save(model, path)
+    return path"""
+_TEST = """
+import pytest
+
+
+@pytest.mark.parametrize("n", range({n}))
+@pytest.mark.quant(backend="{backend}", precision="fp32", min_speedup=0.9, batch_size=8, options={options})
+def test_null(n):
+    '''The candidate is the reference: whatever differs is noise.'''
+"""
+
+
+def doctor(limit_s: float, *, also: str = "") -> dict[str, Any]:
+    """Return the doctor's examination; `also` is a distribution that it is to find installed beside what is here."""
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-gpu-") as folder:
+        if also:
+            metadata = Path(folder, f"{also.replace('-', '_')}-1.31.0.dist-info", "METADATA")
+            metadata.parent.mkdir()
+            metadata.write_text(f"Metadata-Version: 2.1\nName: {also}\nVersion: 1.31.0\n")
+        ended = _run((sys.executable, "-c", _DOCTOR, "doctor", "--json"), limit_s, paths=(folder,))
+    document: dict[str, Any] = json.loads(ended.stdout)
+    return document
+
+
+def wheels(limit_s: float) -> Found:
+    """The doctor with the wheels that are here, and with both."""
+    here, both = doctor(limit_s / 2), doctor(limit_s / 2, also=_other_wheel())
+    told = [problem["what"] for problem in both["problems"] if "overwrite" in problem["what"]]
+    states = ", ".join(f"{state['name']} {state['state']}" for state in here["backends"])
+    return Found("ok", f"{states}; with both wheels: {told[0]}") if told else Found("FAILED", "both wheels went unseen")
+
+
+def _other_wheel() -> str:
+    from pytest_quant.backends.runtime import installed_version
+
+    return "onnxruntime" if installed_version("onnxruntime-gpu") else "onnxruntime-gpu"
+
+
+def suite(limit_s: float, *files: str) -> Found:
+    """The tests in `files` of this folder."""
+    return _read(_pytest(limit_s, ROOT, "-rs", *(str(ROOT / "tests" / "gpu" / file) for file in files)))
+
+
+def launches(limit_s: float, backend: str) -> Found:
+    """A null of the timing in five fresh processes: how far from 1 each ratio lies."""
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-gpu-") as folder:
+        project = _project(Path(folder), backend, 1)
+        ratios = []
+        for _ in range(_LAUNCHES):
+            ended = _pytest(limit_s / _LAUNCHES, project, "--quant-json=run.json")
+            if ended.returncode:
+                return Found("FAILED", _last_lines(ended))
+            (check,) = json.loads((project / "run.json").read_text("utf-8"))["checks"]
+            latency = check["latency"]
+            low, high = latency["speedup_ci"]
+            ratios.append(f"{latency['speedup']:.4f} [{low:.3f}, {high:.3f}]")
+    return Found("ok", f"{backend} against itself: {', '.join(ratios)}")
+
+
+def workers(limit_s: float, backend: str) -> Found:
+    """Four workers on one card: nobody fails, and everybody waits for the card."""
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-gpu-") as folder:
+        project = _project(Path(folder), backend, _TESTS)
+        return _read(_pytest(limit_s, project, "-n", str(_WORKERS)))
+
+
+def sanitizer(limit_s: float) -> Found:
+    """The check of device memory under NVIDIA's compute-sanitizer."""
+    tool = shutil.which("compute-sanitizer")
+    if tool is None:
+        return Found("lacking", "compute-sanitizer is not on the PATH")
+    command = (tool, "--error-exitcode", "9", sys.executable, "-m", "tests.gpu.device_checks", "memory")
+    ended = _run(command, limit_s)
+    if '"lacking"' in ended.stdout:
+        return Found("lacking", json.loads(ended.stdout.strip().splitlines()[-1])["figure"])
+    said = [line for line in ended.stdout.splitlines() if "ERROR SUMMARY" in line]
+    return Found("FAILED" if ended.returncode else "ok", " ".join(said) or _last_lines(ended))
+
+
+def example(limit_s: float, backend: str) -> Found:
+    """The digits of the example project on a backend that has INT8 kernels."""
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-gpu-") as folder:
+        project = copy_example(Path(folder))
+        return _read(_pytest(limit_s, project, "test_digits.py", "-o", f"quant_backend={backend}"))
+
+
+def _project(folder: Path, backend: str, tests: int) -> Path:
+    model = _MODULE if backend.startswith("torch") else _FILE
+    (folder / "conftest.py").write_text(_CONFTEST.format(model=model))
+    # A launch would spend its time on compiling, which says nothing about the device.
+    options = {"compiled": False} if backend.startswith("torch") else {}
+    (folder / "test_null.py").write_text(_TEST.format(backend=backend, n=tests, options=options))
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    return folder
+
+
+def _pytest(limit_s: float, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return _run((sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments), limit_s, folder)
+
+
+def _run(
+    command: Sequence[str], limit_s: float, folder: Path = ROOT, *, paths: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(filter(None, (str(ROOT), *paths, os.environ.get("PYTHONPATH"))))
+    environ: Mapping[str, str] = {**os.environ, "PYTHONPATH": path}
+    try:
+        return subprocess.run(
+            command, cwd=folder, env=environ, capture_output=True, text=True, timeout=limit_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", f"it did not end within {limit_s:.0f} s")
+
+
+def _read(ended: subprocess.CompletedProcess[str]) -> Found:
+    """Return how many passed; where all were skipped, the reason of the first."""
+    counts = {name: int(number) for number, name in _COUNTS.findall((ended.stdout.strip().splitlines() or [""])[-1])}
+    told = ", ".join(f"{number} {name}" for name, number in counts.items())
+    if ended.returncode:
+        return Found("FAILED", f"{told}: {_last_lines(ended)}")
+    if counts.get("skipped") and not counts.get("passed"):
+        reason = _REASON.search(ended.stdout)
+        return Found("lacking", reason[1] if reason else told)
+    return Found("ok", told)
+
+
+def _last_lines(ended: subprocess.CompletedProcess[str]) -> str:
+    lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
+    return " / ".join(lines[-4:])
