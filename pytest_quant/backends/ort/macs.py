@@ -129,17 +129,22 @@ _OPAQUE_OPS = frozenset({"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamS
 COMPILING = frozenset({"NvTensorRTRTXExecutionProvider", "OpenVINOExecutionProvider", "TensorrtExecutionProvider"})
 """Providers whose every node is a subgraph that they compiled."""
 
-_FLOAT_TYPES = frozenset({"float", "float16", "double", "bfloat16"})
-_IN_PRECISION = {"fp32": FLOAT_OPS, "int8": INT8_OPS, "int4": NARROW_OPS}
-_ELIGIBLE = FLOAT_OPS | INT8_OPS | NARROW_OPS
+_FLOATS = {"bfloat16": "bf16", "double": "fp32", "float": "fp32", "float16": "fp16"}
+"""The precision of a product of floats, by the type of its first operand."""
+
+_QUANTIZED = {"int8": INT8_OPS, "int4": NARROW_OPS}
+PRODUCT_OPS = FLOAT_OPS | INT8_OPS | NARROW_OPS
 
 
 def kind_of(node: RanNode, precision: str) -> Kind:
     """Return how `node` counts in the coverage of an engine of `precision`."""
-    if node.op_type in _ELIGIBLE:
-        if node.op_type in FLOAT_OPS and node.inputs and node.inputs[0].dtype not in _FLOAT_TYPES:
+    if node.op_type in FLOAT_OPS:
+        computed_in = _FLOATS.get(node.inputs[0].dtype if node.inputs else "float")
+        if computed_in is None:
             return Kind.BESIDE
-        return Kind.ASKED if node.op_type in _IN_PRECISION[precision] else Kind.OTHER
+        return Kind.ASKED if computed_in == precision else Kind.OTHER
+    if node.op_type in PRODUCT_OPS:
+        return Kind.ASKED if node.op_type in _QUANTIZED.get(precision, ()) else Kind.OTHER
     if node.op_type in CONVERSIONS:
         return Kind.CONVERSION
     return Kind.OPAQUE if _is_opaque(node) else Kind.BESIDE

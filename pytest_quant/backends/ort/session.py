@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.fitting import misfit
-from pytest_quant.backends.ort.macs import COMPILING, FLOAT_OPS, INT8_OPS, NARROW_OPS
+from pytest_quant.backends.ort.macs import COMPILING, PRODUCT_OPS
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.runtime import failed
 from pytest_quant.errors import BuildError, QuantError
@@ -215,7 +215,6 @@ def _prove_first(registered: Sequence[str], asked: str, name: str) -> None:
         )
 
 
-_COMPUTE = FLOAT_OPS | INT8_OPS | NARROW_OPS
 _REINSTALL = "reinstall onnxruntime: pip install --force-reinstall onnxruntime"
 
 
@@ -240,7 +239,7 @@ def prove_placement(parts: Sequence[Any], asked: Sequence[str], name: str) -> tu
     """
     judged, *others = asked
     strays = [(part.ep_name, node) for part in parts if part.ep_name not in asked for node in part.get_nodes()]
-    lost = [f"{_named(node)} on {where}" for where, node in strays if where != CPU or node.op_type in _COMPUTE]
+    lost = [f"{_named(node)} on {where}" for where, node in strays if where != CPU or node.op_type in PRODUCT_OPS]
     if lost:
         elsewhere = "leave these nodes out of the quantization with exclude=[...], or use a provider that has them"
         raise BuildError(
@@ -279,7 +278,7 @@ def _named(node: Any) -> str:
 
 
 def _products_first(nodes: Sequence[Any]) -> list[Any]:
-    return sorted(nodes, key=lambda node: node.op_type not in _COMPUTE)
+    return sorted(nodes, key=lambda node: node.op_type not in PRODUCT_OPS)
 
 
 @contextmanager

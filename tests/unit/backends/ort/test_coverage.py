@@ -38,6 +38,16 @@ def test_each_precision_has_its_operators(precision: str, pct: float) -> None:
     assert count_coverage(nodes, precision).pct == pytest.approx(pct)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "precision"), [("float", "fp32"), ("double", "fp32"), ("float16", "fp16"), ("bfloat16", "bf16")]
+)
+@pytest.mark.parametrize("asked", ["fp32", "fp16", "bf16", "int8"])
+def test_a_product_of_floats_counts_for_its_own_type(dtype: str, precision: str, asked: str) -> None:
+    """On a GPU half precision is computed as it is: it is no float32, and no int8."""
+    found = count_coverage([product("MatMul", 8, dtype=dtype, provider="CUDAExecutionProvider")], asked)
+    assert found.pct == (100.0 if asked == precision else 0.0)
+
+
 def test_conversions_are_listed_after_compute() -> None:
     """Quantize and dequantize nodes are in the table and count for nothing."""
     found = count_coverage([product("QuantizeLinear", 1), product("MatMul", 5), product("DequantizeLinear", 1)], "int8")
