@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pytest_quant.backends import backend_names
 from pytest_quant.backends.runtime import installed_version
+from pytest_quant.doctor.cards import Cards, CardState, find_cards
 from pytest_quant.doctor.probe import (
     DISTRIBUTION,
     OK,
@@ -25,7 +26,6 @@ from pytest_quant.doctor.probe import (
     probe,
 )
 from pytest_quant.environment import fingerprint, has_vnni, isa_tier
-from pytest_quant.environment.gpu import find_gpus
 from pytest_quant.printable import clean
 from pytest_quant.report.text import aligned
 
@@ -125,15 +125,20 @@ def examine() -> Examination:
     """Probe every backend in a process of its own, and examine libraries and machine. Never raises."""
     with ThreadPoolExecutor(_AT_ONCE) as probes:
         asked = probes.map(probe, backend_names())
-        gpus = find_gpus()
-        problems = tuple(find_problems(gather_facts(len(gpus))))
+        cards = find_cards()
+        problems = (*_card_problems(cards), *find_problems(gather_facts(len(cards.states))))
         machine = {
             DISTRIBUTION: version(DISTRIBUTION),
             **fingerprint().identity,
             "python": fingerprint().context["python"],
-            "gpus": ", ".join(f"{gpu.name} ({gpu.sm or 'unknown'}, driver {gpu.driver})" for gpu in gpus) or "none",
+            "gpus": ", ".join(f"{card.name} (driver {card.driver})" for card in cards.states) or "none",
         }
-        return Examination(machine, tuple(asked), find_libraries(), problems)
+        return Examination(machine, tuple(asked), find_libraries(), problems, cards.states)
+
+
+def _card_problems(cards: Cards) -> Iterator[Problem]:
+    if cards.trouble:
+        yield Problem(cards.trouble, cards.fix)
 
 
 def unmet(examination: Examination, required: Sequence[str]) -> tuple[BackendState, ...]:
@@ -146,6 +151,7 @@ def describe(examination: Examination) -> str:
     return "\n".join(
         [
             *_machine(examination),
+            *_cards(examination.cards),
             "",
             *_backends(examination.backends),
             "",
@@ -159,6 +165,24 @@ def _machine(examination: Examination) -> Iterator[str]:
     yield f"pytest-quant {examination.machine['pytest-quant']}"
     for line in aligned([(name, clean(examination.machine[name])) for name in _MACHINE]):
         yield f"  {line}"
+
+
+def _cards(cards: Sequence[CardState]) -> list[str]:
+    """Return a table of the cards, where there are any."""
+    if not cards:
+        return []
+    rows = [("device", "card", "sm", "memory", "uuid")]
+    rows += [
+        (
+            card.cuda or "hidden",
+            clean(card.name),
+            card.sm or "-",
+            "-" if card.memory_mb is None else f"{card.memory_mb / 1000:.1f} GB",
+            clean(card.uuid),
+        )
+        for card in cards
+    ]
+    return ["", *aligned(rows)]
 
 
 def _backends(states: Sequence[BackendState]) -> Iterator[str]:

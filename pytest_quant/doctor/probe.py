@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.base import Availability, Backend
 from pytest_quant.backends.runtime import installed_version
+from pytest_quant.doctor.cards import CardState
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
 """States of a backend: it runs, its runtime or device is missing, or it is installed and does not work."""
@@ -69,6 +70,7 @@ class Examination:
     backends: tuple[BackendState, ...]
     libraries: tuple[Library, ...]
     problems: tuple[Problem, ...]
+    cards: tuple[CardState, ...] = ()
 
 
 DISTRIBUTION = "pytest-quant"

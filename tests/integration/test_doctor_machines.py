@@ -14,6 +14,7 @@ import pytest
 
 from pytest_quant.backends.ort.libraries import loading_trouble
 from tests.support import gpu_wheel, tensorrt_bindings
+from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, uuid_of
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -68,6 +69,19 @@ def test_both_wheels(tmp_path: Path) -> None:
     for name in ("ort-cuda", "ort-trt"):
         assert found["backends"][name]["state"] == "broken"
         assert "are both installed" in found["backends"][name]["reason"]
+
+
+def test_two_cards_one_of_them_split(nvml_stub: NvmlStub) -> None:
+    """The real nvidia-ml-py on a stub of the driver: both cards, the instance, and which is cuda:0 of each choice."""
+    part = StubInstance(uuid_of(1, "MIG"))
+    split = StubCard(name="NVIDIA A100-SXM4-40GB", capability="8.0", mig=1, instances=(part,))
+    nvml_stub.play(StubCard(), split, cuda=(uuid_of(0),))
+    for chosen, first in ((uuid_of(0), uuid_of(0)), (part.uuid, part.uuid)):
+        cards = examined(environ={**nvml_stub.environment(), "CUDA_VISIBLE_DEVICES": chosen})["cards"]
+        assert next(card["uuid"] for card in cards if card["cuda"] == "cuda:0") == first
+        assert len(cards) == 2
+    nothing = examined(environ={**nvml_stub.environment(), "CUDA_VISIBLE_DEVICES": "GPU-nonsense"})
+    assert "leaves none of" in nothing["problems"][0]["what"]
 
 
 @pytest.mark.parametrize("major", tensorrt_bindings.MAJORS)
