@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_quant.backends import Backend, Engine, Feeds, ShapedBackend, get_backend, get_exporter
+from pytest_quant.backends.apart import end_running
 from pytest_quant.backends.base import EngineBase
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache
@@ -18,7 +19,7 @@ from pytest_quant.measure.build import BuiltEngine, Step, build_engine
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S, shared, shared_if_free
 from pytest_quant.measure.outputs import Chunk
 from pytest_quant.measure.rollout import Rollout
-from pytest_quant.measure.watchdog import Watch, cannot_stop, unwatched
+from pytest_quant.measure.watchdog import Watch, unwatched
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, Signature, TensorInfo
 
 
@@ -82,8 +83,11 @@ class Tools:
 
     @contextmanager
     def bounded_step(self, text: str) -> Iterator[None]:
-        """Show a step as `step` does, and bound its time; nothing can end it but the end of the process."""
-        with self.step(text), self.watch(text, cannot_stop):
+        """Show a step as `step` does, and bound its time.
+
+        What runs apart is ended with an error; nothing can end the rest but the end of this process.
+        """
+        with self.step(text), self.watch(text, end_running):
             yield
 
 

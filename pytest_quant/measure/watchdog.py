@@ -35,11 +35,6 @@ def unwatched(_what: str, _stop: Stop) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def cannot_stop() -> bool:
-    """Tell that the call under way cannot be ended."""
-    return False
-
-
 @dataclass(slots=True)
 class _Call:
     what: str

@@ -13,8 +13,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pytest_quant.backends.apart import run_apart
 from pytest_quant.backends.runtime import failed_with_text
 from pytest_quant.backends.trt.options import Range
+from pytest_quant.errors import BuildError
 
 PLAN_FILE = "model.engine"
 LAYERS_FILE = "layers.json"
@@ -38,7 +40,8 @@ _QUANTIZED = re.compile(r"quantiz|zero.?point|\bscale\b|int8|fp8|int4", re.IGNOR
 
 MODULE = "pytest_quant.backends.trt.builder"
 
-TIME_LIMIT_S = 3600.0
+TIME_LIMIT_S = 24 * 3600.0
+"""Longest build that nobody watches; a session's own limit is shorter."""
 
 _LINES_SHOWN = 6
 
@@ -138,24 +141,31 @@ def _about_shapes(shapes: Mapping[str, Range]) -> str:
     )
 
 
-def run_builder(request: BuildRequest, name: str) -> None:
-    """Build the engine that `request` asks for; `name` is its name in errors.
+def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S) -> None:
+    """Build the engine that `request` asks for.
+
+    Parameters
+    ----------
+    request : the build.
+    name : of the engine, in errors.
+    limit_s : longest time in seconds, after which the building process is ended.
 
     Raises
     ------
-    BuildError : TensorRT refused the model, or its process crashed; with its messages.
+    BuildError : TensorRT refused the model, with its messages; or its process crashed or took too long.
     """
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
         file = Path(folder) / "request.json"
         write_request(request, file)
-        ended = subprocess.run(  # nosec B603 # noqa: S603 - our own module and file
-            (sys.executable, "-m", MODULE, str(file)),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIME_LIMIT_S,
-            check=False,
-        )
+        try:
+            ended = run_apart((sys.executable, "-m", MODULE, str(file)), limit_s)
+        except subprocess.TimeoutExpired as error:
+            last = "; ".join(_log(request).splitlines()[-1:]) or "it said nothing"
+            raise BuildError(
+                f"{request.module} did not build {name} within {limit_s:g} s, and was ended",
+                value=last,
+                fix="a lower optimization_level, or a timing_cache, makes builds shorter",
+            ) from error
     if ended.returncode == 0:
         return
     told = "\n".join(_told(ended.stderr, request))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from pytest_quant.backends.trt.run_builder import LOG_FILE, BuildRequest, read_request, run_builder, write_request
+from pytest_quant.cache import Cache
 from pytest_quant.errors import BuildError
+from pytest_quant.measure.engines import Tools
+from pytest_quant.measure.watchdog import Watchdog
 
 
 def request(folder: Path, module: str = "tensorrt_rtx") -> BuildRequest:
@@ -40,3 +44,30 @@ def test_a_crash_is_an_error_and_not_the_end_of_pytest(tmp_path: Path, monkeypat
     with pytest.raises(BuildError, match=r"crashed building engine .*SIGSEGV") as caught:
         run_builder(request(tmp_path), "engine")
     assert "about to do something" in str(caught.value)
+
+
+def test_a_build_that_takes_too_long(tmp_path: Path) -> None:
+    """The limit, what the builder was at, and what makes builds shorter; not a traceback of subprocess."""
+    (tmp_path / LOG_FILE).write_text("[VERBOSE] about to do something\n")
+    with pytest.raises(BuildError, match=r"did not build engine within 0\.01 s, and was ended") as caught:
+        run_builder(request(tmp_path), "engine", limit_s=0.01)
+    assert "about to do something" in str(caught.value)
+    assert "optimization_level" in str(caught.value)
+
+
+def test_the_limit_of_the_session_ends_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that hangs is ended, and the check is an error that names the option; pytest goes on."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "import signal; signal.pause()"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    ended: list[int] = []
+    watch = Watchdog(0.1, notify=print, end=ended.append)
+    tools = Tools(Cache(tmp_path / "cache", notify=print), print, lambda _: nullcontext(), watch=watch)
+    with (
+        pytest.raises(BuildError, match=r"building engine did not end within 0\.1 s") as caught,
+        tools.bounded_step("building engine"),
+    ):
+        run_builder(request(tmp_path), "engine")
+    assert "--quant-step-timeout" in str(caught.value)
+    assert not ended, "this process"
