@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_quant.environment.gpu import Gpu, cuda_gpus, find_gpus
 
-_ORDER_FIX = "set CUDA_VISIBLE_DEVICES to the UUID of one, or name it with pytest --quant-device"
+_ORDER_FIX = "set CUDA_VISIBLE_DEVICES to the UUID of one"
 
 
 @dataclass(frozen=True, slots=True)

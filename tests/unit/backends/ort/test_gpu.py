@@ -22,6 +22,7 @@ def gpu_wheel(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: PROVIDERS)
     monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None, raising=False)
     monkeypatch.setattr(availability, "installed_version", {"onnxruntime-gpu": "1.31.1"}.get)
+    monkeypatch.setattr(availability, "has_nvml", lambda: True)
 
     def loading_trouble(library: str) -> str:
         return next((words for name, words in trouble.items() if name in library), "")
