@@ -171,6 +171,25 @@ class TargetedBackend(Backend, Protocol):
         """Return `spec` built for the compute capability `target`, ``SM89`` for one, unless it names one already."""
 
 
+@runtime_checkable
+class EarlyBackend(Backend, Protocol):
+    """A backend whose runtime reads something of the whole process, the environment for one, when it is first used."""
+
+    def before_loading(self, spec: EngineSpec) -> None:
+        """Set what engines like `spec` need, before any runtime is loaded; done twice it is as done once."""
+
+
+@runtime_checkable
+class Tf32Backend(Backend, Protocol):
+    """A backend for a device that may round the inputs of FP32 products to the ten bits of TF32."""
+
+    def with_tf32(self, spec: EngineSpec, *, allowed: bool) -> EngineSpec:
+        """Return `spec`, an engine at FP32, with TF32 allowed, or off whatever its options say.
+
+        Raises `UsageError` where TF32 cannot be allowed. Loads no runtime.
+        """
+
+
 EXPORTED_FILE = "model.onnx"
 
 
@@ -260,9 +279,10 @@ class EngineBase(ABC):
     def prepare_events(self, feeds: Feeds) -> Callable[[], float] | None:
         """Return the call that `prepare` returns, which gives its own milliseconds by the device's clock.
 
-        They lie between two events on the engine's stream, before and after the compute of that run, so that they hold
-        neither copies nor the time that the host took to launch it. Like `prepare`'s, the call is synchronized before
-        it returns. ``None`` where the device has no clock of its own. Raises as `run` does.
+        They lie between two events on the engine's stream, before and after the compute of that run. Copies are not
+        among them, nor is the host's way into the call and out of it; where kernels end sooner than the host launches
+        the next, the device's wait for it is. Like `prepare`'s, the call is synchronized before it returns. ``None``
+        where the device has no clock of its own. Raises as `run` does.
         """
         self._check(feeds)
         return self._prepare_events(feeds)

@@ -12,7 +12,19 @@ from typing import TypeVar
 
 from pytest_quant.bounded import inflate, parse_json
 from pytest_quant.errors import HistoryError
-from pytest_quant.record import Encoded, Json, Record, Run, encoded, from_json, run_of, run_to_json, worst_of_workers
+from pytest_quant.record import (
+    Encoded,
+    Json,
+    LatencyFigures,
+    Record,
+    Run,
+    encoded,
+    from_json,
+    run_of,
+    run_to_json,
+    worst_of_workers,
+)
+from pytest_quant.result import LatencyResult
 
 T = TypeVar("T")
 
@@ -199,11 +211,20 @@ def version_of(record: Record) -> str:
 def identity_of(run: Run, record: Record) -> str:
     """Return a short digest of all that must be equal before latencies are compared.
 
-    These are the machine's identity (see `Environment`), the provider, and the threads where the record has them.
+    These are the machine's identity (see `Environment`), the provider, the threads where the record has them, and what
+    the latency is compared with where that is not exact FP32.
     """
     machine: list[Json] = [[name, value] for name, value in sorted(run.environment.identity.items())]
     provider = record.coverage.provider if record.coverage else None
-    return _digest([machine, provider, record.threads])
+    against: list[Json] = list(way_of_timing(record.latency))
+    return _digest([machine, provider, record.threads, *against])
+
+
+def way_of_timing(latency: LatencyFigures | LatencyResult | None) -> tuple[str, ...]:
+    """Return what a speedup depends on beside engine and machine, in words; empty where all of it is as usual."""
+    if latency is None or latency.reference_precision == "fp32":
+        return ()
+    return (f"against {latency.reference_precision}",)
 
 
 def _digest(parts: list[Json]) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pytest_quant.backends import Backend
+from pytest_quant.backends import Backend, EarlyBackend, Tf32Backend, get_backend
+from pytest_quant.errors import UsageError
 from pytest_quant.marks.keys import Asked, ModelSource
 from pytest_quant.marks.variants import Variant
-from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
+from pytest_quant.spec import REFERENCE_PRECISIONS, Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
 
 _MIN_COVERAGE_PCT = 50
 
@@ -25,7 +26,7 @@ class Measuring:
 def engine_specs(
     asked: Asked, variant: Variant, model: Model, quantized: Model | None
 ) -> tuple[EngineSpec, EngineSpec]:
-    """Return the specs of the reference and the candidate; options are of the candidate's backend.
+    """Return the specs of the reference, at exact FP32, and the candidate; options are of the candidate's backend.
 
     Parameters
     ----------
@@ -46,7 +47,39 @@ def engine_specs(
     )
     backend = asked.reference or variant.backend
     options = asked.options if backend == variant.backend else ()
-    return EngineSpec(backend, "fp32", None, model, options=options), candidate
+    reference = EngineSpec(backend, "fp32", None, model, options=options)
+    maker = get_backend(backend)
+    return maker.with_tf32(reference, allowed=False) if isinstance(maker, Tf32Backend) else reference, candidate
+
+
+def timed_reference(reference: EngineSpec, precision: str, get: Callable[[str], Backend]) -> EngineSpec | None:
+    """Return the engine that latency is compared with, ``None`` where that is `reference`.
+
+    Parameters
+    ----------
+    reference : the engine at exact FP32.
+    precision : one of `REFERENCE_PRECISIONS`.
+    get : returns the backend of a name.
+
+    Raises
+    ------
+    UsageError : the backend of the reference does not offer it; the message says what it offers.
+    """
+    if precision == reference.precision:
+        return None
+    backend = get(reference.backend)
+    has_tf32 = isinstance(backend, Tf32Backend)
+    if precision == "tf32" and isinstance(backend, Tf32Backend):
+        return backend.with_tf32(reference, allowed=True)
+    offered = [one for one in REFERENCE_PRECISIONS if one in backend.schemes or (one == "tf32" and has_tf32)]
+    if precision not in offered:
+        raise UsageError(
+            f"backend '{reference.backend}' has no {precision} to compare latency with",
+            value=f"reference_precision='{precision}'",
+            allowed=", ".join(offered),
+            fix="leave reference_precision out",
+        )
+    return replace(reference, precision=precision)
 
 
 def build_check(
@@ -73,6 +106,7 @@ def build_check(
     measuring : options of the run.
     """
     reference, candidate = engine_specs(asked, variant, model, quantized)
+    timed = timed_reference(reference, asked.reference_precision, get_backend)
     return Check(
         nodeid=nodeid,
         series_nodeid=series_nodeid,
@@ -87,6 +121,8 @@ def build_check(
         latency_off=measuring.latency_off,
         confidence=measuring.confidence,
         batch_size=variant.batch_size,
+        reference_precision=asked.reference_precision,
+        timed_reference=timed,
     )
 
 
@@ -104,6 +140,21 @@ def _plan(variant: Variant, measuring: Measuring) -> LatencyPlan | None:
         return None
     plan = LatencyPlan(batch_size=variant.batch_size)
     return plan if measuring.max_time_s is None else replace(plan, max_s=measuring.max_time_s)
+
+
+def set_up_process(asked: Asked, variant: Variant, get: Callable[[str], Backend]) -> None:
+    """Let the backends of a check that will run set what their runtimes read of the process, before any is loaded.
+
+    Parameters
+    ----------
+    asked : the keys of the mark.
+    variant : one combination of backend, precision, scheme and batch size.
+    get : returns the backend of a name.
+    """
+    for spec in engine_specs(asked, variant, named_only(asked.model, "quant_model"), None):
+        backend = get(spec.backend)
+        if isinstance(backend, EarlyBackend):
+            backend.before_loading(spec)
 
 
 def named_only(source: ModelSource | None, default: str) -> Model:
@@ -127,7 +178,8 @@ def check_backend(asked: Asked, variant: Variant, get: Callable[[str], Backend])
     model = named_only(asked.model, "quant_model")
     quantized = None if asked.quantized is None else named_only(asked.quantized, "quantized")
     reference, candidate = engine_specs(asked, variant, model, quantized)
-    for spec in (reference, candidate):
+    timed = timed_reference(reference, asked.reference_precision, get)
+    for spec in (reference, candidate, *([timed] if timed is not None else [])):
         get(spec.backend).check(spec)
     refusal = get(candidate.backend).refuses_speed(candidate) if asked.limits.on_latency else None
     if refusal is not None:

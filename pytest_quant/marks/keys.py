@@ -14,6 +14,7 @@ from pytest_quant.readers import NUMBER, Key, Reader, accepting, count, each, on
 from pytest_quant.spec import (
     LIMITS,
     PRECISIONS,
+    REFERENCE_PRECISIONS,
     SCHEMES,
     Calibration,
     ChannelGroup,
@@ -212,6 +213,11 @@ def mark_keys(backends: tuple[str, ...] = ()) -> dict[str, Key]:
         Key("data", DATA, "name of a fixture that gives a Dataset (default: quant_data)"),
         Key("reference", one_of(*backends), "backend of the reference (default: the candidate's)"),
         Key(
+            "reference_precision",
+            one_of(*REFERENCE_PRECISIONS),
+            "what latency is compared with: fp32, tf32, fp16, bf16 (default: fp32, exact, which accuracy always is)",
+        ),
+        Key(
             "output",
             text(),
             "name of the output that the metric reads (default: the first); tensor limits are then for it alone",
@@ -277,6 +283,7 @@ class Asked:
     quantized: ModelSource | None
     data: str | Dataset | None
     reference: str | None
+    reference_precision: str
     output: str | None
     channels: tuple[ChannelGroup, ...]
     calibration: Calibration
@@ -309,6 +316,7 @@ def read(values: Mapping[str, object], backends: tuple[str, ...], lists: tuple[s
         quantized=found.get("quantized"),
         data=found.get("data"),
         reference=found.get("reference"),
+        reference_precision=found.get("reference_precision", "fp32"),
         output=found.get("output"),
         channels=found.get("channels", ()),
         calibration=found.get("calibration", Calibration()),

@@ -175,14 +175,16 @@ def _number(entry: Entry, name: str) -> float | None:
 
 
 def export_check(check: Check, cache: Cache, step: Step) -> Check:
-    """Return a check with both its engines as `export_spec` returns them, with the same parameters and errors.
+    """Return a check with its engines as `export_spec` returns them, with the same parameters and errors.
 
     `check` is the check; see `export_spec` for the others.
     """
+    timed = check.timed_reference
     return replace(
         check,
         candidate=export_spec(check.candidate, cache, step),
         reference=export_spec(check.reference, cache, step),
+        timed_reference=None if timed is None else export_spec(timed, cache, step),
     )
 
 

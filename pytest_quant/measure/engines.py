@@ -242,10 +242,12 @@ def shape_check(check: Check, data: Data, eval_batch_size: int) -> Check:
     fitting = data.fitting(check.eval_batch_size or eval_batch_size)
     size = min(bound for bound in (fitting, *bounds) if bound is not None)
     timed = check.batch_size if check.latency is None else check.latency.batch_size
+    beside = check.timed_reference
     return replace(
         check,
         candidate=shape_spec(check.candidate, names, data, timed, max(timed, size)),
         reference=shape_spec(check.reference, names, data, timed, max(timed, size)),
+        timed_reference=None if beside is None else shape_spec(beside, names, data, timed, max(timed, size)),
         eval_batch_size=check.eval_batch_size if size == eval_batch_size else size,
     )
 

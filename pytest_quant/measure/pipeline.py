@@ -12,6 +12,7 @@ from pytest_quant.environment.energy_counter import energy_counter
 from pytest_quant.measure.accuracy import OutputPair, choose_metric, choose_output, evaluate
 from pytest_quant.measure.batching import Batched, find_batching
 from pytest_quant.measure.build import export_check
+from pytest_quant.measure.deployed import timed_reference
 from pytest_quant.measure.energy import ROUGH, Energy, EnergyPlan, measure_energy
 from pytest_quant.measure.engines import (
     Side,
@@ -33,11 +34,11 @@ from pytest_quant.measure.lock import exclusive
 from pytest_quant.measure.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
 from pytest_quant.measure.peak_memory import AddedMemory, MemoryAdded
 from pytest_quant.measure.resources import find_resources
-from pytest_quant.measure.timing import Breaks, Subject, device_note, time_check
+from pytest_quant.measure.timing import Breaks, Subject, time_check
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.tensor import with_groups
 from pytest_quant.result import AccuracyResult, LatencyResult, Measured, SelfDifference
-from pytest_quant.spec import Check
+from pytest_quant.spec import Check, LatencyPlan
 
 Compare = Callable[[Side, Data], AccuracyResult]
 """Compares an engine with the check's reference over the given data."""
@@ -125,7 +126,11 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             again = _compare_again(check, bench, tools)
             with tools.step(f"reading back what {check.candidate.id} of {check.candidate.model.name} runs"):
                 coverage = bench.candidate.engine.coverage(bench.candidate.feeds(latency_feeds))
-        latency, why_not = _latency(check, bench, tools, breaks)
+            why_not = _why_not_timed(check, bench)
+            timed = None
+            if check.latency is not None and not why_not:
+                timed = timed_reference(check, bench.reference, bench.data, latency_feeds, tools)
+        latency = None if timed is None else _latency(check, bench, timed, tools, breaks)
         resources = find_resources(
             bench.candidate, bench.reference, bench.memory, _energy(check, bench, why_not, tools)
         )
@@ -245,26 +250,21 @@ def _latency_batch_size(check: Check, bench: _Bench) -> int:
     return asked
 
 
-def _latency(check: Check, bench: _Bench, tools: Tools, breaks: Breaks) -> tuple[LatencyResult | None, str]:
-    """Return the latency, or ``None`` and why it was not measured."""
+def _why_not_timed(check: Check, bench: _Bench) -> str:
+    """Return why latency is not measured; empty where it is, or nobody says why."""
     if check.latency is None:
-        return None, check.latency_off
+        return check.latency_off
     for side in (bench.reference, bench.candidate):
         if side.engine.simulated:
-            return None, f"{side.spec.id} is a float simulation, and its speed says nothing about the device"
-    size = _latency_batch_size(check, bench)
-    feeds = bench.data.first(size)
-    plan = replace(check.latency, batch_size=size)
-    reference, candidate = (
-        Subject(side.spec, side.backend, side.built, side.feeds(feeds)) for side in (bench.reference, bench.candidate)
-    )
-    latency = time_check(check, plan, reference, candidate, tools, breaks)
-    apart = [
-        note
-        for side in (bench.reference, bench.candidate)
-        for note in device_note(side.spec.id, side.engine.device_times(side.feeds(feeds)))
-    ]
-    return replace(latency, notes=(*latency.notes, *apart)), ""
+            return f"{side.spec.id} is a float simulation, and its speed says nothing about the device"
+    return ""
+
+
+def _latency(check: Check, bench: _Bench, reference: Subject, tools: Tools, breaks: Breaks) -> LatencyResult:
+    side, size = bench.candidate, _latency_batch_size(check, bench)
+    plan = replace(check.latency or LatencyPlan(), batch_size=size)
+    candidate = Subject(side.spec, side.backend, side.built, side.feeds(bench.data.first(size)))
+    return time_check(check, plan, reference, candidate, tools, breaks)
 
 
 def _energy(check: Check, bench: _Bench, why_no_latency: str, tools: Tools) -> Energy | None:

@@ -52,18 +52,26 @@ def timed_within(
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An engine to time, opened anew for each measurement, and the batch it runs."""
+    """An engine to time, opened anew for each measurement, and the batch it runs.
+
+    Attributes
+    ----------
+    precision : one of `REFERENCE_PRECISIONS`, where it is what latency is compared with.
+    tf32 : whether its FP32 products may be rounded to TF32; ``None`` where they are not FP32, or there is no TF32.
+    """
 
     spec: EngineSpec
     backend: Backend
     built: BuiltEngine
     feeds: Feeds
+    precision: str = "fp32"
+    tf32: bool | None = None
 
-    def open(self, stack: ExitStack) -> Callable[[], object]:
-        """Open a new session, closed with `stack`, and return the call to time."""
+    def open(self, stack: ExitStack) -> Engine:
+        """Open a new session, closed with `stack`."""
         engine: Engine = open_built(self.spec, self.backend, self.built)
         stack.callback(engine.close)
-        return engine.prepare(self.feeds)
+        return engine
 
 
 def time_check(
@@ -100,7 +108,9 @@ def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject, tools:
     named = f"{candidate.spec.id} of {candidate.spec.model.name}"
     with ExitStack() as stack:
         with tools.step(f"opening sessions to time {named}"):
-            calls = reference.open(stack), reference.open(stack), candidate.open(stack)
+            subjects = reference, reference, candidate
+            engines = [subject.open(stack) for subject in subjects]
+            first, null, ours = (one.prepare(subject.feeds) for one, subject in zip(engines, subjects, strict=True))
         with tools.step(f"timing {named}"), clock_reader(device) as read:
             samples: list[Clocks] = []
 
@@ -108,8 +118,18 @@ def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject, tools:
                 if read is not None:
                     samples.append(read())
 
-            latency = measure(*calls, plan, observe=sample)
-    return replace(latency, notes=(*latency.notes, *clock_notes(samples)))
+            latency = measure(first, null, ours, plan, observe=sample)
+        apart = [
+            note
+            for subject, engine in ((reference, engines[0]), (candidate, engines[-1]))
+            for note in device_note(subject.spec.id, engine.device_times(subject.feeds))
+        ]
+    return replace(
+        latency,
+        notes=(*latency.notes, *clock_notes(samples), *apart),
+        reference_precision=reference.precision,
+        tf32=reference.tf32,
+    )
 
 
 def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:

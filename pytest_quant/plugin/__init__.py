@@ -87,10 +87,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Note whether an option, or a plugin that splits the suite, removes collected tests."""
+    """Note whether an option or a plugin that splits the suite removes tests, and prepare the process for the rest."""
     collected = list(items)
     yield
     note_left_out(config, collected, items)
+    marked = [item for item in items if is_marked(item)]
+    if marked:
+        from pytest_quant.plugin.collect import before_loading
+
+        before_loading(marked)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

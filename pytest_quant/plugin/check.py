@@ -12,6 +12,7 @@ from pytest_quant.environment import fingerprint
 from pytest_quant.errors import BackendUnavailable, InconclusiveWarning, QuantError, UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.choose import Baselines, Evaluated
+from pytest_quant.history.rows import way_of_timing
 from pytest_quant.marks.check import Measuring, build_check, named_only
 from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S
@@ -57,7 +58,8 @@ def _baseline(baselines: Baselines, measurement: Measurement) -> Baseline | NoBa
     check = measurement.check
     if check.limits.max_slowdown is None and check.limits.max_drop_increase is None:
         return None
-    now = Evaluated(check.nodeid, measurement.accuracy, pack_samples(measurement.sample_hashes))
+    samples, way = pack_samples(measurement.sample_hashes), way_of_timing(measurement.latency)
+    now = Evaluated(check.nodeid, measurement.accuracy, samples, way)
     return baselines.find(series_key(check, measurement.accuracy.metric), measurement.digests.get("data"), now)
 
 

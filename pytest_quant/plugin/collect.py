@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unittest
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ import pytest
 
 from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.errors import QuantError, UsageError
-from pytest_quant.marks.check import check_backend
+from pytest_quant.marks.check import check_backend, set_up_process
 from pytest_quant.marks.keys import Asked
 from pytest_quant.marks.marked import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.marks.variants import Offer, Variant, closest_first, combine, series_nodeid, variants
@@ -120,6 +120,14 @@ def prepare(item: pytest.Item) -> None:
     item.stash[PLANNED] = Planned(asked, variant, nodeid, series_nodeid(nodeid, listed))
     if NAME not in item.fixturenames:
         item.fixturenames = [*item.fixturenames, NAME]
+
+
+def before_loading(items: Iterable[pytest.Item]) -> None:
+    """Let the backends of the items that will run set what their runtimes read of the process, before any is loaded."""
+    for item in items:
+        planned = item.stash.get(PLANNED, None)
+        if planned is not None:
+            set_up_process(planned.asked, planned.variant, get_backend)
 
 
 def _variant(item: pytest.Function, asked: Asked) -> Variant:

@@ -94,7 +94,13 @@ def simulate_check(check: Check, target: str | None) -> Check:
     """Return a check whose engines are built for `target`, ``SM89`` say, where they take one and cannot run here."""
     if target is None:
         return check
-    return replace(check, candidate=_targeted(check.candidate, target), reference=_targeted(check.reference, target))
+    timed = check.timed_reference
+    return replace(
+        check,
+        candidate=_targeted(check.candidate, target),
+        reference=_targeted(check.reference, target),
+        timed_reference=None if timed is None else _targeted(timed, target),
+    )
 
 
 def _targeted(spec: EngineSpec, target: str) -> EngineSpec:

@@ -221,6 +221,8 @@ def _figures(latency: LatencyResult) -> LatencyFigures:
         notes=latency.notes,
         round_p50_ms={name: _round_medians_ms(blocks) for name, blocks in engines.items()},
         repeat=None if latency.repeat is None else _figures(latency.repeat),
+        reference_precision=latency.reference_precision,
+        tf32=latency.tf32,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 
 from pytest_quant.record.codec import form_of, nested
-from pytest_quant.record.record import Record
+from pytest_quant.record.record import LatencyFigures, Record
 from pytest_quant.record.run import Run
 from pytest_quant.result import AccuracyResult, Coverage, OpCoverage, OutputError, Resources, Verdict
 
@@ -27,6 +27,7 @@ _FIRST: Mapping[type, Collection[str]] = {
         *("reference_correct", "candidate_correct"),
     ),
     Coverage: ("float_nodes", "opaque_nodes"),
+    LatencyFigures: ("percentile_bounds", "reasons", "notes", "round_p50_ms", "repeat"),
     OpCoverage: ("macs", "quantized_macs"),
     OutputError: ("sqnr_db", "cosine", "max_abs_error", "sample", "identical"),
     Record: ("accuracy", "latency", "coverage", "resources", "cache", "verdicts", "isa"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, TypeAlias, TypeVar
 
 from pytest_quant.result import AccuracyResult, Count, Coverage, Hint, Interval, Positive, Resources, Status, Verdict
-from pytest_quant.spec import PRECISIONS, SCHEMES
+from pytest_quant.spec import PRECISIONS, REFERENCE_PRECISIONS, SCHEMES
 
 _Origin: TypeAlias = Annotated[str, ("enum", ("built", "hit"))]
 
@@ -36,6 +36,10 @@ class LatencyFigures:
     round_p50_ms : by engine, ``reference``, ``null`` and ``candidate``: the median of each round, milliseconds
         with four digits, at most 40 rounds.
     repeat : the second measurement, when the first one broke a limit.
+    reference_precision : of the engine that latency is compared with: ``fp32``, ``tf32``, ``fp16`` or ``bf16``.
+        Speedups against different ones are never compared.
+    tf32 : whether that engine's FP32 products may be rounded to TF32; ``None`` where its device has no TF32, or its
+        products are not FP32.
     """
 
     batch_size: Positive
@@ -53,6 +57,15 @@ class LatencyFigures:
     notes: tuple[str, ...] = ()
     round_p50_ms: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     repeat: LatencyFigures | None = None
+    reference_precision: Annotated[str, ("enum", REFERENCE_PRECISIONS)] = "fp32"
+    tf32: bool | None = None
+
+    @property
+    def compared_with(self) -> str:
+        """What latency is compared with, ``fp32, TF32 off``; empty for FP32 on a device without TF32."""
+        if self.reference_precision == "fp32":
+            return "" if self.tf32 is None else "fp32, TF32 off"
+        return "fp32 with TF32" if self.tf32 else self.reference_precision
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from pytest_quant.spec import LIMITS
 from pytest_quant.verdict.rules import apart, written
 
 _RARE = 0.05
+_SAID_OF = {"fp32": "FP32", "tf32": "FP32 with TF32"}
+"""What the reference of the latency is called in a sentence, where not by its precision."""
 
 
 def meanings(record: Record) -> Iterator[str]:
@@ -30,7 +32,8 @@ def meanings(record: Record) -> Iterator[str]:
     if "min_accuracy" in broken and record.accuracy is not None and record.accuracy.reference is not None:
         yield "FP32 itself scores so: look at labels, preprocessing and output= before the quantization"
     if "min_speedup" in broken and record.latency is not None and record.latency.speedup and record.latency.speedup_ci:
-        yield _speedup(record.latency.speedup, record.latency.speedup_ci)
+        against = _SAID_OF.get(record.latency.reference_precision, record.latency.reference_precision)
+        yield _speedup(record.latency.speedup, record.latency.speedup_ci, against)
     if "min_coverage" in broken and record.coverage is not None and record.coverage.pct is not None:
         missing = "the rest" if record.coverage.pct else "all"
         unit = record.coverage.unit
@@ -70,13 +73,13 @@ def _drop(verdict: Verdict, found: AccuracyResult) -> Iterator[str]:
         yield f"other samples of the same kind could land on the other side of the limit{need}"
 
 
-def _speedup(speedup: float, span: Interval) -> str:
-    """Say which engine is faster, as far as the interval of the speedup shows it."""
+def _speedup(speedup: float, span: Interval, against: str) -> str:
+    """Say which engine is faster, as far as the interval of the speedup over the engine `against` shows it."""
     if span.high < 1.0:
-        return f"the candidate is {figure(1.0 / speedup, 3)} times slower than FP32"
+        return f"the candidate is {figure(1.0 / speedup, 3)} times slower than {against}"
     if span.low > 1.0:
-        return "the candidate is faster than FP32, and that is not enough"
-    return "no difference from FP32 in speed was seen"
+        return f"the candidate is faster than {against}, and that is not enough"
+    return f"no difference from {against} in speed was seen"
 
 
 _MAX_LINES = 25
@@ -317,6 +320,8 @@ def _latency(record: Record) -> Iterator[str]:
     around = "" if span is None or holds(of_speedup, span.low, span.high) else f" {interval(span)}"
     told = f", speedup{speedup}{around}" if speedup or around else ""
     yield f"{medians}{told} over {found.rounds} rounds, batches of {found.batch_size}"
+    if found.compared_with:
+        yield f"latency reference: {found.compared_with}"
     yield from found.notes
 
 

@@ -39,6 +39,7 @@ def junit_properties(record: Record) -> list[tuple[str, str | float | int]]:
             ("candidate_p50_ms", record.latency.candidate_p50_ms),
             ("candidate_p90_ms", record.latency.candidate_p90_ms),
             ("candidate_p99_ms", record.latency.candidate_p99_ms),
+            ("reference_precision", record.latency.compared_with or None),
             ("speedup", record.latency.speedup),
             ("speedup_ci_low", span.low if span else None),
             ("speedup_ci_high", span.high if span else None),

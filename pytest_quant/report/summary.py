@@ -201,6 +201,7 @@ def summary(records: Sequence[Record], expected: Collection[str] = ()) -> str:
         *_few(list(_doubts(records))),
         *_few(list(_without_limits(records))),
         *_few(list(_better(records))),
+        *_compared_with(records),
         *_cache(records),
     ]
     return "\n".join(lines)
@@ -280,6 +281,12 @@ def _better(records: Sequence[Record]) -> Iterator[str]:
             scores = f"{in_unit(found.reference, found.unit)} -> {in_unit(found.candidate, found.unit)}"
             told = clean(f"{found.metric} {scores} {found.unit or ''}".rstrip())
             yield f"better than FP32: {name_of(record)}: {told}"
+
+
+def _compared_with(records: Sequence[Record]) -> Iterator[str]:
+    """One line for each latency reference on a device with TF32, or that is not FP32: speedups depend on it."""
+    number = Counter(record.latency.compared_with for record in records if record.latency is not None)
+    return (f"latency reference {clean(state)}: {count(number[state], 'check')}" for state in number if state)
 
 
 def _cache(records: Sequence[Record]) -> Iterator[str]:

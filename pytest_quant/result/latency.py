@@ -39,6 +39,9 @@ class LatencyResult:
     reasons : named reasons why the numbers cannot be trusted; empty when they can.
     notes : named signs of noise that do not void the numbers.
     spent_s : seconds that warming up and all rounds took.
+    reference_precision : of the engine that latency is compared with: ``fp32``, ``tf32``, ``fp16`` or ``bf16``.
+    tf32 : whether that engine's FP32 products may be rounded to TF32; ``None`` where its device has no TF32, or its
+        products are not FP32.
     repeat : the second measurement, when the first one broke a limit.
     """
 
@@ -59,6 +62,8 @@ class LatencyResult:
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     spent_s: float = 0.0
+    reference_precision: str = "fp32"
+    tf32: bool | None = None
     repeat: LatencyResult | None = field(default=None, repr=False)
 
 

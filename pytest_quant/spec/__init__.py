@@ -3,6 +3,7 @@
 from pytest_quant.spec.check import (
     PRECISIONS,
     QUANTIZED_PRECISIONS,
+    REFERENCE_PRECISIONS,
     SCHEMES,
     Calibration,
     Check,
@@ -18,6 +19,7 @@ __all__ = [
     "LIMITS",
     "PRECISIONS",
     "QUANTIZED_PRECISIONS",
+    "REFERENCE_PRECISIONS",
     "SCHEMES",
     "Calibration",
     "ChannelGroup",

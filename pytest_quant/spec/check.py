@@ -12,6 +12,8 @@ from pytest_quant.spec.model import ChannelGroup, InputShapes, Model
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "int4", "fp8")
 QUANTIZED_PRECISIONS = ("int8", "int4", "fp8")
 SCHEMES = ("static", "dynamic", "weight-only", "qat")
+REFERENCE_PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
+"""What latency may be compared with: exact FP32, FP32 whose products are rounded to TF32, or a shorter float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,8 @@ class Check:
         limits apply to all.
     channels : groups of channels that are judged as outputs of their own, in place of the outputs they belong to.
     batch_size : samples in one timed run, as the mark asks; part of the series also when latency is off.
+    reference_precision : one of `REFERENCE_PRECISIONS`, of the engine that latency is compared with.
+    timed_reference : that engine; ``None`` where it is the reference itself, at exact FP32.
     eval_batch_size : samples in one batch of the evaluation; ``None`` for the default or the model's fixed size.
     latency : ``None`` when latency is not to be measured.
     latency_off : reason why latency is not measured; empty when it is.
@@ -150,3 +154,5 @@ class Check:
     latency_off: str = ""
     confidence: float | None = None
     batch_size: int = 1
+    reference_precision: str = "fp32"
+    timed_reference: EngineSpec | None = None

@@ -43,7 +43,7 @@ def _slowdown(allowed: float, latency: LatencyResult | None, baseline: Baseline 
     if not isinstance(baseline, Baseline):
         return _no_baseline("max_slowdown", allowed, baseline)
     if baseline.speedup is None or not baseline.same_identity:
-        why = f"the baseline of {baseline.commit[:12]} was timed on another machine, or not at all"
+        why = f"the baseline of {baseline.commit[:12]} was timed on another machine or in another way, or not at all"
         return _no_baseline("max_slowdown", allowed, NoBaseline(why))
     slowdown_pct, low, high = (
         100.0 * (baseline.speedup / speedup - 1.0)

@@ -60,7 +60,8 @@ def _inconclusive(verdict: Verdict, reason: str) -> Verdict:
 
 def _speedup(allowed: float, latency: LatencyResult) -> Verdict:
     low, high = latency.speedup_ci.low, latency.speedup_ci.high
-    span = f"speedup x{latency.speedup:.3f} [{low:.3f}, {high:.3f}] over {latency.rounds} rounds"
+    against = "" if latency.reference_precision == "fp32" else f" against {latency.reference_precision}"
+    span = f"speedup x{latency.speedup:.3f} [{low:.3f}, {high:.3f}]{against} over {latency.rounds} rounds"
     if low >= allowed:
         status, reason = Status.PASS, f"{span} reaches x{written(allowed)}"
     elif high < allowed:

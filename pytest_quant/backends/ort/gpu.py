@@ -6,7 +6,9 @@ then does not load runs on the CPU, and only a native log line says so.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from pytest_quant.backends.ort.tensorrt import (
     write_float_with_table,
 )
 from pytest_quant.backends.runtime import WHEELS, import_runtime, installed_version
+from pytest_quant.backends.tf32 import OVERRIDE, is_switched_off, switch_off, with_option
 from pytest_quant.backends.trt import TrtRtxBackend
 from pytest_quant.environment.nvml import has_nvml
 from pytest_quant.errors import BackendUnavailable, UsageError
@@ -109,6 +112,13 @@ class OrtCudaBackend(OrtBackend):
 
 
 _SHORT_FLOATS = ("fp16", "bf16")
+_TENSORRT_MODULE = "tensorrt"
+
+
+def _too_late(found: Availability) -> Availability:
+    """TensorRT may have read the environment already, and an FP32 engine would silently compute in TF32."""
+    reason = f"TensorRT was loaded before {OVERRIDE}=0 was set, the only way to switch TF32 off for ort-trt"
+    return replace(found, available=False, reason=reason, fix=f"export {OVERRIDE}=0 before pytest starts", broken=True)
 
 
 class OrtTrtBackend(TrtRtxBackend):
@@ -121,10 +131,31 @@ class OrtTrtBackend(TrtRtxBackend):
         **dict.fromkeys(_SHORT_FLOATS, (None,)),
     }
 
+    def before_loading(self, spec: EngineSpec) -> None:
+        """Switch TF32 off for the whole process: the provider has no option for it, and has it on (version 1.31)."""
+        if not target_of(spec) and not loading_trouble(_DRIVER):
+            switch_off()
+
+    def with_tf32(self, spec: EngineSpec, *, allowed: bool) -> EngineSpec:
+        """Return `spec`, whose TF32 is off. Raises `UsageError` where it is to be allowed."""
+        if not allowed:
+            return with_option(spec, allowed=False)
+        raise UsageError(
+            "ONNX Runtime's TensorRT provider has no option for TF32, so that it is off for the whole process",
+            value="TF32 for backend 'ort-trt'",
+            allowed="fp32 with TF32 off, fp16, bf16",
+            fix="backend='trt' times FP32 with TF32",
+        )
+
     def availability(self, spec: EngineSpec | None = None) -> Availability:
         """Tell whether the provider loads, or for a named target whether a build can be simulated."""
-        if spec is None or not target_of(spec):
+        if spec is None:
             return find_provider(TENSORRT)
+        if not target_of(spec):
+            is_late = _TENSORRT_MODULE in sys.modules and not is_switched_off()
+            self.before_loading(spec)
+            found = find_provider(TENSORRT)
+            return _too_late(found) if found.available and is_late else found
         if spec.precision in _SHORT_FLOATS or uses_table(spec):
             what = "a table of ranges" if uses_table(spec) else spec.precision
             fix = "run it on a machine with an NVIDIA GPU, or judge int8 from Q/DQ pairs here"
@@ -175,6 +206,7 @@ class OrtTrtBackend(TrtRtxBackend):
             from pytest_quant.backends.trt.simulated import SimulatedEngine
 
             return SimulatedEngine(builder_spec(spec), folder, stands_for="ONNX Runtime's TensorRT provider")
+        self.before_loading(spec)
         _require_tensorrt()
         from pytest_quant.backends.onnx_files import read_signature
         from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine

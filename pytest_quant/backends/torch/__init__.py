@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
 from pytest_quant.backends.options import check_calibration, check_offer
-from pytest_quant.backends.torch.options import find_runtime, parse_options
+from pytest_quant.backends.torch.options import find_runtime, parse_cpu_options, parse_options
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature
 
@@ -35,7 +35,7 @@ class TorchBackend:
     def check(self, spec: EngineSpec) -> None:
         """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
         check_offer(spec, self.schemes)
-        options = parse_options(spec.options)
+        options = parse_cpu_options(spec.options)
         if spec.scheme == "static":
             check_calibration(spec, ("minmax",))
         if spec.precision == "int8" and spec.scheme == "dynamic" and not options.compiled:

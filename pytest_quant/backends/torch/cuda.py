@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine
 from pytest_quant.backends.options import check_offer
+from pytest_quant.backends.tf32 import with_option
 from pytest_quant.backends.torch import TorchBackend
 from pytest_quant.backends.torch.options import float_type, import_torch, parse_options
 from pytest_quant.environment.nvml import has_nvml
@@ -72,6 +73,10 @@ class TorchCudaBackend(TorchBackend):
         """Raise `UsageError` for a precision, scheme or option that this backend does not know."""
         check_offer(spec, self.schemes)
         parse_options(spec.options)
+
+    def with_tf32(self, spec: EngineSpec, *, allowed: bool) -> EngineSpec:
+        """Return `spec` with the option `tf32`, or without it. Raises `UsageError` where TF32 is switched off."""
+        return with_option(spec, allowed=allowed)
 
     def refuses_speed(self, spec: EngineSpec) -> None:  # noqa: ARG002
         """Return ``None``: everything offered runs as it would in production."""

@@ -11,6 +11,7 @@ from typing import Any
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.torch.engine import TorchEngine
 from pytest_quant.backends.torch.module import named_outputs
+from pytest_quant.backends.torch.options import parse_options
 from pytest_quant.backends.torch.program import load_program
 from pytest_quant.errors import BuildError
 from pytest_quant.result import DeviceTimes
@@ -26,7 +27,7 @@ class TorchCudaEngine(TorchEngine):
 
     def __init__(self, spec: EngineSpec, folder: Path) -> None:
         super().__init__(spec, folder)
-        _switch_tf32_off()
+        self._tf32 = parse_options(spec.options).tf32
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one run over inputs that are on the device already, synchronized before it returns."""
@@ -82,6 +83,17 @@ class TorchCudaEngine(TorchEngine):
         found_ms = {name: statistics.median(values) for name, values in times.items()}
         return DeviceTimes(_TIMED_RUNS, found_ms["gpu"], found_ms["h2d"], found_ms["d2h"], found_ms["host"])
 
+    def _call(self, feeds: Feeds) -> Callable[[], Any]:
+        """Return a call that puts the process's switch of TF32 where this engine has it; compiling looks at it too."""
+        switch_tf32(self._tf32)
+        program = super()._call(feeds)
+
+        def call() -> Any:
+            switch_tf32(self._tf32)
+            return program()
+
+        return call
+
     def _tensors(self, feeds: Feeds) -> tuple[Any, ...]:
         return tuple(one.cuda() for one in super()._tensors(feeds))
 
@@ -95,11 +107,19 @@ class TorchCudaEngine(TorchEngine):
         return module
 
 
-def _switch_tf32_off() -> None:
-    """TF32 rounds the inputs of an FP32 product to ten bits; cuDNN has it on by default. Holds for the process."""
+def switch_tf32(allowed: bool) -> None:
+    """Switch TF32 on or off for the process: cuDNN has it on by default. A program is compiled anew where it differs.
+
+    Raises
+    ------
+    BuildError : the environment switches it on for good.
+    """
     import torch
 
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
-    if torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32:
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    if matmul.allow_tf32 == allowed and cudnn.allow_tf32 == allowed:
+        return
+    matmul.allow_tf32 = allowed
+    cudnn.allow_tf32 = allowed
+    if matmul.allow_tf32 != allowed or cudnn.allow_tf32 != allowed:
         raise BuildError("PyTorch does not let TF32 be switched off", fix="unset TORCH_ALLOW_TF32_CUBLAS_OVERRIDE")

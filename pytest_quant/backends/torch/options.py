@@ -51,6 +51,10 @@ class TorchOptions:
         default="fp32",
         metadata=option(one_of("fp32", "bf16", "fp16"), "weight-only: what the rest is computed in"),
     )
+    tf32: bool = field(
+        default=False,
+        metadata=option(FLAG, "`torch-cuda`: float32 products may round their inputs to ten bits"),
+    )
 
     @property
     def seven_bits(self) -> bool:
@@ -58,9 +62,18 @@ class TorchOptions:
         return not has_vnni(onednn_tier()) if self.reduce_range is None else self.reduce_range
 
 
+_CUDA_KEYS = keys_of(TorchOptions)
+_CPU_KEYS = {name: key for name, key in _CUDA_KEYS.items() if name != "tf32"}
+
+
 def parse_options(options: Iterable[tuple[str, object]]) -> TorchOptions:
     """Turn the options of a mark into `TorchOptions`. Raises `UsageError`."""
-    return TorchOptions(**checked("torch", options, keys_of(TorchOptions)))
+    return TorchOptions(**checked("torch-cuda", options, _CUDA_KEYS))
+
+
+def parse_cpu_options(options: Iterable[tuple[str, object]]) -> TorchOptions:
+    """Turn the options of a mark into `TorchOptions`, those for a GPU refused. Raises `UsageError`."""
+    return TorchOptions(**checked("torch", options, _CPU_KEYS))
 
 
 def float_type(spec: EngineSpec) -> str:

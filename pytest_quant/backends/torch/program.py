@@ -247,6 +247,8 @@ def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
         "compiled": str(options.compiled),
         "floating type": float_type(spec),
     }
+    if options.tf32:
+        ours["TF32"] = "allowed"
     if spec.quantized is not None:
         return ours | {"quantized model": module_digest(spec.quantized)}
     return ours | _quantizer(spec) if spec.scheme else ours

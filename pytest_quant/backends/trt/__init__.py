@@ -11,6 +11,7 @@ from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
 from pytest_quant.backends.options import check_calibration, check_offer
 from pytest_quant.backends.remedy import Remedy
 from pytest_quant.backends.runtime import WHEELS, find_outdated, installed_version
+from pytest_quant.backends.tf32 import with_option
 from pytest_quant.backends.trt.gpu.device import find_native
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.environment.gpu import find_gpus
@@ -70,6 +71,10 @@ class TrtRtxBackend:
         """Return `spec` with the option that names `target`, unless it names one already."""
         options = {_TARGET: target, **dict(spec.options)}
         return replace(spec, options=tuple(sorted(options.items())))
+
+    def with_tf32(self, spec: EngineSpec, *, allowed: bool) -> EngineSpec:
+        """Return `spec` with the option `tf32`, or without it. Raises `UsageError` where TF32 is switched off."""
+        return with_option(spec, allowed=allowed)
 
     def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
         """Return the largest batch that the options allow, ``None`` when they do not say. Raises `ModelError`."""

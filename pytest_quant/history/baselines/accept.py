@@ -7,7 +7,7 @@ from datetime import date, datetime
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, series_of
-from pytest_quant.history.rows import StoredCheck, one_of_each_run
+from pytest_quant.history.rows import StoredCheck, one_of_each_run, way_of_timing
 from pytest_quant.result import Status
 
 _REGRESSED = (Status.FAIL, Status.ERROR)
@@ -112,11 +112,13 @@ def _refuse(check: StoredCheck) -> None:
         )
 
 
-def _by_machine(checks: Sequence[StoredCheck]) -> Mapping[tuple[tuple[str, str], ...], AcceptedLatency]:
-    latencies = {}
+def _by_machine(checks: Sequence[StoredCheck]) -> Mapping[tuple[object, ...], AcceptedLatency]:
+    latencies: dict[tuple[object, ...], AcceptedLatency] = {}
     for check in checks:
         figures, identity = check.record.latency, check.run.environment.identity
         if figures is not None and figures.speedup is not None and not figures.reasons:
-            machine = tuple(sorted(identity.items()))
-            latencies[machine] = AcceptedLatency(dict(identity), figures.speedup, figures.candidate_p50_ms)
+            way = way_of_timing(figures)
+            latencies[*sorted(identity.items()), way] = AcceptedLatency(
+                dict(identity), figures.speedup, figures.candidate_p50_ms, way
+            )
     return latencies

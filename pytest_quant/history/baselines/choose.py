@@ -14,7 +14,7 @@ from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.baselines.entry import BaselineEntry
 from pytest_quant.history.baselines.file import NAME, read_baselines
 from pytest_quant.history.merge_base import select_base
-from pytest_quant.history.rows import StoredCheck
+from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.record.build import unpack_digests, unpack_samples
 from pytest_quant.result import AccuracyResult, Baseline, NoBaseline, Status
 
@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """Accuracy of the check that is judged, and the digests of its samples in the packed form of records."""
+    """Accuracy of the check that is judged, and the digests of its samples in the packed form of records.
+
+    `way` is the way in which its latency was measured, see `pytest_quant.history.rows.way_of_timing`.
+    """
 
     nodeid: str
     accuracy: AccuracyResult
     samples: str | None
+    way: tuple[str, ...] = ()
 
 
 _NOT_ACCEPTED = "no record of this series was accepted"
@@ -63,29 +67,30 @@ class Baselines:
         series : key of the check's series.
         data : digest of its evaluation data; ``None`` accepts records of any data.
         now : its accuracy, with which records of the merge base for other data are compared on the samples that both
-            have; ``None`` leaves such records out.
+            have, and its way of timing; ``None`` leaves such records out.
 
         Raises
         ------
         HistoryError : the file of baselines is damaged; the message names the line.
         """
+        way = () if now is None else now.way
         if self._entries is None:
             self._entries = read_baselines(self._root / NAME)
         entry = self._entries.get(series)
         if entry is not None and not entry.removed:
-            return self._accepted(entry, data)
+            return self._accepted(entry, data, way)
         if self._merge_base is None:
             self._merge_base = self._read_merge_base()
         checks, why = self._merge_base
         return _of_launches([one for one in checks if one.record.series == series], data, self._identity, why, now)
 
-    def _accepted(self, entry: BaselineEntry, data: str | None) -> Baseline | NoBaseline:
+    def _accepted(self, entry: BaselineEntry, data: str | None, way: tuple[str, ...]) -> Baseline | NoBaseline:
         of_commit = f"the accepted baseline of {entry.commit[:12]}"
         if entry.expired(self._today):
             return NoBaseline(f"{of_commit} expired on {entry.expires}")
         if entry.data is not None and data is not None and entry.data != data:
             return NoBaseline(f"{of_commit} is for other evaluation data")
-        here = [one for one in entry.latency if dict(one.identity) == self._identity]
+        here = [one for one in entry.latency if dict(one.identity) == self._identity and one.way == way]
         latency = here[-1] if here else None
         return Baseline(
             commit=entry.commit,
@@ -127,7 +132,7 @@ def _of_launches(
     comparable = [one for one in usable if data is None or one.record.digests.get("data") in (None, data)]
     if comparable:
         last = comparable[-1].record.accuracy
-        return _baseline(comparable, identity, last.drop if last else None)
+        return _baseline(comparable, identity, () if now is None else now.way, last.drop if last else None)
     return _on_overlap(usable, identity, now) or NoBaseline(
         f"{_NOT_ACCEPTED}, and the merge base's records are for other evaluation data"
     )
@@ -149,14 +154,18 @@ def _on_overlap(usable: Sequence[StoredCheck], identity: Mapping[str, str], now:
     if drop is None or own_drop is None:
         return None
     same = [one for one in usable if one.record.digests.get("data") == last.digests.get("data")]
-    return replace(_baseline(same, identity, drop), own_drop=own_drop, counted=str(both))
+    return replace(_baseline(same, identity, now.way, drop), own_drop=own_drop, counted=str(both))
 
 
-def _baseline(comparable: Sequence[StoredCheck], identity: Mapping[str, str], drop: float | None) -> Baseline:
+def _baseline(
+    comparable: Sequence[StoredCheck], identity: Mapping[str, str], way: tuple[str, ...], drop: float | None
+) -> Baseline:
     here = [
         one.record.latency
         for one in comparable
-        if dict(one.run.environment.identity) == identity and one.record.latency is not None
+        if dict(one.run.environment.identity) == identity
+        and one.record.latency is not None
+        and way_of_timing(one.record.latency) == way
     ]
     speedups = [figures.speedup for figures in here if figures.speedup is not None and not figures.reasons]
     medians_ms = [figures.candidate_p50_ms for figures in here if figures.candidate_p50_ms is not None]

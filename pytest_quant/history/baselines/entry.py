@@ -58,11 +58,15 @@ def series_of(key: str) -> Series:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLatency:
-    """Latency on one machine, comparable on machines of the same `identity` only."""
+    """Latency on one machine, comparable on machines of the same `identity` and in the same `way` of timing only.
+
+    `way` is that of `pytest_quant.history.rows.way_of_timing`.
+    """
 
     identity: Mapping[str, str]
     speedup: float | None
     candidate_p50_ms: float | None
+    way: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,13 @@ class Table:
         if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
             raise self._kind(name, "a table of texts")
         return table
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts, empty where the field is missing."""
+        items = self._data.get(name, [])
+        if not isinstance(items, list) or not all(isinstance(one, str) for one in items):
+            raise self._kind(name, "a list of texts")
+        return tuple(items)
 
     def tables(self, name: str) -> list[Table]:
         """Return a list of tables, empty where the field is missing."""

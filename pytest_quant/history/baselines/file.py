@@ -64,7 +64,7 @@ def _lines(entry: BaselineEntry) -> Iterator[str]:
             "data": entry.data,
         }
     )
-    for latency in sorted(entry.latency, key=lambda one: sorted(one.identity.items())):
+    for latency in sorted(entry.latency, key=lambda one: (sorted(one.identity.items()), one.way)):
         yield from _latency_lines(latency)
 
 
@@ -72,6 +72,8 @@ def _latency_lines(latency: AcceptedLatency) -> Iterator[str]:
     machine = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in sorted(latency.identity.items()))
     yield "[[baseline.latency]]"
     yield from _pairs({"speedup": latency.speedup, "candidate_p50_ms": latency.candidate_p50_ms})
+    if latency.way:
+        yield f"way = [{', '.join(map(_text, latency.way))}]"
     yield f"identity = {{ {machine} }}"
 
 
@@ -124,7 +126,7 @@ _FIELDS = (
     *("reason", "commit", "run", "accepted_at", "expires", "removed"),
     *("candidate_score", "drop", "unit", "data", "latency"),
 )
-_LATENCY_FIELDS = ("speedup", "candidate_p50_ms", "identity")
+_LATENCY_FIELDS = ("speedup", "candidate_p50_ms", "way", "identity")
 _MOST_BYTES = 16_000_000
 """The entries of some 25 000 series."""
 
@@ -229,7 +231,8 @@ def _entry(table: Table) -> BaselineEntry:
 
 def _latency(table: Table) -> AcceptedLatency:
     table.only(_LATENCY_FIELDS)
-    return AcceptedLatency(table.texts("identity"), table.number("speedup"), table.number("candidate_p50_ms"))
+    figures = table.number("speedup"), table.number("candidate_p50_ms")
+    return AcceptedLatency(table.texts("identity"), *figures, table.words("way"))
 
 
 def _refuse_conflict(lines: list[str], file: str) -> None:

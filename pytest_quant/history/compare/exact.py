@@ -33,6 +33,7 @@ def _facts(check: StoredCheck) -> Iterator[Mapping[str, str]]:
         "calibration samples": None if record.calibration_samples is None else str(record.calibration_samples),
         "threads": None if record.threads is None else str(record.threads),
         "reference": record.reference,
+        "latency compared with": (record.latency.compared_with or None) if record.latency else None,
         "provider": record.coverage.provider if record.coverage else None,
         "samples": str(record.accuracy.n) if record.accuracy else None,
     }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pytest_quant.history.compare.comparison import Outcome, Row
 from pytest_quant.history.compare.pairing import Draft, Pace, Pair, measured, when_ratio_changed, when_ratio_held
 from pytest_quant.history.compare.status import row_of, worse_or_better
-from pytest_quant.history.rows import StoredCheck, identity_of
+from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
 from pytest_quant.record import LatencyFigures
 from pytest_quant.result import Interval
 from pytest_quant.stats.ratio import MeanDifference, welch
@@ -38,11 +38,11 @@ def on_common_machines(pair: Pair) -> tuple[Pair, bool]:
 
 
 def describe_machine(launch: StoredCheck) -> str:
-    """Return the recognizable parts of a machine's identity, and the provider that ran."""
+    """Return the recognizable parts of a machine's identity, the provider that ran, and what it was timed against."""
     identity = launch.run.environment.identity
     provider = launch.record.coverage.provider if launch.record.coverage else ""
     parts = [f"{identity[name]} cores" if name == "cores" else identity[name] for name in _TELLING if name in identity]
-    return ", ".join([*parts, provider] if provider else parts)
+    return ", ".join([*parts, *([provider] if provider else []), *way_of_timing(launch.record.latency)])
 
 
 FEWEST_LAUNCHES = 5
@@ -142,7 +142,9 @@ def compare_latency(pair: Pair) -> Iterator[Draft]:
     if not common:
         row = row_of(pair, timed[1][-1].record, "speedup")
         machines = f"{describe_machine(timed[0][-1])} -> {describe_machine(timed[1][-1])}"
-        note = f"other machine, never compared: {machines}"
+        ways = [way_of_timing(side[-1].record.latency) for side in timed]
+        what = "other machine" if ways[0] == ways[1] else "timed in another way"
+        note = f"{what}, never compared: {machines}"
         yield Draft(replace(row, outcome=Outcome.NO_BASELINE, machine=describe_machine(timed[1][-1]), notes=(note,)))
     for identity in common:
         on_machine = Pair(pair.series, tuple(bases[identity]), tuple(heads[identity]))

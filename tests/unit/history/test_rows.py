@@ -51,3 +51,21 @@ def test_machine_provider_and_threads_make_an_identity() -> None:
     found = [identity_of(RUN, a_record()), identity_of(elsewhere, a_record())]
     found += [identity_of(RUN, on_gpu), identity_of(RUN, threaded)]
     assert len(set(found)) == 4
+
+
+def test_what_latency_is_compared_with_makes_an_identity() -> None:
+    """Exact FP32 is what every earlier record was compared with, so it adds nothing to their identity."""
+    latency = a_record().latency
+    assert latency is not None
+    found = [
+        identity_of(RUN, replace(a_record(), latency=one))
+        for one in (
+            None,
+            latency,
+            replace(latency, tf32=False),
+            replace(latency, reference_precision="tf32", tf32=True),
+            replace(latency, reference_precision="fp16"),
+        )
+    ]
+    assert found[0] == found[1] == found[2]
+    assert len(set(found)) == 3

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from pytest_quant.marks.check import Measuring, build_check
+from pytest_quant.backends import backend_names, get_backend
+from pytest_quant.errors import UsageError
+from pytest_quant.marks.check import Measuring, build_check, check_backend
 from pytest_quant.marks.variants import Offer, combine, variants
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Model
 
@@ -91,3 +95,60 @@ def test_latency_that_is_off_says_why() -> None:
 def test_confidence_comes_from_the_options() -> None:
     """Proof is asked for a whole run, not for one mark."""
     assert _check(measuring=Measuring(confidence=0.9)).confidence == 0.9
+
+
+def test_accuracy_is_compared_with_exact_fp32_whatever_the_options_say() -> None:
+    """TF32 is an option that is the candidate's alone."""
+    check = _check({"backend": "trt", "options": {"tf32": True, "workspace_mb": 8}})
+    assert check.reference.options == (("workspace_mb", 8),)
+    assert check.candidate.options == (("tf32", True), ("workspace_mb", 8))
+
+
+def test_latency_is_compared_with_what_the_mark_names() -> None:
+    """The same model, backend and options; by default the reference itself, at exact FP32."""
+    options = {"workspace_mb": 8}
+    exact = EngineSpec("trt", "fp32", None, MODEL, options=(("workspace_mb", 8),))
+    for precision, timed in (
+        (None, None),
+        ("fp32", None),
+        ("tf32", replace(exact, options=(("tf32", True), ("workspace_mb", 8)))),
+        ("fp16", replace(exact, precision="fp16")),
+        ("bf16", replace(exact, precision="bf16")),
+    ):
+        check = _check({"backend": "trt", "reference_precision": precision, "options": options})
+        assert check.reference == exact
+        assert (check.reference_precision, check.timed_reference) == (precision or "fp32", timed)
+
+
+def test_the_engine_in_another_backend_is_that_ones() -> None:
+    """Options of the candidate's backend are not for it."""
+    check = _check({"backend": "ort", "reference": "trt", "reference_precision": "fp16", "options": {"threads": 2}})
+    assert check.timed_reference == EngineSpec("trt", "fp16", None, MODEL)
+
+
+@pytest.mark.parametrize(
+    ("backend", "precision", "offered"),
+    [
+        ("ort", "tf32", "fp32"),
+        ("ort", "fp16", "fp32"),
+        ("openvino", "tf32", "fp32"),
+        ("torch", "fp16", "fp32, bf16"),
+        ("trt-rtx", "bf16", "fp32, tf32, fp16"),
+    ],
+)
+def test_what_a_backend_has_not_is_refused_with_what_it_has(backend: str, precision: str, offered: str) -> None:
+    """When the test is collected, before anything is loaded."""
+    asked = combine([pytest.mark.quant(backend=backend, reference_precision=precision).mark], backends=backend_names())
+    (variant,) = variants(asked, "ort", lambda name: get_backend(name).schemes)
+    with pytest.raises(UsageError, match=f"backend '{backend}' has no {precision} to compare latency with") as caught:
+        check_backend(asked, variant, get_backend)
+    assert (caught.value.value, caught.value.allowed) == (f"reference_precision='{precision}'", offered)
+
+
+def test_a_provider_without_an_option_for_tf32_says_so() -> None:
+    """ONNX Runtime's TensorRT provider: TF32 is off for the whole process, or on for all of it."""
+    asked = combine([pytest.mark.quant(backend="ort-trt", reference_precision="tf32").mark], backends=backend_names())
+    (variant,) = variants(asked, "ort", lambda name: get_backend(name).schemes)
+    with pytest.raises(UsageError, match="has no option for TF32") as caught:
+        check_backend(asked, variant, get_backend)
+    assert caught.value.fix == "backend='trt' times FP32 with TF32"

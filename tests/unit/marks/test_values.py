@@ -148,6 +148,7 @@ def test_a_wrong_percentile_is_refused(value: object) -> None:
         ("precision", "int7", "int8"),
         ("scheme", "dynamics", "dynamic"),
         ("reference", "ort-tr", "ort-trt"),
+        ("reference_precision", "fp61", "fp16"),
         ("calibration", "min-max", "minmax"),
     ],
 )

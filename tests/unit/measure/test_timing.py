@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.latency import measure
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from pytest_quant.measure.timing import Subject, time_check
-from pytest_quant.result import LatencyResult
+from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import breaks_latency
 from tests.support.nvml_stub import NvmlStub, StubCard, each
@@ -31,6 +32,9 @@ class Simulated:
     def __init__(self, time: SimulatedTime, run_ms: float, device: str = "cpu") -> None:
         self.backend = SimpleNamespace(device=device)
         self.spec = a_check().candidate
+        self.feeds: dict[str, Any] = {}
+        self.precision = "fp32"
+        self.tf32: bool | None = None
         self.opened = 0
         self._time = time
         self._run_ms = run_ms
@@ -38,7 +42,15 @@ class Simulated:
     def open(self, _stack: ExitStack) -> Any:
         """Open one more session."""
         self.opened += 1
+        return SimpleNamespace(prepare=self.prepare, device_times=self.device_times)
+
+    def prepare(self, _feeds: object) -> Callable[[], object]:
+        """Return a run."""
         return self._time.engine(self._run_ms)
+
+    def device_times(self, _feeds: object) -> DeviceTimes | None:
+        """Tell of no device."""
+        return None
 
 
 @pytest.fixture
@@ -108,8 +120,8 @@ def test_a_clock_that_rises_while_warming_up_is_no_note(
     """An idle card is read only when its engines have run."""
 
     class Idle(Simulated):
-        def open(self, stack: ExitStack) -> Any:
-            run = super().open(stack)
+        def prepare(self, feeds: object) -> Callable[[], object]:
+            run = super().prepare(feeds)
 
             def busy() -> None:
                 run()
@@ -120,6 +132,38 @@ def test_a_clock_that_rises_while_warming_up_is_no_note(
     nvml_stub.play(StubCard(sm_mhz=210, throttle=0x1))
     found = timed(Limits(), Idle(time, 20.0, "cuda:0"), Idle(time, 10.0, "cuda:0"), tmp_path)
     assert [note for note in found.notes if note.startswith("GPU")] == []
+
+
+def test_the_parts_of_a_run_are_timed_while_nobody_else_may_use_the_device(
+    time: SimulatedTime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of both engines stand in the notes, under their names."""
+    held: list[str] = []
+
+    @contextmanager
+    def exclusive(device: str, *_: object) -> Iterator[None]:
+        held.append(device)
+        yield
+        held.remove(device)
+
+    class OnDevice(Simulated):
+        def device_times(self, _feeds: object) -> DeviceTimes:
+            assert held == ["cpu"]
+            return DeviceTimes(9, 0.25, 0.125, 0.0625, 1.5)
+
+    monkeypatch.setattr(timing, "exclusive", exclusive)
+    found = timed(Limits(), OnDevice(time, 2.0), OnDevice(time, 1.0), tmp_path)
+    parts = "GPU 0.25 ms, copies in 0.125 ms and out 0.0625 ms, host without copies 1.5 ms (medians of 9 runs)"
+    assert found.notes == (f"ort-int8-static: {parts}",) * 2
+
+
+def test_what_latency_is_compared_with_is_told(time: SimulatedTime, tmp_path: Path) -> None:
+    """Of both measurements, where a broken limit is measured again."""
+    reference = Simulated(time, 2.0)
+    reference.precision, reference.tf32 = "tf32", True
+    found = timed(Limits(min_speedup=3.0), reference, Simulated(time, 1.0), tmp_path)
+    assert found.repeat is not None
+    assert [(one.reference_precision, one.tf32) for one in (found, found.repeat)] == [("tf32", True)] * 2
 
 
 def test_timing_on_a_processor_opens_no_driver(

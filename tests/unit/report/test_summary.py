@@ -124,3 +124,16 @@ def test_properties_have_plain_types(record: Record) -> None:
     properties = junit_properties(record)
     assert all(name.startswith("quant.") and type(value) in (str, int, float) for name, value in properties)
     assert len({name for name, _ in properties}) == len(properties) or record.cache is not None
+
+
+def test_what_speedups_are_relative_to_is_told_on_devices_with_tf32() -> None:
+    """One line for each reference; on other devices FP32 is FP32, and nothing is said."""
+    exact, half = replace(LATENCY, tf32=False), replace(LATENCY, reference_precision="fp16")
+    rounding = replace(LATENCY, reference_precision="tf32", tf32=True)
+    lines = summary([replace(a_record(latency=one), nodeid=str(n)) for n, one in enumerate((exact, exact, half))])
+    assert lines.splitlines()[-3:-1] == [
+        "latency reference fp32, TF32 off: 2 checks",
+        "latency reference fp16: 1 check",
+    ]
+    assert "latency reference fp32 with TF32: 1 check" in summary([a_record(latency=rounding)])
+    assert "latency reference" not in summary([a_record()])

@@ -30,7 +30,7 @@ OF_SLOWDOWN = [
             5,
             baseline,
             NO_BASELINE,
-            f"the baseline of cccccccccccc was timed on another machine, or not at all{ACCEPT}",
+            f"the baseline of cccccccccccc was timed on another machine or in another way, or not at all{ACCEPT}",
         )
         for baseline in (replace(ACCEPTED, speedup=None), replace(ACCEPTED, same_identity=False))
     ),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+
 import onnxruntime
 import pytest
 
-from pytest_quant.backends import get_backend
+from pytest_quant.backends import Availability, EarlyBackend, get_backend
 from pytest_quant.backends.ort import gpu as availability
 from pytest_quant.backends.ort import libraries
 from pytest_quant.backends.ort.gpu import find_provider
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
+from pytest_quant.backends.tf32 import OVERRIDE, is_switched_off
 from pytest_quant.spec import EngineSpec, Model
 
 PROVIDERS = [TENSORRT, CUDA, "CPUExecutionProvider"]
@@ -96,3 +100,43 @@ def test_a_limit_on_the_speed_of_int8_on_cuda_is_refused() -> None:
     assert "no INT8 kernels" in str(refusal)
     assert "ort-trt" in str(refusal.fix)
     assert backend.refuses_speed(EngineSpec("ort-cuda", "fp32", None, model)) is None
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of a usual machine without TensorRT's module, and the same after the test."""
+    monkeypatch.setenv(OVERRIDE, "1")
+    monkeypatch.delenv(OVERRIDE)
+    monkeypatch.delitem(sys.modules, "tensorrt", raising=False)
+
+
+FLOAT = EngineSpec("ort-trt", "fp32", None, Model("net"))
+
+
+@pytest.mark.usefixtures("environment")
+def test_tf32_is_off_before_anything_is_loaded_for_the_tensorrt_provider(gpu_wheel: dict[str, str]) -> None:
+    """It has no option of its own, and TensorRT keeps what it read first."""
+    backend = get_backend("ort-trt")
+    assert isinstance(backend, EarlyBackend)
+    gpu_wheel["libcuda.so.1"] = "no such file"
+    backend.before_loading(FLOAT)
+    assert not is_switched_off()
+    del gpu_wheel["libcuda.so.1"]
+    backend.before_loading(replace(FLOAT, options=(("compute_capability", "SM89"),)))
+    assert not is_switched_off()
+    backend.before_loading(FLOAT)
+    assert is_switched_off()
+
+
+@pytest.mark.usefixtures("environment", "gpu_wheel")
+def test_a_tensorrt_that_was_loaded_with_tf32_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its FP32 engines would round in silence; what the environment says from the start is right."""
+    backend = get_backend("ort-trt")
+    monkeypatch.setattr(availability, "find_provider", lambda _: Availability(True, "1.31", "cuda:0"))
+    monkeypatch.setitem(sys.modules, "tensorrt", sys)
+    found = backend.availability(FLOAT)
+    assert (found.available, found.broken) == (False, True)
+    assert "TensorRT was loaded before NVIDIA_TF32_OVERRIDE=0 was set" in found.reason
+    assert found.fix == "export NVIDIA_TF32_OVERRIDE=0 before pytest starts"
+    monkeypatch.setenv(OVERRIDE, "0")
+    assert backend.availability(FLOAT).available

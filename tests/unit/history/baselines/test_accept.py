@@ -48,6 +48,16 @@ def test_the_last_launch_of_each_machine_counts() -> None:
     ]
 
 
+def test_a_speedup_is_accepted_for_the_way_in_which_it_was_timed() -> None:
+    """One machine has one for each reference that latency was compared with."""
+    record = a_pass()
+    assert record.latency is not None
+    half = replace(record, latency=replace(record.latency, reference_precision="fp16", speedup=1.25))
+    entry = accept([StoredCheck(RUN, record), StoredCheck(_SECOND, half)], reason="r", accepted_at=_NOW)
+    assert entry is not None
+    assert [(one.way, one.speedup) for one in entry.latency] == [((), 1.9475), (("against fp16",), 1.25)]
+
+
 def test_a_timing_that_is_not_to_be_trusted_is_left_out() -> None:
     """Its accuracy is not."""
     record = a_pass()

@@ -12,6 +12,7 @@ import pytest
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import StoredCheck
 from pytest_quant.history.baselines.choose import Baselines, Evaluated
+from pytest_quant.history.baselines.entry import AcceptedLatency
 from pytest_quant.history.baselines.file import NAME, write_baselines
 from pytest_quant.history.store import Recorded
 from pytest_quant.record import Run
@@ -23,7 +24,7 @@ from tests.support.repository import ScratchRepository, make_repository, without
 from tests.unit.history.baselines.test_file import ENTRY
 from tests.unit.history.compare.launched import packed
 from tests.unit.history.in_memory import InMemory
-from tests.unit.record.examples import RUN, a_pass, a_record
+from tests.unit.record.examples import ACCURACY, RUN, a_pass, a_record
 
 _TODAY = date(2026, 6, 30)
 _HERE = dict(ENTRY.latency[0].identity)
@@ -98,6 +99,29 @@ def test_latency_of_another_machine_is_not_compared(tmp_path: Path) -> None:
     write_baselines(tmp_path / NAME, [ENTRY])
     found = Baselines(tmp_path, None, _HERE | {"isa": "avx512"}, _TODAY).find(_SERIES, "def456")
     assert found == Baseline(ENTRY.commit, drop=4.23, speedup=None, candidate_p50_ms=None, same_identity=False)
+
+
+def test_a_speedup_against_another_reference_is_not_compared(tmp_path: Path) -> None:
+    """Accuracy is; and one that was timed in the same way is."""
+    now = Evaluated("t", ACCURACY, None, way=("against fp16",))
+    write_baselines(tmp_path / NAME, [ENTRY])
+    found = _accepted(tmp_path).find(_SERIES, "def456", now)
+    assert found == Baseline(ENTRY.commit, drop=4.23, speedup=None, candidate_p50_ms=None, same_identity=False)
+    half = AcceptedLatency(_HERE, 1.25, 0.2345, way=("against fp16",))
+    write_baselines(tmp_path / NAME, [replace(ENTRY, latency=(*ENTRY.latency, half))])
+    found = _accepted(tmp_path).find(_SERIES, "def456", now)
+    assert isinstance(found, Baseline)
+    assert (found.speedup, found.same_identity) == (1.25, True)
+
+
+def test_launches_of_the_merge_base_against_another_reference_stay_out(scratch: ScratchRepository) -> None:
+    """As those on another machine do."""
+    other = _check(_run(scratch, "b"), 9.0)
+    assert other.record.latency is not None
+    half = replace(other.record, latency=replace(other.record.latency, reference_precision="fp16"))
+    found = _of_merge_base(scratch, _check(_run(scratch, "a"), 2.0), StoredCheck(other.run, half))
+    assert isinstance(found, Baseline)
+    assert found.speedup == 2.0
 
 
 def test_other_evaluation_data_is_not_compared(tmp_path: Path) -> None:

@@ -41,7 +41,8 @@ ENTRY = BaselineEntry(
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 _NUMBER = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 _SERIES = st.builds(Series, _TEXT, _TEXT, _TEXT, _TEXT, st.none() | _TEXT, st.integers(1, 1024), st.none() | _TEXT)
-_LATENCY = st.builds(AcceptedLatency, st.dictionaries(_TEXT, _TEXT, max_size=3), _NUMBER, _NUMBER)
+_WAYS = st.lists(_TEXT, max_size=2).map(tuple)
+_LATENCY = st.builds(AcceptedLatency, st.dictionaries(_TEXT, _TEXT, max_size=3), _NUMBER, _NUMBER, _WAYS)
 _ENTRY = st.builds(
     BaselineEntry,
     series=_SERIES,

@@ -127,6 +127,21 @@ def test_another_machine_is_never_compared() -> None:
     assert any("other machine" in note and "one" in note and "two" in note for note in only.notes)
 
 
+def test_speedups_against_different_references_are_never_compared() -> None:
+    """FP16 is twice as fast as FP32, so that the same candidate has half the speedup."""
+    halves = [
+        replace(one, latency=replace(one.latency, reference_precision="fp16"))
+        for one in _launched(0.5, 0.5)
+        if one.latency is not None
+    ]
+    found = row(_between(_launched(0.5), halves), "speedup")
+    assert (found.outcome, found.change, found.p) == (Outcome.NO_BASELINE, None, None)
+    (note,) = found.notes
+    assert note.startswith("timed in another way, never compared: ")
+    assert note.endswith(", against fp16")
+    assert row(_between(halves, halves), "speedup").outcome is Outcome.UNCHANGED
+
+
 def test_each_machine_is_compared_with_itself() -> None:
     """A fleet gives a row for each; only one of them became slower."""
     base = [*launches(_launched(0.5), cpu="one"), *launches(_launched(0.8), commit="base-", cpu="two")]

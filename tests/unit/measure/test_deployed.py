@@ -1,0 +1,146 @@
+"""Latency is compared with the engine that the mark names, and accuracy with exact FP32 all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from pytest_quant.backends import Availability, Engine
+from pytest_quant.backends.tf32 import with_option
+from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
+from pytest_quant.measure import timing
+from pytest_quant.measure.latency import measure
+from pytest_quant.measure.pipeline import Measurement
+from pytest_quant.result import Coverage
+from pytest_quant.spec import EngineSpec, LatencyPlan
+from tests.unit.measure.played import PlayedBackend, inputs
+from tests.unit.measure.simulated import SimulatedTime
+from tests.unit.measure.test_pipeline import FLOAT, Bench, bench
+
+__all__ = ["bench"]
+
+RUN_MS: Mapping[str, float] = {"fp32": 4.0, "tf32": 3.0, "fp16": 2.0, "int8": 1.0}
+"""Of one run, in each precision."""
+
+
+class Paced(PlayedBackend):
+    """Its engines take the time of their precision, on a device that has TF32."""
+
+    schemes: ClassVar[Mapping[str, tuple[str | None, ...]]] = {
+        "fp32": (None,), "fp16": (None,), "int8": ("static",)
+    }  # fmt: skip
+
+    def __init__(self, bench: Bench, time: SimulatedTime) -> None:
+        super().__init__(bench.play, inputs(x=(None, 2)))
+        self.pct: dict[str, float] = {}
+        self.absent: set[str] = set()
+        self._time = time
+
+    def availability(self, spec: EngineSpec | None = None) -> Availability:
+        """Have no kernels of some precisions."""
+        if spec is not None and spec.precision in self.absent:
+            return Availability(False, reason=f"this device does not compute {spec.precision}")
+        return super().availability(spec)
+
+    def with_tf32(self, spec: EngineSpec, *, allowed: bool) -> EngineSpec:
+        """Take the option."""
+        return with_option(spec, allowed=allowed)
+
+    def refuses_speed(self, _spec: EngineSpec) -> None:
+        """Refuse nothing."""
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Open an engine of known speed and coverage."""
+        engine: Any = super().open(spec, folder)
+        precision = "tf32" if dict(spec.options).get("tf32") else spec.precision
+        engine.prepare = lambda _: self._time.engine(RUN_MS[precision])
+        engine.coverage = lambda _: Coverage(self.pct.get(precision, 100.0), "MACs", (), "played", float_nodes=("/a",))
+        found: Engine = engine
+        return found
+
+
+@pytest.fixture
+def paced(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Paced:
+    """The only backend, on a clock that its engines move."""
+    time = SimulatedTime()
+    monkeypatch.setattr(timing, "measure", partial(measure, clock=time.clock, machine=time.quiet))
+    bench.backend = made = Paced(bench, time)
+    return made
+
+
+def measured(bench: Bench, precision: str) -> Measurement:
+    """Measure the check of int8 against a reference of `precision`."""
+    rounding = with_option(FLOAT, allowed=True)
+    timed = {"fp32": None, "tf32": rounding}.get(precision, replace(FLOAT, precision=precision))
+    return bench.measure(
+        latency=LatencyPlan(), latency_off="", reference_precision=precision, timed_reference=timed
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16"])
+def test_the_named_engine_is_timed(bench: Bench, paced: Paced, precision: str) -> None:
+    """The speedup is the ratio of the two that were named, and so is the noise that the null finds."""
+    found = measured(bench, precision).latency
+    assert found is not None
+    assert found.speedup == pytest.approx(RUN_MS[precision] / RUN_MS["int8"], rel=1e-3)
+    assert found.reference_p50_ms == pytest.approx(RUN_MS[precision], rel=1e-3)
+    assert (found.null_ratio_ci.low, found.null_ratio_ci.high) == pytest.approx((1.0, 1.0), rel=1e-3)
+    assert found.reference_precision == precision
+    assert found.tf32 is {"fp32": False, "tf32": True, "fp16": None}[precision]
+    assert all(engine.closed for engine in paced.engines[2:])
+
+
+def test_accuracy_is_compared_with_exact_fp32(bench: Bench, paced: Paced) -> None:
+    """Even where the engine that is timed computes nothing but zeros."""
+
+    def zeros_in_half(precision: str, feeds: Any) -> Any:
+        return {"y": np.zeros_like(feeds["x"])} if precision == "fp16" else {"y": feeds["x"]}
+
+    paced._play = zeros_in_half
+    found = measured(bench, "fp16")
+    assert (found.accuracy.reference, found.accuracy.drop) == (100.0, 0.0)
+    assert found.accuracy.identical
+    assert found.reference.spec == FLOAT
+
+
+def test_the_named_engine_comes_from_the_cache(bench: Bench, paced: Paced) -> None:
+    """It is built, and what it runs read back, once."""
+    built = [call for call in paced.calls if call[0] == "build"]
+    assert built == []
+    for _ in range(2):
+        measured(bench, "fp16").close()
+    assert sum(call[0] == "build" for call in paced.calls) == 3
+    assert bench.steps.count("reading back what played-fp16 of net runs") == 1
+
+
+def test_a_run_without_timing_builds_no_engine_for_it(bench: Bench, paced: Paced) -> None:
+    """Nor where an engine is a simulation."""
+    half = replace(FLOAT, precision="fp16")
+    bench.measure(reference_precision="fp16", timed_reference=half)
+    paced.facts = {"simulated": True}
+    assert measured(bench, "fp16").latency is None
+    assert {engine.spec.precision for engine in paced.engines} == {"fp32", "int8"}
+
+
+def test_an_engine_that_runs_in_another_precision_is_refused(bench: Bench, paced: Paced) -> None:
+    """The times would be those of another one; the nodes are named."""
+    paced.pct = {"fp16": 49.0}
+    with pytest.raises(BuildError, match="latency cannot be compared with played-fp16 of net") as caught:
+        measured(bench, "fp16")
+    assert "49 % of MACs ran in fp16, not /a" in str(caught.value)
+    paced.pct = {"tf32": 90.0}
+    with pytest.raises(ModelError, match="does not compute in FP32"):
+        measured(bench, "tf32")
+
+
+def test_a_device_without_that_precision_is_told(bench: Bench, paced: Paced) -> None:
+    """The check is skipped with the reason, as for a candidate that cannot run."""
+    paced.absent = {"fp16"}
+    with pytest.raises(BackendUnavailable, match="this device does not compute fp16"):
+        measured(bench, "fp16")
