@@ -11,6 +11,7 @@ from pytest_quant.cache import Cache
 from pytest_quant.data import Data
 from pytest_quant.data.workers import dead_workers_named
 from pytest_quant.diagnose.hints import find_hints
+from pytest_quant.environment.locked_clocks import ClockLocker, free_clocks
 from pytest_quant.errors import BackendUnavailable
 from pytest_quant.measure.build import Step, export_spec
 from pytest_quant.measure.engines import (
@@ -49,6 +50,7 @@ class Session:
     diagnose_s : budget in seconds for the search for advice about one check; 0 for no advice.
     lock_timeout_s : longest wait in seconds for a device that another process holds.
     step_timeout_s : longest single run or build in seconds; 0 for no bound.
+    locks_clocks : lock the clocks of a GPU while engines are timed on it.
     """
 
     def __init__(
@@ -62,9 +64,11 @@ class Session:
         diagnose_s: float = DIAGNOSE_S,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
         step_timeout_s: float = STEP_TIMEOUT_S,
+        locks_clocks: bool = False,
     ) -> None:
         watch = Watchdog(step_timeout_s, notify) if step_timeout_s else unwatched
-        self._tools = Tools(cache, notify, step, lock_timeout_s, watch)
+        lock_clocks = ClockLocker(notify) if locks_clocks else free_clocks
+        self._tools = Tools(cache, notify, step, lock_timeout_s, watch, lock_clocks)
         self._baseline = baseline
         self._times = times
         self._diagnose_s = diagnose_s

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from pytest_quant.backends import Backend, Engine, Feeds
 from pytest_quant.environment.gpu_clocks import Clocks, clock_notes, clock_reader
+from pytest_quant.environment.locked_clocks import ClockLock
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.engines import Tools, open_built
 from pytest_quant.measure.latency import measure
@@ -94,13 +95,23 @@ def time_check(
         seed=zlib.crc32(check.nodeid.encode()),
     )
     with ExitStack() as stack:
-        for device in sorted({reference.backend.device, candidate.backend.device}):
+        devices = sorted({reference.backend.device, candidate.backend.device})
+        for device in devices:
             stack.enter_context(exclusive(device, tools.notify, tools.lock_timeout_s))
+        locks = [lock for device in devices if (lock := stack.enter_context(tools.lock_clocks(device))) is not None]
         return timed_within(
             plan,
-            lambda once: _time_once(once, reference, candidate, tools),
+            lambda once: _told(_time_once(once, reference, candidate, tools), locks),
             lambda latency: breaks(check, latency),
         )
+
+
+def _told(latency: LatencyResult, locks: Sequence[ClockLock]) -> LatencyResult:
+    """Return a latency that says whether the clocks were locked; as it is where nobody asked for that."""
+    if not locks:
+        return latency
+    notes = dict.fromkeys(lock.note for lock in locks)
+    return replace(latency, clocks_locked=not any(lock.why_not for lock in locks), notes=(*latency.notes, *notes))
 
 
 def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject, tools: Tools) -> LatencyResult:

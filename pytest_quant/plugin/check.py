@@ -49,6 +49,7 @@ def session_of(config: pytest.Config) -> Session:
             diagnose_s=DIAGNOSE_S if settings.diagnose_s is None else settings.diagnose_s,
             lock_timeout_s=LOCK_TIMEOUT_S if settings.lock_timeout_s is None else settings.lock_timeout_s,
             step_timeout_s=STEP_TIMEOUT_S if settings.step_timeout_s is None else settings.step_timeout_s,
+            locks_clocks=settings.lock_clocks,
         )
     return config.stash[SESSION]
 

@@ -176,6 +176,13 @@ OPTIONS = (
         "that process (default: 600)",
     ),
     Option(
+        "quant_lock_clocks",
+        "",
+        None,
+        "lock the clocks of a GPU at its base while engines are timed on it, and free them after, also from a lock "
+        "that was there before; where this user may not (it needs root), say so and time without",
+    ),
+    Option(
         "quant_step_timeout",
         "SECONDS",
         _seconds_or_none,
@@ -276,6 +283,7 @@ class Settings:
     max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
     diagnose_s : longest search for remedies of a broken limit in seconds; ``None`` for the default.
     lock_timeout_s : longest wait for a device that another process holds, in seconds; ``None`` for the default.
+    lock_clocks : lock the clocks of a GPU while engines are timed on it.
     step_timeout_s : longest single run or build of an engine in seconds, 0 for any; ``None`` for the default.
     simulate : compute capability to simulate TensorRT checks for where there is no GPU; ``None`` for never.
     columns : of the table at the end; empty for the default.
@@ -295,6 +303,7 @@ class Settings:
     max_time_s: float | None
     diagnose_s: float | None
     lock_timeout_s: float | None
+    lock_clocks: bool
     step_timeout_s: float | None
     simulate: str | None
     columns: tuple[str, ...]
@@ -318,6 +327,7 @@ class Settings:
             max_time_s=cast("float | None", option_value(config, "quant_max_time")),
             diagnose_s=cast("float | None", option_value(config, "quant_diagnose_time")),
             lock_timeout_s=cast("float | None", option_value(config, "quant_lock_timeout")),
+            lock_clocks=bool(option_value(config, "quant_lock_clocks")),
             step_timeout_s=cast("float | None", option_value(config, "quant_step_timeout")),
             simulate=cast("str | None", option_value(config, "quant_simulate")),
             columns=_listed(config, "quant_columns"),

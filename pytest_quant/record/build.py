@@ -223,6 +223,7 @@ def _figures(latency: LatencyResult) -> LatencyFigures:
         repeat=None if latency.repeat is None else _figures(latency.repeat),
         reference_precision=latency.reference_precision,
         tf32=latency.tf32,
+        clocks_locked=latency.clocks_locked,
     )
 
 

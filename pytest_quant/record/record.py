@@ -40,6 +40,7 @@ class LatencyFigures:
         Speedups against different ones are never compared.
     tf32 : whether that engine's FP32 products may be rounded to TF32; ``None`` where its device has no TF32, or its
         products are not FP32.
+    clocks_locked : whether the clocks of every GPU were locked; ``None`` when that was not asked for, or on no GPU.
     """
 
     batch_size: Positive
@@ -59,6 +60,7 @@ class LatencyFigures:
     repeat: LatencyFigures | None = None
     reference_precision: Annotated[str, ("enum", REFERENCE_PRECISIONS)] = "fp32"
     tf32: bool | None = None
+    clocks_locked: bool | None = None
 
     @property
     def compared_with(self) -> str:

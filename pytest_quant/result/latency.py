@@ -43,6 +43,7 @@ class LatencyResult:
     tf32 : whether that engine's FP32 products may be rounded to TF32; ``None`` where its device has no TF32, or its
         products are not FP32.
     repeat : the second measurement, when the first one broke a limit.
+    clocks_locked : whether the clocks of every GPU were locked; ``None`` when that was not asked for, or on no GPU.
     """
 
     batch_size: int
@@ -65,6 +66,7 @@ class LatencyResult:
     reference_precision: str = "fp32"
     tf32: bool | None = None
     repeat: LatencyResult | None = field(default=None, repr=False)
+    clocks_locked: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

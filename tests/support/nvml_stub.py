@@ -84,7 +84,9 @@ class StubCard:
     throttle : the mask of reasons for a lower clock.
     processes : ``PID:BYTES,PID:BYTES`` of computing processes; PID ``self`` is the one that asks, BYTES ``?`` are
         not available.
-    lock_clocks : what locking the clocks returns: 0, `NO_PERMISSION`, or ``None`` where they cannot be locked.
+    base_sm_mhz : the clock that locked ones have which are locked at the base.
+    lock_clocks, lock_memory : what locking these clocks returns: 0, `NO_PERMISSION`, or ``None`` where they cannot be
+        locked.
     mig : 1 for a split card, which has `instances` for devices; ``None`` for one that cannot be split.
     lost : any text for a card that fell off the bus.
     """
@@ -104,7 +106,9 @@ class StubCard:
     power_mw: int | str | None = 30_000
     celsius: int | str | None = 40
     processes: str | None = ""
+    base_sm_mhz: int = 1590
     lock_clocks: int | None = 0
+    lock_memory: int | None = 0
     mig: int | None = None
     lost: str | None = None
     instances: tuple[StubInstance, ...] = ()
@@ -150,7 +154,7 @@ class NvmlStub:
         if not self._file.exists():
             self._file = self._folder / f"machine-{next(self._numbers)}"
         for counted in self._folder.glob(f"{self._file.name}.*.*"):
-            if counted.suffix != ".locked":
+            if not counted.suffix.endswith("locked"):
                 counted.unlink()
         # Replaced at once, because other processes may be reading it.
         new = self._file.with_suffix(".new")
@@ -177,9 +181,12 @@ class NvmlStub:
         marks = self._file.with_name(f"{self._file.name}.cuda")
         return marks.stat().st_size if marks.exists() else 0
 
-    def locked(self, card: int = 0) -> tuple[int, int] | None:
-        """Return the limits of the locked clocks of a card in MHz, ``None`` where they are free."""
-        file = self._file.with_name(f"{self._file.name}.{card}.locked")
+    def locked(self, card: int = 0, of: str = "") -> tuple[int, int] | None:
+        """Return the limits of the locked clocks of a card in MHz, ``None`` where they are free.
+
+        `of` is empty for those of its processors, ``memory-`` for that of its memory.
+        """
+        file = self._file.with_name(f"{self._file.name}.{card}.{of}locked")
         if not file.exists():
             return None
         low, high = map(int, file.read_text().split())

@@ -44,6 +44,7 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         max_time_s=None,
         diagnose_s=None,
         lock_timeout_s=None,
+        lock_clocks=False,
         step_timeout_s=None,
         simulate=None,
         columns=(),
@@ -56,7 +57,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
     args = ["--quant-backend=trt", "--quant-strict", "--quant-require=ort,trt", "--quant-json=run.json"]
     args += ["--quant-cache=c", "--quant-history=h.db", "--quant-no-latency", "--quant-confidence=0.9"]
     args += ["--quant-max-time=3", "--quant-diagnose-time=0", "--quant-columns=model,drop", "--quant-simulate=SM89"]
-    args += ["--quant-compare-base=v1.0", "--quant-lock-timeout=20", "--quant-step-timeout=0"]
+    args += ["--quant-compare-base=v1.0", "--quant-lock-timeout=20", "--quant-lock-clocks", "--quant-step-timeout=0"]
     assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
         backend="trt",
         strict=True,
@@ -72,6 +73,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         max_time_s=3.0,
         diagnose_s=0.0,
         lock_timeout_s=20.0,
+        lock_clocks=True,
         step_timeout_s=0.0,
         simulate="SM89",
         columns=("model", "drop"),
