@@ -5,6 +5,7 @@ from pytest_quant.backends.onnx_files.normalize import (
     names_made_of,
     normalized,
     opset_of,
+    raised,
     write_normalized,
 )
 from pytest_quant.backends.onnx_files.quantizing import quantizing_nodes
@@ -43,6 +44,7 @@ __all__ = [
     "normalized",
     "opset_of",
     "quantizing_nodes",
+    "raised",
     "read_graph",
     "read_signature",
     "read_table_rows",

@@ -99,8 +99,8 @@ def write_normalized(source: Path, target: Path, *, opset: int | None = None) ->
     read_graph(source)
     model = normalized(onnx.load(source))
     if opset is not None and 0 < opset_of(model) < opset:
-        # The converter writes new constants as nodes.
-        model = normalized(_raised(model, opset, source.name))
+        fix = "or write options={'per_channel': False}"
+        model = normalized(raised(model, opset, source.name, need="scales per channel need 13 or later", fix=fix))
     write_model(model, target)
     _infer_shapes(target)
 
@@ -220,16 +220,30 @@ def _replace_nodes(graph: onnx.GraphProto, kept: list[onnx.NodeProto]) -> None:
     graph.node.extend(kept)
 
 
-def _raised(model: onnx.ModelProto, opset: int, name: str) -> onnx.ModelProto:
+def raised(model: onnx.ModelProto, opset: int, name: str, *, need: str, fix: str) -> onnx.ModelProto:
+    """Return `model` with a later opset, in which new constants may be nodes.
+
+    Parameters
+    ----------
+    model : whose opset is lower.
+    opset : the version of the standard operators.
+    name : of the file, for errors.
+    need : why it must be, as ``scales per channel need 13 or later``.
+    fix : what else the user can do, as ``or write ...``.
+
+    Raises
+    ------
+    BuildError : ONNX cannot raise the opset.
+    """
     before = opset_of(model)
     try:
         return version_converter.convert_version(model, opset)
     except Exception as error:
         raise failed(
-            f"{name} has opset {before}, and scales per channel need 13 or later",
+            f"{name} has opset {before}, and {need}",
             error,
             value=f"onnx could not convert it: {told(error)}",
-            fix=f"export the model with opset_version={opset}, or write options={{'per_channel': False}}",
+            fix=f"export the model with opset_version={opset}, {fix}",
         ) from error
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.onnx_files import external_files, model_file, read_graph, read_signature
 from pytest_quant.backends.trt.gpu.samples import write_samples
+from pytest_quant.backends.trt.half import write_half
 from pytest_quant.backends.trt.options import parse_options
-from pytest_quant.backends.trt.preflight import check_graph, write_half
+from pytest_quant.backends.trt.preflight import check_graph
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt.quantize import write_trt_qdq
 from pytest_quant.backends.trt.run_builder import BuildRequest, run_builder
@@ -28,6 +29,9 @@ RANGES_FILE = "ranges.cache"
 RTX_MODULE = "tensorrt_rtx"
 BESIDE = {"fp32": [], "fp16": ["FP16"], "bf16": ["BF16"]}
 """Builder flags that let TensorRT 10 compute in another float type where it is faster."""
+
+HALVES = ("fp16", "bf16")
+"""Float types that the graph itself is written in: TensorRT 11 and TensorRT-RTX know no other way."""
 
 
 def write_graph(spec: EngineSpec, calibration: Path | None, folder: Path) -> Path:
@@ -74,8 +78,8 @@ def write_plan(spec: EngineSpec, calibration: Path | None, folder: Path, *, modu
     BuildError : the graph is one that TensorRT cannot take, or the parser or the builder refuses it.
     """
     graph = write_graph(spec, calibration, folder)
-    if spec.precision == "fp16":
-        write_half(model_file(spec.model), graph)
+    if spec.precision in HALVES:
+        write_half(graph, graph, spec.precision)
     request = request_for(spec, graph, module=module)
     if request.calibration and calibration is not None:
         request = replace(request, ranges=str(calibration / RANGES_FILE))
@@ -102,7 +106,7 @@ def request_for(spec: EngineSpec, graph: Path, *, module: str) -> BuildRequest:
     options = parse_options(spec.backend, spec.options)
     profile = profile_of(spec, read_signature(graph))
     implicit = options.implicit and spec.scheme == "static"
-    flags = ["INT8", *BESIDE[options.beside]] if implicit else BESIDE["bf16"] if spec.precision == "bf16" else []
+    flags = ["INT8", *BESIDE[options.beside]] if implicit else []
     return BuildRequest(
         module=module,
         model=str(graph),

@@ -52,8 +52,8 @@ def network_flags(trt: Any, request: BuildRequest) -> int:
         return 0 if flag is None else 1 << int(flag)
     if not hasattr(trt.BuilderFlag, "INT8"):
         raise BuildFailedError(
-            f"{trt.__name__} {trt.__version__} has no implicit INT8 and no flags for float types: they ended with "
-            "version 10; write options={'quantization': 'explicit'}, or pip install 'tensorrt<11'"
+            f"{trt.__name__} {trt.__version__} has no implicit INT8, which ended with TensorRT 10: "
+            "drop quantization='implicit', or pip install 'tensorrt<11'"
         )
     return 0
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from numpy.testing import assert_allclose
+from onnx import helper, numpy_helper
 
 from pytest_quant.backends.ort.prepare import run_unoptimized
-from pytest_quant.backends.trt.preflight import write_half
+from pytest_quant.backends.trt.build import GRAPH_FILE, write_plan
+from pytest_quant.backends.trt.coverage import count_layers, layer_of, macs_by_node, ops_of
+from pytest_quant.backends.trt.half import write_half
+from pytest_quant.backends.trt.run_builder import LAYERS_FILE
+from pytest_quant.spec import EngineSpec
+from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.testing.conformance.workbench import sqnr_db
 from tests.integration.ort_traps.opsets import network
 from tests.integration.ort_traps.subgraphs import HOLDERS, captured
@@ -20,6 +28,33 @@ HALF_DB = 55.0
 MODELS = {f"opset-{opset}": network(opset, "clip", "split") for opset in (9, 13, 21)} | {
     holder: captured("relu", holder, "t") for holder in HOLDERS
 }
+
+
+@pytest.mark.parametrize("kind", ["fp16", "bf16"])
+def test_layers_compute_in_the_type_of_the_graph(kind: str, tmp_path: Path) -> None:
+    """On the real TensorRT-RTX, which like TensorRT 11 has strong types only and no flag for either."""
+    example = conv()
+    spec = EngineSpec("trt", kind, None, example.write(tmp_path), options=(("compute_capability", "SM89"),))
+    write_plan(spec, None, tmp_path, module="tensorrt_rtx")
+    layers = [layer_of(row) for row in json.loads((tmp_path / LAYERS_FILE).read_text("utf-8"))]
+    graph = tmp_path / GRAPH_FILE
+    macs = macs_by_node(graph, example.feeds(4, 1))
+    assert count_layers(layers, ops_of(onnx.load(graph).graph), kind, "", macs).pct == 100.0
+
+
+def test_bfloat16_is_rounded_once(tmp_path: Path) -> None:
+    """To eight bits, from float32 and not by way of float16, which cannot hold 1e-20 and 1e20."""
+    values = np.array([1e-20, 1e20, 1.00390625, 3.0, -0.1, np.inf], np.float32)
+    nodes = [helper.make_node("Mul", ["x", "w"], ["y"], name="product")]
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [6]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [numpy_helper.from_array(values, "w")])
+    onnx.save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    write_half(tmp_path / "m.onnx", tmp_path / "half.onnx", "bf16")
+    (tensor,) = onnx.load(tmp_path / "half.onnx").graph.initializer
+    assert tensor.data_type == onnx.TensorProto.BFLOAT16
+    found = numpy_helper.to_array(tensor).astype(np.float32)
+    torch = pytest.importorskip("torch")
+    assert_allclose(found, torch.from_numpy(values).to(torch.bfloat16).float().numpy(), rtol=0)
 
 
 @pytest.mark.parametrize("name", MODELS)

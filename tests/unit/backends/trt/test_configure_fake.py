@@ -70,7 +70,7 @@ def test_implicit_int8_of_version_10_has_no_flags() -> None:
 
 def test_implicit_int8_ended_with_version_10() -> None:
     """The message says what to write instead."""
-    with pytest.raises(BuildFailedError, match=r"11\.13\.0 has no implicit INT8.*'explicit'.*tensorrt<11"):
+    with pytest.raises(BuildFailedError, match=r"11\.13\.0 has no implicit INT8.*drop quantization.*tensorrt<11"):
         network_flags(make(HostMemory(), 11), IMPLICIT)
 
 

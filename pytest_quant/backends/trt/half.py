@@ -1,0 +1,98 @@
+"""A graph whose floats have sixteen bits: what is float32 for TensorRT's strong types is float32 in the graph.
+
+Around Q/DQ pairs the scales get the same type, for a pair gives the type of its scale to what reads it. That is what
+TensorRT fuses into INT8 products, and what operators take since opset 19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from pytest_quant.backends.onnx_files import all_graphs, normalized, opset_of, raised, write_model
+from pytest_quant.backends.ort.options import quiet
+from pytest_quant.backends.ort.session import refused
+from pytest_quant.errors import BuildError
+
+_PAIRS = frozenset({"QuantizeLinear", "DequantizeLinear"})
+_PAIRS_IN_HALF = 19
+"""First opset whose pairs have scales of sixteen bits."""
+
+_DTYPES = frozenset({"to", "dtype", "output_dtype"})
+"""Attributes that name an element type."""
+
+
+def write_half(source: Path, target: Path, kind: str = "fp16") -> None:
+    """Write the model in `source` with floats of sixteen bits inside, inputs and outputs as they were.
+
+    Parameters
+    ----------
+    source : an ONNX file, with or without Q/DQ pairs.
+    target : the file to write, which may be the same one.
+    kind : ``fp16``, where numbers beyond its range become its largest or smallest ones, or ``bf16``.
+
+    Raises
+    ------
+    BuildError : ONNX Runtime's converter does not take the model, it has no float32 weights, or its opset cannot be
+        raised to one that has pairs of that type.
+    """
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    model = normalized(onnx.load(source))
+    if 0 < opset_of(model) < _PAIRS_IN_HALF and any(node.op_type in _PAIRS for node in _nodes(model)):
+        need = f"Q/DQ pairs in {kind} need {_PAIRS_IN_HALF} or later"
+        model = normalized(raised(model, _PAIRS_IN_HALF, source.name, need=need, fix="or leave out `beside`"))
+    exact = {tensor.name: tensor for tensor in _tensors(model)} if kind == "bf16" else {}
+    exact = {name: _copy(tensor) for name, tensor in exact.items() if tensor.data_type == TensorProto.FLOAT}
+    try:
+        with quiet():
+            half = convert_float_to_float16(model, keep_io_types=True)
+    except Exception as error:
+        raise refused(f"to convert {source.name} to {kind}", error) from error
+    if not any(tensor.data_type == TensorProto.FLOAT16 for tensor in _tensors(half)):
+        raise BuildError(f"{source.name} has no float32 weights, so {kind} changes nothing", fix="test it in fp32 only")
+    if kind == "bf16":
+        _to_bfloat16(half, exact)
+    write_model(half, target)
+
+
+def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    return (node for graph in all_graphs(model.graph) for node in graph.node)
+
+
+def _tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
+    return (tensor for graph in all_graphs(model.graph) for tensor in graph.initializer)
+
+
+def _copy(tensor: TensorProto) -> TensorProto:
+    found = TensorProto()
+    found.CopyFrom(tensor)
+    return found
+
+
+def _to_bfloat16(model: onnx.ModelProto, exact: dict[str, TensorProto]) -> None:
+    """Turn float16 into bfloat16 throughout `model`; weights are rounded once, from their `exact` values."""
+    for tensor in _tensors(model):
+        _round_to_bfloat16(tensor, exact.get(tensor.name, tensor))
+    for node in _nodes(model):
+        for attribute in node.attribute:
+            if attribute.name in _DTYPES and attribute.i == TensorProto.FLOAT16:
+                attribute.i = TensorProto.BFLOAT16
+            _round_to_bfloat16(attribute.t, attribute.t)
+    for graph in all_graphs(model.graph):
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            if value.type.tensor_type.elem_type == TensorProto.FLOAT16:
+                value.type.tensor_type.elem_type = TensorProto.BFLOAT16
+
+
+def _round_to_bfloat16(tensor: TensorProto, exact: TensorProto) -> None:
+    if tensor.data_type != TensorProto.FLOAT16:
+        return
+    values: NDArray[np.float32] = numpy_helper.to_array(exact).astype(np.float32)
+    rounded = values.astype(helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16))
+    tensor.CopyFrom(helper.make_tensor(tensor.name, TensorProto.BFLOAT16, tensor.dims, rounded.tobytes(), raw=True))
