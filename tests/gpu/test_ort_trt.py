@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import get_backend
+from pytest_quant.cache.files import files_below, sha256_of
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import conv, dense
-from pytest_quant.testing.conformance.workbench import opened, sqnr_db
+from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
 
 pytestmark = pytest.mark.gpu
 
@@ -50,3 +51,41 @@ def test_other_weights_are_another_engine(tmp_path: Path) -> None:
         spec = EngineSpec("ort-trt", "fp32", None, example.write(tmp_path))
         with opened(backend, spec, example) as engine:
             assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 40
+
+
+def test_engines_are_built_in_build_and_nothing_is_written_afterwards(tmp_path: Path) -> None:
+    """Opening and running leave every file of the entry as it was, and no note tells of another build."""
+    backend = get_backend("ort-trt")
+    found = backend.availability()
+    if not found.available:
+        pytest.skip(found.reason)
+    example = conv()
+    spec = EngineSpec("ort-trt", "int8", "static", example.write(tmp_path))
+    folder = build(backend, spec, example, tmp_path)
+    before = {file.name: sha256_of(file) for file in files_below(folder)}
+    assert [name for name in before if name.endswith(".engine")]
+    with backend.open(spec, folder) as engine:  # type: ignore[attr-defined]
+        engine.run(example.feeds(8, 1))
+        assert not [note for note in engine.notes if "anew" in note]
+        ran = engine.coverage(example.feeds(8, 1))
+    assert {file.name: sha256_of(file) for file in files_below(folder)} == before
+    assert ran.pct == 100.0 or (ran.pct is None and ran.notes), ran
+
+
+def test_layers_of_the_log_are_those_of_the_engine(tmp_path: Path) -> None:
+    """The log of the build lists layers with types, and TensorRT's inspector gives the same names of the engine."""
+    from pytest_quant.backends.ort.tensorrt_engine import OrtTrtEngine, inspected
+    from pytest_quant.backends.ort.tensorrt_layers import is_told_of
+
+    backend = get_backend("ort-trt")
+    found = backend.availability()
+    if not found.available:
+        pytest.skip(found.reason)
+    example = conv()
+    spec = EngineSpec("ort-trt", "int8", "static", example.write(tmp_path))
+    folder = build(backend, spec, example, tmp_path)
+    with backend.open(spec, folder) as engine:  # type: ignore[attr-defined]
+        assert isinstance(engine, OrtTrtEngine)
+        seen = inspected(engine._engines)
+        assert engine._layers
+        assert seen.layers or is_told_of(engine._layers, seen.names)

@@ -15,11 +15,9 @@ from pathlib import Path
 from pytest_quant.backends.base import Availability, Engine
 from pytest_quant.backends.options import check_offer
 from pytest_quant.backends.ort import OrtBackend
-from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, load_provider, loading_trouble
+from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT, load_provider, loading_trouble
 from pytest_quant.backends.ort.tensorrt import (
     builder_spec,
-    profile_options,
-    provider_options,
     target_of,
     uses_table,
     write_float_with_table,
@@ -27,6 +25,8 @@ from pytest_quant.backends.ort.tensorrt import (
 from pytest_quant.backends.runtime import WHEELS, import_runtime, installed_version
 from pytest_quant.backends.tf32 import OVERRIDE, is_switched_off, switch_off, with_option
 from pytest_quant.backends.trt import TrtRtxBackend
+from pytest_quant.backends.trt.gpu.device import installed_tensorrt
+from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.environment.nvml import has_nvml
 from pytest_quant.errors import BackendUnavailable, UsageError
 from pytest_quant.spec import EngineSpec
@@ -68,10 +68,6 @@ def find_provider(provider: str) -> Availability:
         reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
         return Availability(False, reason=reason, fix='pip install "pytest-quant[gpu]"')
     return Availability(True, version=str(runtime.__version__), device="cuda:0")
-
-
-CUDA_OPTIONS = {"device_id": "0", "use_tf32": "0"}
-"""TF32 off: with it the FP32 reference would round its inputs to ten bits."""
 
 
 class OrtCudaBackend(OrtBackend):
@@ -182,44 +178,39 @@ class OrtTrtBackend(TrtRtxBackend):
         from pytest_quant.backends.ort.options import runtime_version
 
         ours = {"onnxruntime": runtime_version(), "provider": TENSORRT, "ranges in a table": str(uses_table(spec))}
+        if not target_of(spec):
+            gpu = cuda_gpu(self.device)
+            ours |= {"GPU": "" if gpu is None else f"{gpu.name} ({gpu.sm})", "native TensorRT": installed_tensorrt()}
         return {**super().ingredients(builder_spec(spec)), **ours}
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
-        """Write the checked graph, and the table of ranges if one is asked for.
-
-        The provider builds its engine when the session opens.
-        """
-        from pytest_quant.backends.trt.build import write_graph
-
+        """Write the checked graph, the table of ranges if one is asked for, and the engines of the provider."""
         if target_of(spec):
             super().build(builder_spec(spec), calibration, folder)
-        elif uses_table(spec) and calibration is not None:
+            return
+        _require_tensorrt()
+        from pytest_quant.backends.ort.tensorrt_build import build_engines
+        from pytest_quant.backends.ort.tensorrt_engine import providers_of
+        from pytest_quant.backends.trt.build import GRAPH_FILE, write_graph
+
+        if uses_table(spec) and calibration is not None:
             write_float_with_table(builder_spec(spec), calibration, folder)
         else:
             write_graph(builder_spec(spec), calibration, folder)
+        graph = folder / GRAPH_FILE
+        build_engines(graph, providers_of(spec, graph, folder)[0], folder, f"{spec.id} of {spec.model.name}")
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open a session and prove that its products are on TensorRT. Raises `BuildError`."""
-        from pytest_quant.backends.trt.build import GRAPH_FILE
-
         if target_of(spec):
             from pytest_quant.backends.trt.simulated import SimulatedEngine
 
             return SimulatedEngine(builder_spec(spec), folder, stands_for="ONNX Runtime's TensorRT provider")
         self.before_loading(spec)
         _require_tensorrt()
-        from pytest_quant.backends.onnx_files import read_signature
-        from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
-        from pytest_quant.backends.ort.session import Provider
-        from pytest_quant.backends.trt.profile import profile_of
+        from pytest_quant.backends.ort.tensorrt_engine import OrtTrtEngine
 
-        profile = profile_of(builder_spec(spec), read_signature(folder / GRAPH_FILE))
-        shapes, notes = profile_options({**profile.shapes, **profile.values})
-        providers = (
-            Provider(TENSORRT, provider_options(spec, folder) | shapes),
-            Provider(CUDA, CUDA_OPTIONS),
-        )
-        return OrtGpuEngine(spec, folder / GRAPH_FILE, providers, notes=notes)
+        return OrtTrtEngine(spec, folder)
 
 
 def _require_tensorrt() -> None:

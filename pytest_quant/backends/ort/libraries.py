@@ -19,6 +19,9 @@ from pytest_quant.environment.gpu import find_gpus
 
 CUDA = "CUDAExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
+CUDA_OPTIONS = {"device_id": "0", "use_tf32": "0"}
+"""TF32 off: with it the FP32 reference would round its inputs to ten bits."""
+
 _LIBRARIES = {CUDA: "libonnxruntime_providers_cuda.so", TENSORRT: "libonnxruntime_providers_tensorrt.so"}
 _MISSING = re.compile(r"(?P<library>lib[\w.+-]+?\.so[.\d]*): cannot open shared object file")
 _NVINFER = re.compile(r"libnv(?:infer|onnxparser)\w*\.so\.(?P<major>\d+)")

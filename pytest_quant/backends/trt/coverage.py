@@ -84,18 +84,29 @@ def count_layers(
 
     Parameters
     ----------
+    provider : where it runs, for the report.
+    layers, ops, precision, macs : see `tallied_products`.
+    """
+    return tally(tallied_products(layers, ops, precision, macs), provider)
+
+
+def tallied_products(
+    layers: Sequence[Layer], ops: Mapping[str, str], precision: str, macs: Mapping[str, int | None]
+) -> list[Tallied]:
+    """Return how each product of an engine counts, by the activations that it reads.
+
+    Parameters
+    ----------
     layers : those of the built engine.
     ops : op type of each node of the ONNX graph, see `ops_of`.
     precision : the one asked for, ``fp32``, ``fp16``, ``bf16`` or ``int8``.
-    provider : where it runs, for the report.
     macs : multiply-accumulates of the products of the graph, see `macs_by_node`.
     """
-    found = [
+    return [
         Tallied(name, op, _kind(layers, name, op, precision), macs.get(name))
         for name, op in ops.items()
         if op in COMPUTE_OPS
     ]
-    return tally(found, provider)
 
 
 def _kind(layers: Sequence[Layer], name: str, op: str, precision: str) -> Kind:

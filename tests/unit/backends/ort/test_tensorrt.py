@@ -15,6 +15,7 @@ from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense
 from pytest_quant.testing.conformance.workbench import build
+from tests.support import fake_ort_trt
 from tests.unit.backends.ort.test_trt_table import read_table
 
 SPEC = EngineSpec("ort-trt", "int8", "static", Model.from_onnx("model.onnx"))
@@ -113,8 +114,9 @@ def test_the_table_is_an_ingredient(tmp_path: Path) -> None:
     assert backend.calibration_ingredients(spec) == backend.calibration_ingredients(asked)
 
 
-def test_a_float_graph_with_its_table(tmp_path: Path) -> None:
+def test_a_float_graph_with_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The graph has no Q/DQ pair; every name in the table is a tensor of it, and the input has the samples' range."""
+    fake_ort_trt.install(monkeypatch)
     example = dense()
     spec = replace(SPEC, model=example.write(tmp_path), options=TABLE)
     folder = build(OrtTrtBackend(), spec, example, tmp_path)
@@ -127,8 +129,9 @@ def test_a_float_graph_with_its_table(tmp_path: Path) -> None:
     assert found["x"] == pytest.approx(float(np.abs(np.concatenate(samples)).max()), rel=1e-6)
 
 
-def test_a_table_for_a_quantized_graph_is_refused(tmp_path: Path) -> None:
+def test_a_table_for_a_quantized_graph_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorRT would ignore the table; the error names a Q/DQ node."""
+    fake_ort_trt.install(monkeypatch)
     example = dense()
     backend = OrtTrtBackend()
     folder = build(backend, replace(SPEC, model=example.write(tmp_path)), example, tmp_path)

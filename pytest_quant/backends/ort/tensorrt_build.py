@@ -1,0 +1,96 @@
+"""Builds by ONNX Runtime's TensorRT provider, in a process of their own: ``python -m ... REQUEST``.
+
+Opening a session builds the engines where there are none in the provider's folder; what TensorRT says meanwhile goes to
+native standard error. A native crash ends that process and no other.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_quant.backends.onnx_files import read_graph
+from pytest_quant.backends.ort.gpu import find_provider
+from pytest_quant.backends.ort.libraries import TENSORRT
+from pytest_quant.backends.ort.session import Provider, open_session
+from pytest_quant.backends.ort.tensorrt_layers import layers_in_summary, told_of_build
+from pytest_quant.backends.runtime import failed_with_text
+from pytest_quant.backends.trt.coverage import ops_of
+from pytest_quant.backends.trt.run_builder import LAYERS_FILE, LOG_FILE, TIME_LIMIT_S
+from pytest_quant.errors import BuildError, QuantError
+
+MODULE = "pytest_quant.backends.ort.tensorrt_build"
+_LISTS_LAYERS = "trt_detailed_build_log"
+_NEXT = "backend='trt' takes the graph whole or says what it cannot; pytest-quant doctor tells what is installed"
+
+
+def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name: str) -> None:
+    """Build the engines of a model into the folder that the options of the first provider name.
+
+    Parameters
+    ----------
+    model : the ONNX file.
+    providers : as a session is asked for them, the shapes to build for among their options.
+    folder : gets the log, and the layers that it lists, beside the engines.
+    name : of the engine, for errors.
+
+    Raises
+    ------
+    BuildError : the provider does not load, ONNX Runtime refuses the model, or the process crashed or did not end.
+    """
+    first, *others = providers
+    # It lists the layers; sessions that find the engines built have nothing to log.
+    asked = [(first.name, {**first.options, _LISTS_LAYERS: "1"}), *((one.name, dict(one.options)) for one in others)]
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
+        request = Path(work) / "request.json"
+        request.write_text(json.dumps({"model": str(model), "providers": asked}), encoding="utf-8")
+        try:
+            ended = subprocess.run(  # nosec B603 # noqa: S603 - our own module and file
+                (sys.executable, "-m", MODULE, str(request)),
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=TIME_LIMIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise BuildError(f"TensorRT did not build {name} within {TIME_LIMIT_S:g} s", fix=_NEXT) from error
+    if ended.returncode:
+        raise failed_with_text(
+            f"ONNX Runtime's TensorRT provider {_how(ended.returncode)} {name}",
+            f"{ended.stdout}\n{ended.stderr}",
+            value=ended.stdout.strip() or told_of_build(ended.stderr)[-600:] or "it said nothing",
+            fix=_NEXT,
+        )
+    (folder / LOG_FILE).write_text(told_of_build(ended.stderr), encoding="utf-8")
+    layers = layers_in_summary(ended.stderr, ops_of(read_graph(model).graph))
+    (folder / LAYERS_FILE).write_text(json.dumps(layers), encoding="utf-8")
+
+
+def _how(returncode: int) -> str:
+    return "refused to build" if returncode > 0 else f"crashed ({signal.Signals(-returncode).name}) building"
+
+
+def main(file: str) -> int:
+    """Build the engines that the request in `file` asks for; return the exit code."""
+    request = json.loads(Path(file).read_text(encoding="utf-8"))
+    providers = [Provider(name, options) for name, options in request["providers"]]
+    found = find_provider(TENSORRT)
+    if not found.available:
+        sys.stdout.write(f"{found.reason}\n")
+        return 1
+    try:
+        open_session(Path(request["model"]), providers)
+    except QuantError as error:
+        sys.stdout.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,235 @@
+"""Engines of the TensorRT provider, built in `build` and only read afterwards, over a fake of the provider."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_quant.backends.base import Engine
+from pytest_quant.backends.ort import tensorrt_engine
+from pytest_quant.backends.ort.gpu import OrtTrtBackend
+from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
+from pytest_quant.backends.ort.tensorrt_engine import Inspected, count_products, inspected, left_products
+from pytest_quant.backends.trt.coverage import Layer
+from pytest_quant.cache.files import files_below, sha256_of
+from pytest_quant.errors import BuildError
+from pytest_quant.spec import EngineSpec
+from pytest_quant.testing.conformance.examples import conv, dense
+from pytest_quant.testing.conformance.workbench import build
+from tests.support import fake_ort_trt
+from tests.support.fake_ort_trt import CRASHES, LEFT, READS, SAYS, SM
+from tests.support.fake_tensorrt import HostMemory, make
+from tests.support.fake_tensorrt.opened import PLAN
+from tests.unit.backends.ort.test_session import Node, Part
+
+pytestmark = pytest.mark.usefixtures("provider")
+
+BACKEND = OrtTrtBackend()
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fake of the provider, of which nothing is set."""
+    for name in (LEFT, READS, SAYS, SM, CRASHES):
+        monkeypatch.delenv(name, raising=False)
+    fake_ort_trt.install(monkeypatch)
+
+
+def spec_of(folder: Path, precision: str = "int8") -> EngineSpec:
+    """Return a dense network of two products on ort-trt, INT8 from Q/DQ pairs unless asked otherwise."""
+    scheme = "static" if precision == "int8" else None
+    return EngineSpec("ort-trt", precision, scheme, dense().write(folder))
+
+
+def products(engine: Engine) -> list[str]:
+    """Return the names of the products in the order of the graph."""
+    import onnx
+
+    graph = onnx.load(engine.path).graph  # type: ignore[attr-defined]
+    return [node.name for node in graph.node if node.op_type in ("Conv", "Gemm", "MatMul")]
+
+
+def state(folder: Path) -> dict[str, str]:
+    """Return the content of every file, by its name."""
+    return {str(file.relative_to(folder)): sha256_of(file) for file in files_below(folder)}
+
+
+def test_the_engine_is_built_in_build_and_only_read_when_it_opens(tmp_path: Path) -> None:
+    """Engine, its shapes, log and layers are there when the entry is sealed, and no session changes any file of it."""
+    folder = build(BACKEND, spec_of(tmp_path), dense(), tmp_path)
+    before = state(folder)
+    assert [name for name in before if name.endswith("_int8_sm89.engine")]
+    assert [name for name in before if name.endswith(".profile")]
+    assert {"build.log", "layers.json"} <= before.keys()
+    feeds = dense().feeds(4, 1)
+    with BACKEND.open(spec_of(tmp_path), folder) as engine, BACKEND.open(spec_of(tmp_path), folder) as second:  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(engine.run(feeds)["y"], second.run(feeds)["y"])
+        assert not [note for note in engine.notes if "anew" in note]
+    assert state(folder) == before
+
+
+def test_an_engine_for_another_gpu_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The provider builds another: the entry stays as it was, a note tells, and nothing is said of the layers."""
+    folder = build(BACKEND, spec_of(tmp_path), dense(), tmp_path)
+    before = state(folder)
+    monkeypatch.setenv(SM, "90")
+    with BACKEND.open(spec_of(tmp_path), folder) as engine:  # type: ignore[attr-defined]
+        assert any("built its engine anew" in note for note in engine.notes)
+        found = engine.coverage(dense().feeds(4, 1))
+    assert (found.pct, found.opaque_nodes) == (None, 2)
+    assert "anew" in found.notes[0]
+    assert state(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("precision", "reads", "pct"), [("int8", "Int8", 100), ("int8", "Half", 0), ("fp32", "Float", 100)]
+)
+def test_what_the_layers_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, reads: str, pct: float
+) -> None:
+    """The share of multiply-accumulates in the asked precision, by the layers that the build listed."""
+    monkeypatch.setenv(READS, reads)
+    spec = spec_of(tmp_path, precision)
+    folder = build(BACKEND, spec, dense(), tmp_path)
+    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+        found = engine.coverage(dense().feeds(4, 1))
+    assert (found.pct, found.unit, found.provider) == (pct, "MACs", TENSORRT)
+    assert found.notes == ()
+
+
+def test_a_product_on_cuda_is_no_int8_of_tensorrt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named in a note and among the float nodes, and its multiply-accumulates count against INT8."""
+    spec = spec_of(tmp_path)
+    folder = build(BACKEND, spec, dense(), tmp_path)
+    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+        first, second = products(engine)
+    monkeypatch.setenv(LEFT, second)
+    (tmp_path / "again").mkdir()
+    folder = build(BACKEND, spec, dense(), tmp_path / "again")
+    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+        found = engine.coverage(dense().feeds(4, 1))
+        assert any(f"run on {CUDA}, which {TENSORRT} left: {second} (" in note for note in engine.notes)
+    shares = {row.op_type: row for row in found.by_op}
+    assert found.pct is not None
+    assert 0 < found.pct < 100
+    assert found.float_nodes == (second,)
+    assert found.provider == f"{TENSORRT}, {CUDA}"
+    assert sum(row.macs or 0 for row in shares.values()) > 0
+    assert first not in found.float_nodes
+
+
+def test_without_a_list_of_layers_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdict is then that it cannot be told, with the reason, and never a figure."""
+    monkeypatch.setenv(READS, "")
+    spec = spec_of(tmp_path)
+    folder = build(BACKEND, spec, dense(), tmp_path)
+    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+        found = engine.coverage(dense().feeds(4, 1))
+    assert (found.pct, found.opaque_nodes) == (None, 2)
+    assert found.notes == ("neither the provider's engine nor the log of its build tells the precision of layers",)
+
+
+def test_missing_scales_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorRT warns in a log that nobody sees; the note counts the tensors."""
+    monkeypatch.setenv(SAYS, "Missing scale and zero-point for tensor h, expect fall back to non-int8 implementation")
+    spec = spec_of(tmp_path)
+    folder = build(BACKEND, spec, dense(), tmp_path)
+    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+        assert any("1 tensor has no scale" in note for note in engine.notes)
+    log = (folder / "build.log").read_text()
+    assert "\x1b" not in log
+    assert "Time: 0.006" not in log
+
+
+def test_a_build_that_crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends another process: an error with the signal."""
+    monkeypatch.setenv(CRASHES, "1")
+    with pytest.raises(BuildError, match=r"TensorRT provider crashed \(SIGABRT\) building ort-trt-int8"):
+        build(BACKEND, spec_of(tmp_path), dense(), tmp_path)
+
+
+def test_a_build_that_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the other process found wrong is quoted: here that TensorRT took nothing."""
+    spec = spec_of(tmp_path, "fp32")
+    folder = build(BACKEND, spec, dense(), tmp_path)
+    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+        nodes = [
+            node.name for part in engine._session.get_provider_graph_assignment_info() for node in part.get_nodes()
+        ]
+    monkeypatch.setenv(LEFT, ",".join(nodes))
+    (tmp_path / "again").mkdir()
+    with pytest.raises(BuildError, match="refused to build ort-trt-fp32") as caught:
+        build(BACKEND, spec, dense(), tmp_path / "again")
+    assert f"runs on {TENSORRT}" in str(caught.value.value)
+
+
+@pytest.mark.parametrize(
+    ("op", "precision", "kind"), [("MatMul", "fp32", 100.0), ("MatMul", "int8", 0.0), ("MatMulInteger", "int8", 0.0)]
+)
+def test_a_product_elsewhere_counts_in_float32_only(op: str, precision: str, kind: float) -> None:
+    """CUDA computes a float product in float32; an integer product of it is none of TensorRT's."""
+    left = left_products([Part(TENSORRT, (Node("a", "Conv"),)), Part(CUDA, (Node("head", op), Node("s", "Softmax")))])
+    assert left == {"head": (op, CUDA)}
+    found = count_products([], {"head": "MatMul"}, left, precision, {"head": 64})
+    assert (found.pct, found.unit) == (kind, "MACs")
+
+
+def test_a_fused_product_elsewhere_is_the_one_of_the_graph() -> None:
+    """ONNX Runtime appends the fusion to the name, and the product is counted once."""
+    layers = [Layer("a + relu", "CaskConvolution", ("Int8",), ("a",))]
+    left = {"head/MatMulAddFusion": ("Gemm", CUDA)}
+    found = count_products(layers, {"a": "Conv", "head": "MatMul"}, left, "int8", {"a": 300, "head": 100})
+    assert found.pct == pytest.approx(75.0)
+    assert sum(row.nodes for row in found.by_op) == 2
+
+
+def test_nothing_is_inspected_without_tensorrt(tmp_path: Path) -> None:
+    """The binding is not needed to run the provider; then the log alone tells."""
+    found = inspected([tmp_path / "a.engine"])
+    assert (found.layers, found.names) == ((), ())
+
+
+def test_the_inspector_is_asked_on_a_fake_tensorrt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Details where an engine has them; where one has none, names alone, of all."""
+    files = [tmp_path / name for name in ("a.engine", "b.engine")]
+    for file in files:
+        file.write_bytes(PLAN)
+    device = HostMemory()
+    monkeypatch.setitem(sys.modules, "tensorrt", make(device, 10))
+    with device.current():
+        found = inspected(files)
+        assert [layer.input_types for layer in found.layers if layer.nodes] == [("Int8",), ("Int8",)]
+        assert found.names == ()
+    bare = json.dumps({"Layers": ["product + relu", "Reformatting CopyNode"]})
+    monkeypatch.setitem(sys.modules, "tensorrt", make(device, 10, inspection=bare))
+    with device.current():
+        found = inspected(files)
+        assert (found.layers, found.names) == ((), ("product + relu", "Reformatting CopyNode") * 2)
+
+
+@pytest.mark.parametrize(("names", "pct"), [(True, 100.0), (False, None)])
+def test_a_log_is_believed_where_the_engine_has_its_layers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: bool, pct: float | None
+) -> None:
+    """The inspector's names are those of the log; where they are not, the log tells of another build."""
+    spec = spec_of(tmp_path)
+    folder = build(BACKEND, spec, dense(), tmp_path)
+    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+        said = tuple(f"{name} + relu" for name in products(engine)) if names else ("another",)
+        monkeypatch.setattr(tensorrt_engine, "inspected", lambda _: Inspected(names=said))
+        found = engine.coverage(dense().feeds(4, 1))
+    assert found.pct == pct
+    assert bool(found.notes) is not names
+
+
+def test_convolutions_too(tmp_path: Path) -> None:
+    """A network of convolutions whose every layer reads int8 is INT8 through and through."""
+    example = conv()
+    spec = EngineSpec("ort-trt", "int8", "static", example.write(tmp_path))
+    folder = build(BACKEND, spec, example, tmp_path)
+    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+        assert engine.coverage(example.feeds(4, 1)).pct == 100.0

@@ -1,0 +1,86 @@
+"""Layers in the log of the TensorRT provider: lines as TensorRT 8 and 10 write them, around what they do not say."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_quant.backends.ort.tensorrt_layers import is_told_of, layers_in_summary, told_of_build
+from pytest_quant.backends.trt.coverage import count_layers, layer_of
+
+TENSORRT_10 = """\
+\x1b[0;93m2026-11-22 17:17:35.343 [W:onnxruntime:Default, tensorrt_execution_provider.h:93 log] [2026-11-22 17:17:35 \
+UNKNOWN] Engine Layer Information:
+Layer(Reformat): Reformatting CopyNode for Input Tensor 0 to conv1 + relu1, Tactic: 0x00000000000003e8, \
+x (Float[1,3,64,64]) -> Reformatted Input Tensor 0 to conv1 + relu1 (Int8[1,3:4,64,64])
+Layer(CaskConvolution): conv1.weight + QuantizeLinear_3 + conv1 + relu1, Tactic: 0x4727434768e46395, \
+Reformatted Input Tensor 0 to conv1 + relu1 (Int8[1,3:4,64,64]) -> a (Int8[1,32:32,64,64])
+Layer(CaskConvolution): conv10 + PWN(clip), Tactic: 0x02d9f5211e4d2d82, a (Float[1,32,64,64]), \
+r (Int8[1,32:32,64,64]) -> b (Float[1,32,64,64])
+Layer(CaskGemmMatrixMultiply): head/MatMulAddFusion, Tactic: 0x0000000000020054, b (Half[1,32]) -> y (Half[1,10])
+Layer(Myelin): {ForeignNode[attention_q...softmax]}, Tactic: 0x0000000000000000, y (Float[8,1,8]) -> z (Float[8,10])
+\x1b[m
+"""
+
+TENSORRT_8 = """\
+Layer(Reformat): Reformatting CopyNode for Input Tensor 0 to Conv_0, Tactic: 1002, \
+x[Float(-8,3,224,224)] -> Reformatted Input Tensor 0 to Conv_0[Int8(-8,3,224,224)]
+Layer(CaskConvolution): Conv_0 + PWN(Clip_3), Tactic: -1838109259315759592, \
+(Unnamed Layer* 1) [Shuffle]_output[Int8(-8,3,224,224)] -> 191[Int8(-8,96,56,56)]
+"""
+
+
+def rows(text: str, *nodes: str) -> dict[str, tuple[str, list[str], list[str]]]:
+    """Return kind, input types and nodes by name."""
+    return {row["name"]: (row["kind"], row["input_types"], row["nodes"]) for row in layers_in_summary(text, nodes)}
+
+
+def test_layers_of_version_10() -> None:
+    """Name, kind, types of all inputs in order and the nodes that the name holds, none of which begins another."""
+    found = rows(TENSORRT_10, "conv1", "conv10", "head", "attention_q", "attention_k", "softmax", "")
+    assert found["conv1.weight + QuantizeLinear_3 + conv1 + relu1"] == ("CaskConvolution", ["Int8"], ["conv1"])
+    assert found["conv10 + PWN(clip)"] == ("CaskConvolution", ["Float", "Int8"], ["conv10"])
+    assert found["head/MatMulAddFusion"] == ("CaskGemmMatrixMultiply", ["Half"], ["head"])
+    assert found["{ForeignNode[attention_q...softmax]}"][0] == "Myelin"
+    assert len(found) == 5
+
+
+def test_layers_before_version_10() -> None:
+    """Types lie in other brackets, sizes may be free, and tactics are decimal."""
+    found = rows(TENSORRT_8, "Conv_0")
+    assert found["Conv_0 + PWN(Clip_3)"] == ("CaskConvolution", ["Int8"], ["Conv_0"])
+
+
+def test_what_is_counted() -> None:
+    """Of four products one reads int8, two float types, and one is inside Myelin; its last node's name is no proof."""
+    ops = {"conv1": "Conv", "conv10": "Conv", "head": "MatMul", "attention_q": "MatMul"}
+    layers = [layer_of(row) for row in layers_in_summary(TENSORRT_10, ops)]
+    found = count_layers(layers, ops, "int8", "TensorRT", {})
+    assert found.pct == pytest.approx(100 / 3)
+    assert found.opaque_nodes == 1
+    assert found.float_nodes == ("conv10", "head")
+    assert count_layers(layers, ops, "fp32", "TensorRT", {}).pct == pytest.approx(100 / 3)
+    assert count_layers(layers, ops, "fp16", "TensorRT", {}).pct == pytest.approx(100 / 3)
+
+
+def test_the_log_that_is_kept() -> None:
+    """Layers and warnings stay; colors and the rest of the verbose log go."""
+    missing = "[2026-11-22 17:17:35 WARNING] Missing scale and zero-point for tensor a, expect fall back"
+    verbose = "[2026-11-22 17:17:35 UNKNOWN] Tactic: 0x0 Time: 0.006"
+    kept = told_of_build(f"{missing}\n{verbose}\n{TENSORRT_10}")
+    assert missing in kept
+    assert "Layer(CaskConvolution): conv10" in kept
+    assert not any(word in kept for word in ("UNKNOWN", "Time: 0.006", "\x1b"))
+    assert layers_in_summary(kept, ["conv1"]) == layers_in_summary(TENSORRT_10, ["conv1"])
+
+
+def test_other_lines() -> None:
+    """A log without the list has no layers."""
+    assert layers_in_summary("Layer normalization\nLayer(s): none\n", ["s"]) == []
+
+
+def test_the_engine_that_the_log_tells_of() -> None:
+    """The inspector gives the names of its layers, in any order, and may give more."""
+    layers = [layer_of(row) for row in layers_in_summary(TENSORRT_8, ["Conv_0"])]
+    assert is_told_of(layers, ["Conv_0 + PWN(Clip_3)", "Reformatting CopyNode for Output Tensor 0 to y"])
+    assert not is_told_of(layers, ["Conv_0"])
+    assert not is_told_of(layers, [])
