@@ -190,6 +190,14 @@ class Tf32Backend(Backend, Protocol):
         """
 
 
+@runtime_checkable
+class TuningBackend(Backend, Protocol):
+    """A backend whose builds run kernels on its device and keep the fastest: beside other work they keep another."""
+
+    def tunes(self, spec: EngineSpec) -> bool:
+        """Whether the build of `spec` does so here; not where it only writes a file, or is simulated."""
+
+
 EXPORTED_FILE = "model.onnx"
 
 

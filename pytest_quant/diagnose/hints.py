@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -15,7 +15,7 @@ from pytest_quant.diagnose.advise import Budget, advise
 from pytest_quant.diagnose.effect import Judged, broken
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.measure.build import build_apart
-from pytest_quant.measure.engines import Side, Tools, on_device
+from pytest_quant.measure.engines import Side, Tools, alone_on_device, on_device
 from pytest_quant.measure.pipeline import Measurement, TrialInputs
 from pytest_quant.result import Hint, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import EngineSpec, LatencyPlan
@@ -133,7 +133,9 @@ class EngineTrials:
         ours, tools = self._candidate, self._tools
         try:
             with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work, ExitStack() as opened:
-                folder = build_apart(spec, ours.spec, ours.backend, self._few, tools.cache, tools.step, Path(work))
+                alone = alone_on_device(spec, ours.backend, tools) or nullcontext
+                with alone():
+                    folder = build_apart(spec, ours.spec, ours.backend, self._few, tools.cache, tools.step, Path(work))
                 engine = ours.backend.open(spec, folder)
                 opened.callback(engine.close)
                 return find(replace(ours, spec=spec, engine=engine, batched=replace(ours.batched, engine=engine)))

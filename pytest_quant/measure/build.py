@@ -42,7 +42,17 @@ class BuiltEngine:
     build_memory_mb: float | None
 
 
-def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, cache: Cache, step: Step) -> BuiltEngine:
+Alone = Callable[[], AbstractContextManager[None]]
+"""Makes the context of a build that no other process disturbs."""
+
+
+class _NotInCacheError(Exception):
+    """An engine has to be built, which this process is not ready for yet."""
+
+
+def build_engine(
+    spec: EngineSpec, backend: Backend, data: Data | None, cache: Cache, step: Step, alone: Alone | None = None
+) -> BuiltEngine:
     """Return an engine from the cache, calibrating and building it when the cache does not have it.
 
     Parameters
@@ -52,6 +62,8 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, cache: C
     data : holds the calibration samples; ``None`` for schemes that do not calibrate.
     cache : of engines and calibrations.
     step : shows long steps to the user.
+    alone : where the build chooses kernels by their time, the context that it needs; an engine from the cache needs
+        none.
 
     Raises
     ------
@@ -78,7 +90,16 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, cache: C
             "build_memory_mb": memory.peak_mb,
         }
 
-    entry = cache.obtain("engine", slot, ingredients, build)
+    if alone is None:
+        entry = cache.obtain("engine", slot, ingredients, build)
+    else:
+        try:
+            entry = cache.obtain("engine", slot, ingredients, _not_yet)
+        except _NotInCacheError:
+            # The device first, the cache after it: in the other order a process that shares the device, and waits for
+            # this engine, would never let it be built.
+            with alone():
+                entry = cache.obtain("engine", slot, ingredients, build)
     return BuiltEngine(
         folder=entry.folder,
         key=entry.key,
@@ -88,6 +109,10 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, cache: C
         calibration_s=_number(entry, "calibration_s"),
         build_memory_mb=_number(entry, "build_memory_mb"),
     )
+
+
+def _not_yet(_: Path) -> dict[str, float | None]:
+    raise _NotInCacheError
 
 
 def build_apart(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from pytest_quant.backends import Backend, Engine, Feeds, ShapedBackend, get_backend, get_exporter
+from pytest_quant.backends import Backend, Engine, Feeds, ShapedBackend, TuningBackend, get_backend, get_exporter
 from pytest_quant.backends.apart import end_running
 from pytest_quant.backends.base import EngineBase
 from pytest_quant.backends.runtime import failing_as
@@ -16,8 +17,8 @@ from pytest_quant.data import Data, open_data
 from pytest_quant.environment.locked_clocks import LockClocks, free_clocks
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure.batching import Batched
-from pytest_quant.measure.build import BuiltEngine, Step, build_engine
-from pytest_quant.measure.lock import LOCK_TIMEOUT_S, shared, shared_if_free
+from pytest_quant.measure.build import Alone, BuiltEngine, Step, build_engine
+from pytest_quant.measure.lock import LOCK_TIMEOUT_S, alone_meanwhile, shared, shared_if_free
 from pytest_quant.measure.outputs import Chunk
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.watchdog import Watch, unwatched
@@ -142,6 +143,22 @@ def on_device(device: str, tools: Tools, *, times: bool) -> AbstractContextManag
     return shared(device, tools.notify, tools.lock_timeout_s) if times else shared_if_free(device)
 
 
+def alone_on_device(spec: EngineSpec, backend: Backend, tools: Tools) -> Alone | None:
+    """Return what makes the context of a build that chooses kernels by their time; ``None`` for other builds.
+
+    It waits even where nothing is timed in this run: the engine stays in the cache, for runs that time it.
+
+    Parameters
+    ----------
+    spec : the engine to build.
+    backend : that of `spec`.
+    tools : shows a message while this process waits.
+    """
+    if not (isinstance(backend, TuningBackend) and backend.tunes(spec)):
+        return None
+    return partial(alone_meanwhile, backend.device, tools.notify, tools.lock_timeout_s)
+
+
 def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:
     """Read data once and check it against a model's inputs.
 
@@ -176,7 +193,8 @@ def build_side(spec: EngineSpec, backend: Backend, data: Data | None, tools: Too
     BuildError : the runtime cannot build the engine.
     """
     backend.check(spec)
-    return build_engine(spec, backend, data, tools.cache, tools.bounded_step)
+    alone = alone_on_device(spec, backend, tools)
+    return build_engine(spec, backend, data, tools.cache, tools.bounded_step, alone)
 
 
 def open_side(spec: EngineSpec, backend: Backend, built: BuiltEngine, tools: Tools, opened: ExitStack) -> Engine:

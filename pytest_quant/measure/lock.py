@@ -1,8 +1,13 @@
 """One measurement at a time on each device, across the processes of this machine.
 
 Builds and evaluation hold the device's lock shared, timing holds it exclusively: on a CPU the other worker's
-build is the noise. The operating system frees the lock of a process that dies. A process must not ask for the
-exclusive lock while it holds the shared one.
+build is the noise. A build that chooses kernels by their time holds it exclusively too, see `alone_meanwhile`. The
+operating system frees the lock of a process that dies. A process must not ask for the exclusive lock while it holds the
+shared one.
+
+The lock of a GPU is named by the UUID of its card: what is ``cuda:0`` in one process may be ``cuda:1`` in another. An
+instance of a split card (MIG) has memory and cores of its own, and yet the lock is the card's: clocks, power limit and
+heat are shared, so that work on one instance changes the times of the others.
 
 A run that measures no latency never waits: it holds the lock shared where that is free, so that a later timing waits
 for it, and goes on without the lock while another process times. That timing is protected by its design: it is
@@ -21,11 +26,12 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from filelock import AcquireReturnProxy, ReadWriteLock, Timeout
 
+from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.measure.holders import holders, noted
 
@@ -77,7 +83,7 @@ def shared(device: str, notify: Callable[[str], None], timeout_s: float = LOCK_T
     """
     lock, file = _lock(device)
     waiting = f"waiting for {device}: another process times an engine on it"
-    with _held(lock.acquire_read, file, waiting, notify, timeout_s):
+    with _sharing(file, lambda: _held(lock.acquire_read, file, waiting, notify, timeout_s)):
         yield
 
 
@@ -85,6 +91,61 @@ def shared(device: str, notify: Callable[[str], None], timeout_s: float = LOCK_T
 def shared_if_free(device: str) -> Iterator[None]:
     """Hold `device` together with other processes that build or evaluate; not at all while one times on it."""
     lock, file = _lock(device)
+    with _sharing(file, lambda: _held_if_free(lock, file)):
+        yield
+
+
+@contextmanager
+def alone_meanwhile(device: str, notify: Callable[[str], None], timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    """Hold `device` alone inside a block within one that shares it; nothing may run on it here in between.
+
+    What this process shares is given back, since two that share a device and both want it alone would wait for each
+    other, and taken again behind the block. Raises as `shared` does.
+    """
+    _, file = _lock(device)
+    shares = tuple(_SHARES.get(file, ()))
+    for share in shares:
+        share.give_back()
+    try:
+        with exclusive(device, notify, timeout_s):
+            yield
+    finally:
+        for share in shares:
+            share.take()
+
+
+class _Share:
+    """A device that a block shares; `hold` makes the context that holds the lock."""
+
+    def __init__(self, hold: Callable[[], AbstractContextManager[None]]) -> None:
+        self._hold = hold
+        self._held = ExitStack()
+
+    def take(self) -> None:
+        self._held.enter_context(self._hold())
+
+    def give_back(self) -> None:
+        self._held.close()
+
+
+_SHARES: dict[Path, list[_Share]] = {}
+"""What this process shares, by the file of the lock."""
+
+
+@contextmanager
+def _sharing(file: Path, hold: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    share = _Share(hold)
+    share.take()
+    _SHARES.setdefault(file, []).append(share)
+    try:
+        yield
+    finally:
+        _SHARES[file].remove(share)
+        share.give_back()
+
+
+@contextmanager
+def _held_if_free(lock: ReadWriteLock, file: Path) -> Iterator[None]:
     try:
         held = lock.acquire_read(timeout=0.0)
     except Timeout:
@@ -106,8 +167,10 @@ def exclusive(device: str, notify: Callable[[str], None], timeout_s: float = LOC
 
 
 def _lock(device: str) -> tuple[ReadWriteLock, Path]:
+    gpu = cuda_gpu(device)
+    name = device if gpu is None else gpu.card or gpu.pci_bus_id or device
     try:
-        file = _folder() / f"{re.sub(r'[^a-z0-9]+', '-', device.lower())}.lock"
+        file = _folder() / f"{re.sub(r'[^a-z0-9]+', '-', name.lower())}.lock"
         return ReadWriteLock(file, is_singleton=True), file
     except (OSError, RuntimeError, sqlite3.Error) as error:
         raise UsageError(

@@ -223,6 +223,10 @@ class TrtBackend(TrtRtxBackend):
 
         write_implicit_ranges(spec, batches(), folder, module=MODULE)
 
+    def tunes(self, spec: EngineSpec) -> bool:  # noqa: ARG002
+        """Whether TensorRT builds on the GPU here, where it times the kernels; TensorRT-RTX does not."""
+        return find_native().available
+
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
         """Quantize in TensorRT's style unless TensorRT does so itself, check the graph, build. Raises `BuildError`."""
         if not find_native().available:

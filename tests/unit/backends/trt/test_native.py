@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_quant.backends import TuningBackend, get_backend
 from pytest_quant.backends.base import Availability
 from pytest_quant.backends.trt import TrtBackend
 from pytest_quant.errors import UsageError
@@ -142,3 +143,13 @@ def test_options_of_native_tensorrt_are_unknown_to_the_other(spec: EngineSpec, n
 
     with pytest.raises(UsageError, match=f"'trt-rtx' has no option '{name}'"):
         TrtRtxBackend().check(with_options(replace(spec, backend="trt-rtx"), **{name: "fp16"}))
+
+
+def test_only_native_builds_choose_kernels_by_time(spec: EngineSpec, native: Callable[..., None]) -> None:
+    """They need the device alone; a simulated one is TensorRT-RTX's, which needs no device."""
+    assert isinstance(TRT, TuningBackend)
+    native(HERE)
+    assert TRT.tunes(spec)
+    native(NOT_HERE)
+    assert not TRT.tunes(spec)
+    assert not isinstance(get_backend("trt-rtx"), TuningBackend)

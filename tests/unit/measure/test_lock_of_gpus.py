@@ -1,0 +1,205 @@
+"""Locks of cards and their instances between real processes, and builds that hold one alone.
+
+A stub of the driver's library plays the cards.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar, cast
+
+import pytest
+
+from pytest_quant.backends import Backend
+from pytest_quant.cache import Cache
+from pytest_quant.errors import QuantError
+from pytest_quant.measure import lock
+from pytest_quant.measure.build import BuiltEngine
+from pytest_quant.measure.engines import Tools, build_side, on_device
+from pytest_quant.measure.lock import FOLDER_VARIABLE, alone_meanwhile, exclusive, shared
+from pytest_quant.spec import EngineSpec, Model
+from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, uuid_of
+from tests.unit.measure.played import PlayedBackend, inputs
+
+HOLD = """
+import sys
+from pytest_quant.measure import lock
+from pytest_quant.measure.lock import alone_meanwhile, exclusive, shared
+lock._WAIT_S = 0.2
+tell = lambda text: print(text, flush=True)
+if sys.argv[2] == "alone":
+    with shared(sys.argv[1], tell):
+        tell("shares")
+        sys.stdin.readline()
+        with alone_meanwhile(sys.argv[1], tell):
+            tell("alone")
+        tell("shares again")
+else:
+    with exclusive(sys.argv[1], tell, float(sys.argv[3])):
+        tell("alone")
+        sys.stdin.readline()
+"""
+NO_TIME_S = 0.05
+SMALL, LARGE = uuid_of(16, "MIG"), uuid_of(17, "MIG")
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks of this test only, and a short wait before anything is told."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
+    monkeypatch.setattr(lock, "_WAIT_S", 0.2)
+
+
+def other(device: str, mode: str = "exclusive", wait_s: float = 60.0, **variables: str) -> subprocess.Popen[str]:
+    """Start a process that holds a device as `HOLD` says, in an environment of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLD, device, mode, str(wait_s)],
+        env={**os.environ, **variables},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    """Return what the process says next."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def go_on(process: subprocess.Popen[str]) -> None:
+    """Let the process take its next step."""
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def is_free(device: str) -> bool:
+    """Whether another process can have the device of this process's environment alone now."""
+    process = other(device, wait_s=NO_TIME_S)
+    said, complaint = process.communicate("\n")
+    assert "alone" in said or "did so for" in complaint
+    return "alone" in said
+
+
+def test_one_card_under_two_names_is_one_device(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is cuda:1 here is cuda:0 where the environment lists the cards the other way round."""
+    told: list[str] = []
+    nvml_stub.play(StubCard(), StubCard())
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"{uuid_of(0)},{uuid_of(1)}")
+    process = other("cuda:0", CUDA_VISIBLE_DEVICES=f"{uuid_of(1)},{uuid_of(0)}")
+    assert line(process) == "alone"
+    with exclusive("cuda:0", pytest.fail):
+        pass
+    with pytest.raises(QuantError, match=f"process {process.pid}"), exclusive("cuda:1", told.append, NO_TIME_S):
+        pass
+    process.communicate("\n")
+    with exclusive("cuda:1", pytest.fail):
+        pass
+
+
+def test_instances_of_one_card_are_one_device(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share clocks and power; an instance of another card is free."""
+    told: list[str] = []
+    parts = (StubInstance(SMALL), StubInstance(LARGE, gpu_instance=2))
+    third = StubInstance(uuid_of(18, "MIG"))
+    nvml_stub.play(StubCard(mig=1, instances=parts), StubCard(mig=1, instances=(third,)))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", SMALL)
+    process = other("cuda:0", CUDA_VISIBLE_DEVICES=LARGE)
+    assert line(process) == "alone"
+    with pytest.raises(QuantError, match=f"process {process.pid}"), exclusive("cuda:0", told.append, NO_TIME_S):
+        pass
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", third.uuid)
+    with exclusive("cuda:0", pytest.fail):
+        pass
+    process.communicate("\n")
+
+
+def test_two_that_share_a_card_and_want_it_alone_take_turns(nvml_stub: NvmlStub) -> None:
+    """Neither waits for the other to give back what both share; afterwards each shares it again."""
+    told: list[str] = []
+    nvml_stub.play(StubCard())
+    process = other("cuda:0", "alone")
+    assert line(process) == "shares"
+    with shared("cuda:0", pytest.fail):
+        go_on(process)
+        assert line(process).startswith("waiting for cuda:0: another process uses it")
+        with alone_meanwhile("cuda:0", told.append):
+            assert not shares_with_another()
+        assert not is_free("cuda:0")
+    said = process.communicate()[0].splitlines()
+    assert said[0] == "alone"
+    assert said[-1] == "shares again"
+    assert is_free("cuda:0")
+
+
+class Tuning(PlayedBackend):
+    """A backend that notes in each build whether another process could use its device."""
+
+    device = "cuda:0"
+    schemes: ClassVar[dict[str, tuple[str | None, ...]]] = {}
+
+    def __init__(self, *, tunes: bool) -> None:
+        super().__init__(lambda _precision, feeds: {"y": feeds["x"]}, inputs(x=(None, 2)))
+        self._tunes = tunes
+        self.undisturbed: list[bool] = []
+
+    def refuses_speed(self, spec: EngineSpec) -> None:
+        """Refuse nothing."""
+
+    def tunes(self, spec: EngineSpec) -> bool:  # noqa: ARG002
+        """Whether builds choose kernels by their time."""
+        return self._tunes
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Note whether the device is shared with other builds, and build."""
+        with_another = shares_with_another()
+        self.undisturbed.append(not with_another)
+        super().build(spec, calibration, folder)
+
+
+def shares_with_another() -> bool:
+    """Whether another process can share the card with this one now."""
+    code = f"from pytest_quant.measure.lock import shared\nwith shared('cuda:0', str, {NO_TIME_S}): pass"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+@pytest.fixture
+def build(tmp_path: Path, nvml_stub: NvmlStub) -> Callable[[Tuning, bool], BuiltEngine]:
+    """Build an engine on a device that is shared, as a check does that times or does not."""
+    nvml_stub.play(StubCard())
+    cache = Cache(tmp_path / "cache")
+
+    def built(backend: Tuning, times: bool) -> BuiltEngine:
+        tools = Tools(cache, pytest.fail, lambda _: alone_meanwhile("cpu", pytest.fail))
+        spec = EngineSpec("played", "int8", "weight-only", Model("net"))
+        with on_device("cuda:0", tools, times=times):
+            made = build_side(spec, cast("Backend", backend), None, tools)
+            assert shares_with_another()
+        return made
+
+    return built
+
+
+@pytest.mark.parametrize("times", [True, False])
+def test_a_build_that_chooses_kernels_by_time_has_the_card_alone(
+    build: Callable[[Tuning, bool], BuiltEngine], times: bool
+) -> None:
+    """Also in a run that times nothing: the engine stays for those that do. From the cache it needs nobody's leave."""
+    backend = Tuning(tunes=True)
+    assert build(backend, times).status == "built"
+    assert backend.undisturbed == [True]
+    assert build(backend, times).status == "hit"
+    assert backend.undisturbed == [True]
+
+
+def test_another_build_shares_the_card(build: Callable[[Tuning, bool], BuiltEngine]) -> None:
+    """One that only writes a file, or is simulated."""
+    backend = Tuning(tunes=False)
+    assert build(backend, True).status == "built"
+    assert backend.undisturbed == [False]
