@@ -101,7 +101,7 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
     if confidence is None and not _needs_interval(as_measured, few, allowed):
         return as_measured
     if accuracy.drop_ci is None and confidence is not None:
-        return not_measured("max_drop", allowed, f"{accuracy.n} samples give no interval")
+        return not_measured("max_drop", allowed, f"{_samples(accuracy.n)} cannot give an interval")
     need = few or (f"about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else "")
     level = accuracy.confidence if confidence is None else confidence
     status, reason = _by_interval(accuracy, level, allowed, f"{written(allowed)}{unit}", need)
@@ -130,14 +130,14 @@ def _by_interval(
     """
     need = f"; {need}" if need else ""
     if accuracy.drop_ci is None:
-        return Status.INCONCLUSIVE, f"the drop has no interval with {accuracy.n} samples{need}"
+        return Status.INCONCLUSIVE, f"the drop has no interval with {_samples(accuracy.n)}{need}"
     low, high = accuracy.drop_ci.low, accuracy.drop_ci.high
     span = f"the {confidence:.0%} interval [{low:.4g}, {high:.4g}]{_unit(accuracy)}"
     if low > allowed:
         return Status.FAIL, f"{span} lies above {shown}"
     if high <= allowed:
         return Status.PASS, f"{span} lies within {shown}"
-    return Status.INCONCLUSIVE, f"{span} encloses {shown} with {accuracy.n} samples{need}"
+    return Status.INCONCLUSIVE, f"{span} encloses {shown} with {_samples(accuracy.n)}{need}"
 
 
 def _too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:
@@ -162,7 +162,12 @@ def _steps(n: int, weight: float | None, room: float, unit: str) -> str:
     if weight is None or weight <= room or math.isclose(weight, room) or (room <= 0.0 and n >= _LEAST_SAMPLES):
         return ""
     enough = math.ceil(n * weight / room - _ROUNDED) if room > 0.0 else _LEAST_SAMPLES
-    return f"one of {n} samples weighs {weight:.4g}{unit}, more than the limit leaves; {enough} samples would do"
+    one = "the only sample" if n == 1 else f"one of {n} samples"
+    return f"{one} weighs {weight:.4g}{unit}, more than the limit leaves; {enough} samples would do"
+
+
+def _samples(n: int) -> str:
+    return "1 sample" if n == 1 else f"{n} samples"
 
 
 def _needs_interval(as_measured: Verdict, few: str, room: float) -> bool:

@@ -31,7 +31,7 @@ OF_ACCURACY = [
         0.9,
         None,
         INCONCLUSIVE,
-        "not measured: 1 samples give no interval",
+        "not measured: 1 sample cannot give an interval",
     ),
     (Limits(max_drop=2.0), TOP1, 0.9, 0.5, PASS, "the 90% interval [-1, 2] pp lies within 2.0 pp"),
     (Limits(max_drop=0.4), HINGE, 0.95, 1.0, FAIL, "the 95% interval [0.5, 1.5] px lies above 0.4 px"),

@@ -46,7 +46,7 @@ def test_one_sample_is_no_pass_of_a_drop_of_five_points() -> None:
     verdict = only(Limits(max_drop=5.0), evaluated(1))
     assert (verdict.status, verdict.observed) == (Status.INCONCLUSIVE, 0.0)
     assert verdict.reason == (
-        "the 95% interval [-79.35, 79.35] pp encloses 5.0 pp with 1 samples; one of 1 samples weighs 100 pp, more than "
+        "the 95% interval [-79.35, 79.35] pp encloses 5.0 pp with 1 sample; the only sample weighs 100 pp, more than "
         "the limit leaves; 20 samples would do"
     )
 
