@@ -74,6 +74,20 @@ def test_the_bits_are_those_of_the_driver() -> None:
         assert [getattr(pynvml, prefix + name) for name in names] == list(gpu_clocks._THROTTLES)
 
 
+def test_a_driver_that_knows_the_reasons_by_their_first_name_is_asked_by_it(
+    nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before version 535; the package has both names."""
+    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
+
+    def unknown(_: object) -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+
+    nvml_stub.play(StubCard(throttle=0x8))
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCurrentClocksEventReasons", unknown)
+    assert read() == Clocks(2040, 6251, ("hardware slowdown",))
+
+
 @pytest.mark.parametrize(
     ("lacking", "left"),
     [({"sm_mhz": error(999)}, "sm_mhz"), ({"memory_mhz": None}, "memory_mhz"), ({"throttle": None}, "held_by")],

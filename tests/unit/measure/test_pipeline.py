@@ -13,6 +13,7 @@ import pytest
 
 from pytest_quant.backends import Availability
 from pytest_quant.cache import Cache
+from pytest_quant.environment.locked_clocks import ClockLocker, LockClocks, free_clocks
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import build as building
 from pytest_quant.measure import engines, pipeline
@@ -54,6 +55,7 @@ class Bench:
         self.steps: list[str] = []
         self.looked: list[LatencyResult] = []
         self.cache = Cache(folder / "cache")
+        self.lock_clocks: LockClocks = free_clocks
 
     def play(self, precision: str, feeds: Any) -> Any:
         """Be the candidate or the reference."""
@@ -70,7 +72,8 @@ class Bench:
         dataset = others.pop("dataset", Dataset.from_arrays(SAMPLES, LABELS, numbers(10) + 5))
         check = Check("t", "t", OFF, FLOAT, dataset, latency=None, latency_off="--quant-no-latency")
         check = replace(check, **others)
-        return measure_check(check, Tools(self.cache, pytest.fail, self.step), self.breaks)
+        tools = Tools(self.cache, pytest.fail, self.step, lock_clocks=self.lock_clocks)
+        return measure_check(check, tools, self.breaks)
 
     def breaks(self, _check: Check, latency: LatencyResult) -> bool:
         """Look at a latency."""
@@ -293,6 +296,17 @@ def test_a_device_without_an_energy_counter_is_not_measured(
     found = bench.measure(latency=LatencyPlan(), latency_off="", limits=Limits(max_energy_mj=3.0))
     assert (len(timed), found.resources.energy_mj, found.resources.energy_mj_ci) == (1, None, None)
     assert not any("energy" in step for step in bench.steps)
+
+
+def test_a_check_on_the_processor_opens_no_driver_of_gpus(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its first lock to its energy, timed for real and with every option: it pays nothing for GPUs."""
+    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
+    monkeypatch.setattr(pynvml, "nvmlInit", pytest.fail)
+    bench.lock_clocks = ClockLocker(pytest.fail)
+    found = bench.measure(latency=LatencyPlan(max_s=0.2), latency_off="")
+    assert found.latency is not None
+    assert (found.latency.rounds > 0, found.latency.clocks_locked) == (True, None)
+    assert (found.resources.device, found.resources.device_memory_nvml_mb) == ("cpu", None)
 
 
 def test_a_batch_that_the_model_fixes_is_the_one_that_is_timed(bench: Bench, timed: list[Any]) -> None:
