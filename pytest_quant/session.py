@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
@@ -31,6 +32,9 @@ from pytest_quant.record import Encoded, build_record, failed_record
 from pytest_quant.result import Baseline, NoBaseline, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from pytest_quant.verdict import breaks_latency, judge, reference_doubts, worst
+
+if TYPE_CHECKING:
+    from pytest_quant.measure.layers import LayerProfile
 
 DIAGNOSE_S = 30.0
 """Default budget in seconds for the search for advice about one check."""
@@ -86,6 +90,13 @@ class Session:
         doubts = reference_doubts(measurement.accuracy, measurement.check.output)
         noted = replace(measurement, notes=(*measurement.notes, *doubts))
         return build_record(noted, status=worst(verdicts), verdicts=verdicts, hints=hints)
+
+    def profile(self, measurement: Measurement) -> LayerProfile:
+        """Time the layers of both engines, see `profile_layers`. Raises as it does."""
+        # Here, because only a run that profiles needs it.
+        from pytest_quant.measure.layers import profile_layers
+
+        return profile_layers(measurement, self._tools)
 
     def failed(self, check: Check, error: Exception) -> Encoded:
         """Return the record of a check that could not be measured: UNAVAILABLE or ERROR."""

@@ -14,6 +14,7 @@ from pytest_quant.cli.echo import say
 from pytest_quant.cli.exchange import export, import_records, pull, push
 from pytest_quant.cli.history import history
 from pytest_quant.cli.maintain import prune, verify
+from pytest_quant.cli.profile import profile
 from pytest_quant.errors import QuantError, UsageError, nearest
 
 __all__ = ["commands", "main"]
@@ -34,13 +35,14 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pytest-quant")
 def commands() -> None:
-    """Look after what pytest-quant keeps: its history of records and its cache of engines.
+    """Look after what pytest-quant keeps: its history of records and its cache of engines, and look into one check.
 
     Both lie in the folder .quant of the project, which is looked for here and in the folders above.
 
     \b
     Examples:
       pytest-quant doctor                which backends can run here, and how to fix the others
+      pytest-quant profile NODEID        which layers of one check take the time, beside those of its reference
       pytest-quant history               the last runs
       pytest-quant history RUN           every check of one run, with its figures
       pytest-quant history resnet int8   the series with these words in their names; every check where it is one
@@ -66,6 +68,7 @@ commands.add_command(doctor)
 commands.add_command(export)
 commands.add_command(history)
 commands.add_command(import_records)
+commands.add_command(profile)
 commands.add_command(prune)
 commands.add_command(pull)
 commands.add_command(push)

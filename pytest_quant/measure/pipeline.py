@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from pytest_quant.backends import Backend, Engine, threads_of
+from pytest_quant.backends import Backend, Engine, Feeds, threads_of
 from pytest_quant.data import Data
 from pytest_quant.environment.energy_counter import energy_counter
 from pytest_quant.measure.accuracy import OutputPair, choose_metric, choose_output, evaluate
@@ -46,12 +46,16 @@ Compare = Callable[[Side, Data], AccuracyResult]
 
 @dataclass(frozen=True, slots=True)
 class TrialInputs:
-    """Requirements for trials of other engines: the open candidate, the data, and the comparison on it."""
+    """Requirements for trials of other engines: the open candidate, the data, and the comparison on it.
+
+    `timed` has reference and candidate as their latency is measured.
+    """
 
     candidate: Side
     reference_device: str
     data: Data
     compare: Compare
+    timed: tuple[Subject, Subject]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -152,7 +156,11 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         accuracy_again=again,
         unsteady=_unsteady(bench),
         bench=TrialInputs(
-            bench.candidate, bench.reference.backend.device, bench.data, _comparer(check, bench, recorded, tools)
+            bench.candidate,
+            bench.reference.backend.device,
+            bench.data,
+            _comparer(check, bench, recorded, tools),
+            (timed or _subject(bench.reference, latency_feeds), _subject(bench.candidate, latency_feeds)),
         ),
     )
 
@@ -261,10 +269,14 @@ def _why_not_timed(check: Check, bench: _Bench) -> str:
 
 
 def _latency(check: Check, bench: _Bench, reference: Subject, tools: Tools, breaks: Breaks) -> LatencyResult:
-    side, size = bench.candidate, _latency_batch_size(check, bench)
+    size = _latency_batch_size(check, bench)
     plan = replace(check.latency or LatencyPlan(), batch_size=size)
-    candidate = Subject(side.spec, side.backend, side.built, side.feeds(bench.data.first(size)))
+    candidate = _subject(bench.candidate, bench.data.first(size))
     return time_check(check, plan, reference, candidate, tools, breaks)
+
+
+def _subject(side: Side, feeds: Feeds) -> Subject:
+    return Subject(side.spec, side.backend, side.built, side.feeds(feeds))
 
 
 def _energy(check: Check, bench: _Bench, why_no_latency: str, tools: Tools) -> Energy | None:

@@ -69,6 +69,10 @@ class Rollout:
         """Time the first step by the device's own clock."""
         return self._engine.device_times(self._first(feeds))
 
+    def first_step(self, feeds: Feeds) -> tuple[Engine, Feeds]:
+        """Return the engine of one step, which `close` releases, and the inputs of the first one."""
+        return self._engine, self._first(feeds)
+
     def close(self) -> None:
         """Release the engine's memory."""
         self._engine.close()

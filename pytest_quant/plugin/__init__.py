@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
@@ -50,7 +51,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", text)
     # The name `pytest_plugins` would let pytest look through every installed package for it: some 8 ms.
     config.pluginmanager.import_plugin("pytest_quant.plugin.fixtures")
-    if not hasattr(config, "workerinput"):
+    profile = config.getoption("quant_profile")
+    if profile:
+        from pytest_quant.plugin.profiling import Profiling
+
+        config.pluginmanager.register(Profiling(Path(profile)), "quant-profiling")
+    elif not hasattr(config, "workerinput"):
         config.pluginmanager.register(Controller(config), "quant-controller")
         config.pluginmanager.register(Shutdown(), "quant-shutdown")
         config.pluginmanager.register(BenchmarkBridge(config), "quant-benchmark-bridge")

@@ -210,6 +210,8 @@ def add_options(parser: pytest.Parser) -> None:
         help="tell which backends can run here and how to fix the others, and run no test; fails when one of "
         "--quant-require cannot",
     )
+    # What `pytest-quant profile` gives: see `pytest_quant.plugin.profiling`.
+    group.addoption("--quant-profile", metavar="FILE", default=None, help=argparse.SUPPRESS)
     for option in OPTIONS:
         if option.parse is None:
             # With ``--no-``, so that a run can turn off what the ini file turns on.

@@ -101,6 +101,9 @@ def _words(draw: st.DrawFn) -> list[str]:
     if name == "doctor":
         # Looking at every backend takes seconds; an unknown name is refused before that.
         return ["doctor", *draw(st.lists(_argument, max_size=1)), "--require", f"nothing,{draw(_argument)}"]
+    if name == "profile":
+        # A run of pytest takes a second; a number of rows that cannot be is refused before that.
+        return ["profile", *draw(st.lists(_argument, max_size=2)), "--top", draw(st.sampled_from(("0", "-1", "nan")))]
     command = commands.commands.get(name)
     known = ["--help", "--version"] if command is None else _options(command)
     pairs = draw(st.lists(st.one_of(st.sampled_from(known), _argument), max_size=5))

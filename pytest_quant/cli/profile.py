@@ -1,0 +1,135 @@
+"""``pytest-quant profile``: one check is measured by pytest in a process of its own, which hands its layers back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pytest_quant.cli.echo import say, show, show_json
+from pytest_quant.cli.places import width
+from pytest_quant.errors import QuantError, UsageError, nearest
+
+_TOP = 20
+_NOT_COLLECTED = 4
+"""Exit code of pytest for arguments that it cannot use, a node id that matches nothing among them."""
+
+_PROGRESS = "quant: "
+_MANY = 20
+
+
+@click.command(short_help="Which layers take the time of one check, beside those of its reference.")
+@click.argument("nodeid")
+@click.argument("pytest_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- PYTEST_OPTION...]")
+@click.option("--top", type=click.IntRange(min=1), default=_TOP, show_default=True, help="So many rows of layers.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every layer.")
+def profile(nodeid: str, pytest_options: tuple[str, ...], top: int, as_json: bool) -> None:
+    """Measure the check of one test, and print the layers of candidate and reference side by side, slowest first.
+
+    Layers that were made from the same nodes of the model stand in one row, whatever the runtimes fused; reformats and
+    copies (Q/DQ, changes of type and layout) follow with their share, and sums beside the time of a whole run. Engines
+    come from the cache. The test is set up as pytest does it; its body does not run, nothing is judged or kept.
+
+    NODEID is what pytest takes, and must name one marked test. Options of pytest, --quant-cache=DIR for one, go behind
+    two dashes. Exits with 1 when the check cannot be measured.
+
+    \b
+    Examples:
+      pytest-quant profile test_digits.py::test_int8
+      pytest-quant profile "test_ladder.py::test_ladder[ort-int8-dynamic]" --top 5
+      pytest-quant profile test_digits.py::test_int8 --json > layers.json
+
+    A row with added ms above 0 is where INT8 loses: a product that stayed in float, an operator whose integer kernel is
+    slow, or conversions around it. Leave such a node in float with exclude=[...], and measure again.
+    """  # noqa: D301 - click reads a backspace
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
+        file = Path(folder) / "profile.json"
+        ended, printed = _run_pytest(nodeid, pytest_options, file, Path(folder))
+        found = _read(file)
+        if not found and ended == _NOT_COLLECTED:
+            _run_pytest(nodeid.partition("::")[0], [*pytest_options, "--collect-only"], file, Path(folder))
+            found = {"tests": _read(file).get("tests"), "said": printed}
+    if "profile" in found:
+        _print(found["profile"], top, as_json=as_json)
+    elif "skipped" in found:
+        say(f"error: {nodeid} was skipped: {found['skipped']}", color="red", err=True)
+        sys.exit(1)
+    elif "tests" in found:
+        raise _not_one(nodeid, found["tests"], found.get("said", ""))
+    else:
+        say(printed.rstrip(), err=True)
+        sys.exit(1)
+
+
+def _run_pytest(nodeid: str, options: Sequence[str], file: Path, folder: Path) -> tuple[int, str]:
+    """Run pytest and return its exit code and what it printed; lines of progress are shown at once.
+
+    Neither an expected failure nor a selection in the ini file keeps a test from its profile.
+
+    Parameters
+    ----------
+    nodeid : of the tests to collect.
+    options : of pytest, from the user.
+    file : see `pytest_quant.plugin.profiling`.
+    folder : gets pytest's cache, so that what failed last stays what it is.
+    """
+    command = [sys.executable, "-m", "pytest", f"--quant-profile={file}", "--quant-diagnose-time=0", "--runxfail"]
+    command += ["-q", "--no-header", "-o", f"cache_dir={folder / 'cache'}", "-m", "", "-k", ""]
+    command += ["-n", "0"] if find_spec("xdist") else []
+    command += [*options, "--", nodeid]
+    kept = []
+    with subprocess.Popen(  # nosec B603 # noqa: S603 - our interpreter, and arguments without a shell
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8", errors="replace"
+    ) as process:
+        for line in process.stdout or ():
+            kept.append(line)
+            if line.startswith(_PROGRESS):
+                say(line.rstrip("\n"), err=True)
+    return process.returncode, "".join(kept)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return found
+
+
+def _not_one(nodeid: str, tests: Sequence[str] | None, said: str) -> QuantError:
+    if tests is None:
+        lines = [line for line in said.splitlines() if line.startswith("ERROR: ")]
+        return UsageError(
+            f"pytest finds no test '{nodeid}'",
+            value="; ".join(line.removeprefix("ERROR: ") for line in lines) or None,
+            fix="run it where pytest runs: pytest --collect-only -q lists node ids",
+        )
+    if not tests:
+        return UsageError(
+            f"'{nodeid}' matches no test that is marked with quant",
+            fix="mark it, @pytest.mark.quant(max_drop=1.0), or name another; pytest --collect-only -q lists node ids",
+        )
+    if said:
+        return UsageError(f"'{nodeid}' matches no test", allowed=nearest(nodeid, tests[:_MANY]))
+    named = "\n    ".join(tests[:_MANY]) + (f"\n    and {len(tests) - _MANY} more" if len(tests) > _MANY else "")
+    return UsageError(f"'{nodeid}' matches {len(tests)} marked tests", allowed=f"one of\n    {named}", fix="name one")
+
+
+def _print(found: object, top: int, *, as_json: bool) -> None:
+    # Here, because help does without.
+    import msgspec
+
+    from pytest_quant.diagnose.layers import align
+    from pytest_quant.measure.layers import LayerProfile
+    from pytest_quant.report.layers import layers_document, layers_text
+
+    measured = msgspec.convert(found, LayerProfile)
+    aligned = align(measured.reference.layers, measured.candidate.layers)
+    if as_json:
+        show_json(layers_document(measured, aligned))
+    else:
+        show(layers_text(measured, aligned, width(), top))

@@ -1,0 +1,129 @@
+"""Layers of two engines side by side: those that were made from the same nodes of the model belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pytest_quant.backends.layers import LayerTime
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Layers of both engines that do the same work.
+
+    Attributes
+    ----------
+    nodes : of the model, all that any of the layers stands for; empty for layers that stand for none.
+    reference, candidate : the layers, in the order they run; empty where this engine has none.
+    """
+
+    nodes: tuple[str, ...]
+    reference: tuple[LayerTime, ...]
+    candidate: tuple[LayerTime, ...]
+
+    @property
+    def reference_ms(self) -> float | None:
+        """Milliseconds of the reference's layers; ``None`` where there are none, or not all were measured."""
+        return total_ms(self.reference)
+
+    @property
+    def candidate_ms(self) -> float | None:
+        """Milliseconds of the candidate's layers; ``None`` where there are none, or not all were measured."""
+        return total_ms(self.candidate)
+
+    @property
+    def speedup(self) -> float | None:
+        """Time of the reference / time of the candidate, above 1 is faster; ``None`` where either is not known."""
+        reference, candidate = self.reference_ms, self.candidate_ms
+        return None if reference is None or not candidate else reference / candidate
+
+    @property
+    def added_ms(self) -> float | None:
+        """Milliseconds that the candidate takes more, less than 0 where it takes less; a side without layers has 0.
+
+        ``None`` where a layer was not measured.
+        """
+        both = [0.0 if not side else total_ms(side) for side in (self.reference, self.candidate)]
+        reference, candidate = both
+        return None if reference is None or candidate is None else candidate - reference
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """All layers of two engines, each once.
+
+    Attributes
+    ----------
+    rows : work on the model, and layers that cannot be traced to a node, each of those in a row of its own; the slowest
+        first, by the candidate's time or else the reference's, or in the order of the model where there are no times.
+    moves : reformats and copies, one row for each operator, the slowest first.
+    """
+
+    rows: tuple[Row, ...]
+    moves: tuple[Row, ...]
+
+
+def total_ms(layers: Sequence[LayerTime]) -> float | None:
+    """Return the milliseconds of `layers` together; ``None`` where there are none, or one was not measured."""
+    found = [layer.ms for layer in layers if layer.ms is not None]
+    return sum(found) if layers and len(found) == len(layers) else None
+
+
+def align(reference: Iterable[LayerTime], candidate: Iterable[LayerTime]) -> Alignment:
+    """Return the layers of both engines, those in one row that share nodes, directly or through each other.
+
+    So a fused layer stands beside all layers that do its work in the other engine.
+    """
+    sides = (tuple(reference), tuple(candidate))
+    leaders: dict[str, str] = {}
+    for layer in (*sides[0], *sides[1]):
+        if _works(layer):
+            _join(leaders, layer.nodes)
+    groups: dict[tuple[str, object], tuple[list[LayerTime], list[LayerTime]]] = {}
+    for side, layers in enumerate(sides):
+        for place, layer in enumerate(layers):
+            groups.setdefault(_key(layer, leaders, (side, place)), ([], []))[side].append(layer)
+    rows = [(kind, _row(*members)) for (kind, _), members in groups.items()]
+    return Alignment(
+        tuple(sorted((row for kind, row in rows if kind != "move"), key=_slowness)),
+        tuple(sorted((row for kind, row in rows if kind == "move"), key=_slowness)),
+    )
+
+
+def _works(layer: LayerTime) -> bool:
+    return layer.role in ("compute", "other") and bool(layer.nodes)
+
+
+def _key(layer: LayerTime, leaders: dict[str, str], own: tuple[int, int]) -> tuple[str, object]:
+    if layer.role in ("reformat", "copy"):
+        return "move", layer.op
+    return ("work", _leader(leaders, layer.nodes[0])) if layer.nodes else ("alone", own)
+
+
+def _join(leaders: dict[str, str], nodes: Sequence[str]) -> None:
+    first, *others = nodes
+    leaders.setdefault(first, first)
+    for other in others:
+        leaders.setdefault(other, other)
+        leaders[_leader(leaders, other)] = _leader(leaders, first)
+
+
+def _leader(leaders: dict[str, str], node: str) -> str:
+    while leaders[node] != node:
+        leaders[node] = leaders[leaders[node]]
+        node = leaders[node]
+    return node
+
+
+def _row(reference: Sequence[LayerTime], candidate: Sequence[LayerTime]) -> Row:
+    layers = (*reference, *candidate)
+    moves = all(layer.role in ("reformat", "copy") for layer in layers)
+    nodes = () if moves else dict.fromkeys(node for layer in layers for node in layer.nodes)
+    return Row(tuple(nodes), tuple(reference), tuple(candidate))
+
+
+def _slowness(row: Row) -> float:
+    """Return what sorts the slowest first; sorting keeps rows without a time in their order."""
+    own = row.candidate_ms if row.candidate else row.reference_ms
+    return -(own or 0.0)

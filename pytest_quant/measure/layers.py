@@ -1,0 +1,109 @@
+"""Layers of both engines of a check, by the time they take, each engine alone on its device."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from pytest_quant.backends.layers import LayerTime, LayerTimed
+from pytest_quant.errors import UsageError
+from pytest_quant.measure.engines import Tools
+from pytest_quant.measure.lock import exclusive
+from pytest_quant.measure.pipeline import Measurement
+from pytest_quant.measure.rollout import Rollout
+from pytest_quant.measure.timing import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class SideLayers:
+    """One engine of a check.
+
+    Attributes
+    ----------
+    engine : its id, ``ort-int8-static``, and for a reference at another precision that.
+    provider : where it runs, in the runtime's words.
+    run_ms : median milliseconds of a whole run as it is timed, without a profiler; ``None`` where it was not timed.
+    layers : in the order they run; empty where the backend does not tell them.
+    """
+
+    engine: str
+    provider: str
+    run_ms: float | None
+    layers: tuple[LayerTime, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerProfile:
+    """The layers of a check.
+
+    Attributes
+    ----------
+    nodeid : of the test.
+    model : name of the model.
+    batch_size : samples in one run.
+    untimed : why no whole run was timed; empty where it was.
+    """
+
+    nodeid: str
+    model: str
+    batch_size: int
+    reference: SideLayers
+    candidate: SideLayers
+    untimed: str = ""
+
+
+def profile_layers(measurement: Measurement, tools: Tools) -> LayerProfile:
+    """Time the layers of both engines of a check, in the sessions and over the batch that their latency is of.
+
+    Parameters
+    ----------
+    measurement : the check, measured.
+    tools : the messages to the user.
+
+    Raises
+    ------
+    UsageError : neither backend tells the times of layers.
+    QuantError : an engine cannot be opened or run, or a device was not free in time.
+    """
+    check, latency = measurement.check, measurement.latency
+    if measurement.bench is None:
+        raise UsageError("this measurement keeps nothing to run again", fix="take one that was just measured")
+    reference, candidate = measurement.bench.timed
+    with ExitStack() as devices:
+        for device in sorted({reference.backend.device, candidate.backend.device}):
+            devices.enter_context(exclusive(device, tools.notify, tools.lock_timeout_s))
+        sides = (
+            _side(reference, _name(reference), None if latency is None else latency.reference_p50_ms, tools),
+            _side(candidate, candidate.spec.id, None if latency is None else latency.candidate_p50_ms, tools),
+        )
+    if not any(side.layers for side in sides):
+        names = " and ".join(sorted({reference.spec.backend, candidate.spec.backend}))
+        raise UsageError(
+            f"{names} cannot tell the times of layers",
+            value=check.nodeid,
+            allowed="a backend whose runtime has a profiler of layers, see the README",
+            fix="name another backend in the mark, or use the profiler of that runtime itself",
+        )
+    return LayerProfile(
+        check.nodeid,
+        check.candidate.model.name,
+        check.batch_size if latency is None else latency.batch_size,
+        *sides,
+        untimed=check.latency_off if latency is None else "",
+    )
+
+
+def _name(reference: Subject) -> str:
+    """Return the id of the engine that latency is compared with, and its precision where that is not in the id."""
+    spec = reference.spec
+    return spec.id if reference.precision in spec.id else f"{spec.id} at {reference.precision}"
+
+
+def _side(subject: Subject, name: str, run_ms: float | None, tools: Tools) -> SideLayers:
+    with ExitStack() as opened, tools.step(f"profiling {name} of {subject.spec.model.name}"):
+        engine, feeds = subject.open(opened), subject.feeds
+        provider = engine.provider
+        if isinstance(engine, Rollout):
+            engine, feeds = engine.first_step(feeds)
+        layers = engine.layer_times(feeds) if isinstance(engine, LayerTimed) else ()
+    return SideLayers(name, provider, run_ms, layers)

@@ -1,0 +1,61 @@
+"""A run that profiles the layers of one check, for ``pytest-quant profile``: it judges nothing and keeps no record.
+
+What it found goes as JSON into the file that the option names: ``{"profile": ...}``, see `LayerProfile`; or
+``{"skipped": reason}``; or, where not exactly one marked test was collected, ``{"tests": [node ids]}``. There is no
+file where the test, or the collection, ended in an error, which pytest prints.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.errors import UsageError
+from pytest_quant.marks.marked import is_marked
+
+
+class Profiling:
+    """Hooks in the place of those that collect records.
+
+    Parameters
+    ----------
+    file : gets what was found.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Keep the one marked test; run nothing where there is none, or several."""
+        marked = [item for item in items if is_marked(item)]
+        if len(marked) != 1 or config.getoption("collectonly"):
+            self._write({"tests": [item.nodeid for item in marked]})
+            marked = []
+        items[:] = marked
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Function) -> None:
+        """Profile in the place of the body. Raises pytest's `Skipped`, so that neither body nor verdict comes."""
+        import msgspec
+
+        from pytest_quant.measure.pipeline import Measurement
+        from pytest_quant.plugin.check import session_of
+
+        measurement = item.funcargs.get("quant")
+        if not isinstance(measurement, Measurement):
+            raise UsageError("this test has no check to profile", value=item.nodeid)
+        profile = session_of(item.config).profile(measurement)
+        self._write({"profile": msgspec.to_builtins(profile)})
+        pytest.skip("profiled")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the reason why the test was skipped before it was measured."""
+        if report.skipped and report.when == "setup":
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            self._write({"skipped": reason.removeprefix("Skipped: ")})
+
+    def _write(self, found: dict[str, object]) -> None:
+        self._file.write_text(json.dumps(found), encoding="utf-8")

@@ -1,0 +1,114 @@
+"""Layers of a check: taken from the sessions and the batch that are timed, each engine alone on its device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from pytest_quant.backends import Feeds
+from pytest_quant.backends.layers import LayerTime
+from pytest_quant.cache import Cache
+from pytest_quant.errors import UsageError
+from pytest_quant.measure import layers
+from pytest_quant.measure.build import BuiltEngine
+from pytest_quant.measure.engines import Tools
+from pytest_quant.measure.layers import profile_layers
+from pytest_quant.measure.pipeline import Measurement
+from pytest_quant.measure.timing import Subject
+from pytest_quant.spec import EngineSpec, Model, Signature
+from tests.unit.measure.played import Played
+from tests.unit.record.examples import LATENCY, a_check
+
+FEEDS = {"x": np.zeros((4, 2), np.float32)}
+
+
+class Layered(Played):
+    """An engine that tells its layers, and keeps what they were asked for."""
+
+    def __init__(self, log: list[Any]) -> None:
+        super().__init__(lambda feeds: feeds, Signature((), ()))
+        self._log = log
+
+    def layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
+        """Return one layer."""
+        self._log.append(("layers", feeds))
+        return (LayerTime("layer", "Conv", "fp32", 1.0, ("conv",)),)
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What happens, in order: devices that are taken and left, engines that are asked."""
+    happened: list[Any] = []
+
+    @contextmanager
+    def exclusive(device: str, *_: object) -> Iterator[None]:
+        happened.append(("take", device))
+        yield
+        happened.append(("leave", device))
+
+    monkeypatch.setattr(layers, "exclusive", exclusive)
+    return happened
+
+
+def _measurement(open_reference: Callable[[], Played], open_candidate: Callable[[], Played], **facts: Any) -> Any:
+    spec = EngineSpec("played", "fp32", None, Model("net"))
+
+    def subject(opened: Callable[[], Played], device: str) -> Subject:
+        backend: Any = SimpleNamespace(device=device, open=lambda *_: opened())
+        return Subject(spec, backend, BuiltEngine(Path(), "key", "hit", "", None, None, None), FEEDS)
+
+    timed = subject(open_reference, "cpu"), subject(open_candidate, "cuda:0")
+    return SimpleNamespace(check=a_check(), latency=LATENCY, bench=SimpleNamespace(timed=timed), **facts)
+
+
+def _profiled(measurement: Any, folder: Path) -> layers.LayerProfile:
+    return profile_layers(cast("Measurement", measurement), Tools(Cache(folder), pytest.fail, lambda _: nullcontext()))
+
+
+def test_both_engines_run_the_timed_batch_alone_on_their_devices(log: list[Any], tmp_path: Path) -> None:
+    """Both devices are held from before the first engine to after the second, and new sessions are closed."""
+    opened = [Layered(log), Layered(log)]
+    found = _profiled(_measurement(lambda: opened[0], lambda: opened[1]), tmp_path)
+    asked = ("layers", FEEDS)
+    held = [("take", "cpu"), ("take", "cuda:0"), asked, asked, ("leave", "cuda:0"), ("leave", "cpu")]
+    assert log == held
+    assert [engine.closed for engine in opened] == [1, 1]
+    assert (found.reference.run_ms, found.candidate.run_ms) == (LATENCY.reference_p50_ms, LATENCY.candidate_p50_ms)
+    assert (found.batch_size, found.nodeid) == (LATENCY.batch_size, a_check().nodeid)
+    assert [layer.name for layer in found.candidate.layers] == ["layer"]
+
+
+def test_the_reference_is_the_one_that_is_timed(log: list[Any], tmp_path: Path) -> None:
+    """Where latency is compared with another precision, it is that engine's layers, and its name says so."""
+    measurement = _measurement(lambda: Layered(log), lambda: Layered(log))
+    reference, candidate = measurement.bench.timed
+    measurement.bench.timed = replace(reference, precision="tf32"), candidate
+    found = _profiled(measurement, tmp_path)
+    assert (found.reference.engine, found.candidate.engine) == ("played-fp32 at tf32", "played-fp32")
+
+
+def test_one_engine_may_not_tell(log: list[Any], tmp_path: Path) -> None:
+    """The other's layers are worth having."""
+    found = _profiled(
+        _measurement(lambda: Played(lambda feeds: feeds, Signature((), ())), lambda: Layered(log)), tmp_path
+    )
+    assert (found.reference.layers, len(found.candidate.layers)) == ((), 1)
+
+
+@pytest.mark.usefixtures("log")
+def test_two_that_do_not_tell_are_an_error(tmp_path: Path) -> None:
+    """It names the backend and what to do."""
+
+    def silent() -> Played:
+        return Played(lambda feeds: feeds, Signature((), ()))
+
+    with pytest.raises(UsageError, match="played cannot tell the times of layers") as raised:
+        _profiled(_measurement(silent, silent), tmp_path)
+    assert raised.value.fix
