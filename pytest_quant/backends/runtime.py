@@ -56,6 +56,16 @@ _LETTERS_SHOWN = 600
 _NEXT = "read the end of that file; run the float model alone in its runtime first"
 
 
+_MEMORY = {"cuda-bindings": ("cuda.bindings.runtime", "cuda.cudart"), "pycuda": ("pycuda",)}
+"""Modules of each library for device memory, the preferred one first. The first has moved with version 12.6; other
+packages of NVIDIA have a package ``cuda`` as well."""
+
+
+def memory_libraries() -> tuple[str, ...]:
+    """Return the libraries for device memory that are installed, the preferred one first; none of them is loaded."""
+    return tuple(name for name, modules in _MEMORY.items() if any(map(_is_installed, modules)))
+
+
 def import_runtime(
     *modules: str,
     ask: Callable[[Any], Answer],
@@ -96,6 +106,8 @@ def _is_installed(name: str) -> bool:
     """A module that is loaded without a spec counts: then it is its content that is looked at."""
     try:
         return find_spec(name) is not None
+    except ModuleNotFoundError:  # the package that a dotted name begins with
+        return False
     except ValueError:
         return True
 

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_quant.backends import backend_names
-from pytest_quant.backends.runtime import installed_version
+from pytest_quant.backends.runtime import installed_version, memory_libraries
 from pytest_quant.doctor.cards import Cards, CardState, find_cards
 from pytest_quant.doctor.probe import (
     DISTRIBUTION,
@@ -53,7 +52,7 @@ class Facts:
     isa, saturates : the instruction set, and whether its int8 kernels accumulate in 16 bits.
     gpus : number of NVIDIA devices.
     tensorrt : its installed version, empty when it is not installed.
-    cuda_memory : ``pycuda`` or ``cuda`` where one is importable, else empty.
+    cuda_memory : ``cuda-bindings`` or ``pycuda`` where one is installed, else empty.
     nvcc, cuda_header : the compiler, and its ``cuda.h``; ``None`` where there is none.
     """
 
@@ -71,7 +70,6 @@ def gather_facts(gpus: int, environ: Mapping[str, str] | None = None) -> Facts:
     """Return the facts of this machine; `gpus` is the number of NVIDIA devices that NVML lists."""
     compiler = shutil.which("nvcc")
     nvcc = None if compiler is None else Path(compiler)
-    memory = next((name for name in ("pycuda", "cuda") if find_spec(name) is not None), "")
     x86 = platform.machine().lower() in ("x86_64", "amd64")
     return Facts(
         ort_wheels=tuple(name for name in ORT_WHEELS if installed_version(name)),
@@ -79,7 +77,7 @@ def gather_facts(gpus: int, environ: Mapping[str, str] | None = None) -> Facts:
         saturates=x86 and not has_vnni(),
         gpus=gpus,
         tensorrt=installed_version("tensorrt"),
-        cuda_memory=memory,
+        cuda_memory=next(iter(memory_libraries()), ""),
         nvcc=nvcc,
         cuda_header=find_cuda_header(nvcc, os.environ if environ is None else environ),
     )

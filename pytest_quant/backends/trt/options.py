@@ -115,6 +115,11 @@ class TrtOptions:
         metadata=option(one_of("fp16", "bf16", "fp32"), "`trt`: what implicit INT8 computes the rest in"),
     )
 
+    cuda_graph: bool = field(
+        default=False,
+        metadata=option(FLAG, "`trt`: timed runs replay a CUDA graph of one run, as deployments of small models do"),
+    )
+
     @property
     def implicit(self) -> bool:
         """Whether TensorRT finds the ranges itself."""
@@ -122,9 +127,11 @@ class TrtOptions:
 
 
 _NATIVE_KEYS = keys_of(TrtOptions)
-# TensorRT-RTX has no calibrator, no weak types, and no lean runtime to put into a plan.
+# TensorRT-RTX has no calibrator, no weak types, no lean runtime to put into a plan, and runs nothing here.
 _BUILDER_KEYS = {
-    name: key for name, key in _NATIVE_KEYS.items() if name not in ("quantization", "beside", "version_compatible")
+    name: key
+    for name, key in _NATIVE_KEYS.items()
+    if name not in ("quantization", "beside", "version_compatible", "cuda_graph")
 }
 _KEYS = {
     name: key

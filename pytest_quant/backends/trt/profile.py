@@ -244,6 +244,9 @@ RECIPE_VERSION = "3"
 _IN_PROFILE = ("shapes", "max_batch", "opt_batch")
 """Options that decide nothing beside the profile."""
 
+_OF_RUNS = ("cuda_graph",)
+"""Options that decide how a plan runs, and nothing of the plan."""
+
 
 def engine_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
     """Return everything but the data that decides the plan. Raises `ModelError`."""
@@ -270,7 +273,7 @@ def implicit_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, st
 
 def _builder(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
     options = parse_options(spec.backend, spec.options)
-    builder = {name: str(value) for name, value in asdict(options).items() if name not in _IN_PROFILE}
+    builder = {name: str(value) for name, value in asdict(options).items() if name not in (*_IN_PROFILE, *_OF_RUNS)}
     profile = profile_of(spec, read_signature(model_file(spec.quantized or spec.model)))
     return {
         "TensorRT": runtime_version,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
 
 from pytest_quant.backends import runtime
 from pytest_quant.backends.base import Availability
-from pytest_quant.backends.runtime import WHEELS, find_outdated, import_runtime, wanted_versions
+from pytest_quant.backends.runtime import WHEELS, find_outdated, import_runtime, memory_libraries, wanted_versions
 
 INSTALL, REPAIR = "pip install it", "pip install --force-reinstall it"
 
@@ -86,3 +87,15 @@ def test_the_lowest_version_itself_runs(monkeypatch: pytest.MonkeyPatch) -> None
         (wanted,) = wanted_versions(wheel)
         monkeypatch.setattr(runtime, "installed_version", lambda _, version=wanted.version: version)
         assert find_outdated(wheel) is None
+
+
+def test_a_package_of_nvidia_is_no_library_for_device_memory(packages: Path) -> None:
+    """`cuda-pathfinder`, which much depends on, has a package `cuda` too; cuda-bindings are taken before pycuda."""
+    (packages / "cuda" / "pathfinder").mkdir(parents=True)
+    (packages / "pycuda.py").write_text("raise RuntimeError('nothing is loaded')")
+    importlib.invalidate_caches()
+    assert memory_libraries() == ("pycuda",)
+    (packages / "cuda" / "bindings").mkdir()
+    (packages / "cuda" / "bindings" / "runtime.py").write_text("raise RuntimeError('nothing is loaded')")
+    importlib.invalidate_caches()
+    assert memory_libraries() == ("cuda-bindings", "pycuda")

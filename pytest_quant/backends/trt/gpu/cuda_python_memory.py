@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -116,6 +116,37 @@ class CudaPythonMemory:
         """Wait for the event `second` and return the milliseconds since `first`."""
         self._call("cudaEventSynchronize", second)
         return float(self._call("cudaEventElapsedTime", first, second))
+
+    def capture(self, stream: int, start: Callable[[], None]) -> Any:
+        """Return an executable graph of what `start` puts into `stream`."""
+        # Other threads may go on; what this one does meanwhile is all that can spoil the capture.
+        mode = self._cuda.cudaStreamCaptureMode.cudaStreamCaptureModeThreadLocal
+        self._call("cudaStreamBeginCapture", stream, mode)
+        try:
+            start()
+        except BaseException:
+            self._leave_capture(stream)
+            raise
+        graph = self._call("cudaStreamEndCapture", stream)
+        try:
+            return self._call("cudaGraphInstantiate", graph, 0)
+        finally:
+            self._unless_broken("cudaGraphDestroy", graph)
+
+    def _leave_capture(self, stream: int) -> None:
+        """End a capture that failed; the graph of one that CUDA itself holds for valid is of no use."""
+        status, graph = self._cuda.cudaStreamEndCapture(stream)
+        if status == self._cuda.cudaError_t.cudaSuccess:
+            self._unless_broken("cudaGraphDestroy", graph)
+        self._cuda.cudaGetLastError()
+
+    def launch(self, graph: Any, stream: int) -> None:
+        """Do in `stream` what `capture` kept."""
+        self._call("cudaGraphLaunch", graph, stream)
+
+    def end_graph(self, graph: Any) -> None:
+        """Give back what `capture` returned."""
+        self._unless_broken("cudaGraphExecDestroy", graph)
 
     def _unless_broken(self, name: str, *arguments: Any) -> None:
         """Call what gives something back, or nothing where nothing can be given back any more."""

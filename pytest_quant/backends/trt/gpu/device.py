@@ -16,15 +16,12 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from pytest_quant.backends.base import Availability
-from pytest_quant.backends.runtime import installed_version
+from pytest_quant.backends.runtime import installed_version, memory_libraries
 from pytest_quant.backends.trt.configure import make_logger
 from pytest_quant.backends.trt.gpu.memory import DeviceMemory
 from pytest_quant.environment.gpu import cuda_gpus
 from pytest_quant.environment.nvml import has_nvml
 from pytest_quant.errors import BackendUnavailable
-
-_BINDINGS = ("cuda.bindings.runtime", "cuda.cudart")
-"""The module of cuda-bindings, and its place before 12.6. Other packages of NVIDIA have a module ``cuda`` too."""
 
 _INSTALL_MEMORY = "pip install cuda-bindings"
 
@@ -41,20 +38,11 @@ def open_device(index: int = 0) -> DeviceMemory:
     # pycuda's context must be given back while its module is whole.
     atexit.register(open_device.cache_clear)
     said = []
-    if _found(*_BINDINGS):
-        from pytest_quant.backends.trt.gpu.cuda_python_memory import CudaPythonMemory, load_runtime
-
+    for name in memory_libraries():
         try:
-            return CudaPythonMemory(load_runtime(), index)
+            return _memory_by(name, index)
         except ImportError as error:
-            said.append(f"cuda-bindings: {error}")
-    if _found("pycuda"):
-        from pytest_quant.backends.trt.gpu.pycuda_memory import PycudaMemory
-
-        try:
-            return PycudaMemory(index)
-        except ImportError as error:
-            said.append(f"pycuda: {error}")
+            said.append(f"{name}: {error}")
     raise BackendUnavailable(
         "TensorRT needs a library for device memory",
         value="; ".join(said) or "neither cuda-bindings nor pycuda",
@@ -62,15 +50,14 @@ def open_device(index: int = 0) -> DeviceMemory:
     )
 
 
-def _found(*modules: str) -> bool:
-    """Whether one of `modules` is installed; a package that a name begins with may lack the rest of it."""
-    for module in modules:
-        try:
-            if find_spec(module) is not None:
-                return True
-        except ModuleNotFoundError:
-            continue
-    return False
+def _memory_by(name: str, index: int) -> DeviceMemory:
+    if name == "pycuda":
+        from pytest_quant.backends.trt.gpu.pycuda_memory import PycudaMemory
+
+        return PycudaMemory(index)
+    from pytest_quant.backends.trt.gpu.cuda_python_memory import CudaPythonMemory, load_runtime
+
+    return CudaPythonMemory(load_runtime(), index)
 
 
 WITH_DEVICE = "device"
@@ -113,7 +100,7 @@ def find_native() -> Availability:
     if not here.gpus:
         reason = f"{here.reason}; TensorRT {found.version} is installed"
         return Availability(False, reason=reason, fix=f"run it on a machine with a GPU, {_SIMULATE}")
-    if not _found(*_BINDINGS, "pycuda"):
+    if not memory_libraries():
         return Availability(False, reason="neither cuda-bindings nor pycuda is installed", fix=_INSTALL_MEMORY)
     gpu = here.gpus[0]
     return Availability(True, version=found.version, device=f"cuda:0 {gpu.name} ({gpu.sm or 'unknown'})")

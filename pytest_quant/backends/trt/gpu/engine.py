@@ -13,11 +13,13 @@ from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.coverage import count_layers, macs_by_node, ops_of
 from pytest_quant.backends.trt.gpu.device import open_device
+from pytest_quant.backends.trt.gpu.graph import NOTE, GraphedRun
 from pytest_quant.backends.trt.gpu.inspection import layers_in_inspection
 from pytest_quant.backends.trt.gpu.memory import DeviceMemory
 from pytest_quant.backends.trt.gpu.plan import Plan, held_bytes
 from pytest_quant.backends.trt.gpu.runner import Runner, time_compute, time_parts
 from pytest_quant.backends.trt.gpu.slots import slots_of
+from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.run_builder import PLAN_FILE, build_notes
 from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import EngineSpec
@@ -58,7 +60,13 @@ class GpuEngine(EngineBase):
                 self._plan.close()
                 raise
         self._staged: Feeds | None = None
-        self.notes = (f"device memory by {self._device.name}", *build_notes(folder))
+        self._graph_run: GraphedRun | None = None
+        self._execute = self._runner.execute
+        if parse_options(spec.backend, spec.options).cuda_graph:
+            self._graph_run = GraphedRun(self._runner, self._device)
+            self._execute = self._graph_run.execute
+        graph_notes = () if self._graph_run is None else (NOTE,)
+        self.notes = (f"device memory by {self._device.name}", *graph_notes, *build_notes(folder))
 
     def _run(self, feeds: Feeds) -> Outputs:
         """Run one batch. Raises `DataError` when the inputs do not fit the profile."""
@@ -73,14 +81,12 @@ class GpuEngine(EngineBase):
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one synchronized run over inputs that are on the device already; `device_times` has the copies."""
-        with self._device.current():
-            self._load(feeds)
+        self._settle(feeds)
         return partial(self._timed, feeds)
 
     def _prepare_events(self, feeds: Feeds) -> Callable[[], float]:
         """Return the same run with an event on either side of its compute."""
-        with self._device.current():
-            self._load(feeds)
+        self._settle(feeds)
         return partial(self._timed_by_events, feeds)
 
     def _coverage(self, feeds: Feeds) -> Coverage:
@@ -100,6 +106,8 @@ class GpuEngine(EngineBase):
     def _close(self) -> None:
         """Free buffers, context, engine and runtime in this order."""
         with self._device.current():
+            if self._graph_run is not None:
+                self._graph_run.close()
             self._runner.close()
             self._plan.close()
 
@@ -108,14 +116,21 @@ class GpuEngine(EngineBase):
         with self._device.current():
             if self._staged is not feeds:
                 self._load(feeds)
-            self._runner.execute()
+            self._execute()
             self._runner.wait()
 
     def _timed_by_events(self, feeds: Feeds) -> float:
         with self._device.current():
             if self._staged is not feeds:
                 self._load(feeds)
-            return time_compute(self._runner)
+            return time_compute(self._runner, self._execute)
+
+    def _settle(self, feeds: Feeds) -> None:
+        """Bring the inputs to the device, and do beforehand what a timed run must not do."""
+        with self._device.current():
+            self._load(feeds)
+            if self._graph_run is not None:
+                self._graph_run.ready()
 
     def _load(self, feeds: Feeds) -> None:
         """Bring the inputs to the device."""

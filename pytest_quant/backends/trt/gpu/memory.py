@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -85,6 +86,20 @@ class DeviceMemory(Protocol):
 
     def between_ms(self, first: Any, second: Any) -> float:
         """Wait for the event `second` and return the milliseconds since `first`, by the device's clock."""
+
+    def capture(self, stream: int, start: Callable[[], None]) -> Any:
+        """Return a graph of what `start` puts into `stream`, which is not done now.
+
+        Raises
+        ------
+        BuildError : the library has no graphs, or `start` did what cannot be captured.
+        """
+
+    def launch(self, graph: Any, stream: int) -> None:
+        """Do in `stream` what `capture` kept, at the same addresses."""
+
+    def end_graph(self, graph: Any) -> None:
+        """Give back what `capture` returned."""
 
 
 class OutOfMemoryError(BuildError):

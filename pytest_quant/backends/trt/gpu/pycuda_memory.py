@@ -113,6 +113,16 @@ class PycudaMemory:
         self._call("cuEventSynchronize", second.synchronize)
         return float(self._call("cuEventElapsedTime", lambda: first.time_till(second)))
 
+    def capture(self, stream: int, start: Callable[[], None]) -> Any:  # noqa: ARG002
+        """Raise `BuildError`: pycuda has no graphs."""
+        raise BuildError("pycuda has no CUDA graphs", fix="pip install cuda-bindings, which is taken before pycuda")
+
+    def launch(self, graph: Any, stream: int) -> None:
+        """Do nothing: there is no graph."""
+
+    def end_graph(self, graph: Any) -> None:
+        """Do nothing: there is no graph."""
+
     def _call(self, name: str, call: Callable[[], Any], size_bytes: int = 0) -> Any:
         """Call pycuda, whose errors have a text and no code."""
         self.check()

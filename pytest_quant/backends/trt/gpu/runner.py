@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,11 @@ class Runner:
             # A smaller batch may fit once the blocks of this one are gone.
             self._free_all()
             raise
+
+    @property
+    def places(self) -> tuple[tuple[str, tuple[int, ...], int], ...]:
+        """Shape and address of each tensor of the next run, by name."""
+        return tuple((slot.name, self._host[slot.name].shape, self._address(slot)) for slot in self._slots)
 
     def copy_in(self) -> None:
         """Start the copies of all inputs to the device."""
@@ -168,20 +174,22 @@ class Runner:
                 self._device.unlock(self._locked.pop(slot.name))
             self._locked[slot.name] = self._device.lock(room)
         self._host[slot.name] = self._locked[slot.name][:size_bytes].view(slot.dtype).reshape(shape)
-        address = self._locked[slot.name].ctypes.data if slot.on_host else self._room(slot.name, room)
-        if not self._context.set_tensor_address(slot.name, address):
+        if not slot.on_host:
+            self._reserve(slot.name, room)
+        if not self._context.set_tensor_address(slot.name, self._address(slot)):
             raise BuildError(f"TensorRT did not take the address of '{slot.name}'", value=self._said())
 
-    def _room(self, name: str, size_bytes: int) -> int:
-        """Return the address of a block of the device of at least that size."""
+    def _reserve(self, name: str, size_bytes: int) -> None:
+        """See that the tensor has a block of the device of at least that size."""
         address, size = self._on_device.get(name, (0, 0))
         if size < size_bytes:
             if size:
                 del self._on_device[name]
                 self._device.free(address)
-            address = self._device.allocate(size_bytes)
-            self._on_device[name] = (address, size_bytes)
-        return address
+            self._on_device[name] = (self._device.allocate(size_bytes), size_bytes)
+
+    def _address(self, slot: Slot) -> int:
+        return int(self._locked[slot.name].ctypes.data) if slot.on_host else self._on_device[slot.name][0]
 
     def _said(self) -> str:
         return complaints(self._lines)
@@ -197,10 +205,10 @@ def time_parts(runner: Runner) -> DeviceTimes:
     return DeviceTimes(runs=RUNS, gpu_ms=gpu_ms, h2d_ms=h2d_ms, d2h_ms=d2h_ms, host_ms=host_ms)
 
 
-def time_compute(runner: Runner) -> float:
-    """Run once, and return the milliseconds between two events around it, after everything is done."""
+def time_compute(runner: Runner, execute: Callable[[], None]) -> float:
+    """Start one run of `runner` by `execute`, and return the milliseconds between two events around it, once done."""
     runner.mark("before")
-    runner.execute()
+    execute()
     runner.mark("after")
     runner.wait()
     return runner.between_ms("before", "after")
@@ -212,7 +220,7 @@ def _one(runner: Runner) -> tuple[float, float, float, float]:
     runner.mark("copied")
     runner.wait()
     began_ns = time.perf_counter_ns()
-    gpu_ms = time_compute(runner)
+    gpu_ms = time_compute(runner, runner.execute)
     host_ms = (time.perf_counter_ns() - began_ns) / 1e6
     runner.mark("outward")
     runner.copy_out()

@@ -110,6 +110,13 @@ def test_a_calibrator_and_pairs_exclude_each_other(spec: EngineSpec) -> None:
         TRT.check(asked)
 
 
+def test_how_a_plan_runs_is_no_part_of_its_key(spec: EngineSpec, native: Callable[..., None]) -> None:
+    """The same plan runs with a CUDA graph and without."""
+    native(HERE)
+    assert TRT.ingredients(with_options(spec, cuda_graph=True)) == TRT.ingredients(spec)
+    assert TRT.ingredients(with_options(spec, tf32=True)) != TRT.ingredients(spec)
+
+
 def test_ranges_of_implicit_int8_are_keyed_by_everything_that_decides_them(
     spec: EngineSpec, native: Callable[..., None]
 ) -> None:
