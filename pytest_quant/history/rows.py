@@ -211,8 +211,8 @@ def version_of(record: Record) -> str:
 def identity_of(run: Run, record: Record) -> str:
     """Return a short digest of all that must be equal before latencies are compared.
 
-    These are the machine's identity (see `Environment`), the provider, the threads where the record has them, and what
-    the latency is compared with where that is not exact FP32.
+    These are the machine's identity (see `Environment`), the provider, the threads where the record has them, and the
+    way of timing where it is not the usual one.
     """
     machine: list[Json] = [[name, value] for name, value in sorted(run.environment.identity.items())]
     provider = record.coverage.provider if record.coverage else None
@@ -222,9 +222,10 @@ def identity_of(run: Run, record: Record) -> str:
 
 def way_of_timing(latency: LatencyFigures | LatencyResult | None) -> tuple[str, ...]:
     """Return what a speedup depends on beside engine and machine, in words; empty where all of it is as usual."""
-    if latency is None or latency.reference_precision == "fp32":
+    if latency is None:
         return ()
-    return (f"against {latency.reference_precision}",)
+    against = () if latency.reference_precision == "fp32" else (f"against {latency.reference_precision}",)
+    return against if latency.clock == "host" else (*against, f"by the {latency.clock}'s clock")
 
 
 def _digest(parts: list[Json]) -> str:

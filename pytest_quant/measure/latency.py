@@ -7,17 +7,15 @@ false alarms on a shared machine, interleaving them 0 to 3 %.
 
 from __future__ import annotations
 
-import gc
 import math
 import random
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from pytest_quant.measure.block import NS_PER_MS, Block, Call, Clock, time_block
 from pytest_quant.measure.noise import (
     MachineState,
     budget_reasons,
@@ -29,78 +27,6 @@ from pytest_quant.measure.noise import (
 from pytest_quant.result import Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.ratio import median_interval, paired_ratio, percentile_bounds, runs_needed
-
-Call = Callable[[], object]
-"""One run of an engine, synchronized before it returns."""
-
-Clock = Callable[[], int]
-"""Nanoseconds from any start, never going back."""
-
-
-_MONITORS = range(6)
-"""The numbers that `sys.monitoring` gives to debuggers, coverage tools and profilers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """`cold_ns` is the first run after a switch, which is slower for INT8 than for FP32 and kept apart."""
-
-    cold_ns: int
-    runs_ns: tuple[int, ...]
-
-
-def time_block(call: Call, runs: int, clock: Clock) -> Block:
-    """Time one block: a cold run and `runs` more.
-
-    Parameters
-    ----------
-    call : one run of an engine.
-    runs : timed after the cold one, 0 or more.
-    clock : nanoseconds.
-    """
-    with _quiet():
-        times = []
-        for _ in range(runs + 1):
-            started = clock()
-            call()
-            times.append(max(clock() - started, 1))  # a coarse clock may stand still, and a ratio needs a time
-    return Block(times[0], tuple(times[1:]))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep garbage collection, tracers and profilers out of a block; they are back when it ends."""
-    collecting, trace, profile = gc.isenabled(), sys.gettrace(), sys.getprofile()
-    gc.disable()
-    sys.settrace(None)
-    sys.setprofile(None)
-    monitors = _pause_monitors()
-    try:
-        yield
-    finally:
-        _resume_monitors(monitors)
-        sys.setprofile(profile)
-        sys.settrace(trace)
-        if collecting:
-            gc.enable()
-
-
-def _pause_monitors() -> list[tuple[int, int]]:
-    """Stop the events of every monitor, and return those that each had requested; before Python 3.12 there are none."""
-    if sys.version_info < (3, 12):
-        return []
-    active = [tool for tool in _MONITORS if sys.monitoring.get_tool(tool) is not None]
-    asked = [(tool, events) for tool in active if (events := sys.monitoring.get_events(tool))]
-    for tool, _ in asked:
-        sys.monitoring.set_events(tool, sys.monitoring.events.NO_EVENTS)
-    return asked
-
-
-def _resume_monitors(asked: list[tuple[int, int]]) -> None:
-    if sys.version_info >= (3, 12):
-        for tool, events in asked:
-            sys.monitoring.set_events(tool, events)
-
 
 _AGREE = 0.03
 _BLOCKS = 3
@@ -182,38 +108,38 @@ def _runs(run_ns: float, plan: LatencyPlan) -> int:
     return min(max(enough, plan.min_runs), _MAX_RUNS)
 
 
-_NS_PER_MS = 1e6
 _STATED_PERCENTILES = (90.0, 99.0)
 
 
 def latency_figures(
     reference: Sequence[Block], null: Sequence[Block], candidate: Sequence[Block], plan: LatencyPlan
 ) -> LatencyResult:
-    """Compute every figure from the same rounds of the three engines.
+    """Compute every figure from the same rounds of the three engines, by the device's clock where each of them has one.
 
     Parameters
     ----------
     reference, null, candidate : one block for each round, two at least.
     plan : confidence of the intervals, seed, and the percentiles to bound.
     """
-    ref, nul, cand = _blocks(reference), _blocks(null), _blocks(candidate)
+    by_device = all(block.device_ns for block in chain(reference, null, candidate))
+    ref, nul, cand = (_judged(side, by_device) for side in (reference, null, candidate))
     ref_ns, null_ns, cand_ns = ref.medians_ns, nul.medians_ns, cand.medians_ns
     speedup = paired_ratio(ref_ns, cand_ns, confidence=plan.confidence, seed=plan.seed)
     null_ratio = paired_ratio(null_ns, ref_ns, confidence=plan.confidence, seed=plan.seed)
     p50 = median_interval(cand_ns, confidence=plan.confidence, seed=plan.seed)
-    runs_ms = [run / _NS_PER_MS for run in chain.from_iterable(cand.runs_ns)]
-    bounds: dict[float, tuple[float | None, float | None]] = {50.0: (p50.low / _NS_PER_MS, p50.high / _NS_PER_MS)}
+    runs_ms = [run / NS_PER_MS for run in chain.from_iterable(cand.runs_ns)]
+    bounds: dict[float, tuple[float | None, float | None]] = {50.0: (p50.low / NS_PER_MS, p50.high / NS_PER_MS)}
     for percentile in {*_STATED_PERCENTILES, *(asked for asked, _ in plan.max_latency_ms)} - {50.0}:
         bounds[percentile] = percentile_bounds(runs_ms, percentile, confidence=plan.confidence)
     null_interval = Interval(null_ratio.low, null_ratio.high)
-    return LatencyResult(
+    result = LatencyResult(
         batch_size=plan.batch_size,
         rounds=len(cand_ns),
         reference=ref,
         null=nul,
         candidate=cand,
-        reference_p50_ms=statistics.median(ref_ns) / _NS_PER_MS,
-        candidate_p50_ms=p50.value / _NS_PER_MS,
+        reference_p50_ms=statistics.median(ref_ns) / NS_PER_MS,
+        candidate_p50_ms=p50.value / NS_PER_MS,
         candidate_p90_ms=_stated(runs_ms, 90, bounds[90.0][1]),
         candidate_p99_ms=_stated(runs_ms, 99, bounds[99.0][1]),
         percentile_bounds_ms=tuple((percentile, *bounds[percentile]) for percentile in sorted(bounds)),
@@ -224,6 +150,31 @@ def latency_figures(
         reasons=(*null_reasons(null_interval), *budget_reasons(len(cand_ns), plan)),
         notes=noise_notes(cand_ns, ref_ns),
     )
+    return _with_host(result, reference, candidate, plan) if by_device else result
+
+
+def _with_host(
+    result: LatencyResult, reference: Sequence[Block], candidate: Sequence[Block], plan: LatencyPlan
+) -> LatencyResult:
+    """Add what the same runs took by the host's clock, and a note where that turns the comparison round."""
+    ref_ns, cand_ns = (_judged(side, by_device=False).medians_ns for side in (reference, candidate))
+    found = paired_ratio(ref_ns, cand_ns, confidence=plan.confidence, seed=plan.seed)
+    by_host, notes = Interval(found.low, found.high), result.notes
+    if (by_host.high < 1.0 < result.speedup_ci.low) or (result.speedup_ci.high < 1.0 < by_host.low):
+        words = ("faster", "slower") if result.speedup > 1.0 else ("slower", "faster")
+        notes = (
+            *notes,
+            f"clocks disagree: the candidate is {words[0]} by the device's (x{result.speedup:.3f}) and {words[1]} "
+            f"by the host's (x{found.value:.3f}), which counts what the host does for a run",
+        )
+    return replace(
+        result,
+        clock="device",
+        host_reference_p50_ms=statistics.median(ref_ns) / NS_PER_MS,
+        host_candidate_p50_ms=statistics.median(cand_ns) / NS_PER_MS,
+        host_speedup=found.value,
+        notes=notes,
+    )
 
 
 def _stated(runs_ms: Sequence[float], percentile: int, upper: float | None) -> float | None:
@@ -231,7 +182,9 @@ def _stated(runs_ms: Sequence[float], percentile: int, upper: float | None) -> f
     return None if upper is None else statistics.quantiles(runs_ms, n=100, method="inclusive")[percentile - 1]
 
 
-def _blocks(blocks: Sequence[Block]) -> Blocks:
+def _judged(blocks: Sequence[Block], by_device: bool) -> Blocks:
+    if by_device:
+        return Blocks(tuple(block.device_ns[1:] for block in blocks), tuple(block.device_ns[0] for block in blocks))
     return Blocks(tuple(block.runs_ns for block in blocks), tuple(block.cold_ns for block in blocks))
 
 
@@ -259,7 +212,8 @@ def measure(
 
     Parameters
     ----------
-    reference, candidate : one run of each engine.
+    reference, candidate : one run of each engine. Where all three are `ByDevice` their own times are judged; budgets
+        and the lengths of blocks go by the host's clock in any case.
     null : one run of a second session of the reference; the difference between the two is noise.
     plan : budgets, limits to decide and the seed of order and bootstrap.
     clock : nanoseconds.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.backends import Engine, Feeds, Outputs, plan_of, threads_of
+from pytest_quant.backends import Engine, Feeds, Outputs, plan_of, prepare_events, threads_of
 from pytest_quant.errors import DataError, ModelError, nearest
 from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import EngineSpec, TensorInfo
@@ -60,6 +60,10 @@ class Rollout:
     def prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return the call that runs the first step."""
         return self._engine.prepare(self._first(feeds))
+
+    def prepare_events(self, feeds: Feeds) -> Callable[[], float] | None:
+        """Return the call that runs the first step and times it by the device's clock, where there is one."""
+        return prepare_events(self._engine, self._first(feeds))
 
     def coverage(self, feeds: Feeds) -> Coverage:
         """Read back what runs in the first step."""

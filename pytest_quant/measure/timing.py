@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from pytest_quant.backends import Backend, Engine, Feeds
+from pytest_quant.backends import Backend, Engine, Feeds, prepare_events
 from pytest_quant.environment.gpu_clocks import Clocks, clock_notes, clock_reader
 from pytest_quant.environment.locked_clocks import ClockLock
+from pytest_quant.measure.block import ByDevice, Call
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.engines import Tools, open_built
 from pytest_quant.measure.latency import measure
@@ -121,7 +122,7 @@ def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject, tools:
         with tools.step(f"opening sessions to time {named}"):
             subjects = reference, reference, candidate
             engines = [subject.open(stack) for subject in subjects]
-            first, null, ours = (one.prepare(subject.feeds) for one, subject in zip(engines, subjects, strict=True))
+            first, null, ours = _calls(list(zip(engines, subjects, strict=True)))
         with tools.step(f"timing {named}"), clock_reader(device) as read:
             samples: list[Clocks] = []
 
@@ -141,6 +142,17 @@ def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject, tools:
         reference_precision=reference.precision,
         tf32=reference.tf32,
     )
+
+
+def _calls(sessions: Sequence[tuple[Engine, Subject]]) -> list[Call]:
+    """Return the calls to time: all by the clocks of their devices, or, where one has none, all by the host's."""
+    by_device = []
+    for engine, subject in sessions:
+        call = prepare_events(engine, subject.feeds)
+        if call is None:
+            return [engine.prepare(subject.feeds) for engine, subject in sessions]
+        by_device.append(ByDevice(call))
+    return [*by_device]
 
 
 def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:

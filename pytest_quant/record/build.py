@@ -224,6 +224,10 @@ def _figures(latency: LatencyResult) -> LatencyFigures:
         reference_precision=latency.reference_precision,
         tf32=latency.tf32,
         clocks_locked=latency.clocks_locked,
+        clock=latency.clock,
+        host_reference_p50_ms=latency.host_reference_p50_ms,
+        host_candidate_p50_ms=latency.host_candidate_p50_ms,
+        host_speedup=latency.host_speedup,
     )
 
 

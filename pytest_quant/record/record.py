@@ -6,7 +6,18 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, TypeAlias, TypeVar
 
-from pytest_quant.result import AccuracyResult, Count, Coverage, Hint, Interval, Positive, Resources, Status, Verdict
+from pytest_quant.result import (
+    AccuracyResult,
+    Count,
+    Coverage,
+    Hint,
+    Interval,
+    Positive,
+    Resources,
+    Status,
+    Verdict,
+    WhichClock,
+)
 from pytest_quant.spec import PRECISIONS, REFERENCE_PRECISIONS, SCHEMES
 
 _Origin: TypeAlias = Annotated[str, ("enum", ("built", "hit"))]
@@ -38,6 +49,10 @@ class LatencyFigures:
     repeat : the second measurement, when the first one broke a limit.
     reference_precision : of the engine that latency is compared with: ``fp32``, ``tf32``, ``fp16`` or ``bf16``.
         Speedups against different ones are never compared.
+    clock : what the runs were timed by: ``host``, or ``device`` where each engine has a clock of its own. Times by
+        different clocks are never compared.
+    host_reference_p50_ms, host_candidate_p50_ms, host_speedup : the same runs by the host's clock, where the device's
+        is judged; else ``None``.
     tf32 : whether that engine's FP32 products may be rounded to TF32; ``None`` where its device has no TF32, or its
         products are not FP32.
     clocks_locked : whether the clocks of every GPU were locked; ``None`` when that was not asked for, or on no GPU.
@@ -61,6 +76,10 @@ class LatencyFigures:
     reference_precision: Annotated[str, ("enum", REFERENCE_PRECISIONS)] = "fp32"
     tf32: bool | None = None
     clocks_locked: bool | None = None
+    clock: WhichClock = "host"
+    host_reference_p50_ms: float | None = None
+    host_candidate_p50_ms: float | None = None
+    host_speedup: float | None = None
 
     @property
     def compared_with(self) -> str:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from pytest_quant.result.kinds import Interval
+
+WhichClock: TypeAlias = Literal["host", "device"]
+"""What runs are timed by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,10 @@ class LatencyResult:
     notes : named signs of noise that do not void the numbers.
     spent_s : seconds that warming up and all rounds took.
     reference_precision : of the engine that latency is compared with: ``fp32``, ``tf32``, ``fp16`` or ``bf16``.
+    clock : what the runs were timed by: ``host``, or ``device`` where each engine has a clock of its own. Times by
+        different clocks are never compared.
+    host_reference_p50_ms, host_candidate_p50_ms, host_speedup : the same runs by the host's clock, where the device's
+        is judged; else ``None``.
     tf32 : whether that engine's FP32 products may be rounded to TF32; ``None`` where its device has no TF32, or its
         products are not FP32.
     repeat : the second measurement, when the first one broke a limit.
@@ -65,6 +73,10 @@ class LatencyResult:
     spent_s: float = 0.0
     reference_precision: str = "fp32"
     tf32: bool | None = None
+    clock: WhichClock = "host"
+    host_reference_p50_ms: float | None = None
+    host_candidate_p50_ms: float | None = None
+    host_speedup: float | None = None
     repeat: LatencyResult | None = field(default=None, repr=False)
     clocks_locked: bool | None = None
 

@@ -61,7 +61,8 @@ def _inconclusive(verdict: Verdict, reason: str) -> Verdict:
 def _speedup(allowed: float, latency: LatencyResult) -> Verdict:
     low, high = latency.speedup_ci.low, latency.speedup_ci.high
     against = "" if latency.reference_precision == "fp32" else f" against {latency.reference_precision}"
-    span = f"speedup x{latency.speedup:.3f} [{low:.3f}, {high:.3f}]{against} over {latency.rounds} rounds"
+    rounds = f"over {latency.rounds} rounds{_clock(latency)}"
+    span = f"speedup x{latency.speedup:.3f} [{low:.3f}, {high:.3f}]{against} {rounds}"
     if low >= allowed:
         status, reason = Status.PASS, f"{span} reaches x{written(allowed)}"
     elif high < allowed:
@@ -69,6 +70,10 @@ def _speedup(allowed: float, latency: LatencyResult) -> Verdict:
     else:
         status, reason = Status.INCONCLUSIVE, f"{span} encloses x{written(allowed)}"
     return Verdict("min_speedup", allowed, latency.speedup, status, reason)
+
+
+def _clock(latency: LatencyResult) -> str:
+    return "" if latency.clock == "host" else f" by the {latency.clock}'s clock"
 
 
 def _percentile(name: str, percentile: float, allowed: float, latency: LatencyResult) -> Verdict:
@@ -80,7 +85,7 @@ def _percentile(name: str, percentile: float, allowed: float, latency: LatencyRe
         99.0: latency.candidate_p99_ms,
     }.get(percentile, high)
     shown = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
-    span = f"p{percentile:g}{shown} ms"
+    span = f"p{percentile:g}{shown} ms{_clock(latency)}"
     if high is not None and high <= allowed:
         status, reason = Status.PASS, f"{span} lies within {written(allowed)} ms"
     elif low is not None and low > allowed:

@@ -53,8 +53,8 @@ def test_machine_provider_and_threads_make_an_identity() -> None:
     assert len(set(found)) == 4
 
 
-def test_what_latency_is_compared_with_makes_an_identity() -> None:
-    """Exact FP32 is what every earlier record was compared with, so it adds nothing to their identity."""
+def test_the_way_of_timing_makes_an_identity() -> None:
+    """Exact FP32 and the host's clock are what every earlier record has, so they add nothing to an identity."""
     latency = a_record().latency
     assert latency is not None
     found = [
@@ -65,7 +65,9 @@ def test_what_latency_is_compared_with_makes_an_identity() -> None:
             replace(latency, tf32=False),
             replace(latency, reference_precision="tf32", tf32=True),
             replace(latency, reference_precision="fp16"),
+            replace(latency, clock="device", host_speedup=1.5),
+            replace(latency, clock="device", reference_precision="fp16"),
         )
     ]
     assert found[0] == found[1] == found[2]
-    assert len(set(found)) == 3
+    assert len(set(found)) == 5

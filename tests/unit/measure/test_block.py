@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pytest_quant.measure.latency import time_block
+from pytest_quant.measure.block import ByDevice, time_block
 from tests.unit.measure.simulated import SimulatedTime
 
 
@@ -21,6 +21,22 @@ def test_the_cold_run_is_apart_from_the_others() -> None:
     time = SimulatedTime()
     block = time_block(time.engine(1.0, cold_ms=2.0), 3, time.clock)
     assert (block.cold_ns, block.runs_ns) == (3_000_000, (1_000_000,) * 3)
+
+
+def test_a_call_that_tells_its_own_time_is_timed_by_both_clocks() -> None:
+    """Each run by the device's, the cold one too; no time at all is a nanosecond."""
+    time = SimulatedTime()
+    told_ms = iter((4.0, 0.25, 0.5, 0.0))
+    run = time.engine(1.0, cold_ms=2.0)
+
+    def timed() -> float:
+        run()
+        return next(told_ms)
+
+    block = time_block(ByDevice(timed), 3, time.clock)
+    assert (block.cold_ns, block.runs_ns) == (3_000_000, (1_000_000,) * 3)
+    assert block.device_ns == (4_000_000, 250_000, 500_000, 1)
+    assert time_block(run, 1, time.clock).device_ns == ()
 
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt])

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from statsmodels.tsa.stattools import acf
 
-from pytest_quant.measure.latency import Block, Warm, _decided, _unsettled, latency_figures
+from pytest_quant.measure.block import Block
+from pytest_quant.measure.latency import Warm, _decided, _unsettled, latency_figures
 from pytest_quant.measure.noise import budget_reasons, noise_notes, null_reasons
 from pytest_quant.result import Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan

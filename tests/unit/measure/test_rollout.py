@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pytest_quant.backends import prepare_events
 from pytest_quant.errors import DataError, ModelError
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.spec import Signature, TensorInfo
@@ -83,6 +85,17 @@ def test_what_is_timed_and_read_back_is_the_first_step() -> None:
     assert own.runs == [3]
     assert engine.coverage(feeds).provider == "{'x': (3, 2), 'rate': (), 'h': (3, 2)}"
     assert engine.device_times(feeds) is None
+    assert prepare_events(engine, feeds) is None
+    shapes: list[tuple[int, ...]] = []
+
+    def clocked(given: Any) -> Callable[[], float]:
+        shapes.append(given["x"].shape)
+        return lambda: 0.5
+
+    own.prepare_events = clocked  # type: ignore[attr-defined]
+    call = prepare_events(engine, feeds)
+    assert call is not None
+    assert (call(), shapes) == (0.5, [SEQUENCES[0].shape])
     assert engine.notes == ("a note", "what is timed and read back is one step of a sequence")
 
 

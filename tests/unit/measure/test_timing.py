@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
@@ -30,7 +31,7 @@ from tests.unit.record.examples import a_check
 class Simulated:
     """As much of a subject as timing touches: a device, a name, and sessions that take `run_ms` a run."""
 
-    def __init__(self, time: SimulatedTime, run_ms: float, device: str = "cpu") -> None:
+    def __init__(self, time: SimulatedTime, run_ms: float, device: str = "cpu", device_ms: float | None = None) -> None:
         self.backend = SimpleNamespace(device=device)
         self.spec = a_check().candidate
         self.feeds: dict[str, Any] = {}
@@ -39,15 +40,30 @@ class Simulated:
         self.opened = 0
         self._time = time
         self._run_ms = run_ms
+        self._device_ms = device_ms
+        self._noise = random.Random(str(run_ms))  # noqa: S311 - noise, not a secret
 
     def open(self, _stack: ExitStack) -> Any:
         """Open one more session."""
         self.opened += 1
-        return SimpleNamespace(prepare=self.prepare, device_times=self.device_times)
+        return SimpleNamespace(prepare=self.prepare, prepare_events=self.prepare_events, device_times=self.device_times)
 
     def prepare(self, _feeds: object) -> Callable[[], object]:
         """Return a run."""
         return self._time.engine(self._run_ms)
+
+    def prepare_events(self, feeds: object) -> Callable[[], float] | None:
+        """Return a run of which the device says that it took `device_ms`, give or take a few percent."""
+        device_ms = self._device_ms
+        if device_ms is None:
+            return None
+        run = self.prepare(feeds)
+
+        def timed() -> float:
+            run()
+            return device_ms * (1.0 + self._noise.expovariate(50.0))
+
+        return timed
 
     def device_times(self, _feeds: object) -> DeviceTimes | None:
         """Tell of no device."""
@@ -213,3 +229,55 @@ def test_a_user_who_may_not_lock_clocks_times_without(time: SimulatedTime, tmp_p
     assert found.clocks_locked is False
     assert "GPU clocks not locked: no permission, which needs root" in found.notes
     assert len(told) == 1
+
+
+def test_the_clocks_of_the_devices_are_judged_and_the_hosts_is_told_beside(time: SimulatedTime, tmp_path: Path) -> None:
+    """Compute is three times as fast; half a millisecond around each run, the same for both, makes that twice."""
+    reference = Simulated(time, 2.0, device_ms=1.5)
+    found = timed(Limits(), reference, Simulated(time, 1.0, device_ms=0.5), tmp_path)
+    assert found.clock == "device"
+    assert found.speedup_ci.low < 3.0 < found.speedup_ci.high
+    assert found.null_ratio_ci.low < 1.0 < found.null_ratio_ci.high
+    assert found.candidate_p50_ms == pytest.approx(0.5, rel=0.05)
+    assert found.reference_p50_ms == pytest.approx(1.5, rel=0.05)
+    assert (found.host_reference_p50_ms, found.host_candidate_p50_ms) == pytest.approx((2.0, 1.0), rel=1e-3)
+    assert found.host_speedup == pytest.approx(2.0, rel=1e-3)
+    assert found.reasons == ()
+    assert not any("clocks disagree" in note for note in found.notes)
+
+
+def test_a_limit_is_judged_by_the_clock_of_the_device(time: SimulatedTime, tmp_path: Path) -> None:
+    """What holds by the one is broken by the other."""
+    reference, candidate = Simulated(time, 2.0, device_ms=1.5), Simulated(time, 1.0, device_ms=0.5)
+    assert timed(Limits(min_speedup=2.5), reference, candidate, tmp_path).repeat is None
+    by_host = timed(Limits(min_speedup=2.5), Simulated(time, 2.0), Simulated(time, 1.0), tmp_path)
+    assert by_host.repeat is not None
+    assert timed(Limits(max_latency_ms=((50.0, 0.6),)), reference, candidate, tmp_path).repeat is None
+
+
+@pytest.mark.parametrize(("of_reference", "of_candidate"), [(1.5, None), (None, 0.5), (None, None)])
+def test_one_clock_times_both_engines(
+    time: SimulatedTime, tmp_path: Path, of_reference: float | None, of_candidate: float | None
+) -> None:
+    """Where one device has none of its own, it is the host's."""
+    pair = Simulated(time, 2.0, device_ms=of_reference), Simulated(time, 1.0, device_ms=of_candidate)
+    found = timed(Limits(), *pair, tmp_path)
+    assert (found.clock, found.host_speedup, found.host_candidate_p50_ms) == ("host", None, None)
+    assert found.speedup == pytest.approx(2.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "said"),
+    [
+        ((1.0, 1.5), (2.0, 0.5), "the candidate is faster by the device's (x"),
+        ((2.0, 0.5), (1.0, 1.5), "the candidate is slower by the device's (x0.3"),
+    ],
+)
+def test_clocks_that_disagree_about_the_faster_engine_are_told(
+    time: SimulatedTime, tmp_path: Path, reference: tuple[float, float], candidate: tuple[float, float], said: str
+) -> None:
+    """An engine of many small kernels computes faster and is launched slower, or the other way round."""
+    slow, fast = (Simulated(time, host, device_ms=device) for host, device in (reference, candidate))
+    (note,) = (one for one in timed(Limits(), slow, fast, tmp_path).notes if one.startswith("clocks disagree"))
+    assert said in note
+    assert note.endswith("which counts what the host does for a run")

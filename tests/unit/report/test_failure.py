@@ -83,24 +83,6 @@ def test_a_limit_outside_the_interval_asks_for_no_more_samples() -> None:
     assert "would tell" not in failure(a_record())
 
 
-@pytest.mark.parametrize(
-    ("precision", "tf32", "state", "named"),
-    [
-        ("fp32", None, "", "FP32"),
-        ("fp32", False, "latency reference: fp32, TF32 off", "FP32"),
-        ("tf32", True, "latency reference: fp32 with TF32", "FP32 with TF32"),
-        ("fp16", None, "latency reference: fp16", "fp16"),
-    ],
-)
-def test_what_latency_is_compared_with_is_told(precision: str, tf32: bool | None, state: str, named: str) -> None:
-    """On a device without TF32 there is one FP32 only, and no line about it."""
-    latency = replace(LATENCY, reference_precision=precision, tf32=tf32)
-    text = _flat(a_record(latency=latency, verdicts=_broken("min_speedup", 3.0, 1.95)))
-    assert f"the candidate is faster than {named}, and that is not enough" in text
-    assert state in text
-    assert ("latency reference" in text) is bool(state)
-
-
 def test_a_slower_candidate_is_called_slower() -> None:
     """By how much."""
     slow = replace(LATENCY, speedup=0.16, speedup_ci=Interval(0.15, 0.17))

@@ -99,3 +99,14 @@ def test_latency_that_is_off_is_not_measured() -> None:
         verdict = only(limits, None, "--benchmark-disable")
         assert verdict.status is Status.INCONCLUSIVE
         assert "--benchmark-disable" in verdict.reason
+
+
+def test_a_reason_says_what_was_timed_by_which_clock() -> None:
+    """Exact FP32 by the host's clock is what nobody needs to be told."""
+    latency = replace(timed(1.5, 1.7), clock="device", reference_precision="fp16")
+    assert only(Limits(min_speedup=2.0), latency).reason == (
+        "speedup x1.600 [1.500, 1.700] against fp16 over 8 rounds by the device's clock lies below x2.0"
+    )
+    assert only(Limits(max_latency_ms=((50.0, 2.5),)), latency).reason == (
+        "p50 [1.9, 2.1] ms by the device's clock lies within 2.5 ms"
+    )
