@@ -9,7 +9,8 @@ from pathlib import Path
 from pytest_quant.backends import Feeds, Tf32Backend
 from pytest_quant.data import Data
 from pytest_quant.errors import BuildError
-from pytest_quant.measure.engines import Side, Tools, build_side, match_names, open_side, prove_float, usable_backend
+from pytest_quant.measure.engines import Side, Tools, build_side, match_names, open_side, usable_backend
+from pytest_quant.measure.float_reference import prove_float
 from pytest_quant.measure.timing import Subject
 from pytest_quant.spec import Check
 

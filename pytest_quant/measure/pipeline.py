@@ -22,14 +22,13 @@ from pytest_quant.measure.engines import (
     named_axes,
     on_device,
     open_side,
-    prove_float,
     read_data,
-    refuse_quantized,
     renamed,
     shape_check,
     usable_backend,
     with_steps,
 )
+from pytest_quant.measure.float_reference import prove_float, refuse_quantized
 from pytest_quant.measure.lock import exclusive
 from pytest_quant.measure.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
 from pytest_quant.measure.peak_memory import AddedMemory, MemoryAdded

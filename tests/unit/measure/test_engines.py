@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from pytest_quant.data import open_data
 from pytest_quant.errors import ModelError
 from pytest_quant.measure import engines
-from pytest_quant.measure.engines import match_names, refuse_quantized, renamed, shape_check
+from pytest_quant.measure.engines import match_names, renamed, shape_check
 from pytest_quant.measure.outputs import Chunk
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, LatencyPlan, Model, Signature, TensorInfo
 from tests.unit.measure.played import PlayedBackend
@@ -44,13 +43,6 @@ def test_renamed_outputs_carry_the_names_of_the_reference() -> None:
     chunk = Chunk({"x": np.ones((1, 2))}, None, 0, 1)
     (result,) = renamed(iter([chunk]), Signature((), tensors("a")), Signature((), tensors("x")))
     assert list(result.outputs) == ["a"]
-
-
-def test_a_file_of_another_format_is_its_backends_matter(tmp_path: Path) -> None:
-    """Nothing is said about what cannot be read; a third party's backend may read files of its own."""
-    (tmp_path / "net.own").write_bytes(b"not ONNX")
-    for model in (Model("net", path=tmp_path / "net.own"), Model("net", path=tmp_path / "none"), Model("net")):
-        refuse_quantized(EngineSpec("played", "fp32", None, model))
 
 
 class Shaped(PlayedBackend):
