@@ -29,7 +29,7 @@ def judge(measured: Measured, baseline: Baseline | NoBaseline | None = None) -> 
     return (
         *carried(of_accuracy, accuracy, check.output),
         *latency_verdicts(limits, measured.latency, check.latency_off),
-        *resource_verdicts(limits, measured.resources),
+        *resource_verdicts(limits, measured.resources, check.latency_off),
         *coverage_verdicts(limits, measured.coverage, check.candidate.scheme),
         *carried(against_earlier, accuracy, check.output),
     )

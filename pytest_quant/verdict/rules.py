@@ -154,8 +154,15 @@ def _nothing_seen(coverage: Coverage) -> str:
     return "the graph has no node that could be quantized"
 
 
-def resource_verdicts(limits: Limits, resources: Resources) -> Iterator[Verdict]:
-    """Yield one verdict for each limit on size, memory, build time and energy."""
+def resource_verdicts(limits: Limits, resources: Resources, latency_off: str = "") -> Iterator[Verdict]:
+    """Yield one verdict for each limit on size, memory, build time and energy.
+
+    Parameters
+    ----------
+    limits : those of the check.
+    resources : what the candidate takes.
+    latency_off : reason why nothing was timed, and so no energy measured; empty when it was.
+    """
     for name in limits_on("resources"):
         limit, allowed = LIMITS[name], getattr(limits, name)
         if allowed is None:
@@ -163,6 +170,8 @@ def resource_verdicts(limits: Limits, resources: Resources) -> Iterator[Verdict]
         observed = getattr(resources, limit.attribute)
         if observed is None and name in _OF_PLAN and resources.plan_of:
             yield not_measured(name, allowed, _other_product(resources.plan_of))
+        elif observed is None and limit.interval and latency_off:
+            yield not_measured(name, allowed, latency_off)
         elif observed is not None and limit.interval:
             yield _on_interval(limit, allowed, observed, getattr(resources, limit.interval))
         else:
@@ -172,9 +181,11 @@ def resource_verdicts(limits: Limits, resources: Resources) -> Iterator[Verdict]
 def _on_interval(limit: Limit, allowed: float, observed: float, span: Interval | None) -> Verdict:
     """Judge an upper limit on a figure that is never a fact: INCONCLUSIVE where its interval encloses the limit."""
     if span is None:
-        status, reason = Status.INCONCLUSIVE, f"{observed:.4g}{limit.suffix} was measured once, which gives no interval"
+        once = apart(observed, allowed, 4)
+        status, reason = Status.INCONCLUSIVE, f"{once}{limit.suffix} was measured once, which gives no interval"
     else:
-        shown = f"{observed:.4g} [{span.low:.4g}, {span.high:.4g}]{limit.suffix}"
+        value, low, high = (apart(one, allowed, 4) for one in (observed, span.low, span.high))
+        shown = f"{value} [{low}, {high}]{limit.suffix}"
         held = f"{written(allowed)}{limit.suffix}"
         if span.high <= allowed:
             status, reason = Status.PASS, f"{shown} lies within {held}"

@@ -95,6 +95,16 @@ def test_runs_of_varying_power_are_within_nineteen_intervals_of_twenty() -> None
     assert beside <= 23
 
 
+def test_a_limit_at_the_truth_is_seldom_broken() -> None:
+    """By chance in one of forty, although it is looked at twice."""
+    broken = 0
+    for seed in range(200):
+        meter = Meter(0.25, 200.0, 0.05, noise=0.3, seed=seed)
+        broken += interval(meter.measure(EnergyPlan(limit_mj=50_000.0))).low > 50_000.0
+    # P(more than 14 of 200 at 2.5 %) is below 1e-3.
+    assert broken <= 14
+
+
 @pytest.mark.parametrize(("noise", "limit_mj", "repeats"), [(0.0, None, 3), (0.0, 60_000.0, 3), (0.5, None, 6)])
 def test_repeats_are_made_until_the_interval_tells(noise: float, limit_mj: float | None, repeats: int) -> None:
     """Three for a steady device; six for one whose interval is too wide then."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.result import AccuracyResult, OutputError, Resources, Status, Verdict
+from pytest_quant.result import AccuracyResult, Interval, OutputError, Resources, Status, Verdict
 from pytest_quant.spec import LIMITS, Limits, limits_on
 from pytest_quant.verdict import judge
 from tests.unit.record.examples import a_check, found
@@ -31,6 +31,8 @@ def _found(name: str, figure: float | None) -> Verdict:
     row = LIMITS[name]
     attribute = "run_memory_mb" if row.attribute == "peak_memory_mb" else row.attribute
     figures: dict[str, Any] = {attribute: figure}
+    if row.interval and figure is not None:
+        figures[row.interval] = Interval(figure, figure)
     accuracy = AccuracyResult(n=10, **figures if row.about == "accuracy" else {})
     if row.about == "output":
         accuracy = replace(accuracy, by_output=(OutputError("y", **figures),))
@@ -59,6 +61,7 @@ def test_a_row_is_whole(name: str) -> None:
     else:
         assert row.attribute == ""
     assert (row.equal is not None) is (row.about == "output")
+    assert not row.interval or hasattr(_OF[row.about], row.interval)
 
 
 @pytest.mark.parametrize("name", LIMITS)
@@ -85,7 +88,8 @@ def test_its_unit_follows_both_figures(name: str) -> None:
     """Percents without a space, as everywhere in verdicts."""
     row, verdict = LIMITS[name], _found(name, 4.0)
     unit = row.unit if row.unit in ("", "%") else f" {row.unit}"
-    assert verdict.reason.startswith(f"4{unit} ")
+    span = " [4, 4]" if row.interval else ""
+    assert verdict.reason.startswith(f"4{span}{unit} ")
     assert verdict.reason.endswith(f" 3.0{unit}")
 
 

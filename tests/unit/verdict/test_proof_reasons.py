@@ -104,6 +104,15 @@ def test_resources() -> None:
     assert list(resource_verdicts(Limits(), found)) == []
 
 
+def test_energy_of_what_was_not_timed_says_why() -> None:
+    """The other resources are found without timing."""
+    limits = Limits(max_memory_mb=20, max_energy_mj=4.0)
+    assert [one.reason for one in resource_verdicts(limits, Resources(), "--quant-no-latency is set")] == [
+        "not measured: this backend or machine does not tell",
+        "not measured: --quant-no-latency is set",
+    ]
+
+
 @pytest.mark.parametrize(
     ("span", "status", "reason"),
     [
