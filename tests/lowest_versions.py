@@ -10,34 +10,21 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
 
 from packaging.requirements import Requirement
 
 from tests.other_pythons import offered, python_of
-from tests.support.fresh_environment import EXTRAS, PROJECT, run_tests
+from tests.support.fresh_environment import requirements, run_tests
 
 
-def floors(extras: tuple[str, ...] = EXTRAS) -> list[str]:
-    """Return the dependencies of the core and of `extras`, each pinned to its floor.
+def floors() -> list[str]:
+    """Return the dependencies of the core and of the extras that are tested, each pinned to its floor.
 
     Raises
     ------
     ValueError : one of them declares no lowest version.
     """
-    return sorted(
-        {_pinned(one) for one in _declared([*PROJECT["dependencies"], f"{PROJECT['name']}[{','.join(extras)}]"])}
-    )
-
-
-def _declared(lines: list[str]) -> Iterator[Requirement]:
-    """Yield these requirements, our own extras taken apart."""
-    for one in map(Requirement, lines):
-        if one.name == PROJECT["name"]:
-            for extra in sorted(one.extras):
-                yield from _declared(PROJECT["optional-dependencies"][extra])
-        else:
-            yield one
+    return sorted(set(map(_pinned, requirements())))
 
 
 def _pinned(requirement: Requirement) -> str:

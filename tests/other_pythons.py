@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-from tests.support.fresh_environment import EXTRAS, PROJECT, run_tests
+from tests.support.fresh_environment import PROJECT, requirements, run_tests
 
 
 def offered() -> list[str]:
@@ -37,16 +37,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.other_pythons", description=__doc__)
     parser.add_argument("arguments", nargs="*", help="for pytest, after --; paths take the place of the tests")
     arguments = parser.parse_args().arguments
-    requirements = [
-        *PROJECT["dependencies"],
-        *(line for extra in EXTRAS for line in PROJECT["optional-dependencies"][extra] if PROJECT["name"] not in line),
-    ]
+    needed = sorted(set(map(str, requirements())))
     ended: dict[str, str] = {}
     for version in offered():
         if sys.version.startswith(f"{version}."):
             continue
         python = python_of(version)
-        status = None if python is None else run_tests(python, requirements, arguments)
+        status = None if python is None else run_tests(python, needed, arguments)
         ended[version] = "not installed" if status is None else "failed" if status else "passed"
     for version, outcome in ended.items():
         print(f"Python {version}: {outcome}", flush=True)  # noqa: T201 - what a command prints

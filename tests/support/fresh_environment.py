@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -34,6 +36,20 @@ TESTS = (
     "tests/unit/plugin/test_console.py",
     "tests/integration/test_history_limits.py",
 )
+
+
+def requirements() -> Iterator[Requirement]:
+    """Yield what the core and `EXTRAS` ask for, our own extras taken apart."""
+    yield from _taken_apart([*PROJECT["dependencies"], f"{PROJECT['name']}[{','.join(EXTRAS)}]"])
+
+
+def _taken_apart(lines: Sequence[str]) -> Iterator[Requirement]:
+    for one in map(Requirement, lines):
+        if one.name == PROJECT["name"]:
+            for extra in sorted(one.extras):
+                yield from _taken_apart(PROJECT["optional-dependencies"][extra])
+        else:
+            yield one
 
 
 def run_tests(python: str, requirements: Sequence[str], arguments: Sequence[str]) -> int:

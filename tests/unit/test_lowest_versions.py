@@ -16,10 +16,11 @@ from tests.support.fresh_environment import EXTRAS, PROJECT, ROOT, TESTS, TOOLS
 
 
 def test_every_dependency_is_pinned_to_its_floor() -> None:
-    """Those of the core and of each extra, one version each that the declaration takes; ours is not among them."""
+    """Those of the core, of each extra and of those inside, one version each that the declaration takes."""
     pins = {one.name: one for one in map(Requirement, floors())}
     declared = [Requirement(line) for line in PROJECT["dependencies"]]
-    declared += [Requirement(line) for extra in EXTRAS for line in PROJECT["optional-dependencies"][extra]]
+    inside = [*EXTRAS, "onnx"]
+    declared += [Requirement(line) for extra in inside for line in PROJECT["optional-dependencies"][extra]]
     assert {one.name for one in declared} - {"pytest-quant"} == pins.keys()
     for one in declared:
         if one.name in pins:
