@@ -159,5 +159,7 @@ def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:
     """Return a note with the parts of one run by the device's own clock; nothing on the CPU."""
     if times is None:
         return ()
-    parts = f"GPU {times.gpu_ms:.4g} ms, copies in {times.h2d_ms:.4g} ms and out {times.d2h_ms:.4g} ms"
+    memory = "pinned" if times.pinned else "pageable"
+    copies = f"copies in {times.h2d_ms:.4g} ms and out {times.d2h_ms:.4g} ms ({memory} memory)"
+    parts = f"GPU {times.gpu_ms:.4g} ms, {copies}"
     return (f"{name}: {parts}, host without copies {times.host_ms:.4g} ms (medians of {times.runs} runs)",)

@@ -90,6 +90,7 @@ class DeviceTimes:
     gpu_ms : compute, between two events on the engine's stream.
     h2d_ms, d2h_ms : copies of all inputs to the device, and of all outputs back.
     host_ms : from the call to the synchronized return, copies excluded.
+    pinned : the copies are from and to page-locked memory of the host, at the bus's speed; else through a buffer.
     """
 
     runs: int
@@ -97,3 +98,4 @@ class DeviceTimes:
     h2d_ms: float
     d2h_ms: float
     host_ms: float
+    pinned: bool = False

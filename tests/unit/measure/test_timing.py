@@ -172,12 +172,15 @@ def test_the_parts_of_a_run_are_timed_while_nobody_else_may_use_the_device(
     class OnDevice(Simulated):
         def device_times(self, _feeds: object) -> DeviceTimes:
             assert held == ["cpu"]
-            return DeviceTimes(9, 0.25, 0.125, 0.0625, 1.5)
+            return DeviceTimes(9, 0.25, 0.125, 0.0625, 1.5, pinned=self._run_ms < 2.0)
 
     monkeypatch.setattr(timing, "exclusive", exclusive)
     found = timed(Limits(), OnDevice(time, 2.0), OnDevice(time, 1.0), tmp_path)
-    parts = "GPU 0.25 ms, copies in 0.125 ms and out 0.0625 ms, host without copies 1.5 ms (medians of 9 runs)"
-    assert found.notes == (f"ort-int8-static: {parts}",) * 2
+    assert found.notes == tuple(
+        f"ort-int8-static: GPU 0.25 ms, copies in 0.125 ms and out 0.0625 ms ({memory} memory), "
+        "host without copies 1.5 ms (medians of 9 runs)"
+        for memory in ("pageable", "pinned")
+    )
 
 
 def test_what_latency_is_compared_with_is_told(time: SimulatedTime, tmp_path: Path) -> None:

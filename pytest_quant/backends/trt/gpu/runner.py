@@ -202,7 +202,7 @@ def time_parts(runner: Runner) -> DeviceTimes:
     """
     rows = [_one(runner) for _ in range(_WARMUP + RUNS)][_WARMUP:]
     h2d_ms, gpu_ms, d2h_ms, host_ms = (median(column) for column in zip(*rows, strict=True))
-    return DeviceTimes(runs=RUNS, gpu_ms=gpu_ms, h2d_ms=h2d_ms, d2h_ms=d2h_ms, host_ms=host_ms)
+    return DeviceTimes(runs=RUNS, gpu_ms=gpu_ms, h2d_ms=h2d_ms, d2h_ms=d2h_ms, host_ms=host_ms, pinned=True)
 
 
 def time_compute(runner: Runner, execute: Callable[[], None]) -> float:

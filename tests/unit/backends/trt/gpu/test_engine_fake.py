@@ -145,7 +145,7 @@ def test_fake_times_are_those_of_the_device(tmp_path: Path, monkeypatch: pytest.
     with opened(tmp_path, monkeypatch) as (engine, _, _):
         found = engine.device_times(feeds_of(2))
     assert found is not None
-    assert (found.gpu_ms, found.h2d_ms, found.d2h_ms) == (RUN_MS, 0.0, 0.0)
+    assert (found.gpu_ms, found.h2d_ms, found.d2h_ms, found.pinned) == (RUN_MS, 0.0, 0.0, True)
     assert found.runs >= 10
 
 
