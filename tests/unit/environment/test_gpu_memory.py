@@ -18,7 +18,11 @@ def test_the_memory_of_others_does_not_count(nvml_stub: NvmlStub) -> None:
     assert process_memory_mb("cuda:0") == 250.0
 
 
-@pytest.mark.parametrize("processes", ["", f"{NEIGHBOUR}:8000000000", "self:?", None, error(999)])
+@pytest.mark.parametrize(
+    "processes",
+    ["", f"{NEIGHBOUR}:8000000000", "self:?", None, error(999)],
+    ids=["none", "another", "no figure", "unsupported", "error"],
+)
 def test_what_the_driver_does_not_tell_is_not_zero(processes: str | None, nvml_stub: NvmlStub) -> None:
     """A container that hides process numbers, memory that is not available, and a card without the list."""
     nvml_stub.play(StubCard(processes=processes))
