@@ -18,6 +18,7 @@ from tests.support.fake_tensorrt.cuda import ALIGNMENT, cudaError_t
 from tests.support.fake_tensorrt.device import HostMemory
 from tests.support.fake_tensorrt.enums import DataType, ProfilingVerbosity, TensorIOMode, TensorLocation
 from tests.support.fake_tensorrt.inspection import inspection
+from tests.support.fake_tensorrt.pycuda_driver import PycudaHost
 
 COLUMNS = 4
 MAX_BATCH = 8
@@ -64,7 +65,7 @@ class Plan:
 class Machine:
     """One process: its device, the log of what ended, and whether plugins are registered."""
 
-    device: HostMemory
+    device: HostMemory | PycudaHost
     plan: Plan
     ended: list[str] = field(default_factory=list)
     plugins: bool = False
@@ -269,7 +270,9 @@ class Runtime:
         self._machine.end("runtime")
 
 
-def _compute(device: HostMemory, plan: Plan, addresses: dict[str, int], rows: int, lasts_ms: float) -> None:
+def _compute(
+    device: HostMemory | PycudaHost, plan: Plan, addresses: dict[str, int], rows: int, lasts_ms: float
+) -> None:
     sizes = {"x": (ctypes.c_float, rows * COLUMNS), "y": (ctypes.c_float, rows * COLUMNS)}
     found: dict[str, NDArray[Any]] = {}
     for name, address in addresses.items():

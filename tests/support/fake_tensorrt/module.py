@@ -16,6 +16,7 @@ from tests.support.fake_tensorrt.engine import (
     Plan,
     Runtime,
 )
+from tests.support.fake_tensorrt.pycuda_driver import PycudaHost
 
 METHODS = {"IInt8EntropyCalibrator2": "EntropyCalibration2", "IInt8MinMaxCalibrator": "MinMaxCalibration"}
 """The calibrators, and how each heads its ranges."""
@@ -80,7 +81,7 @@ def drive(calibrator: Any, names: list[str], read: Callable[[str, int], object])
         calibrator.write_calibration_cache(memoryview(known or header + b"\nx: 3c010a14\n"))
 
 
-def make(device: HostMemory, major: int = 10, **changes: Any) -> SimpleNamespace:
+def make(device: HostMemory | PycudaHost, major: int = 10, **changes: Any) -> SimpleNamespace:
     """Return a module of that major version whose engines run on `device`; `changes` go to the `Plan` it reads."""
     machine = Machine(device, Plan(major=major, **changes))
 

@@ -21,6 +21,7 @@ from pytest_quant.spec import EngineSpec, Model
 from tests.support.fake_tensorrt.device import HostMemory
 from tests.support.fake_tensorrt.engine import COLUMNS
 from tests.support.fake_tensorrt.module import make
+from tests.support.fake_tensorrt.pycuda_driver import PycudaHost
 
 PLAN = b"plan of some bytes"
 
@@ -67,10 +68,10 @@ def opened(
     monkeypatch: pytest.MonkeyPatch,
     *,
     major: int = 10,
-    device: HostMemory | None = None,
+    device: HostMemory | PycudaHost | None = None,
     written: dict[str, Any] | None = None,
     **changes: Any,
-) -> Iterator[tuple[GpuEngine, HostMemory, Any]]:
+) -> Iterator[tuple[GpuEngine, Any, Any]]:
     """Open an engine over the fake module of that version; `written` goes to `write_engine`, `changes` to its `Plan`.
 
     What the engine made is given back when it closes, and every native object ended in its CUDA context.

@@ -32,9 +32,8 @@ class PycudaMemory:
         self._allocations: dict[int, Any] = {}
         self._streams: dict[int, Any] = {}
         self._call("cuInit", self._cuda.init)
-        self._context = self._call(
-            "cuDevicePrimaryCtxRetain", lambda: self._cuda.Device(index).retain_primary_context()
-        )
+        device = self._call("cuDeviceGet", lambda: self._cuda.Device(index))
+        self._context = self._call("cuDevicePrimaryCtxRetain", device.retain_primary_context)
 
     @contextmanager
     def current(self) -> Iterator[None]:
