@@ -27,6 +27,6 @@ def process_memory_mb(device: str) -> float | None:
         if nvml is None or gpu is None:
             return None
         own = field(nvml, nvml.nvmlDeviceGetHandleByUUID, gpu.uuid)
-        processes = field(nvml, nvml.nvmlDeviceGetComputeRunningProcesses, own) or ()
+        processes = field(nvml, nvml.nvmlDeviceGetComputeRunningProcesses_v3, own) or ()
         held = [process.usedGpuMemory for process in processes if process.pid == os.getpid()]
     return None if not held or None in held else sum(held) / 1e6

@@ -41,3 +41,18 @@ def test_what_is_no_gpu_here_has_no_memory(device: str, nvml_stub: NvmlStub) -> 
     """Another kind of device, and one that CUDA does not have."""
     nvml_stub.play(StubCard(processes="self:1000000"))
     assert process_memory_mb(device) is None
+
+
+def test_a_driver_without_the_list_ends_no_check(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is older than the package, of which the package complains by an error that is none of NVML's."""
+    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
+    pointer = pynvml._nvmlGetFunctionPointer
+
+    def missing(name: str) -> object:
+        if name.startswith("nvmlDeviceGetComputeRunningProcesses"):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+        return pointer(name)
+
+    nvml_stub.play(StubCard(processes="self:1000000"))
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer", missing)
+    assert process_memory_mb("cuda:0") is None
