@@ -156,10 +156,12 @@ def _calls(sessions: Sequence[tuple[Engine, Subject]]) -> list[Call]:
 
 
 def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:
-    """Return a note with the parts of one run by the device's own clock; nothing on the CPU."""
+    """Return a note with the parts of one run by the device's own clock, or the host's; nothing on the CPU."""
     if times is None:
         return ()
     memory = "pinned" if times.pinned else "pageable"
     copies = f"copies in {times.h2d_ms:.4g} ms and out {times.d2h_ms:.4g} ms ({memory} memory)"
-    parts = f"GPU {times.gpu_ms:.4g} ms, {copies}"
-    return (f"{name}: {parts}, host without copies {times.host_ms:.4g} ms (medians of {times.runs} runs)",)
+    host = f"host without copies {times.host_ms:.4g} ms (medians of {times.runs} runs)"
+    if times.gpu_ms is None:
+        return (f"{name}: {host}, {copies}, all by the host's clock",)
+    return (f"{name}: GPU {times.gpu_ms:.4g} ms, {copies}, {host}",)

@@ -87,14 +87,15 @@ class DeviceTimes:
 
     Attributes
     ----------
-    gpu_ms : compute, between two events on the engine's stream.
-    h2d_ms, d2h_ms : copies of all inputs to the device, and of all outputs back.
+    gpu_ms : compute, between two events on the engine's stream; ``None`` where no clock of the device can be read.
+    h2d_ms, d2h_ms : copies of all inputs to the device, and of all outputs back, by the clock of `gpu_ms`, else by the
+        host's.
     host_ms : from the call to the synchronized return, copies excluded.
     pinned : the copies are from and to page-locked memory of the host, at the bus's speed; else through a buffer.
     """
 
     runs: int
-    gpu_ms: float
+    gpu_ms: float | None
     h2d_ms: float
     d2h_ms: float
     host_ms: float

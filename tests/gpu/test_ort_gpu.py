@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import get_backend
+from pytest_quant.backends import get_backend, prepare_events
 from pytest_quant.environment.energy_counter import energy_counter
 from pytest_quant.environment.gpu_clocks import clock_reader
 from pytest_quant.testing.conformance.examples import conv
@@ -31,7 +31,11 @@ def test_float_and_int8_on_the_device(name: str, tmp_path: Path) -> None:
             assert engine.provider in engine.coverage(feeds).provider
             times = engine.device_times(feeds)
             assert times is not None
-            assert times.gpu_ms > 0
+            assert min(times.h2d_ms, times.d2h_ms, times.host_ms) > 0
+            between_events = prepare_events(engine, feeds)
+            assert (between_events is None) == (times.gpu_ms is None)
+            if between_events is not None and times.gpu_ms is not None:
+                assert min(between_events(), times.gpu_ms) > 0
 
 
 def test_nvml_tells_of_the_device() -> None:

@@ -64,5 +64,6 @@ def test_times_of_copies_and_compute(trt: Backend, tmp_path: Path) -> None:
     with opened(trt, float_spec(trt, example.write(tmp_path)), example) as engine:
         times = engine.device_times(feeds)
         assert times is not None
+        assert times.gpu_ms is not None
         assert min(times.gpu_ms, times.h2d_ms, times.d2h_ms) > 0
         assert engine.device_bytes

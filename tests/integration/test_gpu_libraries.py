@@ -14,6 +14,14 @@ from typing import Any
 
 import pytest
 
+from pytest_quant.backends.ort.device_clock import DeviceClock
+from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT
+from pytest_quant.backends.ort.session import Provider
+from pytest_quant.backends.ort.tensorrt import profile_options, provider_options
+from pytest_quant.backends.ort.tensorrt_build import LISTS_LAYERS
+from pytest_quant.spec import EngineSpec, Model
+from tests.support import models
+from tests.support.fake_tensorrt import HostMemory
 from tests.support.gpu_wheel import make_environment
 from tests.support.stub_libraries import compile_for, require_compiler, write_tensorrt
 
@@ -93,3 +101,56 @@ def test_tensorrt_11_is_no_use(wheel: Path, libraries: tuple[Path, list[Path]], 
     assert (tensorrt["available"], tensorrt["broken"]) == (False, True)
     assert "wants libnvinfer.so.10, and TensorRT 11.4.0 is installed" in tensorrt["reason"]
     assert tensorrt["fix"] == 'pip install "tensorrt<11"'
+
+
+OPEN = """
+import ctypes, json, sys
+from pathlib import Path
+import onnxruntime
+
+for library in sorted(Path(sys.argv[1]).glob("lib*.so*[0-9]")):
+    ctypes.CDLL(str(library))
+settings = onnxruntime.SessionOptions()
+settings.log_severity_level = 4
+onnxruntime.set_default_logger_severity(4)
+try:
+    asked = [("CUDAExecutionProvider", json.loads(sys.argv[3]))]
+    onnxruntime.InferenceSession(sys.argv[2], settings, providers=asked, enable_fallback=0)
+except Exception as error:
+    print(error)
+"""
+
+
+def refusal(wheel: Path, folder: Path, model: Path, options: dict[str, str]) -> str:
+    """Return why the real CUDA provider refuses a session with these options; it always does without a device."""
+    command = [str(wheel), "-c", OPEN, str(folder), str(model), json.dumps(options)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_the_options_of_cuda_are_its_own(wheel: Path, libraries: tuple[Path, list[Path]], tmp_path: Path) -> None:
+    """The provider reads all of ours and goes on to ask for a device; it names one that it does not know."""
+    model = models.select_first(tmp_path / "model.onnx")
+    clock = DeviceClock(HostMemory(), 123456, None, None)
+    (asked,) = clock.asked([Provider(CUDA, CUDA_OPTIONS)])
+    # The stub tells of no device, so that none has a number.
+    ours = {name: value for name, value in asked.options.items() if name != "device_id"}
+    assert {"use_tf32", "has_user_compute_stream", "user_compute_stream"} <= ours.keys()
+    assert "cudaSetDevice" in refusal(wheel, libraries[0], model, ours)
+    assert 'Unknown provider option: "use_tf33"' in refusal(wheel, libraries[0], model, {**ours, "use_tf33": "0"})
+
+
+def test_the_options_of_tensorrt_are_its_own(wheel: Path) -> None:
+    """Its provider has the name of every option that it is given; it cannot be asked without TensorRT."""
+    file = "lib/python*/site-packages/onnxruntime/capi/libonnxruntime_providers_tensorrt.so"
+    names = next(wheel.parents[1].glob(file)).read_bytes()
+    spec = EngineSpec("ort-trt", "int8", "static", Model("net"), options=(("ranges", "table"), ("workspace_mb", 3)))
+    clock = DeviceClock(HostMemory(), 123456, None, None)
+    shapes, _ = profile_options({"x": ((1, 2), (1, 2), (1, 2))})
+    options = {**provider_options(spec, Path()), **shapes, LISTS_LAYERS: "1"}
+    (asked,) = clock.asked([Provider(TENSORRT, options)])
+    wanted = {name for name in asked.options if name != "device_id"}
+    assert len(wanted) > 10
+    assert not [name for name in wanted if name.encode() not in names]
+    assert b"trt_no_such_option" not in names

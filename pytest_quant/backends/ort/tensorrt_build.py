@@ -25,7 +25,7 @@ from pytest_quant.backends.trt.run_builder import LAYERS_FILE, LOG_FILE, TIME_LI
 from pytest_quant.errors import BuildError, QuantError
 
 MODULE = "pytest_quant.backends.ort.tensorrt_build"
-_LISTS_LAYERS = "trt_detailed_build_log"
+LISTS_LAYERS = "trt_detailed_build_log"
 _NEXT = "backend='trt' takes the graph whole or says what it cannot; pytest-quant doctor tells what is installed"
 
 
@@ -45,7 +45,7 @@ def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name
     """
     first, *others = providers
     # It lists the layers; sessions that find the engines built have nothing to log.
-    asked = [(first.name, {**first.options, _LISTS_LAYERS: "1"}), *((one.name, dict(one.options)) for one in others)]
+    asked = [(first.name, {**first.options, LISTS_LAYERS: "1"}), *((one.name, dict(one.options)) for one in others)]
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
         request = Path(work) / "request.json"
         request.write_text(json.dumps({"model": str(model), "providers": asked}), encoding="utf-8")

@@ -19,7 +19,7 @@ from pytest_quant.measure import timing
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.latency import measure
 from pytest_quant.measure.lock import FOLDER_VARIABLE
-from pytest_quant.measure.timing import Subject, time_check
+from pytest_quant.measure.timing import Subject, device_note, time_check
 from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import breaks_latency
@@ -284,3 +284,14 @@ def test_clocks_that_disagree_about_the_faster_engine_are_told(
     (note,) = (one for one in timed(Limits(), slow, fast, tmp_path).notes if one.startswith("clocks disagree"))
     assert said in note
     assert note.endswith("which counts what the host does for a run")
+
+
+def test_times_by_the_host_are_never_called_the_devices() -> None:
+    """A runtime whose device's clock cannot be read gives no milliseconds of the GPU; the note says whose they are."""
+    (by_device,) = device_note("ort-cuda-fp32", DeviceTimes(9, 0.25, 0.125, 0.0625, 1.5))
+    assert by_device.startswith("ort-cuda-fp32: GPU 0.25 ms, copies in 0.125 ms and out 0.0625 ms (pageable memory)")
+    (by_host,) = device_note("ort-cuda-fp32", DeviceTimes(9, None, 0.125, 0.0625, 1.5))
+    assert "GPU" not in by_host
+    assert "host without copies 1.5 ms" in by_host
+    assert by_host.endswith("all by the host's clock")
+    assert device_note("ort-fp32", None) == ()

@@ -1,0 +1,185 @@
+"""Runs of ONNX Runtime between events, over a fake of CUDA whose clock goes on only where something is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_quant.backends.ort import gpu_engine
+from pytest_quant.backends.ort.device_clock import device_clock, make_clock
+from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
+from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
+from pytest_quant.backends.ort.options import CPU
+from pytest_quant.backends.ort.session import Provider
+from pytest_quant.errors import BackendUnavailable
+from pytest_quant.spec import EngineSpec
+from pytest_quant.testing.conformance.examples import dense
+from tests.support.fake_tensorrt import HostMemory
+
+COMPUTE_MS = 2.5
+COPY_MS = 0.25
+
+
+class TickingMemory(HostMemory):
+    """Every copy takes the device the same time."""
+
+    def copy_in(self, address: int, array: Any, stream: int) -> None:
+        """Copy, and let time pass."""
+        super().copy_in(address, array, stream)
+        self.cuda.enqueue(stream, lambda: self.cuda.tick(COPY_MS))
+
+    def copy_out(self, array: Any, address: int, stream: int) -> None:
+        """Copy, and let time pass."""
+        super().copy_out(array, address, stream)
+        self.cuda.enqueue(stream, lambda: self.cuda.tick(COPY_MS))
+
+
+class FakeValue:
+    """An output on the device."""
+
+    def __init__(self, memory: HostMemory) -> None:
+        with memory.current():
+            self.address = memory.allocate(40)
+
+    def data_ptr(self) -> int:
+        """Its address."""
+        return self.address
+
+    def tensor_size_in_bytes(self) -> int:
+        """Its size."""
+        return 40
+
+    def numpy(self) -> Any:
+        """A copy of it."""
+        return np.zeros(10, np.float32)
+
+
+class FakeBinding:
+    """Remembers who waited."""
+
+    def __init__(self, memory: HostMemory) -> None:
+        self.waited = 0
+        self._value = FakeValue(memory)
+
+    def get_outputs(self) -> list[FakeValue]:
+        """The one output."""
+        return [self._value]
+
+    def synchronize_outputs(self) -> None:
+        """Wait for the session's own streams."""
+        self.waited += 1
+
+
+class FakeSession:
+    """Puts its compute into the stream that it was given, and waits for it unless the options of the run say not."""
+
+    def __init__(self, memory: HostMemory, options: Mapping[str, str]) -> None:
+        self.memory, self.options = memory, options
+        self.ran: list[str] = []
+
+    def run_with_iobinding(self, _: FakeBinding, options: Any = None) -> None:
+        """Start a run."""
+        stream = int(self.options["user_compute_stream"]) if "user_compute_stream" in self.options else None
+        asked = options is not None and options.get_run_config_entry("disable_synchronize_execution_providers")
+        self.ran.append("started" if asked == "1" else "waited for")
+        with self.memory.current():
+            if stream is not None:
+                self.memory.cuda.enqueue(stream, lambda: self.memory.cuda.tick(COMPUTE_MS))
+                if asked != "1":
+                    self.memory.wait(stream)
+
+
+@pytest.fixture
+def memory() -> TickingMemory:
+    """A fake device."""
+    return TickingMemory()
+
+
+@pytest.fixture(params=[CUDA, TENSORRT])
+def engine(
+    memory: TickingMemory, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> OrtGpuEngine:
+    """An engine whose session is a fake, on a stream of ours."""
+    clock = make_clock(memory)
+    monkeypatch.setattr(gpu_engine, "device_clock", lambda: clock)
+    return _opened(request.param, memory, monkeypatch, tmp_path)
+
+
+def _opened(name: str, memory: HostMemory, monkeypatch: pytest.MonkeyPatch, folder: Path) -> OrtGpuEngine:
+    def open_session(_: Path, providers: Any, **__: Any) -> tuple[FakeSession, tuple[str, ...]]:
+        return FakeSession(memory, providers[0].options), ()
+
+    monkeypatch.setattr("pytest_quant.backends.ort.engine.open_session", open_session)
+    monkeypatch.setattr(OrtGpuEngine, "_bound", lambda *_: FakeBinding(memory))
+    model = dense().write(folder)
+    assert model.path is not None
+    return OrtGpuEngine(EngineSpec("ort-cuda", "fp32", None, model), model.path, [Provider(name, {"device_id": "0"})])
+
+
+def test_compute_lies_between_two_events(engine: OrtGpuEngine) -> None:
+    """The milliseconds are the device's; the run does not wait within, so that no way of the host's is in them."""
+    call = engine.prepare_events(dense().feeds(4, 1))
+    assert call is not None
+    assert [call(), call()] == [COMPUTE_MS, COMPUTE_MS]
+    assert engine._session.ran == ["started", "started"]
+
+
+def test_copies_are_timed_apart_with_locked_memory(engine: OrtGpuEngine, memory: TickingMemory) -> None:
+    """Each of both by events, none over memory that CUDA would copy twice, and all of it given back."""
+    times = engine.device_times(dense().feeds(4, 1))
+    assert times is not None
+    assert (times.h2d_ms, times.gpu_ms, times.d2h_ms) == (COPY_MS, COMPUTE_MS, COPY_MS)
+    assert times.host_ms > 0
+    assert memory.cuda._pageable_copies == 0
+    assert memory.cuda.held() == {"blocks": 1, "streams": 1, "events": 2}
+
+
+def test_the_timed_run_waits_for_our_stream(engine: OrtGpuEngine, memory: TickingMemory) -> None:
+    """After it nothing is left to do there."""
+    engine.prepare(dense().feeds(4, 1))()
+    assert memory.cuda._clock_ms == COMPUTE_MS
+    assert not any(memory.cuda._queues.values())
+
+
+def test_sessions_of_other_processes_get_no_stream_of_ours(engine: OrtGpuEngine) -> None:
+    """Its address means nothing there: the providers that the engine hands on are those it was asked for."""
+    assert "user_compute_stream" in engine._session.options
+    assert [dict(one.options) for one in engine._providers] == [{"device_id": "0"}]
+
+
+def test_without_a_library_for_streams_time_is_the_hosts(
+    memory: TickingMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It is never called the device's."""
+    monkeypatch.setattr(gpu_engine, "device_clock", lambda: None)
+    engine = _opened(CUDA, memory, monkeypatch, tmp_path)
+    feeds = dense().feeds(4, 1)
+    assert engine.prepare_events(feeds) is None
+    times = engine.device_times(feeds)
+    assert times is not None
+    assert times.gpu_ms is None
+    assert times.host_ms >= 0
+
+
+def test_only_gpus_take_the_stream(memory: TickingMemory) -> None:
+    """The CPU's provider knows no such option."""
+    clock = make_clock(memory)
+    asked = clock.asked([Provider(TENSORRT, {"a": "1"}), Provider(CUDA), Provider(CPU)])
+    ours = {"has_user_compute_stream": "1", "user_compute_stream": str(clock.stream)}
+    assert [dict(one.options) for one in asked] == [{"a": "1", **ours}, ours, {}]
+
+
+def test_no_clock_where_no_library_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime does without; only its device's clock cannot be read."""
+
+    def open_device(_: int) -> None:
+        raise BackendUnavailable("TensorRT needs a library for device memory")
+
+    monkeypatch.setattr("pytest_quant.backends.ort.device_clock.open_device", open_device)
+    device_clock.cache_clear()
+    assert device_clock() is None
+    device_clock.cache_clear()
