@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from statistics import median
+from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pytest_quant.backends.base import Feeds
 
@@ -13,6 +16,13 @@ Role: TypeAlias = Literal["compute", "reformat", "copy", "other"]
 
 MIN_RUNS = 10
 """Fewest runs, after warm ones, that the time of a layer is the median of."""
+
+_WARM_RUNS = 3
+_MAX_RUNS = 100
+_ENOUGH_S = 1.0
+"""Runs go on to `_MAX_RUNS` for at most so long: many profilers count whole microseconds, and short layers have few."""
+
+Told = TypeVar("Told")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +59,23 @@ class LayerTimed(Protocol):
 def node_name(name: str, outputs: tuple[str, ...]) -> str:
     """Return what a node of an ONNX graph is called here: its name, or as TensorRT's parser calls it without one."""
     return name or f"node_of_{outputs[0] if outputs else ''}"
+
+
+def warm_runs(run: Callable[[], Told]) -> list[Told]:
+    """Call `run` until the engine is warm, then `MIN_RUNS` times or more, and return what each of those told."""
+    for _ in range(_WARM_RUNS):
+        run()
+    until_s = time.monotonic() + _ENOUGH_S
+    found: list[Told] = []
+    while len(found) < MIN_RUNS or (len(found) < _MAX_RUNS and time.monotonic() < until_s):
+        found.append(run())
+    return found
+
+
+def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the median time of each layer by its name, in the order they run.
+
+    A layer that a run does not tell took no time in it: a branch was not taken, or the profiler counts too coarsely.
+    """
+    names = dict.fromkeys(name for run in sorted(runs, key=len, reverse=True) for name in run)
+    return {name: median(run.get(name, 0.0) for run in runs) for name in names}

@@ -67,7 +67,9 @@ def _work(rows: Sequence[Row], width: int, top: int) -> list[str]:
         "speedup x": [figure(row.speedup, 3) for row in shown],
     }
     narrow = width < _WIDE
-    if narrow:
+    if all(layer.ms is None for row in rows for layer in (*row.reference, *row.candidate)):
+        columns = {}
+    elif narrow:
         del columns["speedup x"]
     figures = [[head, *cells] for head, cells in columns.items()]
     precisions = ["precision", *(_changed(_precision(row.reference), _precision(row.candidate)) for row in shown)]
@@ -176,6 +178,8 @@ def _sums(profile: LayerProfile) -> list[str]:
         ("sum of layers", [total_ms(side.layers) for side in sides]),
         ("whole run as timed", [side.run_ms for side in sides]),
     ]
+    if all(value is None for _, values in sums for value in values):
+        return []
     digits = _digits(value for _, values in sums for value in values)
     rows = [["", "reference", "candidate"], *([name, *(fixed(one, digits) for one in two)] for name, two in sums)]
     return aligned(rows, right=(1, 2))
@@ -192,7 +196,8 @@ def _remarks(found: Alignment, profile: LayerProfile) -> Iterator[str]:
             "longer; what a runtime does between layers is in the whole run alone"
         )
     elif not silent:
-        yield "layers and precisions are those of the build; nothing here can time them"
+        providers = " and ".join(dict.fromkeys(clean(side.provider) for side in sides))
+        yield f"layers and precisions are those of the build ({providers}); nothing here can time them"
     if profile.untimed:
         yield f"no whole run was timed: {clean(profile.untimed)}"
     stretched = max(map(_stretch, sides))

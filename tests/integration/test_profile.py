@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,22 @@ def test_options_of_pytest_go_behind_two_dashes(pytester: pytest.Pytester) -> No
     assert "MatMul" in ran.stdout
     assert elsewhere.is_dir()
     assert not (pytester.path / ".quant").exists()
+
+
+@pytest.mark.skipif(find_spec("tensorrt_rtx") is None, reason="needs tensorrt_rtx")
+def test_a_build_for_a_gpu_that_is_not_here_has_layers_without_times(pytester: pytest.Pytester) -> None:
+    """TensorRT-RTX tells layers, nodes and precisions of what it built; both products of the engines are the node's."""
+    select_first(pytester.path / "model.onnx")
+    write_project(pytester, mark="backend='trt-rtx', max_drop=50.0")
+    found = _document(pytester.path, "test_model.py", "--", "--quant-simulate=SM89")
+    (row,) = [row for row in found["rows"] if row["nodes"] == ["scores"]]
+    assert row["reference"]
+    assert row["candidate"]
+    layers = [layer for one in found["rows"] for side in ("reference", "candidate") for layer in one[side]]
+    assert {layer["ms"] for layer in layers} == {None}
+    assert "int8" in {layer["precision"] for layer in row["candidate"]}
+    assert {layer["precision"] for layer in row["reference"]} == {"fp32"}
+    assert "float simulation" in found["untimed"]
 
 
 def test_a_second_profile_builds_nothing(pytester: pytest.Pytester) -> None:

@@ -5,31 +5,25 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import onnx
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.layers import MIN_RUNS, LayerTime, Role
+from pytest_quant.backends.layers import LayerTime, Role, medians, warm_runs
 from pytest_quant.backends.onnx_files import normalized
 from pytest_quant.backends.ort.lineage import trace
 from pytest_quant.backends.ort.macs import INT8_OPS, NARROW_OPS
 from pytest_quant.backends.ort.session import OPTIMIZED_FILE, Provider, open_session, refused
 from pytest_quant.backends.runtime import failed
-
-_WARM_RUNS = 3
-_MAX_RUNS = 100
-_ENOUGH_S = 1.0
-"""Runs go on to `_MAX_RUNS` for at most so long: the profiler counts whole microseconds, and short layers have few."""
 
 _SUFFIX = "_kernel_time"
 _MS_PER_US = 1e-3
@@ -91,27 +85,25 @@ def _outermost(events: Sequence[Event]) -> list[Event]:
 
 
 def layers_of(runs: Sequence[Sequence[Event]], traced: Mapping[str, tuple[tuple[str, ...], Role]]) -> list[LayerTime]:
-    """Return each node once, in the order of the last run, with the median over `runs` of its time in each.
+    """Return each node once, in the order they run, with the median over `runs` of its time in each.
 
     Parameters
     ----------
     runs : see `read_runs`; one at least.
     traced : nodes of the user's model and the role, by the name of an optimized node.
     """
-    spent_us: dict[str, list[int]] = defaultdict(list)
+    totals: list[Counter[str]] = []
     for run in runs:
-        of_run: dict[str, int] = defaultdict(int)
+        spent: Counter[str] = Counter()
         for event in run:
-            of_run[event.name] += event.spent_us
-        for name, total in of_run.items():
-            spent_us[name].append(total)
-    firsts = {event.name: event for event in reversed(runs[-1])}
-    ordered = dict.fromkeys(event.name for event in runs[-1])
+            spent[event.name] += event.spent_us
+        totals.append(spent)
+    firsts = {event.name: event for run in reversed(runs) for event in reversed(run)}
     found = []
-    for name in ordered:
-        event = firsts[name]
+    for name, spent_us in medians(totals).items():
         nodes, role = traced.get(name, ((), "other"))
-        found.append(LayerTime(name, event.op, _precision(event), _MS_PER_US * median(spent_us[name]), nodes, role))
+        event = firsts[name]
+        found.append(LayerTime(name, event.op, _precision(event), _MS_PER_US * spent_us, nodes, role))
     return found
 
 
@@ -140,7 +132,7 @@ def time_layers(
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
         session, _ = open_session(engine, providers, threads=threads, trace=Path(folder))
         try:
-            count = _run_often(session, feeds)
+            count = len(warm_runs(partial(session.run, None, feeds)))
         except Exception as error:
             raise refused(f"a profiled run of {engine.name}", error) from error
         runs = read_runs(Path(session.end_profiling()).read_text(encoding="utf-8"))[-count:]
@@ -182,17 +174,6 @@ def time_layers_on_gpu(engine: Path, model: Path, providers: Sequence[Provider],
 
 def _wait_for_kernels() -> None:
     os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
-
-
-def _run_often(session: Any, feeds: Feeds) -> int:
-    """Warm the session up, run it, and return how many runs come after the warm ones."""
-    for _ in range(_WARM_RUNS):
-        session.run(None, feeds)
-    until_s, count = time.monotonic() + _ENOUGH_S, 0
-    while count < MIN_RUNS or (count < _MAX_RUNS and time.monotonic() < until_s):
-        session.run(None, feeds)
-        count += 1
-    return count
 
 
 def _traced(

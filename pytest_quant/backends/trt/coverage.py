@@ -64,7 +64,7 @@ _POINTWISE = frozenset(
 )
 """Layer types that hold no product of their own; one that swallowed a product cannot be seen into."""
 
-_PRECISIONS = {"Float": "fp32", "Half": "fp16", "BFloat16": "bf16", "Int8": "int8", "FP8": "fp8", "Int4": "int4"}
+PRECISIONS = {"Float": "fp32", "Half": "fp16", "BFloat16": "bf16", "Int8": "int8", "FP8": "fp8", "Int4": "int4"}
 
 
 def ops_of(graph: onnx.GraphProto) -> dict[str, str]:
@@ -117,5 +117,5 @@ def _kind(layers: Sequence[Layer], name: str, op: str, precision: str) -> Kind:
     products = [layer for layer in mentioning if layer.kind not in _POINTWISE]
     if not products:
         return Kind.OPAQUE
-    asked = all(layer.input_types and _PRECISIONS.get(layer.input_types[0]) == precision for layer in products)
+    asked = all(layer.input_types and PRECISIONS.get(layer.input_types[0]) == precision for layer in products)
     return Kind.ASKED if asked else Kind.OTHER

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.base import EngineBase, Feeds, Outputs
+from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.ort.session import open_session, refused
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_of, macs_by_node, ops_of
+from pytest_quant.backends.trt.layers import layer_times_of
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt.run_builder import LAYERS_FILE, PLAN_FILE, build_notes
@@ -80,6 +82,11 @@ class SimulatedEngine(EngineBase):
         macs = macs_by_node(self._graph, feeds)
         found = count_layers(self._layers, self._ops, self.spec.precision, self.provider, macs)
         return replace(found, plan_of=self.plan_of if self._has_pairs else "")
+
+    def layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
+        """Return the layers of the plan, without times: nothing here runs it."""
+        self._check(feeds)
+        return layer_times_of(self._layers, self._ops)
 
     def _close(self) -> None:
         self._session = None

@@ -49,6 +49,7 @@ def fake_of(major: int) -> tuple[SimpleNamespace, dict[str, object], HostMemory]
         engine = module.Runtime(logger).deserialize_cuda_engine(b"plan")
         instances: dict[str, object] = {
             "ILogger": logger,
+            "IProfiler": module.IProfiler(),
             "Runtime": module.Runtime(logger),
             "ICudaEngine": engine,
             "IExecutionContext": engine.create_execution_context(),

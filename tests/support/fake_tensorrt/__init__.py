@@ -2,7 +2,15 @@
 
 from tests.support.fake_tensorrt.cuda import FakeCuda
 from tests.support.fake_tensorrt.device import HostMemory
-from tests.support.fake_tensorrt.engine import ACTIVATION_BYTES, COLUMNS, MAX_BATCH, NVTX_MS, RUN_MS, WEIGHT_BYTES
+from tests.support.fake_tensorrt.engine import (
+    ACTIVATION_BYTES,
+    COLUMNS,
+    LAYER_MS,
+    MAX_BATCH,
+    NVTX_MS,
+    RUN_MS,
+    WEIGHT_BYTES,
+)
 from tests.support.fake_tensorrt.enums import DataType
 from tests.support.fake_tensorrt.inspection import inspection
 from tests.support.fake_tensorrt.module import drive, make
@@ -10,6 +18,7 @@ from tests.support.fake_tensorrt.module import drive, make
 __all__ = [
     "ACTIVATION_BYTES",
     "COLUMNS",
+    "LAYER_MS",
     "MAX_BATCH",
     "NVTX_MS",
     "RUN_MS",

@@ -35,6 +35,19 @@ class ILogger:
         raise NotImplementedError
 
 
+class IProfiler:
+    """Remembers whether it was made as the binding wants it."""
+
+    _made = False
+
+    def __init__(self) -> None:
+        self._made = True
+
+    def report_layer_time(self, layer_name: str, ms: float) -> None:
+        """To be written by who derives from it."""
+        raise NotImplementedError
+
+
 class Calibrator:
     """The base of calibrators; `drive` calls it back as the builder does, exceptions swallowed."""
 
@@ -94,6 +107,7 @@ def make(device: HostMemory | PycudaHost, major: int = 10, **changes: Any) -> Si
         __name__="tensorrt",
         __version__=f"{major}.13.0",
         ILogger=ILogger,
+        IProfiler=IProfiler,
         ICudaEngine=ICudaEngine,
         IExecutionContext=IExecutionContext,
         EngineInspector=EngineInspector,

@@ -9,16 +9,19 @@ from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.base import EngineBase, Feeds, Outputs
+from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.coverage import count_layers, macs_by_node, ops_of
 from pytest_quant.backends.trt.gpu.device import open_device
 from pytest_quant.backends.trt.gpu.graph import NOTE, GraphedRun
 from pytest_quant.backends.trt.gpu.inspection import layers_in_inspection
+from pytest_quant.backends.trt.gpu.layers import LayerClock
 from pytest_quant.backends.trt.gpu.memory import DeviceMemory
 from pytest_quant.backends.trt.gpu.plan import Plan, held_bytes
 from pytest_quant.backends.trt.gpu.runner import Runner, time_compute, time_parts
 from pytest_quant.backends.trt.gpu.slots import slots_of
+from pytest_quant.backends.trt.layers import layer_times_of
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.run_builder import PLAN_FILE, build_notes
 from pytest_quant.result import Coverage, DeviceTimes
@@ -91,17 +94,36 @@ class GpuEngine(EngineBase):
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Ask the engine's inspector for its layers and count the products in the asked precision."""
-        inspector: tensorrt.EngineInspector = self._plan.engine.create_engine_inspector()
-        text = inspector.get_engine_information(self._trt.LayerInformationFormat.JSON)
         ops = ops_of(read_graph(self._graph).graph)
         macs = macs_by_node(self._graph, feeds)
-        return count_layers(layers_in_inspection(text), ops, self.spec.precision, self.provider, macs)
+        return count_layers(layers_in_inspection(self._inspected()), ops, self.spec.precision, self.provider, macs)
+
+    def layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
+        """Return the median time of each layer, in a context of its own: timed runs have no profiler."""
+        self._check(feeds)
+        ops = ops_of(read_graph(self._graph).graph)
+        layers = layers_in_inspection(self._inspected())
+        with self._device.current():
+            clock = self._new_clock()
+            try:
+                found = clock.times_ms(feeds)
+            finally:
+                clock.close()
+        return layer_times_of(layers, ops, found)
 
     def _device_times(self, feeds: Feeds) -> DeviceTimes:
         """Time copies and compute apart, by events on the engine's stream."""
         with self._device.current():
             self._load(feeds)
             return time_parts(self._runner)
+
+    def _new_clock(self) -> LayerClock:
+        context = self._plan.new_context()
+        return LayerClock(self._trt, context, self._new_runner(context))
+
+    def _inspected(self) -> str:
+        inspector: tensorrt.EngineInspector = self._plan.engine.create_engine_inspector()
+        return str(inspector.get_engine_information(self._trt.LayerInformationFormat.JSON))
 
     def _close(self) -> None:
         """Free buffers, context, engine and runtime in this order."""
