@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.backends.base import EngineBase, Feeds, Outputs
+from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.openvino.coverage import measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, read_model, refused, signature_of
+from pytest_quant.backends.openvino.layers import COUNTING, time_layers
 from pytest_quant.backends.openvino.recipe import notes_of, parse_options
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.errors import BuildError
@@ -99,6 +101,16 @@ class OpenVinoEngine(EngineBase):
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return the request's own `infer` over `feeds`."""
         return partial(self._request.infer, {index: feeds[name] for index, name in enumerate(self._inputs)})
+
+    def layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
+        """Compile the model once more with counters, and return the median time of each layer. Raises as `run` does."""
+        self._check(feeds)
+        compiled = compile_model(read_model(self._file), self.spec, COUNTING)
+        by_index = {index: feeds[name] for index, name in enumerate(self._inputs)}
+        try:
+            return time_layers(compiled, by_index, self.spec.quantized or self.spec.model)
+        except Exception as error:
+            raise refused(f"a profiled run of {self.spec.id}", error) from error
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Compile the model once more for the shapes of `feeds` and count its products by their precision."""

@@ -7,7 +7,7 @@ of layout give tensors names of their own, but build the name of the node on an 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import onnx
@@ -79,6 +79,20 @@ class _Source:
                 inputs = [name for name in self.graph.node[place].input if name not in stops]
                 waiting += [self.producer[name] for name in inputs if name in self.producer]
         return (seen - dropped - self.folded) | (first - self.folded)
+
+
+def finder(model: onnx.GraphProto) -> Callable[[str], str | None]:
+    """Return a function that finds the node of `model` that a name is built on, the node's own or that of an output.
+
+    ``conv1/WithoutBiases`` is built on ``conv1``; the longest name that is known decides.
+    """
+    source = _Source(model)
+
+    def find(name: str) -> str | None:
+        place = source.anchor(name)
+        return None if place is None else source.names[place]
+
+    return find
 
 
 def trace(
