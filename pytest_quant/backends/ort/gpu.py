@@ -16,6 +16,7 @@ from pytest_quant.backends.base import Availability, Engine
 from pytest_quant.backends.options import check_offer
 from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT, load_provider, loading_trouble
+from pytest_quant.backends.ort.options import parse_options
 from pytest_quant.backends.ort.tensorrt import (
     builder_spec,
     target_of,
@@ -81,6 +82,10 @@ class OrtCudaBackend(OrtBackend):
         """Tell whether the GPU wheel, the driver and CUDA's libraries are here and load."""
         return find_provider(CUDA)
 
+    def with_tf32(self, spec: EngineSpec, *, allowed: bool) -> EngineSpec:
+        """Return `spec` with the option `tf32`, or without it. Raises `UsageError` where TF32 is switched off."""
+        return with_option(spec, allowed=allowed)
+
     def refuses_speed(self, spec: EngineSpec) -> UsageError | None:
         """Refuse a limit on the speed of INT8: the provider computes Q/DQ graphs in float."""
         if spec.precision != "int8":
@@ -93,8 +98,9 @@ class OrtCudaBackend(OrtBackend):
         )
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
-        """Those of the quantizer, and the provider."""
-        return {**super().ingredients(spec), "provider": CUDA}
+        """Those of the quantizer, the provider, and TF32 where it is allowed."""
+        tf32 = {"TF32": "allowed"} if parse_options(spec.options).tf32 else {}
+        return {**super().ingredients(spec), "provider": CUDA, **tf32}
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open a session and prove that its products are on the GPU. Raises `BuildError`."""
@@ -103,7 +109,8 @@ class OrtCudaBackend(OrtBackend):
         from pytest_quant.backends.ort.recipe import recipe_of
         from pytest_quant.backends.ort.session import Provider
 
-        providers = (Provider(CUDA, CUDA_OPTIONS),)
+        tf32 = str(int(parse_options(spec.options).tf32))
+        providers = (Provider(CUDA, CUDA_OPTIONS | {"use_tf32": tf32}),)
         return OrtGpuEngine(spec, engine_file(spec, folder), providers, notes=recipe_of(spec).notes)
 
 

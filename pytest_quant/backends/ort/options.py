@@ -174,9 +174,14 @@ class OrtOptions:
             "`extra_options` of onnxruntime.quantization",
         ),
     )
+    tf32: bool = field(
+        default=False, metadata=option(FLAG, "`ort-cuda`: float32 products may round their inputs to ten bits")
+    )
 
 
 KEYS = keys_of(OrtOptions)
+_CUDA_ONLY = ("tf32",)
+"""Options of ``ort-cuda`` that say nothing about a CPU."""
 
 
 def parse_options(options: Iterable[tuple[str, object]]) -> OrtOptions:
@@ -209,6 +214,7 @@ def _wrong_provider(value: object) -> UsageError:
     )
 
 
+_ON_CUDA = ("ort-cuda",)
 _METHODS = ("minmax", "entropy", "percentile")
 
 
@@ -216,5 +222,7 @@ def check_spec(spec: EngineSpec, schemes: Schemes) -> None:
     """Raise `UsageError` when precision, scheme, options or calibration are not known here."""
     check_offer(spec, schemes)
     parse_options(spec.options)
+    if spec.backend not in _ON_CUDA:
+        checked(spec.backend, spec.options, {name: key for name, key in KEYS.items() if name not in _CUDA_ONLY})
     if spec.scheme == "static":
         check_calibration(spec, _METHODS)

@@ -46,10 +46,10 @@ def test_what_the_environment_switches_off_cannot_be_had() -> None:
 def test_backends_for_nvidias_devices_know_of_it_and_others_do_not() -> None:
     """The core asks each of them, and names none."""
     known = {name for name in backend_names() if isinstance(get_backend(name), Tf32Backend)}
-    assert known == {"ort-trt", "torch-cuda", "trt", "trt-rtx"}
+    assert known == {"ort-cuda", "ort-trt", "torch-cuda", "trt", "trt-rtx"}
 
 
-@pytest.mark.parametrize("name", ["torch-cuda", "trt", "trt-rtx"])
+@pytest.mark.parametrize("name", ["ort-cuda", "torch-cuda", "trt", "trt-rtx"])
 def test_a_backend_takes_its_own_option(name: str) -> None:
     """What it returns it also lets pass, and what it builds the one from is not what it builds the other from."""
     backend = get_backend(name)
@@ -63,6 +63,6 @@ def test_a_backend_takes_its_own_option(name: str) -> None:
 
 def test_on_the_cpu_there_is_no_such_option() -> None:
     """It would do nothing there."""
-    for name in ("torch", "ort", "openvino"):
+    for name in ("torch", "ort", "ort-openvino", "openvino"):
         with pytest.raises(UsageError, match=f"backend '{name}' has no option 'tf32'"):
             get_backend(name).check(EngineSpec(name, "fp32", None, Model("net"), options=(("tf32", True),)))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import onnxruntime
 import pytest
 
 from pytest_quant.backends import Availability, EarlyBackend, get_backend
 from pytest_quant.backends.ort import gpu as availability
-from pytest_quant.backends.ort import libraries
+from pytest_quant.backends.ort import gpu_engine, libraries
 from pytest_quant.backends.ort.gpu import find_provider
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.tf32 import OVERRIDE, is_switched_off
 from pytest_quant.spec import EngineSpec, Model
+from pytest_quant.testing.conformance.examples import two_by_two
 
 PROVIDERS = [TENSORRT, CUDA, "CPUExecutionProvider"]
 
@@ -140,3 +143,21 @@ def test_a_tensorrt_that_was_loaded_with_tf32_is_an_error(monkeypatch: pytest.Mo
     assert found.fix == "export NVIDIA_TF32_OVERRIDE=0 before pytest starts"
     monkeypatch.setenv(OVERRIDE, "0")
     assert backend.availability(FLOAT).available
+
+
+@pytest.mark.parametrize(("options", "use_tf32"), [((), "0"), ((("tf32", True),), "1")])
+def test_tf32_is_an_option_of_the_cuda_provider(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[tuple[str, object], ...], use_tf32: str
+) -> None:
+    """Off unless asked for, told to the provider either way, and part of what the engine computes."""
+    backend = get_backend("ort-cuda")
+    model = two_by_two().write(tmp_path)
+    spec = EngineSpec("ort-cuda", "fp32", None, model, options=options)
+    opened: list[Any] = []
+    monkeypatch.setattr(gpu_engine, "OrtGpuEngine", lambda *given, **_: opened.append(given[2]))
+    backend.check(spec)
+    backend.build(spec, None, tmp_path)
+    backend.open(spec, tmp_path)
+    ((provider,),) = opened
+    assert provider.options["use_tf32"] == use_tf32
+    assert ("TF32" in backend.ingredients(spec)) is (use_tf32 == "1")
