@@ -27,6 +27,7 @@ from pytest_quant.backends.runtime import WHEELS, import_runtime, installed_vers
 from pytest_quant.backends.tf32 import OVERRIDE, is_switched_off, switch_off, with_option
 from pytest_quant.backends.trt import TrtRtxBackend
 from pytest_quant.backends.trt.gpu.device import installed_tensorrt
+from pytest_quant.backends.trt.options import float_type
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.environment.nvml import has_nvml
 from pytest_quant.errors import BackendUnavailable, UsageError
@@ -159,8 +160,9 @@ class OrtTrtBackend(TrtRtxBackend):
             self.before_loading(spec)
             found = find_provider(TENSORRT)
             return _too_late(found) if found.available and is_late else found
-        if spec.precision in _SHORT_FLOATS or uses_table(spec):
-            what = "a table of ranges" if uses_table(spec) else spec.precision
+        floats = float_type(builder_spec(spec))
+        if spec.precision in _SHORT_FLOATS or floats == "bf16" or uses_table(spec):
+            what = "a table of ranges" if uses_table(spec) else floats
             fix = "run it on a machine with an NVIDIA GPU, or judge int8 from Q/DQ pairs here"
             return Availability(False, reason=f"the simulation computes Q/DQ pairs and float32, not {what}", fix=fix)
         return super().availability(builder_spec(spec))

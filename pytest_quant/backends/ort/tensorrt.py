@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.backends.options import checked
-from pytest_quant.backends.trt.options import Range, parse_options
+from pytest_quant.backends.trt.options import Range, float_type, parse_options
 from pytest_quant.errors import BuildError
 from pytest_quant.readers import Key, one_of
 from pytest_quant.spec import EngineSpec
@@ -148,13 +148,13 @@ def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
     It keys its engines by names and not by weights (github.com/microsoft/onnxruntime/issues/6455), so each engine of
     ours has a folder of its own. With Q/DQ pairs in the graph a table would make it fail.
     """
-    asked = parse_options(spec.backend, builder_spec(spec).options)
+    asked, floats = parse_options(spec.backend, builder_spec(spec).options), float_type(builder_spec(spec))
     options = {
         "device_id": "0",
         "trt_engine_cache_enable": "1",
         "trt_engine_cache_path": str(folder),
-        "trt_fp16_enable": "1" if spec.precision == "fp16" else "0",
-        "trt_bf16_enable": "1" if spec.precision == "bf16" else "0",
+        "trt_fp16_enable": "1" if floats == "fp16" else "0",
+        "trt_bf16_enable": "1" if floats == "bf16" else "0",
         "trt_int8_enable": "1" if spec.precision == "int8" else "0",
     }
     if uses_table(spec):

@@ -13,7 +13,7 @@ from pytest_quant.backends.remedy import Remedy
 from pytest_quant.backends.runtime import WHEELS, find_outdated, installed_version
 from pytest_quant.backends.tf32 import with_option
 from pytest_quant.backends.trt.gpu.device import find_native
-from pytest_quant.backends.trt.options import parse_options
+from pytest_quant.backends.trt.options import float_type, parse_options
 from pytest_quant.environment.gpu import find_gpus
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature
@@ -53,7 +53,14 @@ class TrtRtxBackend:
     def check(self, spec: EngineSpec) -> None:
         """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
         check_offer(spec, self.schemes)
-        parse_options(self.name, spec.options)
+        beside = parse_options(self.name, spec.options).beside
+        if beside == "bf16" and spec.precision == "int8" and "bf16" not in self.schemes:
+            raise UsageError(
+                f"backend '{self.name}' simulates in float what it built, and nothing here computes in bf16",
+                value="beside='bf16'",
+                allowed="fp16, fp32",
+                fix="write beside='fp16', or backend='trt' on a machine with a GPU",
+            )
         if spec.scheme == "static":
             check_calibration(spec, ("minmax", "entropy", "percentile"))
 
@@ -257,4 +264,4 @@ def _calibrates(spec: EngineSpec) -> bool:
 
 
 def _needs_device(spec: EngineSpec) -> bool:
-    return _calibrates(spec) or spec.precision == "bf16"
+    return _calibrates(spec) or float_type(spec) == "bf16"

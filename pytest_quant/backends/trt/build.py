@@ -12,7 +12,7 @@ from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.onnx_files import external_files, model_file, read_graph, read_signature
 from pytest_quant.backends.trt.gpu.samples import write_samples
 from pytest_quant.backends.trt.half import write_half
-from pytest_quant.backends.trt.options import parse_options
+from pytest_quant.backends.trt.options import float_type, parse_options
 from pytest_quant.backends.trt.preflight import check_graph
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt.quantize import write_trt_qdq
@@ -78,8 +78,9 @@ def write_plan(spec: EngineSpec, calibration: Path | None, folder: Path, *, modu
     BuildError : the graph is one that TensorRT cannot take, or the parser or the builder refuses it.
     """
     graph = write_graph(spec, calibration, folder)
-    if spec.precision in HALVES:
-        write_half(graph, graph, spec.precision)
+    kind = float_type(spec)
+    if kind in HALVES:
+        write_half(graph, graph, kind)
     request = request_for(spec, graph, module=module)
     if request.calibration and calibration is not None:
         request = replace(request, ranges=str(calibration / RANGES_FILE))
@@ -106,7 +107,7 @@ def request_for(spec: EngineSpec, graph: Path, *, module: str) -> BuildRequest:
     options = parse_options(spec.backend, spec.options)
     profile = profile_of(spec, read_signature(graph))
     implicit = options.implicit and spec.scheme == "static"
-    flags = ["INT8", *BESIDE[options.beside]] if implicit else []
+    flags = ["INT8", *BESIDE[options.rest]] if implicit else []
     return BuildRequest(
         module=module,
         model=str(graph),

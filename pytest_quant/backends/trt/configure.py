@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_quant.backends.trt.run_builder import BuildRequest
+from pytest_quant.backends.trt.run_builder import NO_IMPLICIT, BuildRequest
 from pytest_quant.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -51,10 +51,7 @@ def network_flags(trt: Any, request: BuildRequest) -> int:
     if request.strongly_typed:
         return 0 if flag is None else 1 << int(flag)
     if not hasattr(trt.BuilderFlag, "INT8"):
-        raise BuildFailedError(
-            f"{trt.__name__} {trt.__version__} has no implicit INT8, which ended with TensorRT 10: "
-            "drop quantization='implicit', or pip install 'tensorrt<11'"
-        )
+        raise BuildFailedError(f"{trt.__name__} {trt.__version__} has {NO_IMPLICIT}, which ended with TensorRT 10")
     return 0
 
 

@@ -1,7 +1,9 @@
 """A graph whose floats have sixteen bits: what is float32 for TensorRT's strong types is float32 in the graph.
 
 Around Q/DQ pairs the scales get the same type, for a pair gives the type of its scale to what reads it. That is what
-TensorRT fuses into INT8 products, and what operators take since opset 19.
+TensorRT fuses into INT8 products, and what operators take since opset 19. What is computed from the sizes of inputs
+alone stays float32: the anchors of a detector are coordinates, which eleven bits do not count, and TensorRT itself
+computes sizes in float32 or not at all.
 """
 
 from __future__ import annotations
@@ -49,16 +51,50 @@ def write_half(source: Path, target: Path, kind: str = "fp16") -> None:
         model = normalized(raised(model, _PAIRS_IN_HALF, source.name, need=need, fix="or leave out `beside`"))
     exact = {tensor.name: tensor for tensor in _tensors(model)} if kind == "bf16" else {}
     exact = {name: _copy(tensor) for name, tensor in exact.items() if tensor.data_type == TensorProto.FLOAT}
+    whole = _of_sizes(model)
+    ours = {node.name for node in _nodes(model)}
     try:
         with quiet():
-            half = convert_float_to_float16(model, keep_io_types=True)
+            half = convert_float_to_float16(model, keep_io_types=True, node_block_list=whole)
     except Exception as error:
         raise refused(f"to convert {source.name} to {kind}", error) from error
     if not any(tensor.data_type == TensorProto.FLOAT16 for tensor in _tensors(half)):
         raise BuildError(f"{source.name} has no float32 weights, so {kind} changes nothing", fix="test it in fp32 only")
+    _keep_whole(half, ours)
     if kind == "bf16":
         _to_bfloat16(half, exact)
     write_model(half, target)
+
+
+def _of_sizes(model: onnx.ModelProto) -> list[str]:
+    """Return the names of nodes that read sizes, and constants, and nothing else; those without a name get one."""
+    known = {tensor.name for tensor in _tensors(model)} | {""}
+    sizes: set[str] = set()
+    found = []
+    for node in _nodes(model):
+        if node.op_type in ("Shape", "Size"):
+            sizes.update(node.output)
+        elif node.op_type not in _PAIRS and not sizes.isdisjoint(node.input) and sizes | known >= set(node.input):
+            sizes.update(node.output)
+            # As TensorRT's parser would call it.
+            node.name = node.name or f"node_of_{node.output[0]}"
+            found.append(node.name)
+    return found
+
+
+def _keep_whole(model: onnx.ModelProto, known: set[str]) -> None:
+    """Let a node that stayed float32 read another such node itself, and not by way of the casts between them."""
+    before = {node.output[0]: node.input[0] for node in _nodes(model) if node.op_type == "Cast" and _added(node, known)}
+    for node in _nodes(model):
+        if node.op_type == "Cast" and _added(node, known):
+            continue
+        for place, name in enumerate(node.input):
+            if before.get(name) in before:
+                node.input[place] = before[before[name]]
+
+
+def _added(node: onnx.NodeProto, known: set[str]) -> bool:
+    return bool(node.name) and node.name not in known
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:

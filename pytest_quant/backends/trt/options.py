@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_quant.backends.options import checked
 from pytest_quant.errors import UsageError
 from pytest_quant.readers import FLAG, accepting, count, keys_of, one_of, option, text
-from pytest_quant.spec import Shape
+from pytest_quant.spec import EngineSpec, Shape
 
 if TYPE_CHECKING:
     import tensorrt
@@ -109,12 +109,13 @@ class TrtOptions:
             "`trt`: Q/DQ pairs in the graph, or TensorRT 10's own calibrator (entropy or minmax)",
         ),
     )
-    # fp16 as TensorRT itself would: what has no INT8 kernel would be slower in float32 than it need be.
-    beside: str = field(
-        default="fp16",
-        metadata=option(one_of("fp16", "bf16", "fp32"), "`trt`: what implicit INT8 computes the rest in"),
+    beside: str | None = field(
+        default=None,
+        metadata=option(
+            one_of("fp16", "bf16", "fp32"),
+            "what int8 computes the rest in, bf16 on a GPU that is here; default: fp32, of implicit INT8 fp16",
+        ),
     )
-
     cuda_graph: bool = field(
         default=False,
         metadata=option(FLAG, "`trt`: timed runs replay a CUDA graph of one run, as deployments of small models do"),
@@ -125,13 +126,19 @@ class TrtOptions:
         """Whether TensorRT finds the ranges itself."""
         return self.quantization == "implicit"
 
+    @property
+    def rest(self) -> str:
+        """What an int8 engine computes in where it does not compute in INT8.
+
+        Implicit INT8 is used for its speed: what has no INT8 kernel would be slower in float32 than it need be.
+        """
+        return self.beside or ("fp16" if self.implicit else "fp32")
+
 
 _NATIVE_KEYS = keys_of(TrtOptions)
-# TensorRT-RTX has no calibrator, no weak types, no lean runtime to put into a plan, and runs nothing here.
+# TensorRT-RTX has no calibrator, no lean runtime to put into a plan, and runs nothing here.
 _BUILDER_KEYS = {
-    name: key
-    for name, key in _NATIVE_KEYS.items()
-    if name not in ("quantization", "beside", "version_compatible", "cuda_graph")
+    name: key for name, key in _NATIVE_KEYS.items() if name not in ("quantization", "version_compatible", "cuda_graph")
 }
 _KEYS = {
     name: key
@@ -140,11 +147,40 @@ _KEYS = {
 }
 """Options that every way to TensorRT has."""
 
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """What users of TensorRT look for and do not find here."""
+
+    what: str
+    fix: str
+
+
+_DLA = _Refusal(
+    "engines on a DLA of Jetson are not supported: TensorRT shows what runs there as one node, so nothing proves INT8",
+    "drop it: the engine is built for the GPU; trtexec --useDLACore measures a DLA",
+)
+_STREAMING = _Refusal(
+    "weight streaming is not supported: weights that come over the bus in each run decide its time, not the kernels",
+    "drop it, and take a precision whose weights fit into the GPU's memory, such as int8",
+)
+_REFUSED = {
+    **dict.fromkeys(("dla_core", "use_dla", "allow_gpu_fallback", "trt_dla_enable", "trt_dla_core"), _DLA),
+    **dict.fromkeys(("weight_streaming", "weight_streaming_budget", "allow_weight_streaming"), _STREAMING),
+}
+"""Options that are refused, by the names that TensorRT, its tools and ONNX Runtime have for them."""
+
+
 _KEYS_OF = {"trt": _NATIVE_KEYS, "trt-rtx": _BUILDER_KEYS}
 
 
 def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOptions:
     """Turn the options of a mark into `TrtOptions`. Raises `UsageError`."""
+    options = tuple(options)
+    for name, value in options:
+        refusal = _REFUSED.get(name)
+        if refusal is not None:
+            raise UsageError(f"option '{name}': {refusal.what}", value=repr(value), fix=refusal.fix)
     parsed = TrtOptions(**checked(backend, options, _KEYS_OF.get(backend, _KEYS)))
     if parsed.opt_batch is not None and parsed.max_batch is not None and parsed.opt_batch > parsed.max_batch:
         raise UsageError(
@@ -159,3 +195,11 @@ def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOpt
             fix="drop it, or drop version_compatible and hardware_compatible",
         )
     return parsed
+
+
+def float_type(spec: EngineSpec) -> str:
+    """Return the type of the floats in the graph of `spec`; implicit INT8 leaves them to flags of the builder."""
+    options = parse_options(spec.backend, spec.options)
+    if spec.precision != "int8":
+        return spec.precision
+    return "fp32" if options.implicit and spec.scheme == "static" else options.rest

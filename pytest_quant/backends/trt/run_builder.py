@@ -28,6 +28,9 @@ MISSING_SCALES = "Missing scale and zero-point"
 SHAPE_INPUT = "the values of an input decide shapes, and nothing tells which values to expect: input"
 """How the building process begins to say so; the name follows in quotes."""
 
+NO_IMPLICIT = "no implicit INT8"
+"""How it says that this TensorRT finds no ranges itself."""
+
 _VALUES = re.compile(re.escape(SHAPE_INPUT) + r" '(?P<name>.*)'")
 
 _NO_OPERATOR = re.compile(r"Plugin not found|No importer registered|UNSUPPORTED_NODE", re.IGNORECASE)
@@ -124,6 +127,8 @@ def next_step(said: str, shapes: Mapping[str, Range]) -> str:
             f"write smallest, usual and largest values: options={{'shapes': {{'{values['name']}': "
             "[smallest, usual, largest]}}, each a list of ints"
         )
+    if NO_IMPLICIT in said:
+        return "drop quantization='implicit', or pip install 'tensorrt<11'"
     if _SHAPES.search(said) and not _NO_OPERATOR.search(said):
         return _about_shapes(shapes)
     if _QUANTIZED.search(said) and not _NO_OPERATOR.search(said):

@@ -17,7 +17,8 @@ _WIDE, _HEADS, _FEATURES = 32, 4, 5
 def yolo(folder: Path) -> Path:
     """Free height and width, three resolutions, a map scaled up to the sizes of another, all places in one output.
 
-    Sizes are read from the graph by Shape, so that they are shape tensors inside it.
+    Sizes are read from the graph by Shape, so that they are shape tensors inside it, and one counts the anchors, whose
+    coordinates are floats.
     """
     nodes = [
         *_convolution("stem", "images", 3, 2),
@@ -30,16 +31,28 @@ def yolo(folder: Path) -> Path:
         helper.make_node("Resize", ["narrow_out", "", "", "fine_sizes"], ["up"], name="up", mode="nearest"),
         helper.make_node("Concat", ["up", "fine_out"], ["both"], name="both", axis=1),
         *_convolution("mixed", "both", 3, 1),
-        *_head("fine_head", "mixed_out"),
-        *_head("coarse_head", "narrow_out"),
-        helper.make_node("Concat", ["fine_head_places", "coarse_head_places"], ["raw"], name="places", axis=2),
+        helper.make_node("Conv", ["mixed_out", "fine_head_w"], ["fine_map"], name="fine_head", kernel_shape=[1, 1]),
+        helper.make_node("Gather", ["fine_sizes", "last"], ["columns"], name="columns"),
+        helper.make_node("Cast", ["columns"], ["count"], name="count", to=TensorProto.FLOAT),
+        helper.make_node("Range", ["zero", "count", "one"], ["anchors"], name="anchors"),
+        helper.make_node("Mul", ["anchors", "step"], ["spread"], name="spread"),
+        helper.make_node("Add", ["fine_map", "spread"], ["placed"], name="placed"),
+        helper.make_node("Reshape", ["placed", "flat"], ["fine_places"], name="fine_places"),
+        helper.make_node(
+            "Conv", ["narrow_out", "coarse_head_w"], ["coarse_map"], name="coarse_head", kernel_shape=[1, 1]
+        ),
+        helper.make_node("Reshape", ["coarse_map", "flat"], ["coarse_places"], name="coarse_places"),
+        helper.make_node("Concat", ["fine_places", "coarse_places"], ["raw"], name="places", axis=2),
         helper.make_node("Sigmoid", ["raw"], ["boxes"], name="squash"),
     ]
     weights = {
         "stem_w": (16, 3, 3, 3), "fine_w": (16, 16, 3, 3), "coarse_w": (16, 16, 3, 3), "narrow_w": (16, 32, 1, 1),
         "mixed_w": (16, 32, 3, 3), "fine_head_w": (_FEATURES, 16, 1, 1), "coarse_head_w": (_FEATURES, 16, 1, 1),
     }  # fmt: skip
-    constants = {"flat": np.array([0, _FEATURES, -1], np.int64)}
+    constants = {
+        "flat": np.array([0, _FEATURES, -1]), "last": np.array(3), "zero": np.array(0, np.float32),
+        "one": np.array(1, np.float32), "step": np.array(0.01, np.float32),
+    }  # fmt: skip
     ends = {"images": ["n", 3, "h", "w"]}, {"boxes": ["n", _FEATURES, "k"]}
     return save_network(folder / "yolo.onnx", nodes, *ends, weights, constants)
 
@@ -114,13 +127,6 @@ def _convolution(name: str, source: str, kernel: int, stride: int) -> list[NodeP
             pads=[kernel // 2] * 4,
         ),
         helper.make_node("Relu", [f"{name}_sum"], [f"{name}_out"], name=f"{name}_relu"),
-    ]
-
-
-def _head(name: str, source: str) -> list[NodeProto]:
-    return [
-        helper.make_node("Conv", [source, f"{name}_w"], [f"{name}_map"], name=name, kernel_shape=[1, 1]),
-        helper.make_node("Reshape", [f"{name}_map", "flat"], [f"{name}_places"], name=f"{name}_places"),
     ]
 
 

@@ -39,6 +39,14 @@ def test_each_precision_turns_on_its_own_switch(precision: str, tmp_path: Path) 
     }
 
 
+def test_a_float_type_beside_int8(tmp_path: Path) -> None:
+    """Both switches are on, and the provider chooses between the two floats; one float precision takes no other."""
+    told = provider_options(replace(SPEC, options=(("beside", "fp16"),)), tmp_path)
+    assert [told[f"trt_{name}_enable"] for name in ("int8", "fp16", "bf16")] == ["1", "1", "0"]
+    told = provider_options(replace(SPEC, precision="fp32", scheme=None, options=(("beside", "fp16"),)), tmp_path)
+    assert told["trt_fp16_enable"] == "0"
+
+
 def test_a_table_only_where_it_is_asked_for(tmp_path: Path) -> None:
     """With Q/DQ pairs in the graph the provider refuses one; an option of another scheme is ignored."""
     name = "trt_int8_calibration_table_name"

@@ -76,7 +76,9 @@ def test_a_gpu_that_is_here_is_used_whatever_target_is_named(spec: EngineSpec, n
     assert real != simulated
 
 
-@pytest.mark.parametrize(("precision", "options"), [("bf16", {}), ("int8", {"quantization": "implicit"})])
+@pytest.mark.parametrize(
+    ("precision", "options"), [("bf16", {}), ("int8", {"quantization": "implicit"}), ("int8", {"beside": "bf16"})]
+)
 def test_what_only_the_device_can_build_is_not_simulated(
     spec: EngineSpec, native: Callable[..., None], precision: str, options: dict[str, object]
 ) -> None:
@@ -143,7 +145,7 @@ def test_the_plugin_and_compatible_plans_exclude_each_other(spec: EngineSpec) ->
         TRT.check(with_options(spec, native_instancenorm=False, version_compatible=True))
 
 
-@pytest.mark.parametrize("name", ["quantization", "beside", "version_compatible"])
+@pytest.mark.parametrize("name", ["quantization", "version_compatible"])
 def test_options_of_native_tensorrt_are_unknown_to_the_other(spec: EngineSpec, name: str) -> None:
     """TensorRT-RTX has neither a calibrator nor weak types."""
     from pytest_quant.backends.trt import TrtRtxBackend
@@ -160,3 +162,28 @@ def test_only_native_builds_choose_kernels_by_time(spec: EngineSpec, native: Cal
     native(NOT_HERE)
     assert not TRT.tunes(spec)
     assert not isinstance(get_backend("trt-rtx"), TuningBackend)
+
+
+def test_bfloat16_beside_int8_cannot_be_simulated(spec: EngineSpec) -> None:
+    """Nothing here computes in it; float16 can be."""
+    from pytest_quant.backends.trt import TrtRtxBackend
+
+    asked = replace(spec, backend="trt-rtx")
+    TrtRtxBackend().check(with_options(asked, beside="fp16"))
+    with pytest.raises(UsageError, match="nothing here computes in bf16") as caught:
+        TrtRtxBackend().check(with_options(asked, beside="bf16"))
+    assert "beside='fp16'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("dla_core", "DLA of Jetson"), ("trt_dla_enable", "DLA of Jetson"), ("weight_streaming", "come over the bus"),
+     ("weight_streaming_budget", "come over the bus")],
+)  # fmt: skip
+@pytest.mark.parametrize("backend", ["trt", "trt-rtx", "ort-trt"])
+def test_what_is_not_supported_says_so(spec: EngineSpec, backend: str, name: str, why: str) -> None:
+    """Not "unknown option", which would be answered with the nearest spelling: why, and what to do."""
+    with pytest.raises(UsageError, match=f"option '{name}': .*not supported") as caught:
+        get_backend(backend).check(with_options(replace(spec, backend=backend), **{name: 1}))
+    assert why in str(caught.value)
+    assert "drop it" in str(caught.value)
