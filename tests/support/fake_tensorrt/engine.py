@@ -8,7 +8,8 @@ shapes, the order of calls, and that native objects end while the CUDA context i
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -214,8 +215,8 @@ class ICudaEngine:
     num_io_tensors = 4
     profiling_verbosity = ProfilingVerbosity.DETAILED
 
-    def __init__(self, logger: Any, machine: Machine) -> None:
-        self._logger, self._machine, self._plan = logger, machine, machine.plan
+    def __init__(self, logger: Any, machine: Machine, plan: Plan) -> None:
+        self._logger, self._machine, self._plan = logger, machine, plan
 
     @property
     def device_memory_size(self) -> int:
@@ -279,7 +280,10 @@ class ICudaEngine:
 
 
 class Runtime:
-    """Takes every plan but an empty one, and one with a plugin once plugins are registered in this process."""
+    """Takes every plan but an empty one, and one with a plugin once plugins are registered in this process.
+
+    A plan that is JSON says itself how its engine behaves.
+    """
 
     engine_host_code_allowed = False
     _machine: Machine
@@ -295,11 +299,14 @@ class Runtime:
             said = "IRuntime::deserializeCudaEngine: Error Code 1: Serialization (Version tag does not match.)"
             self._logger.log("Severity.ERROR", said)
             return None
-        if self._machine.plan.plugin and not self._machine.plugins:
+        plan = self._machine.plan
+        if serialized_engine.startswith(b"{"):
+            plan = replace(plan, **json.loads(serialized_engine))
+        if plan.plugin and not self._machine.plugins:
             said = "IPluginRegistry::getCreator: Cannot find plugin: InstanceNormalization_TRT, version: 3, namespace:."
             self._logger.log("Severity.ERROR", said)
             return None
-        return ICudaEngine(self._logger, self._machine)
+        return ICudaEngine(self._logger, self._machine, plan)
 
     def __del__(self) -> None:
         self._machine.end("runtime")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -172,6 +173,31 @@ def test_a_process_has_one_object_for_a_device(plant: Path) -> None:
     assert find.open_device() is find.open_device()
     assert find.open_device().name == "pycuda"
     assert importlib.import_module("pycuda.driver").retained == [1]
+
+
+AT_THE_END = """
+from pytest_quant.backends.trt.gpu.device import open_device
+open_device()
+print("open")
+"""
+
+
+def test_the_context_is_given_back_before_modules_go(plant: Path) -> None:
+    """What pycuda does when it gives its context back needs its own module; left to the end it warns of dead ones."""
+    _plant_pycuda(plant)
+    driver = plant.with_name("pycuda") / "driver.py"
+    driver.write_text(driver.read_text() + RELEASED)
+    ended = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["open", "released", "whole"]
+    assert ended.stderr == ""
+
+
+RELEASED = """
+class S:
+    def __del__(self):
+        import sys
+        print("released", "whole" if sys.modules is not None and not sys.is_finalizing() else "late")
+"""
 
 
 def _plant_pycuda(plant: Path) -> None:

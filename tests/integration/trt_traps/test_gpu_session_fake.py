@@ -1,0 +1,161 @@
+"""Whole checks of ``trt`` on a fake GPU: what goes wrong on it is one check's error, and the session goes on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from pytest_quant.backends.base import Availability
+from pytest_quant.backends.onnx_files import read_graph
+from pytest_quant.backends.trt.run_builder import LAYERS_FILE, LOG_FILE, PLAN_FILE, BuildRequest
+from pytest_quant.errors import BuildError
+from pytest_quant.record import Record
+from pytest_quant.result import Status
+from pytest_quant.session import Session
+from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
+from tests.integration.trt_traps.networks import session_in
+from tests.support.fake_tensorrt import ACTIVATION_BYTES, COLUMNS, MAX_BATCH, RUN_MS, HostMemory, inspection, make
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> HostMemory:
+    """A fake GPU with a fake TensorRT 10 on it."""
+    found = HostMemory()
+    monkeypatch.setitem(sys.modules, "tensorrt", make(found))
+    here = Availability(True, version="10.13.0", device="cuda:0 fake (SM89)")
+    monkeypatch.setattr("pytest_quant.backends.trt.find_native", lambda: here)
+    monkeypatch.setattr("pytest_quant.backends.trt.gpu.engine.open_device", lambda: found)
+    return found
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """How the engines behave that are built from now on; an INT8 one computes its product in INT8."""
+    behaviour: dict[str, Any] = {}
+
+    def run_builder(request: BuildRequest, _name: str) -> None:
+        quantized = any(node.op_type == "QuantizeLinear" for node in read_graph(Path(request.model)).graph.node)
+        spoilt = behaviour if quantized else {}
+        folder = Path(request.folder)
+        plan = {"inspection": inspection(10, "int8" if quantized else "fp32"), **spoilt}
+        (folder / PLAN_FILE).write_bytes(b"" if "another version" in spoilt else json.dumps(plan).encode())
+        (folder / LOG_FILE).write_text("")
+        (folder / LAYERS_FILE).write_text("[]")
+
+    monkeypatch.setattr("pytest_quant.backends.trt.build.run_builder", run_builder)
+    return behaviour
+
+
+def check_of(folder: Path, backend: str = "trt", seed: int = 0, options: tuple[tuple[str, object], ...] = ()) -> Check:
+    """A check of the computation that the fake does: ``y = 2 x + ids`` and ``next = ids + 1``."""
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "two"], ["doubled"], name="product"),
+            helper.make_node("Cast", ["ids"], ["real"], to=TensorProto.FLOAT),
+            helper.make_node("Neg", ["real"], ["negative"]),
+            helper.make_node("Unsqueeze", ["negative", "axis"], ["column"]),
+            # An Add would be fused with the product under another name.
+            helper.make_node("Sub", ["doubled", "column"], ["y"]),
+            helper.make_node("Add", ["ids", "one"], ["next"]),
+        ],
+        "fixed",
+        [value("x", TensorProto.FLOAT, ["n", COLUMNS]), value("ids", TensorProto.INT64, ["n"])],
+        [value("y", TensorProto.FLOAT, ["n", COLUMNS]), value("next", TensorProto.INT64, ["n"])],
+        [
+            numpy_helper.from_array(2 * np.eye(COLUMNS, dtype=np.float32), "two"),
+            numpy_helper.from_array(np.array([1], np.int64), "one"),
+            numpy_helper.from_array(np.array([1], np.int64), "axis"),
+        ],
+    )
+    path = folder / "fixed.onnx"
+    onnx.save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    model = Model.from_onnx(path)
+    rng = np.random.default_rng(seed)
+    data = {"x": rng.normal(size=(20, COLUMNS)).astype(np.float32), "ids": rng.integers(0, 50, 20)}
+    calibration = {"x": rng.normal(size=(10, COLUMNS)).astype(np.float32), "ids": rng.integers(0, 50, 10)}
+    return Check(
+        "t.py::test",
+        "t.py::test",
+        EngineSpec(backend, "int8", "static", model, options=options),
+        EngineSpec(backend, "fp32", None, model, options=options),
+        Dataset.from_arrays(data, calibration=calibration),
+        Limits(min_cosine=0.9),
+        latency=LatencyPlan(batch_size=2),
+        batch_size=MAX_BATCH,
+    )
+
+
+def measured(session: Session, check: Check) -> Record:
+    """Measure and judge one check."""
+    found = session.measure(check)
+    try:
+        return session.judge(found).record
+    finally:
+        found.close()
+
+
+@pytest.mark.parametrize("options", [(), (("cuda_graph", True),)])
+def test_fake_gpu_runs_a_whole_check(
+    device: HostMemory, builds: dict[str, Any], tmp_path: Path, options: tuple[tuple[str, object], ...]
+) -> None:
+    """Accuracy, coverage from the inspector, latency by events and copies apart; nothing is left on the device."""
+    with session_in(tmp_path) as session:
+        record = measured(session, check_of(tmp_path, options=options))
+    assert record.coverage is not None
+    assert record.coverage.pct == 100.0
+    assert record.latency is not None
+    assert record.latency.clock == "device"
+    assert record.latency.reference_p50_ms == record.latency.candidate_p50_ms == RUN_MS
+    assert device.cuda.held() == {}
+    assert device.depth == 0
+
+
+FAILURES: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"refuses": True}, "did not start the run"),
+    ({"data_dependent": True}, "depends on the values"),
+    ({"another version": True}, "does not take the plan"),
+)
+
+
+def test_fake_gpu_that_fails_is_the_error_of_one_check(
+    device: HostMemory, builds: dict[str, Any], tmp_path: Path
+) -> None:
+    """Each leaves nothing on the device, whose memory may be too small for an engine too; the next check runs."""
+    with session_in(tmp_path) as session:
+        for seed, (behaviour, said) in enumerate(FAILURES):
+            builds.update(behaviour)
+            with pytest.raises(BuildError, match=said):
+                measured(session, check_of(tmp_path, seed=seed))
+            builds.clear()
+            assert device.cuda.held() == {}
+        device.cuda._capacity_bytes = 2 * ACTIVATION_BYTES
+        with pytest.raises(BuildError, match="memory"):
+            measured(session, check_of(tmp_path, seed=9))
+        device.cuda._capacity_bytes = 1 << 30
+        assert device.cuda.held() == {}
+        builds["plugin"] = True
+        assert measured(session, check_of(tmp_path, seed=9)).status is Status.PASS
+    assert device.cuda.held() == {}
+
+
+def test_fake_gpu_that_the_process_lost_is_told_by_every_check_on_it(
+    device: HostMemory, builds: dict[str, Any], tmp_path: Path
+) -> None:
+    """With the error that it met first and what to do; checks on the processor run on."""
+    with session_in(tmp_path) as session:
+        builds["crashes"] = True
+        for seed in (1, 2):
+            with pytest.raises(BuildError, match="no longer use the GPU") as caught:
+                measured(session, check_of(tmp_path, seed=seed))
+            assert "cudaErrorIllegalAddress" in str(caught.value)
+            builds.clear()
+        assert measured(session, check_of(tmp_path, backend="ort", seed=3)).status is Status.PASS
+    assert device.depth == 0
