@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,24 @@ def test_float_and_int8_on_the_device(name: str, tmp_path: Path) -> None:
             assert (between_events is None) == (times.gpu_ms is None)
             if between_events is not None and times.gpu_ms is not None:
                 assert min(between_events(), times.gpu_ms) > 0
+
+
+def test_a_cuda_graph_computes_what_the_session_does(tmp_path: Path) -> None:
+    """Timed runs replay it and take time; runs over other arrays are right before and after."""
+    backend = get_backend("ort-cuda")
+    found = backend.availability()
+    if not found.available:
+        pytest.skip(found.reason)
+    example = conv()
+    spec = replace(float_spec(backend, example.write(tmp_path)), options=(("cuda_graph", True),))
+    with opened(backend, spec, example) as engine:
+        calls = [engine.prepare(example.feeds(rows, 1)) for rows in (4, 8)]
+        for call in (*calls, *calls):
+            call()
+        for rows in (8, 4):
+            assert sqnr_db(example.compute(example.feeds(rows, 2)), engine.run(example.feeds(rows, 2))) > 60
+        between_events = prepare_events(engine, example.feeds(8, 1))
+        assert between_events is None or between_events() > 0
 
 
 def test_nvml_tells_of_the_device() -> None:

@@ -135,7 +135,7 @@ def test_the_options_of_cuda_are_its_own(wheel: Path, libraries: tuple[Path, lis
     clock = DeviceClock(HostMemory(), 123456, None, None)
     (asked,) = clock.asked([Provider(CUDA, CUDA_OPTIONS)])
     # The stub tells of no device, so that none has a number.
-    ours = {name: value for name, value in asked.options.items() if name != "device_id"}
+    ours = {name: value for name, value in asked.options.items() if name != "device_id"} | {"enable_cuda_graph": "1"}
     assert {"use_tf32", "has_user_compute_stream", "user_compute_stream"} <= ours.keys()
     assert "cudaSetDevice" in refusal(wheel, libraries[0], model, ours)
     assert 'Unknown provider option: "use_tf33"' in refusal(wheel, libraries[0], model, {**ours, "use_tf33": "0"})

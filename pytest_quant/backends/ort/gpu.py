@@ -110,9 +110,10 @@ class OrtCudaBackend(OrtBackend):
         from pytest_quant.backends.ort.recipe import recipe_of
         from pytest_quant.backends.ort.session import Provider
 
-        tf32 = str(int(parse_options(spec.options).tf32))
-        providers = (Provider(CUDA, CUDA_OPTIONS | {"use_tf32": tf32}),)
-        return OrtGpuEngine(spec, engine_file(spec, folder), providers, notes=recipe_of(spec).notes)
+        asked = parse_options(spec.options)
+        providers = (Provider(CUDA, CUDA_OPTIONS | {"use_tf32": str(int(asked.tf32))}),)
+        path = engine_file(spec, folder)
+        return OrtGpuEngine(spec, path, providers, notes=recipe_of(spec).notes, graphs=asked.cuda_graph)
 
 
 _SHORT_FLOATS = ("fp16", "bf16")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,56 +19,97 @@ from pytest_quant.backends.ort.device_clock import device_clock
 from pytest_quant.backends.ort.engine import OrtEngine
 from pytest_quant.backends.ort.layers import time_layers_on_gpu
 from pytest_quant.backends.ort.session import Provider, new_run_options
+from pytest_quant.backends.trt.gpu.graph import NOTE as GRAPH_NOTE
 from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec
 
 _TIMED_RUNS = 21
 
 
+_GRAPH_ID = "gpu_graph_id"
+"""Key of a run: the CUDA graph that it captures the first time and replays afterwards."""
+
+_NO_GRAPH = "-1"
+
+
 class OrtGpuEngine(OrtEngine):
     """A session whose inputs and outputs stay on the device while it is timed.
 
     It runs on a stream of ours where a library for device memory is here, so that the device's clock can be read.
-    Parameters are those of `OrtEngine`.
+
+    Parameters
+    ----------
+    spec, path, providers, notes : see `OrtEngine`.
+    graphs : timed runs replay a CUDA graph, at fixed addresses; other runs are as ever.
     """
 
     def __init__(
-        self, spec: EngineSpec, path: Path, providers: Sequence[Provider], *, notes: tuple[str, ...] = ()
+        self,
+        spec: EngineSpec,
+        path: Path,
+        providers: Sequence[Provider],
+        *,
+        notes: tuple[str, ...] = (),
+        graphs: bool = False,
     ) -> None:
         self._clock = device_clock()
-        ours = providers if self._clock is None else self._clock.asked(providers)
-        super().__init__(spec, path, ours, notes=notes)
-        # Sessions that are opened apart, in other processes too, have streams of their own.
+        self._graph_ids = count(1) if graphs else None
+        first, *others = providers
+        ours: Sequence[Provider] = providers
+        if graphs:
+            ours = (replace(first, options={**first.options, "enable_cuda_graph": "1"}), *others)
+        super().__init__(spec, path, ours if self._clock is None else self._clock.asked(ours), notes=notes)
+        # Sessions that are opened apart run once, in other processes too, and have streams of their own.
         self._providers = providers
+        if graphs:
+            self.notes = (*self.notes, GRAPH_NOTE)
+
+    def _new_run_options(self) -> Any:
+        """Return the options of a run over arrays of the user's; a graph has addresses of its own, and is no use."""
+        return _options("" if self._graph_ids is None else _NO_GRAPH)
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one run over inputs that are on the device already, synchronized before it returns."""
-        done = None if self._clock is None else self._clock.wait
-        return partial(_run_bound, self._session, self._bound(feeds), done)
+        binding, graph = self._settled(feeds)
+        done = binding.synchronize_outputs if self._clock is None else self._clock.wait
+        return partial(_run_bound, partial(self._session.run_with_iobinding, binding, _options(graph)), done)
 
     def _prepare_events(self, feeds: Feeds) -> Callable[[], float] | None:
         """Return the same run between two events; ``None`` without a stream of our own."""
         if self._clock is None:
             return None
-        return partial(self._clock.time_ms, self._start(self._bound(feeds)))
+        return partial(self._clock.time_ms, self._start(*self._settled(feeds)))
+
+    def _settled(self, feeds: Feeds) -> tuple[Any, str]:
+        """Return inputs and outputs at addresses that stay, and the graph that was captured over them, if one is."""
+        binding = self._bound(feeds)
+        if self._graph_ids is None:
+            return binding, ""
+        self._session.run_with_iobinding(binding, _options(_NO_GRAPH))
+        for name, value in zip(self._names, binding.get_outputs(), strict=True):
+            binding.bind_ortvalue_output(name, value)
+        graph = str(next(self._graph_ids))
+        # ONNX Runtime goes on to run until the graph is captured.
+        self._session.run_with_iobinding(binding, _options(graph))
+        return binding, graph
 
     def _device_times(self, feeds: Feeds) -> DeviceTimes:
         """Time copies and compute apart, by events where there is a stream of our own, else all of it by the host."""
-        binding = self._bound(feeds)
+        binding, graph = self._settled(feeds)
         if self._clock is None:
-            return _times_by_host(partial(self._bound, feeds), partial(_run_bound, self._session))
+            start = partial(self._session.run_with_iobinding, binding, _options(graph))
+            run = partial(_run_bound, start, binding.synchronize_outputs)
+            return _times_by_host(partial(self._bound, feeds), run, binding.get_outputs)
 
         def outputs() -> list[tuple[int, int]]:
             return [(value.data_ptr(), value.tensor_size_in_bytes()) for value in binding.get_outputs()]
 
         sizes = [np.asarray(array).nbytes for array in feeds.values()]
-        return self._clock.time_parts(self._start(binding), sizes, outputs)
+        return self._clock.time_parts(self._start(binding, graph), sizes, outputs)
 
-    def _start(self, binding: Any) -> Callable[[], object]:
-        """Return a run that does not wait for the device."""
-        options = new_run_options()
-        options.add_run_config_entry("disable_synchronize_execution_providers", "1")
-        return partial(self._session.run_with_iobinding, binding, options)
+    def _start(self, binding: Any, graph: str) -> Callable[[], object]:
+        """Return a run that does not wait for the device; the replay of a graph waits all the same."""
+        return partial(self._session.run_with_iobinding, binding, _options(graph, waits=False))
 
     def _layer_times(self, feeds: Feeds, model: Path) -> tuple[LayerTime, ...]:
         return time_layers_on_gpu(self.path, model, self._providers, feeds)
@@ -84,16 +127,28 @@ class OrtGpuEngine(OrtEngine):
         return binding
 
 
-def _times_by_host(bind: Callable[[], Any], run: Callable[[Any], object]) -> DeviceTimes:
+def _options(graph: str, *, waits: bool = True) -> Any:
+    """Return the options of a run; `graph` is the one that it replays, empty where the session knows none."""
+    options = new_run_options()
+    if graph:
+        options.add_run_config_entry(_GRAPH_ID, graph)
+    if not waits:
+        options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+    return options
+
+
+def _times_by_host(
+    copy_in: Callable[[], object], run: Callable[[], object], outputs: Callable[[], Sequence[Any]]
+) -> DeviceTimes:
     """Time copies and runs by the clock of the process, which counts launching and waiting too."""
     times: dict[str, list[float]] = {"h2d": [], "run": [], "d2h": []}
     for _ in range(_TIMED_RUNS):
         started = time.perf_counter()
-        binding = bind()
+        copy_in()
         copied = time.perf_counter()
-        run(binding)
+        run()
         ran = time.perf_counter()
-        for value in binding.get_outputs():
+        for value in outputs():
             value.numpy()
         for name, seconds in zip(times, (copied - started, ran - copied, time.perf_counter() - ran), strict=True):
             times[name].append(1e3 * seconds)
@@ -101,7 +156,7 @@ def _times_by_host(bind: Callable[[], Any], run: Callable[[Any], object]) -> Dev
     return DeviceTimes(_TIMED_RUNS, None, found["h2d"], found["d2h"], found["run"])
 
 
-def _run_bound(session: Any, binding: Any, done: Callable[[], object] | None = None) -> None:
-    """Run, and wait for the outputs: for all streams of the session's own, or for `done`, which waits for ours."""
-    session.run_with_iobinding(binding)
-    (done or binding.synchronize_outputs)()
+def _run_bound(run: Callable[[], object], done: Callable[[], object]) -> None:
+    """Run, and wait for the outputs: for all streams of the session's own, or for ours."""
+    run()
+    done()

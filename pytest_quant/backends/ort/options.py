@@ -177,10 +177,16 @@ class OrtOptions:
     tf32: bool = field(
         default=False, metadata=option(FLAG, "`ort-cuda`: float32 products may round their inputs to ten bits")
     )
+    cuda_graph: bool = field(
+        default=False,
+        metadata=option(
+            FLAG, "`ort-cuda`: timed runs replay a CUDA graph of one run; every node must be on the device"
+        ),
+    )
 
 
 KEYS = keys_of(OrtOptions)
-_CUDA_ONLY = ("tf32",)
+_CUDA_ONLY = ("tf32", "cuda_graph")
 """Options of ``ort-cuda`` that say nothing about a CPU."""
 
 

@@ -114,10 +114,13 @@ OPTIMIZED_FILE = "optimized.onnx"
 _FATAL = 4
 """Errors are raised; printing them too would put native text between the lines of a test run."""
 
-_INNER = (
-    "TensorRT takes only a part of this graph, and tensors between the parts have free axes: use backend='trt', which "
-    "takes it whole or says what it cannot, or export the model with fixed axes"
-)
+_OF_PROVIDERS = {
+    "no associated shape profiles": "TensorRT takes only a part of this graph, and tensors between the parts have free "
+    "axes: use backend='trt', which takes it whole or says what it cannot, or export the model with fixed axes",
+    "cannot use the graph capture feature": "drop options={'cuda_graph': True}: a CUDA graph needs every node on the "
+    "device, and no loops or conditions",
+}
+"""What to do about refusals of providers, by words of theirs."""
 
 
 def open_session(
@@ -172,7 +175,7 @@ def open_session(
         )
         parts = session.get_provider_graph_assignment_info()
     except Exception as error:
-        fix = _INNER if "no associated shape profiles" in str(error) else None
+        fix = next((fix for said, fix in _OF_PROVIDERS.items() if said in str(error)), None)
         raise refused(f"the model {path.name}", error, fix) from error
     asked = [one.name for one in providers]
     _prove_first(session.get_providers(), asked[0], path.name)

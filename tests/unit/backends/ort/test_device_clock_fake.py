@@ -59,11 +59,17 @@ class FakeValue:
 
 
 class FakeBinding:
-    """Remembers who waited."""
+    """Remembers who waited, and what is bound to stay where it is."""
 
     def __init__(self, memory: HostMemory) -> None:
         self.waited = 0
+        self.stays: list[str] = []
         self._value = FakeValue(memory)
+
+    def bind_ortvalue_output(self, name: str, value: FakeValue) -> None:
+        """Let the output stay there."""
+        assert value is self._value
+        self.stays.append(name)
 
     def get_outputs(self) -> list[FakeValue]:
         """The one output."""
@@ -80,17 +86,28 @@ class FakeSession:
     def __init__(self, memory: HostMemory, options: Mapping[str, str]) -> None:
         self.memory, self.options = memory, options
         self.ran: list[str] = []
+        self.graphs: list[str] = []
+        self.kept: list[bool] = []
 
-    def run_with_iobinding(self, _: FakeBinding, options: Any = None) -> None:
+    def run_with_iobinding(self, binding: FakeBinding, options: Any) -> None:
         """Start a run."""
         stream = int(self.options["user_compute_stream"]) if "user_compute_stream" in self.options else None
-        asked = options is not None and options.get_run_config_entry("disable_synchronize_execution_providers")
+        asked = _entry(options, "disable_synchronize_execution_providers")
+        self.graphs.append(_entry(options, "gpu_graph_id"))
+        self.kept.append(binding.stays == ["y"])
         self.ran.append("started" if asked == "1" else "waited for")
         with self.memory.current():
             if stream is not None:
                 self.memory.cuda.enqueue(stream, lambda: self.memory.cuda.tick(COMPUTE_MS))
                 if asked != "1":
                     self.memory.wait(stream)
+
+
+def _entry(options: Any, key: str) -> str:
+    try:
+        return str(options.get_run_config_entry(key))
+    except RuntimeError:
+        return ""
 
 
 @pytest.fixture
@@ -109,7 +126,9 @@ def engine(
     return _opened(request.param, memory, monkeypatch, tmp_path)
 
 
-def _opened(name: str, memory: HostMemory, monkeypatch: pytest.MonkeyPatch, folder: Path) -> OrtGpuEngine:
+def _opened(
+    name: str, memory: HostMemory, monkeypatch: pytest.MonkeyPatch, folder: Path, *, graphs: bool = False
+) -> OrtGpuEngine:
     def open_session(_: Path, providers: Any, **__: Any) -> tuple[FakeSession, tuple[str, ...]]:
         return FakeSession(memory, providers[0].options), ()
 
@@ -117,7 +136,8 @@ def _opened(name: str, memory: HostMemory, monkeypatch: pytest.MonkeyPatch, fold
     monkeypatch.setattr(OrtGpuEngine, "_bound", lambda *_: FakeBinding(memory))
     model = dense().write(folder)
     assert model.path is not None
-    return OrtGpuEngine(EngineSpec("ort-cuda", "fp32", None, model), model.path, [Provider(name, {"device_id": "0"})])
+    providers = [Provider(name, {"device_id": "0"})]
+    return OrtGpuEngine(EngineSpec("ort-cuda", "fp32", None, model), model.path, providers, graphs=graphs)
 
 
 def test_compute_lies_between_two_events(engine: OrtGpuEngine) -> None:
@@ -163,6 +183,38 @@ def test_without_a_library_for_streams_time_is_the_hosts(
     assert times is not None
     assert times.gpu_ms is None
     assert times.host_ms >= 0
+
+
+@pytest.mark.parametrize("clocked", [True, False])
+def test_timed_runs_replay_a_graph_at_addresses_that_stay(
+    memory: TickingMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clocked: bool
+) -> None:
+    """Each batch has a graph of its own: one run without it, which makes room, one that captures, then replays."""
+    clock = make_clock(memory) if clocked else None
+    monkeypatch.setattr(gpu_engine, "device_clock", lambda: clock)
+    engine = _opened(CUDA, memory, monkeypatch, tmp_path, graphs=True)
+    session = engine._session
+    assert session.options["enable_cuda_graph"] == "1"
+    first, second = (engine.prepare(dense().feeds(rows, 1)) for rows in (4, 8))
+    first()
+    second()
+    first()
+    assert session.graphs == ["-1", "1", "-1", "2", "1", "2", "1"]
+    assert session.kept == [False, True, False, True, True, True, True]
+    assert "timed runs replay a CUDA graph" in engine.notes
+
+
+def test_a_graph_is_for_timed_runs_only(memory: TickingMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Other runs come with arrays of their own, and sessions that are opened apart run once."""
+    monkeypatch.setattr(gpu_engine, "device_clock", lambda: None)
+    engine = _opened(CUDA, memory, monkeypatch, tmp_path, graphs=True)
+    assert _entry(engine._run_options, "gpu_graph_id") == "-1"
+    engine._stop()
+    assert _entry(engine._run_options, "gpu_graph_id") == "-1"
+    assert [dict(one.options) for one in engine._providers] == [{"device_id": "0"}]
+    plain = _opened(CUDA, memory, monkeypatch, tmp_path)
+    assert _entry(plain._run_options, "gpu_graph_id") == ""
+    assert "enable_cuda_graph" not in plain._session.options
 
 
 def test_only_gpus_take_the_stream(memory: TickingMemory) -> None:

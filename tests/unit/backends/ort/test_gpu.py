@@ -16,6 +16,7 @@ from pytest_quant.backends.ort import gpu_engine, libraries
 from pytest_quant.backends.ort.gpu import find_provider
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.tf32 import OVERRIDE, is_switched_off
+from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import two_by_two
 
@@ -161,3 +162,18 @@ def test_tf32_is_an_option_of_the_cuda_provider(
     ((provider,),) = opened
     assert provider.options["use_tf32"] == use_tf32
     assert ("TF32" in backend.ingredients(spec)) is (use_tf32 == "1")
+
+
+def test_a_cuda_graph_is_an_option_of_ort_cuda_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reaches the engine; on the CPU there is nothing to capture."""
+    model = two_by_two().write(tmp_path)
+    opened: list[bool] = []
+    monkeypatch.setattr(gpu_engine, "OrtGpuEngine", lambda *_, graphs, **__: opened.append(graphs))
+    backend = get_backend("ort-cuda")
+    for options in ((), (("cuda_graph", True),)):
+        spec = EngineSpec("ort-cuda", "fp32", None, model, options=options)
+        backend.check(spec)
+        backend.open(spec, tmp_path)
+    assert opened == [False, True]
+    with pytest.raises(UsageError, match="cuda_graph"):
+        get_backend("ort").check(EngineSpec("ort", "fp32", None, model, options=(("cuda_graph", True),)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+import onnxruntime
 import pytest
 
-from pytest_quant.backends.ort.session import prove_placement, refused, run_refused
+from pytest_quant.backends.ort.session import Provider, open_session, prove_placement, refused, run_refused
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.spec import Signature
 
@@ -159,3 +161,29 @@ def test_a_product_that_no_provider_asked_for_took_is_refused() -> None:
     parts = [Part(TENSORRT, (Node("a", "Conv"),)), Part(CPU, (Node("b", "MatMul"),))]
     with pytest.raises(BuildError, match="does not run where it was asked to"):
         prove_placement(parts, [TENSORRT, CUDA], "net")
+
+
+@pytest.mark.parametrize(
+    ("said", "fix"),
+    [
+        (
+            "This session cannot use the graph capture feature as requested by the user as all compute graph nodes "
+            "have not been partitioned to the CUDAExecutionProvider",
+            "drop options={'cuda_graph': True}",
+        ),
+        ("Following input(s) has no associated shape profiles provided: inner", "use backend='trt'"),
+        ("anything else", "run the float model alone"),
+    ],
+)
+def test_refusals_of_providers_have_a_next_step(
+    said: str, fix: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By their own words, raised as ONNX Runtime raises them when a session opens."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError(f"[ONNXRuntimeError] : 1 : RUNTIME_EXCEPTION : {said}")
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", refuse)
+    with pytest.raises(BuildError, match="refused the model") as caught:
+        open_session(tmp_path / "model.onnx", [Provider(CUDA, {"enable_cuda_graph": "1"})])
+    assert fix in str(caught.value.fix)
