@@ -1,0 +1,133 @@
+"""The library for device memory on a real GPU: graphs, events, memory that runs out, and what breaks a process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pytest_quant.backends.ort.libraries import loading_trouble
+from pytest_quant.backends.runtime import memory_libraries
+from pytest_quant.backends.trt.gpu.device import open_device
+from pytest_quant.backends.trt.gpu.memory import DeviceMemory
+from pytest_quant.errors import BuildError
+
+pytestmark = pytest.mark.gpu
+
+SIZE = 1 << 20
+
+
+@pytest.fixture
+def memory() -> DeviceMemory:
+    """The preferred library that is here."""
+    trouble = loading_trouble("libcuda.so.1")
+    if trouble:
+        pytest.skip(f"there is no NVIDIA driver here ({trouble})")
+    if not memory_libraries():
+        pytest.skip("neither cuda-bindings nor pycuda is installed")
+    return open_device()
+
+
+def test_what_was_captured_is_replayed(memory: DeviceMemory) -> None:
+    """Nothing is done while it is captured, and each launch reads what lies there then."""
+    if memory.name == "pycuda":
+        pytest.skip("pycuda has no graphs")
+    with memory.current():
+        stream, address = memory.new_stream(), memory.allocate(SIZE)
+        sent, came = memory.lock(SIZE), memory.lock(SIZE)
+        came[:] = 0
+
+        def there_and_back() -> None:
+            memory.copy_in(address, sent, stream)
+            memory.copy_out(came, address, stream)
+
+        graph = memory.capture(stream, there_and_back)
+        memory.wait(stream)
+        assert not came.any()
+        for seed in range(3):
+            sent[:] = np.random.default_rng(seed).integers(1, 256, SIZE, np.uint8)
+            memory.launch(graph, stream)
+            memory.wait(stream)
+            np.testing.assert_array_equal(came, sent)
+        memory.end_graph(graph)
+        memory.unlock(sent)
+        memory.unlock(came)
+        memory.free(address)
+        memory.end_stream(stream)
+
+
+def test_a_capture_that_fails_leaves_the_stream_as_it_was(memory: DeviceMemory) -> None:
+    """To wait for a stream is what no graph can hold."""
+    if memory.name == "pycuda":
+        pytest.skip("pycuda has no graphs")
+    with memory.current():
+        stream = memory.new_stream()
+        with pytest.raises(BuildError, match="cudaStreamSynchronize"):
+            memory.capture(stream, lambda: memory.wait(stream))
+        memory.wait(stream)
+        memory.end_stream(stream)
+
+
+def test_events_are_recorded_again(memory: DeviceMemory) -> None:
+    """Each time holds the copies between them, and a longer copy takes longer."""
+    with memory.current():
+        stream, address, array = memory.new_stream(), memory.allocate(64 * SIZE), memory.lock(64 * SIZE)
+        first, second = memory.new_event(), memory.new_event()
+        times = []
+        for count in (1, 64):
+            for _ in range(3):
+                memory.record(first, stream)
+                memory.copy_in(address, array[: count * SIZE], stream)
+                memory.record(second, stream)
+                memory.wait(stream)
+            times.append(memory.between_ms(first, second))
+        assert 0 < times[0] < times[1]
+        memory.end_event(first)
+        memory.end_event(second)
+        memory.unlock(array)
+        memory.free(address)
+        memory.end_stream(stream)
+
+
+def test_memory_that_runs_out_is_told_and_the_process_goes_on(memory: DeviceMemory) -> None:
+    """With what was asked for and what is free."""
+    with memory.current():
+        with pytest.raises(BuildError, match="out of memory") as caught:
+            memory.allocate(1 << 50)
+        assert "MB are free" in str(caught.value)
+        memory.free(memory.allocate(SIZE))
+
+
+BREAKS = """
+import sys
+import torch
+from pytest_quant.backends.trt.gpu.device import open_device
+from pytest_quant.errors import BuildError
+
+memory = open_device()
+with memory.current():
+    stream, address = memory.new_stream(), memory.allocate(16)
+    torch.zeros(4, device="cuda")[torch.tensor([9], device="cuda")]
+    for call in (lambda: memory.wait(stream), lambda: memory.allocate(16)):
+        try:
+            call()
+        except BuildError as error:
+            assert "no longer use the GPU" in str(error), str(error)
+        else:
+            raise AssertionError("CUDA went on")
+    memory.free(address)
+    memory.end_stream(stream)
+print("told")
+"""
+
+
+def test_an_error_that_breaks_the_process_is_told_as_such(memory: DeviceMemory) -> None:
+    """In a process of its own: a kernel of torch that reads past its end."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip(f"torch {torch.__version__} finds no GPU")
+    ended = subprocess.run([sys.executable, "-c", BREAKS], capture_output=True, text=True, timeout=300, check=False)
+    assert "told" in ended.stdout, ended.stderr[-2000:]
+    assert memory.name
