@@ -66,3 +66,16 @@ def test_nvml_tells_of_the_device() -> None:
     assert clocks.sm_mhz is not None
     assert clocks.sm_mhz > 0
     assert energy_mj is None or energy_mj > 0
+
+
+def test_half_precision_on_the_device(tmp_path: Path) -> None:
+    """Products read float16 on CUDA, and outputs agree to eleven bits."""
+    backend = get_backend("ort-cuda")
+    found = backend.availability()
+    if not found.available:
+        pytest.skip(found.reason)
+    example = conv()
+    feeds = example.feeds(8, 1)
+    with opened(backend, replace(float_spec(backend, example.write(tmp_path)), precision="fp16"), example) as engine:
+        assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 45
+        assert engine.coverage(feeds).pct == 100.0

@@ -72,12 +72,15 @@ def find_provider(provider: str) -> Availability:
     return Availability(True, version=str(runtime.__version__), device="cuda:0")
 
 
+_HALF = "fp16"
+
+
 class OrtCudaBackend(OrtBackend):
-    """Quantized as for the CPU, run on CUDA: a check of what Q/DQ pairs do to accuracy there."""
+    """Quantized as for the CPU, run on CUDA: a check of what Q/DQ pairs do to accuracy there; and fp16."""
 
     name = "ort-cuda"
     device = "cuda:0"
-    schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "int8": ("static", "qat")}
+    schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "fp16": (None,), "int8": ("static", "qat")}
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
         """Tell whether the GPU wheel, the driver and CUDA's libraries are here and load."""
@@ -103,16 +106,27 @@ class OrtCudaBackend(OrtBackend):
         tf32 = {"TF32": "allowed"} if parse_options(spec.options).tf32 else {}
         return {**super().ingredients(spec), "provider": CUDA, **tf32}
 
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Write the quantized model, or the one in half precision; a float32 one and one that arrives so stay."""
+        if spec.precision != _HALF:
+            super().build(spec, calibration, folder)
+            return
+        from pytest_quant.backends.onnx_files import model_file
+        from pytest_quant.backends.ort.build import ENGINE_FILE
+        from pytest_quant.backends.trt.half import write_half
+
+        write_half(model_file(spec.model), folder / ENGINE_FILE)
+
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open a session and prove that its products are on the GPU. Raises `BuildError`."""
-        from pytest_quant.backends.ort.build import engine_file
+        from pytest_quant.backends.ort.build import ENGINE_FILE, engine_file
         from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
         from pytest_quant.backends.ort.recipe import recipe_of
         from pytest_quant.backends.ort.session import Provider
 
         asked = parse_options(spec.options)
         providers = (Provider(CUDA, CUDA_OPTIONS | {"use_tf32": str(int(asked.tf32))}),)
-        path = engine_file(spec, folder)
+        path = folder / ENGINE_FILE if spec.precision == _HALF else engine_file(spec, folder)
         return OrtGpuEngine(spec, path, providers, notes=recipe_of(spec).notes, graphs=asked.cuda_graph)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import onnx
 import onnxruntime
 import pytest
 
@@ -18,7 +19,8 @@ from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.tf32 import OVERRIDE, is_switched_off
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import two_by_two
+from pytest_quant.testing.conformance.examples import conv, two_by_two
+from pytest_quant.testing.conformance.workbench import sqnr_db
 
 PROVIDERS = [TENSORRT, CUDA, "CPUExecutionProvider"]
 
@@ -177,3 +179,28 @@ def test_a_cuda_graph_is_an_option_of_ort_cuda_alone(tmp_path: Path, monkeypatch
     assert opened == [False, True]
     with pytest.raises(UsageError, match="cuda_graph"):
         get_backend("ort").check(EngineSpec("ort", "fp32", None, model, options=(("cuda_graph", True),)))
+
+
+def test_half_precision_on_cuda_is_a_file_of_half_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The products read float16, inputs and outputs are the model's own, and it computes the model to eleven bits."""
+    example = conv()
+    backend = get_backend("ort-cuda")
+    spec = EngineSpec("ort-cuda", "fp16", None, example.write(tmp_path))
+    backend.check(spec)
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    backend.build(spec, None, folder)
+    opened: list[Path] = []
+    monkeypatch.setattr(gpu_engine, "OrtGpuEngine", lambda *given, **_: opened.append(given[1]))
+    backend.open(spec, folder)
+    (path,) = opened
+    graph = onnx.load(path).graph
+    weights = [tensor.data_type for tensor in graph.initializer if len(tensor.dims) > 1]
+    assert set(weights) == {onnx.TensorProto.FLOAT16}
+    assert {value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)} == {onnx.TensorProto.FLOAT}
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    feeds = example.feeds(8, 1)
+    found = dict(zip(("y",), session.run(["y"], feeds), strict=True))
+    assert sqnr_db(example.compute(feeds), found) > 50
+    assert backend.ingredients(spec) != backend.ingredients(replace(spec, precision="fp32"))
+    assert backend.refuses_speed(spec) is None
