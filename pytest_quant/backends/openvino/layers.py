@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -11,7 +11,7 @@ from pytest_quant.backends.layers import LayerTime, Role, medians, warm_runs
 from pytest_quant.backends.onnx_files import model_file, normalized
 from pytest_quant.backends.openvino.coverage import layers_of
 from pytest_quant.backends.openvino.files import is_own
-from pytest_quant.backends.ort.lineage import finder
+from pytest_quant.backends.ort.lineage import nodes_behind
 from pytest_quant.spec import Model
 
 COUNTING: Mapping[str, object] = {"PERF_COUNT": True}
@@ -36,8 +36,6 @@ def time_layers(compiled: Any, inputs: Mapping[int, Any], model: Model) -> tuple
     model : the user's, whose nodes are the source of the layers.
     """
     request = compiled.create_infer_request()
-    find = _finder(model)
-    origins = {layer.name: layer.origins for layer in layers_of(compiled.get_runtime_model())}
     kinds: dict[str, tuple[str, str]] = {}
 
     def run() -> dict[str, float]:
@@ -46,31 +44,28 @@ def time_layers(compiled: Any, inputs: Mapping[int, Any], model: Model) -> tuple
         kinds.update((info.node_name, (info.node_type, info.exec_type)) for info in ran)
         return {info.node_name: _MS_PER_S * info.real_time.total_seconds() for info in ran}
 
-    return tuple(
-        layer_time(name, *kinds[name], ms, origins.get(name, ()), find) for name, ms in medians(warm_runs(run)).items()
-    )
+    found = medians(warm_runs(run))
+    origins = {layer.name: layer.origins for layer in layers_of(compiled.get_runtime_model())}
+    named = [() if kinds[name][0] in _REFORMATS else origins.get(name, ()) for name in found]
+    nodes = named if is_own(model) else _nodes(model, named)
+    return tuple(layer_time(name, *kinds[name], found[name], own) for name, own in zip(found, nodes, strict=True))
 
 
-def layer_time(
-    name: str, kind: str, kernel: str, ms: float, origins: tuple[str, ...], find: Callable[[str], str | None]
-) -> LayerTime:
+def layer_time(name: str, kind: str, kernel: str, ms: float, nodes: tuple[str, ...]) -> LayerTime:
     """Return one layer.
 
     Parameters
     ----------
     name, kind, kernel : as the counters spell them; the last word of a kernel is often what it multiplies in.
     ms : milliseconds.
-    origins : names of the operators of the compiled model that became part of it.
-    find : returns the node of the user's model that such a name is built on.
+    nodes : of the user's model, that it stands for.
     """
     word = kernel.rpartition("_")[2].lower()
-    nodes = tuple(dict.fromkeys(node for one in origins if (node := find(one)) is not None))
     moves = kind in _REFORMATS or (kind in _AT_TIMES and not nodes)
     role: Role = "reformat" if moves else "compute" if nodes else "other"
-    return LayerTime(name, kind, _PRECISIONS.get(word, word), ms, () if moves else nodes, role)
+    return LayerTime(name, kind, _PRECISIONS.get(word, word), ms, nodes, role)
 
 
-def _finder(model: Model) -> Callable[[str], str | None]:
-    if is_own(model):
-        return lambda name: name
-    return finder(normalized(onnx.load(model_file(model), load_external_data=False)).graph)
+def _nodes(model: Model, named: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    graph = normalized(onnx.load(model_file(model), load_external_data=False)).graph
+    return nodes_behind(graph, named)

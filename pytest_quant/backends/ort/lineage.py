@@ -7,7 +7,7 @@ of layout give tensors names of their own, but build the name of the node on an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import onnx
@@ -81,18 +81,23 @@ class _Source:
         return (seen - dropped - self.folded) | (first - self.folded)
 
 
-def finder(model: onnx.GraphProto) -> Callable[[str], str | None]:
-    """Return a function that finds the node of `model` that a name is built on, the node's own or that of an output.
+def nodes_behind(model: onnx.GraphProto, origins: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return for each layer the nodes of `model` that it stands for, in their order.
 
-    ``conv1/WithoutBiases`` is built on ``conv1``; the longest name that is known decides.
+    Parameters
+    ----------
+    model : the graph that the user knows.
+    origins : for each layer the names of operators that became part of it, each built on the name of a node or of its
+        output: ``conv1/WithoutBiases``. A runtime that fuses two may keep the name of one: what lies between nodes that
+        are named belongs to the layer that reads it, or else to the one before.
     """
     source = _Source(model)
-
-    def find(name: str) -> str | None:
-        place = source.anchor(name)
-        return None if place is None else source.names[place]
-
-    return find
+    named = [{place for name in names if (place := source.anchor(name)) is not None} for names in origins]
+    ends = [{name for place in places for name in source.graph.node[place].output} for places in named]
+    computed = set().union(*ends)
+    claims = [source.until(own, computed, set()) for own in ends]
+    _give_the_rest(claims, source)
+    return [tuple(dict.fromkeys(source.names[place] for place in sorted(places))) for places in claims]
 
 
 def trace(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends.base import Backend, prepare_events
+from pytest_quant.backends.layers import LayerTimed
 from pytest_quant.backends.remedy import Advising
 from pytest_quant.errors import QuantError
 from pytest_quant.spec import Calibration
@@ -98,6 +99,26 @@ class ContractTests(Workbench):
                 device_ms = call()
                 assert 0 < device_ms <= (time.perf_counter_ns() - started) / 1e6
             assert np.array_equal(engine.run(feeds)["y"], before)
+
+    def test_times_of_layers(self, backend: Backend, tmp_path: Path) -> None:
+        """Layers name nodes of the model, each product among them, and all have times or none has; `run` stays."""
+        example = dense()
+        model = model_for(backend, example, tmp_path)
+        feeds = example.feeds(SEVERAL, 62)
+        for spec in [float_spec(backend, model), *specs(backend, model)]:
+            with opened(backend, spec, example) as engine:
+                if not isinstance(engine, LayerTimed):
+                    pytest.skip("the engine does not tell its layers")
+                before = engine.run(feeds)["y"]
+                layers = engine.layer_times(feeds)
+                assert np.array_equal(engine.run(feeds)["y"], before)
+            assert layers
+            times = [layer.ms for layer in layers if layer.ms is not None]
+            assert len(times) in (0, len(layers))
+            assert all(ms >= 0 for ms in times)
+            # A subgraph that a provider compiled is one layer, which stands for nodes that nobody can tell.
+            opaque = [layer for layer in layers if layer.role == "other"]
+            assert opaque or set(example.nodes) <= {node for layer in layers for node in layer.nodes}, spec.id
 
     def test_close(self, backend: Backend, tmp_path: Path) -> None:
         """Closing twice is harmless, and a closed engine says that it is closed."""

@@ -6,7 +6,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from pytest_quant.backends.ort.lineage import trace
+from pytest_quant.backends.ort.lineage import nodes_behind, trace
 
 HEAD = "agraph (float[n, 4] x) => (float[n, 4] y)"
 
@@ -173,3 +173,21 @@ def test_a_node_that_cannot_be_traced_is_other() -> None:
     optimized = _graph("invented: secret = Frobnicate(x)\nkept: y = Relu(secret)")
     model = _graph("kept: y = Relu(x)")
     assert trace(optimized, model, model) == [((), "other"), (("kept",), "compute")]
+
+
+@pytest.mark.parametrize(
+    "origins",
+    [
+        [["bias", "active"], ["y"]],
+        [["product/DequantizationMultiply", "r/fq_output_0"], ["last"]],
+        [["active"], ["last/WithoutBiases"]],
+    ],
+)
+def test_a_layer_has_what_lies_between_the_nodes_that_it_names(origins: list[list[str]]) -> None:
+    """Names of nodes and of their outputs; of a fused product one runtime keeps its own name, another the bias's."""
+    assert nodes_behind(MODEL, origins) == [("product", "bias", "active"), ("last",)]
+
+
+def test_a_layer_that_names_nothing_stands_for_nothing() -> None:
+    """Such as a change of layout, whose name is built on a tensor that no node computes."""
+    assert nodes_behind(MODEL, [["x/fq_output_0"], [], ["last"]]) == [(), (), ("product", "bias", "active", "last")]
