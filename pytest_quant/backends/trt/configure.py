@@ -56,7 +56,7 @@ def network_flags(trt: Any, request: BuildRequest) -> int:
 
 
 def register_plugins(trt: Any, logger: tensorrt.ILogger) -> None:
-    """Register TensorRT's own plugins in this process, before it parses or deserializes; TensorRT-RTX has none."""
+    """Register TensorRT's own plugins in this process, where there are any, before it parses or deserializes."""
     if hasattr(trt, "init_libnvinfer_plugins"):
         trt.init_libnvinfer_plugins(logger, "")
 

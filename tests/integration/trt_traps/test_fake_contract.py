@@ -14,7 +14,7 @@ import pytest
 from pytest_quant.backends.trt.gpu.cuda_python_memory import STICKY
 from tests.support import tensorrt_bindings
 from tests.support.fake_tensorrt import FakeCuda, HostMemory, make
-from tests.support.fake_tensorrt.contract import differences, read_real
+from tests.support.fake_tensorrt.contract import differences, read, read_real
 
 pytestmark = pytest.mark.slow
 
@@ -67,6 +67,12 @@ def test_the_fake_tensorrt_has_nothing_that_the_real_one_lacks(tensorrt: tuple[i
     real = read_real("tensorrt", environment)
     assert len(real) > 200
     assert differences(module, real, instances) == []
+
+
+def test_the_fake_tensorrt_has_nothing_that_tensorrt_rtx_lacks() -> None:
+    """The other product has the same API, and is here whole."""
+    module, instances, _ = fake_of(11)
+    assert differences(module, read(pytest.importorskip("tensorrt_rtx")), instances) == []
 
 
 class Renamed:

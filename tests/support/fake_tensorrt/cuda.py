@@ -96,6 +96,7 @@ class FakeCuda:
 
     def __init__(self, capacity_bytes: int = 1 << 30) -> None:
         self._capacity_bytes = capacity_bytes
+        self._lockable_bytes = 1 << 30
         self._blocks: dict[int, tuple[Any, int]] = {}
         self._pinned: dict[int, tuple[Any, int]] = {}
         self._queues: dict[int, list[Work]] = {}
@@ -127,9 +128,11 @@ class FakeCuda:
         return (_known(self._blocks.pop(devPtr, None), Code.cudaErrorInvalidValue),)
 
     @_refusable(count=1, in_capture=False)
-    def cudaHostAlloc(self, size: int, flags: int) -> tuple[Code, int]:
+    def cudaHostAlloc(self, size: int, flags: int) -> tuple[Code, int | None]:
         """Return locked memory of the host."""
         assert flags == 0
+        if sum(taken for _, taken in self._pinned.values()) + size > self._lockable_bytes:
+            return Code.cudaErrorMemoryAllocation, None
         return Code.cudaSuccess, _reserve(self._pinned, size)
 
     @_refusable(count=0, in_capture=False)
@@ -153,8 +156,10 @@ class FakeCuda:
         return self.enqueue(stream, lambda: ctypes.memmove(dst, src, count))
 
     @_refusable(count=1)
-    def cudaStreamCreate(self) -> tuple[Code, int]:
-        """Return a new stream."""
+    def cudaStreamCreate(self) -> tuple[Code, int | None]:
+        """Return a new stream, which takes some memory of the device."""
+        if not self._capacity_bytes:
+            return Code.cudaErrorMemoryAllocation, None
         stream = self._new_handle()
         self._queues[stream] = []
         return Code.cudaSuccess, stream

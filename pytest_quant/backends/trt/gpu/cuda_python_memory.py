@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.backends.trt.gpu.memory import broken_context, out_of_memory
+from pytest_quant.backends.trt.gpu.memory import broken_context, nothing_to_lock, out_of_memory
 from pytest_quant.errors import BuildError
 
 STICKY = frozenset(
@@ -170,8 +170,10 @@ class CudaPythonMemory:
         # Else the next call that asks for the last error, of another library too, takes this one for its own.
         self._cuda.cudaGetLastError()
         if status == self._cuda.cudaError_t.cudaErrorMemoryAllocation:
+            if name == "cudaHostAlloc":
+                return nothing_to_lock(name, arguments[0])
             _, free, total = self._cuda.cudaMemGetInfo()
-            return out_of_memory(name, arguments[0], free, total)
+            return out_of_memory(name, arguments[0] if name == "cudaMalloc" else 0, free, total)
         return BuildError(f"CUDA refused {name}", value=said, fix="nvidia-smi tells whether the driver sees a GPU")
 
 

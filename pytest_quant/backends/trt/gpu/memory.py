@@ -107,19 +107,28 @@ class OutOfMemoryError(BuildError):
 
 
 def out_of_memory(call: str, size_bytes: int, free_bytes: int, total_bytes: int) -> OutOfMemoryError:
-    """Return the error for an allocation that found no room.
+    """Return the error for a call that found no room on the device.
 
     Parameters
     ----------
     call : the function that was refused.
-    size_bytes : asked of it.
+    size_bytes : asked of it; 0 for one that takes what it needs.
     free_bytes, total_bytes : what the device has, as CUDA says.
     """
+    asked = f"{call} of {size_bytes / MEGABYTE:.1f} MB" if size_bytes else call
     return OutOfMemoryError(
         "the GPU is out of memory",
-        value=f"{call} of {size_bytes / MEGABYTE:.1f} MB, while {free_bytes / MEGABYTE:.1f} MB "
-        f"of {total_bytes / MEGABYTE:.1f} MB are free",
+        value=f"{asked}, while {free_bytes / MEGABYTE:.1f} MB of {total_bytes / MEGABYTE:.1f} MB are free",
         fix="nvidia-smi tells who holds it; smaller batches, fewer workers (-n) and closed engines need less",
+    )
+
+
+def nothing_to_lock(call: str, size_bytes: int) -> OutOfMemoryError:
+    """Return the error for `call`, to which the host gave no `size_bytes` of page-locked memory."""
+    return OutOfMemoryError(
+        "there is no more page-locked memory of the host, from which a GPU copies",
+        value=f"{call} of {size_bytes / MEGABYTE:.1f} MB",
+        fix="smaller batches need less; limits on it are those of the container and of 'ulimit -l'",
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.backends.trt.gpu.memory import broken_context, out_of_memory
+from pytest_quant.backends.trt.gpu.memory import broken_context, nothing_to_lock, out_of_memory
 from pytest_quant.errors import BuildError
 
 _STICKY = ("illegal memory access", "unspecified launch failure", "misaligned address", "illegal instruction")
@@ -128,6 +128,8 @@ class PycudaMemory:
         try:
             return call()
         except self._cuda.MemoryError as error:
+            if name == "cuMemHostAlloc":
+                raise nothing_to_lock(name, size_bytes) from error
             free, total = self._cuda.mem_get_info()
             raise out_of_memory(name, size_bytes, free, total) from error
         except self._cuda.Error as error:

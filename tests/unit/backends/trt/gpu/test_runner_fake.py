@@ -64,6 +64,25 @@ def test_fake_memory_that_runs_out_is_told_and_the_engine_runs_on(
         assert len(engine.run(feeds_of(1))["y"]) == 1
 
 
+def test_fake_host_that_locks_no_more_memory_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not the GPU's memory that is short, and a smaller batch fits."""
+    device = HostMemory()
+    device.cuda._lockable_bytes = 150
+    with opened(tmp_path, monkeypatch, device=device) as (engine, _, _):
+        with pytest.raises(BuildError, match="page-locked memory of the host") as caught:
+            engine.run(feeds_of(8))
+        assert "ulimit -l" in str(caught.value)
+        assert len(engine.run(feeds_of(1))["y"]) == 1
+
+
+def test_fake_device_without_room_for_a_stream_says_so() -> None:
+    """CUDA takes memory of its own too, of a size that nobody names."""
+    device = HostMemory(capacity_bytes=0)
+    with device.current(), pytest.raises(BuildError, match="the GPU is out of memory") as caught:
+        device.new_stream()
+    assert "cudaStreamCreate, while 0.0 MB of 0.0 MB are free" in str(caught.value)
+
+
 def test_fake_error_that_breaks_the_process_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every later call gives the same error, closing does not hide it, and nothing else opens on the device."""
     device = HostMemory()
