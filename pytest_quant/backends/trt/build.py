@@ -27,6 +27,8 @@ RANGES_FILE = "ranges.cache"
 """What TensorRT's own calibrator found."""
 
 RTX_MODULE = "tensorrt_rtx"
+"""It has no plans for other versions and GPUs. In the place of TensorRT it builds without: its plan is not judged."""
+
 BESIDE = {"fp32": [], "fp16": ["FP16"], "bf16": ["BF16"]}
 """Builder flags that let TensorRT 10 compute in another float type where it is faster."""
 
@@ -121,8 +123,8 @@ def request_for(spec: EngineSpec, graph: Path, *, module: str) -> BuildRequest:
         precisions=tuple(flags),
         tf32=options.tf32,
         native_instancenorm=options.native_instancenorm,
-        version_compatible=options.version_compatible,
-        hardware_compatibility=options.hardware_compatible or "",
+        version_compatible=options.version_compatible and module != RTX_MODULE,
+        hardware_compatibility="" if module == RTX_MODULE else options.hardware_compatible or "",
         timing_cache=options.timing_cache or "",
         calibration=spec.calibration.method if implicit else "",
     )

@@ -98,7 +98,7 @@ def configure(trt: Any, config: tensorrt.IBuilderConfig, request: BuildRequest) 
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     if request.workspace_mb is not None:
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, request.workspace_mb * 10**6)
-    if request.optimization_level is not None and hasattr(config, "builder_optimization_level"):
+    if request.optimization_level is not None:
         config.builder_optimization_level = request.optimization_level
     # It is on unless cleared, and a float32 reference would then round its inputs.
     (config.set_flag if request.tf32 else config.clear_flag)(trt.BuilderFlag.TF32)

@@ -91,7 +91,7 @@ class TrtOptions:
         default=None,
         metadata=option(
             one_of("AMPERE_PLUS", "SAME_COMPUTE_CAPABILITY"),
-            "`trt`, `trt-rtx`: the plan runs on other GPUs too; slower",
+            "`trt`: the plan runs on other GPUs too; slower",
         ),
     )
     tf32: bool = field(
@@ -136,15 +136,14 @@ class TrtOptions:
 
 
 _NATIVE_KEYS = keys_of(TrtOptions)
-# TensorRT-RTX has no calibrator, no lean runtime to put into a plan, and runs nothing here.
-_BUILDER_KEYS = {
-    name: key for name, key in _NATIVE_KEYS.items() if name not in ("quantization", "version_compatible", "cuda_graph")
-}
-_KEYS = {
+# TensorRT-RTX has no calibrator, no lean runtime to put into a plan, no plan for other GPUs than those it is built for,
+# and runs nothing here.
+BUILDER_KEYS = {
     name: key
-    for name, key in _BUILDER_KEYS.items()
-    if name not in ("timing_cache", "hardware_compatible", "tf32", "native_instancenorm")
+    for name, key in _NATIVE_KEYS.items()
+    if name not in ("quantization", "version_compatible", "hardware_compatible", "cuda_graph")
 }
+_KEYS = {name: key for name, key in BUILDER_KEYS.items() if name not in ("timing_cache", "tf32", "native_instancenorm")}
 """Options that every way to TensorRT has."""
 
 
@@ -171,7 +170,7 @@ _REFUSED = {
 """Options that are refused, by the names that TensorRT, its tools and ONNX Runtime have for them."""
 
 
-_KEYS_OF = {"trt": _NATIVE_KEYS, "trt-rtx": _BUILDER_KEYS}
+_KEYS_OF = {"trt": _NATIVE_KEYS, "trt-rtx": BUILDER_KEYS}
 
 
 def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOptions:

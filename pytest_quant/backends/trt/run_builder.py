@@ -31,6 +31,13 @@ SHAPE_INPUT = "the values of an input decide shapes, and nothing tells which val
 NO_IMPLICIT = "no implicit INT8"
 """How it says that this TensorRT finds no ranges itself."""
 
+_STEPS = {
+    NO_IMPLICIT: "drop quantization='implicit', or pip install 'tensorrt<11'",
+    "libnvinfer_lean": "install the lean runtime, tensorrt-lean of the same version, or drop version_compatible",
+    "within workspace limit": "write a larger workspace_mb, or none: then it is the memory of the GPU",
+}
+"""Words of a refusal that have one answer."""
+
 _VALUES = re.compile(re.escape(SHAPE_INPUT) + r" '(?P<name>.*)'")
 
 _NO_OPERATOR = re.compile(r"Plugin not found|No importer registered|UNSUPPORTED_NODE", re.IGNORECASE)
@@ -127,8 +134,9 @@ def next_step(said: str, shapes: Mapping[str, Range]) -> str:
             f"write smallest, usual and largest values: options={{'shapes': {{'{values['name']}': "
             "[smallest, usual, largest]}}, each a list of ints"
         )
-    if NO_IMPLICIT in said:
-        return "drop quantization='implicit', or pip install 'tensorrt<11'"
+    for words, step in _STEPS.items():
+        if words in said:
+            return step
     if _SHAPES.search(said) and not _NO_OPERATOR.search(said):
         return _about_shapes(shapes)
     if _QUANTIZED.search(said) and not _NO_OPERATOR.search(said):

@@ -9,7 +9,9 @@ import onnx
 import pytest
 
 from pytest_quant.backends import get_backend
-from pytest_quant.backends.trt.run_builder import BuildRequest, run_builder
+from pytest_quant.backends.trt.build import write_plan
+from pytest_quant.backends.trt.options import BUILDER_KEYS
+from pytest_quant.backends.trt.run_builder import LOG_FILE, PLAN_FILE, BuildRequest, run_builder
 from pytest_quant.backends.trt.simulated import SimulatedEngine
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
@@ -23,6 +25,12 @@ def spec_of(model: Model, precision: str = "fp32", scheme: str | None = None, **
     """A spec for one target."""
     named = tuple(sorted({"compute_capability": "SM89", **options}.items()))
     return EngineSpec("trt-rtx", precision, scheme, model, options=named)
+
+
+def with_options(model: Model, options: dict[str, object]) -> EngineSpec:
+    """The same with options whose names are not known here."""
+    spec = spec_of(model)
+    return replace(spec, options=tuple(sorted({**dict(spec.options), **options}.items())))
 
 
 def test_float16_is_what_the_layers_read(tmp_path: Path) -> None:
@@ -87,19 +95,44 @@ def test_the_timing_cache_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"hardware_compatible": "AMPERE_PLUS"}, {"native_instancenorm": False}, {"tf32": True},
-        {"workspace_mb": 64, "optimization_level": 1},
+        {"native_instancenorm": False}, {"tf32": True}, {"workspace_mb": 64}, {"optimization_level": 1},
+        {"max_batch": 8, "opt_batch": 4}, {"shapes": {"x": [(1, 64), (2, 64), (3, 64)]}}, {"beside": "fp16"},
+        {"timing_cache": "timing"},
     ],
     ids=lambda options: next(iter(options)),
 )  # fmt: skip
-def test_the_real_binding_has_what_an_option_sets(tmp_path: Path, options: dict[str, object]) -> None:
-    """Each is a name in the binding, and a build with it comes to a plan."""
+def test_the_real_binding_has_what_an_option_sets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, object]
+) -> None:
+    """Each is a name in the binding, a build with it comes to a plan, and the log calls nothing unsupported."""
+    monkeypatch.chdir(tmp_path)
     example = dense()
-    spec = spec_of(example.write(tmp_path))
-    with opened(
-        RTX, replace(spec, options=tuple(sorted({**dict(spec.options), **options}.items()))), example
-    ) as engine:
-        assert engine.size_bytes > 0
+    RTX.build(with_options(example.write(tmp_path), options), None, tmp_path)
+    assert (tmp_path / PLAN_FILE).stat().st_size > 0
+    assert "is unsupported" not in (tmp_path / LOG_FILE).read_text("utf-8")
+
+
+def test_every_option_of_the_table_is_tried() -> None:
+    """A new one is built with too, above."""
+    marks = vars(test_the_real_binding_has_what_an_option_sets)["pytestmark"]
+    tried = {name for options in marks[0].args[1] for name in options} | {"compute_capability"}
+    assert tried == set(BUILDER_KEYS)
+
+
+@pytest.mark.parametrize("option", [{"version_compatible": True}, {"hardware_compatible": "AMPERE_PLUS"}])
+def test_in_the_place_of_tensorrt_it_builds_without_what_it_lacks(tmp_path: Path, option: dict[str, object]) -> None:
+    """A plan for other versions needs a library that TensorRT-RTX has not; the plan is not judged, accuracy is."""
+    example = dense()
+    spec = replace(with_options(example.write(tmp_path), option), backend="trt")
+    write_plan(spec, None, tmp_path, module="tensorrt_rtx")
+    assert (tmp_path / PLAN_FILE).stat().st_size > 0
+
+
+def test_too_little_workspace_is_answered_with_more(tmp_path: Path) -> None:
+    """No operator is at fault."""
+    with pytest.raises(BuildError, match="within workspace limit") as caught:
+        RTX.build(spec_of(conv().write(tmp_path), workspace_mb=1), None, tmp_path)
+    assert "larger workspace_mb" in str(caught.value)
 
 
 def test_implicit_int8_is_refused_where_there_is_none(tmp_path: Path) -> None:

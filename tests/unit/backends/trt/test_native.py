@@ -145,9 +145,9 @@ def test_the_plugin_and_compatible_plans_exclude_each_other(spec: EngineSpec) ->
         TRT.check(with_options(spec, native_instancenorm=False, version_compatible=True))
 
 
-@pytest.mark.parametrize("name", ["quantization", "version_compatible"])
+@pytest.mark.parametrize("name", ["quantization", "version_compatible", "hardware_compatible", "cuda_graph"])
 def test_options_of_native_tensorrt_are_unknown_to_the_other(spec: EngineSpec, name: str) -> None:
-    """TensorRT-RTX has neither a calibrator nor weak types."""
+    """TensorRT-RTX has no calibrator, and takes no level of compatibility: its log calls it unsupported."""
     from pytest_quant.backends.trt import TrtRtxBackend
 
     with pytest.raises(UsageError, match=f"'trt-rtx' has no option '{name}'"):

@@ -56,3 +56,16 @@ def test_an_input_that_is_a_shape() -> None:
 def test_fixed_shapes_cannot_be_set() -> None:
     """An option would be of no use."""
     assert "options" not in next_step(ABOUT_SHAPES[-1], {})
+
+
+@pytest.mark.parametrize(
+    ("said", "step"),
+    [
+        ("API Usage Error (Unable to load library: libnvinfer_lean.so.10: cannot open shared object", "tensorrt-lean"),
+        ("Tactic Selection: no tactics to implement the operation within workspace limit.", "larger workspace_mb"),
+    ],
+)
+def test_what_a_library_or_an_option_lacks(said: str, step: str) -> None:
+    """No operator is at fault."""
+    assert step in next_step(said, SHAPES)
+    assert "operators" not in next_step(said, SHAPES)
