@@ -52,6 +52,7 @@ def planned(running: tuple[str, ...]) -> Iterator[tuple[str, float, Run]]:
     yield "device memory under compute-sanitizer", 60, suites.sanitizer
     yield "ort-trt: other ways to INT8 and short floats", 120, _suite("test_ort_trt.py")
     yield "trt: conformance", 180, _suite("test_trt.py")
+    yield "exact FP32 before and after TF32", 90, _suite("test_tf32.py")
     yield "the example on the device", 120, _on(quantized, _WITH_INT8, suites.example)
 
 

@@ -1,0 +1,36 @@
+"""Exact FP32 on a real GPU is exact, whatever ran before it with TF32."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.backends import Tf32Backend, get_backend
+from pytest_quant.testing.conformance.examples import conv
+from pytest_quant.testing.conformance.workbench import float_spec, model_for, opened, sqnr_db
+
+pytestmark = pytest.mark.gpu
+
+EXACT_DB, ROUNDED_DB = 100.0, 50.0
+"""Inputs that are rounded to ten bits leave some 65 dB, and 24 bits some 130."""
+
+
+@pytest.mark.parametrize("name", ["ort-cuda", "ort-trt", "torch-cuda", "trt"])
+def test_the_exact_reference_is_exact(name: str, tmp_path: Path) -> None:
+    """Before and after an engine that may round its products, where the backend has one."""
+    backend = get_backend(name)
+    assert isinstance(backend, Tf32Backend)
+    example = conv()
+    feeds = example.feeds(8, 1)
+    wanted = example.compute(feeds)
+    plain = backend.with_tf32(float_spec(backend, model_for(backend, example, tmp_path)), allowed=False)
+    found = backend.availability(plain)
+    if not found.available:
+        pytest.skip(found.reason)
+    with opened(backend, plain, example) as exact:
+        assert sqnr_db(wanted, exact.run(feeds)) > EXACT_DB
+        if name != "ort-trt":
+            with opened(backend, backend.with_tf32(plain, allowed=True), example) as rounding:
+                assert sqnr_db(wanted, rounding.run(feeds)) > ROUNDED_DB
+        assert sqnr_db(wanted, exact.run(feeds)) > EXACT_DB
