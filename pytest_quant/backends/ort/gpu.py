@@ -212,6 +212,7 @@ class OrtTrtBackend(TrtRtxBackend):
         if target_of(spec):
             super().build(builder_spec(spec), calibration, folder)
             return
+        self.before_loading(spec)
         _require_tensorrt()
         from pytest_quant.backends.ort.tensorrt_build import build_engines
         from pytest_quant.backends.ort.tensorrt_engine import providers_of

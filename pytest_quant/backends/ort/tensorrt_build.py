@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from pytest_quant.backends.apart import run_apart
 from pytest_quant.backends.onnx_files import read_graph
 from pytest_quant.backends.ort.gpu import find_provider
 from pytest_quant.backends.ort.libraries import TENSORRT
@@ -50,14 +51,7 @@ def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name
         request = Path(work) / "request.json"
         request.write_text(json.dumps({"model": str(model), "providers": asked}), encoding="utf-8")
         try:
-            ended = subprocess.run(  # nosec B603 # noqa: S603 - our own module and file
-                (sys.executable, "-m", MODULE, str(request)),
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=TIME_LIMIT_S,
-                check=False,
-            )
+            ended = run_apart((sys.executable, "-m", MODULE, str(request)), TIME_LIMIT_S)
         except subprocess.TimeoutExpired as error:
             raise BuildError(f"TensorRT did not build {name} within {TIME_LIMIT_S:g} s", fix=_NEXT) from error
     if ended.returncode:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends.base import Engine
-from pytest_quant.backends.ort import tensorrt_engine
+from pytest_quant.backends.ort import tensorrt_build, tensorrt_engine
 from pytest_quant.backends.ort.gpu import OrtTrtBackend
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.tensorrt_engine import Inspected, count_products, inspected, left_products
@@ -150,6 +150,13 @@ def test_a_build_that_crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv(CRASHES, "1")
     with pytest.raises(BuildError, match=r"TensorRT provider crashed \(SIGABRT\) building ort-trt-int8"):
         build(BACKEND, spec_of(tmp_path), dense(), tmp_path)
+
+
+def test_a_build_without_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the time that it was given."""
+    monkeypatch.setattr(tensorrt_build, "TIME_LIMIT_S", 0.001)
+    with pytest.raises(BuildError, match=r"TensorRT did not build ort-trt-fp32 of dense within 0.001 s"):
+        build(BACKEND, spec_of(tmp_path, "fp32"), dense(), tmp_path)
 
 
 def test_a_build_that_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
