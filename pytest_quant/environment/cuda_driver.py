@@ -25,6 +25,7 @@ BUS_ORDER = "PCI_BUS_ID"
 LIBRARY = "libcuda.so.1"
 TIME_LIMIT_S = 60.0
 _UUID_BYTES = 16
+_NOT_INITIALIZED = 3
 _NO_DEVICE = 100
 """CUDA's error where the environment hides every device."""
 
@@ -65,6 +66,18 @@ def ask_driver(visible: str | None, order: str | None) -> Answer:
         return Answer(error=f"asking {LIBRARY} ended with exit code {ended.returncode}: {ended.stderr.strip()[-300:]}")
     said = json.loads(ended.stdout)
     return Answer(tuple(said["uuids"]), said["error"])
+
+
+def is_initialized() -> bool:
+    """Whether something in this process has initialised CUDA, which reads its environment then and never again.
+
+    ``torch.cuda.is_available()`` does so too. The driver's library is not loaded for the answer.
+    """
+    try:
+        cuda = ctypes.CDLL(LIBRARY, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+    except OSError:
+        return False
+    return bool(cuda.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != _NOT_INITIALIZED)
 
 
 class _DriverError(Exception):

@@ -9,11 +9,11 @@ The lock of a GPU is named by the UUID of its card: what is ``cuda:0`` in one pr
 instance of a split card (MIG) has memory and cores of its own, and yet the lock is the card's: clocks, power limit and
 heat are shared, so that work on one instance changes the times of the others.
 
-A run that measures no latency never waits: it holds the lock shared where that is free, so that a later timing waits
-for it, and goes on without the lock while another process times. That timing is protected by its design: it is
-interleaved with a null, so that a slowdown of all its engines cancels, any other one shows in the null and makes the
-result INCONCLUSIVE, and a note with the figures names the load of other processes. It may need more rounds; its verdict
-does not become wrong.
+A run that measures no latency waits for the device only where it builds so: else it holds the lock shared where that is
+free, so that a later timing waits for it, and goes on without the lock while another process times. That timing is
+protected by its design: it is interleaved with a null, so that a slowdown of all its engines cancels, any other one
+shows in the null and makes the result INCONCLUSIVE, and a note with the figures names the load of other processes. It
+may need more rounds; its verdict does not become wrong.
 """
 
 from __future__ import annotations

@@ -43,6 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
     sweep_storage(config)
     check_options(config)
     _refuse_unknown_names(config)
+    if on_command_line(config, "quant_device"):
+        from pytest_quant.plugin.devices import choose_early
+
+        choose_early(config)
     text = f"{NAME}(**keys): quantize a model and judge it against its FP32 reference; all keys: pytest --markers"
     if config.getoption("markers", False):
         from pytest_quant.marks.keys import describe
@@ -100,7 +104,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     marked = [item for item in items if is_marked(item)]
     if marked:
         from pytest_quant.plugin.collect import before_loading
+        from pytest_quant.plugin.devices import choose
 
+        choose(config, marked)
         before_loading(marked)
 
 

@@ -21,6 +21,7 @@ from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
 from pytest_quant.plugin.collect import PLANNED, Planned, prepare
 from pytest_quant.plugin.console import Progress, open_console, width_of
+from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.options import Settings, settings_of
 from pytest_quant.plugin.resolve import find_data, find_model, model_of, simulate_check
 from pytest_quant.printable import clean
@@ -183,6 +184,7 @@ def set_up(item: pytest.Item) -> None:
     if ABSENT in item.stash:
         del item.stash[ABSENT]
     prepare(item)
+    refuse_without_gpu(item)
 
 
 def keep_error(item: pytest.Item, error: BaseException) -> None:

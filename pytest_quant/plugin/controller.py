@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_quant.marks.marked import RECORD_ATTRIBUTE
-from pytest_quant.plugin.options import option_value
+from pytest_quant.plugin.options import on_command_line, option_value
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -111,6 +111,10 @@ class Controller:
         # Here, because it loads the records.
         from pytest_quant.plugin.unfinished import keep_finished
 
+        if self._config.getoption("dist", "no") != "no" and option_value(self._config, "quant_device"):
+            from pytest_quant.plugin.devices import choose_for_record
+
+            choose_for_record(self._config)
         keep_finished(self._config, record)
 
     def _worker(self, report: pytest.TestReport) -> str:
@@ -125,10 +129,14 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: SimpleNamespace) -> None:
-        """Pass the width of the user's terminal to a worker of xdist, which has none."""
+        """Pass the width of the user's terminal to a worker of xdist, which has none, and the GPU it is given."""
         from pytest_quant.plugin.console import WIDTH
 
         node.workerinput[WIDTH] = self._config.get_terminal_writer().fullwidth
+        if on_command_line(self._config, "quant_device"):
+            from pytest_quant.plugin.devices import OF_CONTROLLER, chosen_uuid
+
+            node.workerinput[OF_CONTROLLER] = chosen_uuid(self._config)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

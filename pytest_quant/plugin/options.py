@@ -79,6 +79,12 @@ def _target(text: str) -> str:
     return text.strip()
 
 
+def _device(text: str) -> str:
+    if not re.fullmatch(r"cuda:\d{1,3}|(GPU|MIG)-[0-9a-f][0-9a-f-]*", text.strip()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no GPU; write cuda:1, or a UUID, GPU-8932f937 or MIG-c7384736")
+    return text.strip()
+
+
 def _file(text: str) -> str:
     if not text.strip() or Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"{text!r} is a folder or empty; write the name of a file")
@@ -196,6 +202,13 @@ OPTIONS = (
         "on a machine without a GPU, build trt, ort-trt and trt-rtx checks with TensorRT-RTX for this compute "
         "capability and judge them by float simulation; everywhere labelled simulated, and nothing that needs the "
         "device, or for trt and ort-trt their own plan, is measured",
+    ),
+    Option(
+        "quant_device",
+        "DEVICE",
+        _device,
+        "run on this GPU only, cuda:1 or the UUID of a card or of a MIG instance that nvidia-smi -L shows; it is then "
+        "cuda:0 everywhere (default: CUDA's first; workers of xdist spread over the GPUs of its model)",
     ),
     Option("quant_columns", "NAME[,NAME]", _names, "columns of the table at the end, in this order"),
 )

@@ -112,6 +112,7 @@ OPTIONS = {
     "confidence with blanks": ("--quant-confidence", "\n9"),
     "time": ("--quant-max-time", "\n-9"),
     "simulated device": ("--quant-simulate", NASTY),
+    "device": ("--quant-device", NASTY),
     "json that is a folder": ("--quant-json", "::error::\x1b[2J"),
 }
 

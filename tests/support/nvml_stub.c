@@ -344,6 +344,8 @@ int nvmlDeviceGetComputeInstanceId(device_t handle, unsigned int *number) { retu
 
 static int cuda_text(char *value, size_t size) { return value_of("cuda", value, size); }
 
+static int started = 0;
+
 /* Each call leaves a mark in the file FILE.cuda, by which a test counts them. */
 int cuInit(unsigned int flags) {
     char value[2048], path[4096];
@@ -352,12 +354,15 @@ int cuInit(unsigned int flags) {
     FILE *count = fopen(path, "a");
     if (count) { fputc('.', count); fclose(count); }
     if (!cuda_text(value, sizeof value)) return 100;
-    return value[0] == '!' ? atoi(value + 1) : 0;
+    if (value[0] == '!') return atoi(value + 1);
+    started = 1;
+    return 0;
 }
 
 int cuDeviceGetCount(int *count) {
     char value[2048];
     *count = 0;
+    if (!started) return 3;
     if (!cuda_text(value, sizeof value)) return 100;
     for (char *left = value; left && *left; left = strchr(left, ',') ? strchr(left, ',') + 1 : NULL) ++*count;
     return 0;

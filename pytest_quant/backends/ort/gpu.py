@@ -207,6 +207,10 @@ class OrtTrtBackend(TrtRtxBackend):
             ours |= {"GPU": "" if gpu is None else f"{gpu.name} ({gpu.sm})", "native TensorRT": installed_tensorrt()}
         return {**super().ingredients(builder_spec(spec)), **ours}
 
+    def tunes(self, spec: EngineSpec) -> bool:
+        """Whether the provider's TensorRT builds on the GPU, where it times the kernels; not for a named target."""
+        return not target_of(spec)
+
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
         """Write the checked graph, the table of ranges if one is asked for, and the engines of the provider."""
         if target_of(spec):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
-from pytest_quant.environment.cuda_driver import ask_driver
+from pytest_quant.environment.cuda_driver import ask_driver, is_initialized
 from tests.support.nvml_stub import NvmlStub, StubCard, uuid_of
 
 
@@ -43,3 +45,22 @@ def test_without_the_library_the_loader_is_quoted(nvml_stub: NvmlStub) -> None:
     nvml_stub.play(StubCard())
     del os.environ["LD_LIBRARY_PATH"]
     assert "libcuda.so.1" in ask_driver(None, None).error
+
+
+INITIALISED = """
+import ctypes
+from pytest_quant.environment.cuda_driver import is_initialized
+print(is_initialized())
+driver = ctypes.CDLL("libcuda.so.1")
+print(is_initialized())
+driver.cuInit(0)
+print(is_initialized())
+"""
+
+
+def test_whether_cuda_is_initialised_is_told_without_doing_so(nvml_stub: NvmlStub) -> None:
+    """Neither to ask nor to load the driver's library initialises it; without the library nothing has."""
+    nvml_stub.play(StubCard(), cuda=(uuid_of(0),))
+    told = subprocess.run([sys.executable, "-c", INITIALISED], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "False", "True"]
+    assert not is_initialized()

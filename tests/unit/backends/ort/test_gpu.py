@@ -11,7 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from pytest_quant.backends import Availability, EarlyBackend, get_backend
+from pytest_quant.backends import Availability, EarlyBackend, TuningBackend, get_backend
 from pytest_quant.backends.ort import gpu as availability
 from pytest_quant.backends.ort import gpu_engine, libraries
 from pytest_quant.backends.ort.gpu import find_provider
@@ -204,3 +204,13 @@ def test_half_precision_on_cuda_is_a_file_of_half_precision(tmp_path: Path, monk
     assert sqnr_db(example.compute(feeds), found) > 50
     assert backend.ingredients(spec) != backend.ingredients(replace(spec, precision="fp32"))
     assert backend.refuses_speed(spec) is None
+
+
+def test_builds_on_the_gpu_choose_kernels_by_their_time() -> None:
+    """They need the device alone; those for a named target, and ONNX Runtime's graphs for CUDA, do not."""
+    backend = get_backend("ort-trt")
+    spec = EngineSpec("ort-trt", "fp32", None, Model("net"))
+    assert isinstance(backend, TuningBackend)
+    assert backend.tunes(spec)
+    assert not backend.tunes(replace(spec, options=(("compute_capability", "SM89"),)))
+    assert not isinstance(get_backend("ort-cuda"), TuningBackend)

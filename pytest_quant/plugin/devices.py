@@ -1,0 +1,118 @@
+"""Which GPU the checks of this process run on: the one of ``--quant-device``, or a worker's share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import cast
+
+import pytest
+
+from pytest_quant.backends import get_backend
+from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE
+from pytest_quant.environment.gpu import Gpu, find_gpus
+from pytest_quant.environment.pin import pin_gpu, pin_share
+from pytest_quant.errors import QuantError
+from pytest_quant.plugin.collect import PLANNED
+from pytest_quant.plugin.options import option_value
+from pytest_quant.printable import clean_lines
+
+OPTION = "quant_device"
+OF_CONTROLLER = "quant_gpu"
+"""What xdist's controller tells its workers: the UUID of the GPU that they have from it."""
+
+_CHOSEN = pytest.StashKey[Gpu | QuantError | None]()
+
+
+def choose_early(config: pytest.Config) -> None:
+    """Give this process the GPU that the command line names, before the tests are imported.
+
+    Raises
+    ------
+    pytest.UsageError : there is no such GPU, or CUDA is initialised already.
+    """
+    inherited: str | None = getattr(config, "workerinput", {}).get(OF_CONTROLLER)
+    # What is cuda:1 for xdist's controller is the only GPU of the workers that it starts.
+    has_it = inherited is not None and inherited == os.environ.get(VISIBLE_VARIABLE)
+    name = cast("str", inherited if has_it else config.getoption(OPTION))
+    try:
+        config.stash[_CHOSEN] = _pinned(config, name)
+    except QuantError as error:
+        raise pytest.UsageError(clean_lines(f"--quant-device: {error}")) from None
+
+
+def choose(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """Give this process its GPU before the marked `items` run: that of the ini file, or a worker's share.
+
+    Without the option, checks on the CPU alone leave the process as it is. An error waits for the checks on a GPU, see
+    `refuse_without_gpu`. A machine without any GPU has nothing to choose from: there the checks are simulated, or say
+    that none is here.
+    """
+    is_named = option_value(config, OPTION) is not None
+    if _CHOSEN in config.stash or not (is_named or any(_needs_gpu(item) for item in items)):
+        return
+    try:
+        config.stash[_CHOSEN] = _of_ini(config) if is_named else _share(config)
+    except QuantError as error:
+        config.stash[_CHOSEN] = error
+
+
+def choose_for_record(config: pytest.Config) -> None:
+    """Let the controller of xdist's workers, which runs no test, tell of their GPU in the record of the run."""
+    if _CHOSEN not in config.stash:
+        try:
+            config.stash[_CHOSEN] = _of_ini(config)
+        except QuantError as error:
+            # Each check has said so in its worker.
+            config.stash[_CHOSEN] = error
+
+
+def refuse_without_gpu(item: pytest.Item) -> None:
+    """Raise the error that kept the process from the GPU that a check of it needs."""
+    chosen = item.config.stash.get(_CHOSEN, None)
+    if isinstance(chosen, QuantError) and _needs_gpu(item):
+        raise chosen
+
+
+def chosen_uuid(config: pytest.Config) -> str | None:
+    """Return the UUID of the GPU that this process has been given; ``None`` where it keeps all."""
+    chosen = config.stash.get(_CHOSEN, None)
+    return chosen.uuid if isinstance(chosen, Gpu) else None
+
+
+def _of_ini(config: pytest.Config) -> Gpu | None:
+    return _pinned(config, cast("str", option_value(config, OPTION))) if find_gpus() else None
+
+
+def _share(config: pytest.Config) -> Gpu | None:
+    worker = getattr(config, "workerinput", {}).get("workerid", "")
+    if not worker.startswith("gw"):
+        return None
+    _bring_back_at_end(config)
+    return pin_share(int(worker.removeprefix("gw")))
+
+
+def _pinned(config: pytest.Config, name: str) -> Gpu:
+    _bring_back_at_end(config)
+    return pin_gpu(name)
+
+
+def _bring_back_at_end(config: pytest.Config) -> None:
+    """Leave the environment as it was, for what runs in this process after pytest."""
+    before = os.environ.get(VISIBLE_VARIABLE)
+
+    def bring_back() -> None:
+        if before is None:
+            os.environ.pop(VISIBLE_VARIABLE, None)
+        else:
+            os.environ[VISIBLE_VARIABLE] = before
+
+    config.add_cleanup(bring_back)
+
+
+def _needs_gpu(item: pytest.Item) -> bool:
+    planned = item.stash.get(PLANNED, None)
+    if planned is None:
+        return False
+    names = {planned.variant.backend, planned.asked.reference or planned.variant.backend}
+    return any(get_backend(name).device.startswith("cuda") for name in names)

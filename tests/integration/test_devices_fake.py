@@ -1,0 +1,177 @@
+"""``--quant-device``, and workers that spread over cards.
+
+A stub of the driver has the cards, and checks that measure nothing note what CUDA would show to them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.integration.fake_session import CONFTEST, run_fake_apart
+from tests.integration.projects import output
+from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, uuid_of
+
+SOURCE = """
+import os, pathlib, sys
+
+@mark.quant(backend={backend!r}, output="PASS")
+def test_it():
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    pathlib.Path("seen-" + worker).write_text(os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
+"""
+UNMARKED = "def test_it():\n    import sys\n    assert 'pynvml' not in sys.modules\n"
+INITIALISE = "import ctypes\nctypes.CDLL('libcuda.so.1').cuInit(0)\n"
+EACH = ("--dist", "each", "-n")
+CARD, OTHER, THIRD = uuid_of(0), uuid_of(1), uuid_of(2)
+FIRST, SECOND = uuid_of(16, "MIG"), uuid_of(17, "MIG")
+T4 = StubCard(name="NVIDIA T4", capability="7.5")
+
+
+class Project:
+    """A project with one check on a GPU, or on the CPU."""
+
+    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._pytester = pytester
+        self._monkeypatch = monkeypatch
+        monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+
+    def run(
+        self, *args: str, backend: str = "trt", source: str = "", conftest: str = CONFTEST, **outcomes: int
+    ) -> pytest.RunResult:
+        """Run it, in processes of its own, and check the outcomes if there are to be any."""
+        told = ("--quant-json=run.json", "--quant-no-history")
+        source = source or SOURCE.format(backend=backend)
+        result = run_fake_apart(self._pytester, self._monkeypatch, source, *told, *args, conftest=conftest)
+        if outcomes:
+            result.assert_outcomes(**outcomes)
+        return result
+
+    @property
+    def seen(self) -> dict[str, str]:
+        """What CUDA would have shown to each process that ran the test."""
+        return {path.name.removeprefix("seen-"): path.read_text() for path in self._pytester.path.glob("seen-*")}
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The record of the run."""
+        found: dict[str, Any] = json.loads((self._pytester.path / "run.json").read_text())
+        return found
+
+    @property
+    def gpu(self) -> tuple[str, str]:
+        """Name and UUID of the GPU in the record of the run."""
+        environment = self.document["run"]["environment"]
+        return environment["identity"]["gpu"], environment["context"]["gpu_uuid"]
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project in a folder of its own."""
+    return Project(pytester, monkeypatch)
+
+
+@pytest.mark.parametrize("given", ["--quant-device=cuda:1", "--quant-device=GPU-00000001", "-oquant_device=cuda:1"])
+def test_the_named_gpu_is_the_only_one(project: Project, nvml_stub: NvmlStub, given: str) -> None:
+    """Whatever its name, and wherever it is written; the record says which it was, and of which model."""
+    nvml_stub.play(StubCard(), T4, cuda=(CARD, OTHER))
+    project.run(given, passed=1)
+    assert project.seen == {"main": OTHER}
+    assert project.gpu == ("NVIDIA T4", OTHER)
+
+
+@pytest.mark.parametrize("given", ["--quant-device=cuda:1", "-oquant_device=cuda:1"])
+def test_the_named_gpu_is_that_of_every_worker(project: Project, nvml_stub: NvmlStub, given: str) -> None:
+    """A number means what it means where pytest was started, though a worker sees one GPU; the record is of that."""
+    nvml_stub.play(StubCard(), T4, cuda=(CARD, OTHER))
+    project.run(given, *EACH, "2", passed=2)
+    assert project.seen == {"gw0": OTHER, "gw1": OTHER}
+    assert project.gpu == ("NVIDIA T4", OTHER)
+
+
+def test_workers_spread_over_cards(project: Project, nvml_stub: NvmlStub) -> None:
+    """Round robin over those of one model; CUDA's driver need not be asked for that."""
+    nvml_stub.play(StubCard(), StubCard(), cuda=999)
+    project.run(*EACH, "3", passed=3)
+    assert project.seen == {"gw0": CARD, "gw1": OTHER, "gw2": CARD}
+    assert project.gpu == ("NVIDIA L4", f"{CARD}, {OTHER}")
+    assert nvml_stub.asked == 0
+
+
+def test_workers_spread_over_instances(project: Project, nvml_stub: NvmlStub) -> None:
+    """Each is a device of its own, of which CUDA gives one to a process."""
+    nvml_stub.play(StubCard(mig=1, instances=(StubInstance(FIRST), StubInstance(SECOND, compute_instance=1))))
+    project.run(*EACH, "2", passed=2)
+    assert project.seen == {"gw0": FIRST, "gw1": SECOND}
+
+
+def test_workers_keep_to_cards_of_one_model(project: Project, nvml_stub: NvmlStub) -> None:
+    """A check is not measured on another model because another worker took it; CUDA's first decides which."""
+    nvml_stub.play(T4, StubCard(), StubCard(), cuda=(OTHER, THIRD, CARD))
+    project.run(*EACH, "2", passed=2)
+    assert project.seen == {"gw0": OTHER, "gw1": THIRD}
+
+
+def test_what_the_environment_hides_is_no_choice(
+    project: Project, nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names those that are there; workers share the one that is left."""
+    nvml_stub.play(StubCard(), StubCard())
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", CARD)
+    result = project.run(f"--quant-device={OTHER}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = " ".join(result.stderr.str().split())
+    assert f"there is no GPU '{OTHER}' for this run" in said
+    assert f"{CARD} (NVIDIA L4)" in said
+    assert "Traceback" not in said
+    project.run(*EACH, "2", passed=2)
+    assert project.seen == {"gw0": CARD, "gw1": CARD}
+
+
+def test_a_gpu_that_is_not_there_is_an_error_of_the_checks_on_one(project: Project, nvml_stub: NvmlStub) -> None:
+    """From the ini file, which is read for checks on the CPU too; on the command line no run begins."""
+    nvml_stub.play(StubCard())
+    project.run("-oquant_device=cuda:7", errors=1)
+    (check,) = project.document["checks"]
+    assert check["status"] == "ERROR"
+    assert "cuda:7" in check["message"]
+    project.run("-oquant_device=cuda:7", backend="ort", passed=1)
+    assert project.run("--quant-device=cuda:7", backend="ort").ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_the_ini_file_may_be_read_where_no_gpu_is(project: Project, nvml_stub: NvmlStub) -> None:
+    """There the backend says that its device is missing, or the check is simulated."""
+    nvml_stub.play()
+    project.run("-oquant_device=cuda:1", passed=1)
+    result = project.run("--quant-device=cuda:1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "no NVIDIA GPU here" in result.stderr.str()
+
+
+def test_cuda_that_is_initialised_keeps_its_devices(project: Project, nvml_stub: NvmlStub) -> None:
+    """It read the environment once: to choose a card comes too late, and to spread is given up."""
+    nvml_stub.play(StubCard(), StubCard(), cuda=(CARD, OTHER))
+    result = project.run("--quant-device=cuda:1", conftest=INITIALISE + CONFTEST)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "CUDA is initialised" in result.stderr.str()
+    assert f"CUDA_VISIBLE_DEVICES={OTHER}" in result.stderr.str()
+    project.run(*EACH, "2", conftest=INITIALISE + CONFTEST, passed=2)
+    assert project.seen == {"gw0": "all", "gw1": "all"}
+
+
+def test_a_value_that_names_no_gpu_is_refused(project: Project) -> None:
+    """Before anything is looked up."""
+    result = project.run("--quant-device=1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "'1' is no GPU; write cuda:1, or a UUID" in output(result)
+
+
+def test_without_a_check_on_a_gpu_none_is_chosen(project: Project, nvml_stub: NvmlStub) -> None:
+    """A run without a mark loads no NVML, whatever the ini file says; checks on the CPU leave the process its GPUs."""
+    nvml_stub.play(StubCard(), StubCard(), cuda=999)
+    project.run("-oquant_device=cuda:1", "-n", "1", source=UNMARKED, passed=1)
+    project.run(*EACH, "2", backend="ort", passed=2)
+    assert project.seen == {"gw0": "all", "gw1": "all"}
+    assert nvml_stub.asked == 0
