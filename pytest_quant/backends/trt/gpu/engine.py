@@ -113,9 +113,9 @@ class GpuEngine(EngineBase):
 
     def _device_times(self, feeds: Feeds) -> DeviceTimes:
         """Time copies and compute apart, by events on the engine's stream."""
+        self._settle(feeds)
         with self._device.current():
-            self._load(feeds)
-            return time_parts(self._runner)
+            return time_parts(self._runner, self._execute)
 
     def _new_clock(self) -> LayerClock:
         context = self._plan.new_context()

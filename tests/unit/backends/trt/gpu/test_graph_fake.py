@@ -96,6 +96,17 @@ def test_fake_graph_is_timed_by_events(tmp_path: Path, monkeypatch: pytest.Monke
         assert enqueued == []
 
 
+def test_fake_times_of_the_device_are_those_of_the_graph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enqueued: list[int]
+) -> None:
+    """They stand beside the latency, and take apart the run that it is of."""
+    with opened(tmp_path, monkeypatch, written=GRAPH) as (engine, _, _):
+        found = engine.device_times(feeds_of(2))
+        assert found is not None
+        assert found.gpu_ms == RUN_MS
+        assert len(enqueued) == 2
+
+
 def test_fake_run_that_cannot_be_captured_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the option to drop; the stream has left the capture, and the engine runs on."""
     with opened(tmp_path, monkeypatch, written=GRAPH, uncapturable=True) as (engine, device, _):
