@@ -18,16 +18,16 @@ class GraphedRun:
         self._runner = runner
         self._device = device
         self._graph: Any = None
-        self._places: object = None
+        self._captured: object = None
 
     def ready(self) -> None:
-        """Capture the run, unless the graph is one of these shapes and addresses.
+        """Capture the run, unless the graph is one of what is staged.
 
         Raises
         ------
         BuildError : TensorRT does in a run what cannot be captured, or the library has no graphs.
         """
-        if self._graph is not None and self._places == self._runner.places:
+        if self._graph is not None and self._captured == self._runner.staged:
             return
         self.close()
         # What depends on the shapes TensorRT settles in the first run after they changed, which cannot be captured.
@@ -43,7 +43,7 @@ class GraphedRun:
                 fix="drop options={'cuda_graph': True}: models with loops, conditions or sizes that depend on values "
                 "wait for the device in between, and pycuda has no graphs",
             ) from error
-        self._places = self._runner.places
+        self._captured = self._runner.staged
 
     def execute(self) -> None:
         """Start one run, captured anew where that is needed."""

@@ -68,9 +68,9 @@ class Runner:
             raise
 
     @property
-    def places(self) -> tuple[tuple[str, tuple[int, ...], int], ...]:
-        """Shape and address of each tensor of the next run, by name."""
-        return tuple((slot.name, self._host[slot.name].shape, self._address(slot)) for slot in self._slots)
+    def staged(self) -> tuple[tuple[object, ...], ...]:
+        """All that the next run is started with: shape and address of each tensor, and values that lie on the host."""
+        return tuple((self._host[slot.name].shape, self._address(slot), self._values(slot)) for slot in self._slots)
 
     def copy_in(self) -> None:
         """Start the copies of all inputs to the device."""
@@ -190,6 +190,9 @@ class Runner:
 
     def _address(self, slot: Slot) -> int:
         return int(self._locked[slot.name].ctypes.data) if slot.on_host else self._on_device[slot.name][0]
+
+    def _values(self, slot: Slot) -> bytes:
+        return self._host[slot.name].tobytes() if slot.is_input and slot.on_host else b""
 
     def _said(self) -> str:
         return complaints(self._lines)

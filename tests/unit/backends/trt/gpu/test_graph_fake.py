@@ -86,6 +86,17 @@ def test_fake_graph_of_other_shapes_or_addresses_is_captured_anew(
         assert device.cuda.held()["executables"] == 1
 
 
+def test_fake_graph_of_other_values_on_the_host_is_captured_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TensorRT reads them when a run is started, so that a graph holds those of its capture."""
+    with opened(tmp_path, monkeypatch, written=GRAPH, on_host=("ids",)) as (engine, _, _):
+        for seed in range(3):
+            feeds = feeds_of(2, seed)
+            engine.prepare(feeds)()
+            assert computed(engine, feeds)
+
+
 def test_fake_graph_is_timed_by_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enqueued: list[int]) -> None:
     """They are recorded around its launch, not in it."""
     with opened(tmp_path, monkeypatch, written=GRAPH) as (engine, _, _):
