@@ -84,12 +84,14 @@ class GpuEngine(EngineBase):
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one synchronized run over inputs that are on the device already; `device_times` has the copies."""
-        self._settle(feeds)
+        with self._device.current():
+            self._settle(feeds)
         return partial(self._timed, feeds)
 
     def _prepare_events(self, feeds: Feeds) -> Callable[[], float]:
         """Return the same run with an event on either side of its compute."""
-        self._settle(feeds)
+        with self._device.current():
+            self._settle(feeds)
         return partial(self._timed_by_events, feeds)
 
     def _coverage(self, feeds: Feeds) -> Coverage:
@@ -113,8 +115,8 @@ class GpuEngine(EngineBase):
 
     def _device_times(self, feeds: Feeds) -> DeviceTimes:
         """Time copies and compute apart, by events on the engine's stream."""
-        self._settle(feeds)
         with self._device.current():
+            self._settle(feeds)
             return time_parts(self._runner, self._execute)
 
     def _new_clock(self) -> LayerClock:
@@ -137,25 +139,26 @@ class GpuEngine(EngineBase):
         """A run over other inputs in between costs one copy, and never the right inputs."""
         with self._device.current():
             if self._staged is not feeds:
-                self._load(feeds)
+                self._settle(feeds)
             self._execute()
             self._runner.wait()
 
     def _timed_by_events(self, feeds: Feeds) -> float:
         with self._device.current():
             if self._staged is not feeds:
-                self._load(feeds)
+                self._settle(feeds)
             return time_compute(self._runner, self._execute)
 
     def _settle(self, feeds: Feeds) -> None:
         """Bring the inputs to the device, and do beforehand what a timed run must not do."""
-        with self._device.current():
-            self._load(feeds)
-            if self._graph_run is not None:
-                self._graph_run.ready()
+        self._load(feeds)
+        if self._graph_run is not None:
+            self._graph_run.ready()
 
     def _load(self, feeds: Feeds) -> None:
         """Bring the inputs to the device."""
+        # Inputs that are refused leave some of them staged.
+        self._staged = None
         self._runner.stage(feeds)
         self._runner.copy_in()
         self._runner.wait()

@@ -46,8 +46,7 @@ class GraphedRun:
         self._captured = self._runner.staged
 
     def execute(self) -> None:
-        """Start one run, captured anew where that is needed."""
-        self.ready()
+        """Start one run; `ready` came before, and nothing was staged since."""
         self._device.launch(self._graph, self._runner.stream)
 
     def close(self) -> None:

@@ -56,6 +56,20 @@ def test_fake_timed_call_waits_and_computes_over_its_own_inputs(
         np.testing.assert_array_equal(engine._runner._host["x"], mine["x"])
 
 
+def test_fake_timed_call_after_inputs_that_did_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be refused when some of them are staged already: what is timed is staged anew."""
+    with opened(tmp_path, monkeypatch) as (engine, device, _):
+        mine = feeds_of(4, 1)
+        call = engine.prepare(mine)
+        with pytest.raises(DataError):
+            engine.run({**feeds_of(2, 2), "ids": np.zeros(MAX_BATCH + 1, np.int64)})
+        call()
+        with device.current():
+            engine._runner.copy_out()
+            engine._runner.wait()
+        np.testing.assert_allclose(engine._runner.take()["y"], 2 * mine["x"] + mine["ids"][:, None], rtol=1e-6)
+
+
 def test_fake_batch_beyond_the_profile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the sizes that the plan was built for, and the engine stays usable."""
     with opened(tmp_path, monkeypatch) as (engine, _, _):
