@@ -71,7 +71,8 @@ def profile(nodeid: str, pytest_options: tuple[str, ...], top: int, as_json: boo
 def _run_pytest(nodeid: str, options: Sequence[str], file: Path, folder: Path) -> tuple[int, str]:
     """Run pytest and return its exit code and what it printed; lines of progress are shown at once.
 
-    Neither an expected failure nor a selection in the ini file keeps a test from its profile.
+    Neither an expected failure nor a selection in the ini file keeps a test from its profile. What runtimes log, often
+    thousands of lines, does not stand between an error and its reader.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def _run_pytest(nodeid: str, options: Sequence[str], file: Path, folder: Path) -
     folder : gets pytest's cache, so that what failed last stays what it is.
     """
     command = [sys.executable, "-m", "pytest", f"--quant-profile={file}", "--quant-diagnose-time=0", "--runxfail"]
-    command += ["-q", "--no-header", "-o", f"cache_dir={folder / 'cache'}", "-m", "", "-k", ""]
+    command += ["-q", "--no-header", "--show-capture=no", "-o", f"cache_dir={folder / 'cache'}", "-m", "", "-k", ""]
     command += ["-n", "0"] if find_spec("xdist") else []
     command += [*options, "--", nodeid]
     kept = []

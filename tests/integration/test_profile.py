@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.projects import write_project
+from tests.integration.projects import DATA, write_project
 from tests.support.example import EXAMPLE, environment
 from tests.support.models import select_first
 
@@ -138,13 +138,15 @@ def test_it_wants_one_marked_test(tmp_path: Path) -> None:
 
 
 def test_an_error_is_printed_as_pytest_does(pytester: pytest.Pytester) -> None:
-    """The check that errors: its text, its next step, exit 1."""
-    write_project(pytester, model="absent.onnx")
+    """The check that errors: its text, its next step, exit 1. What runtimes log can be thousands of lines."""
+    noise = "import logging; logging.getLogger().warning('noise of a runtime'); "
+    write_project(pytester, model="absent.onnx", data=noise + DATA)
     ran = _ask(pytester.path, "test_model.py")
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "ERROR at setup of test_model" in ran.stderr
     assert "the model file does not exist" in ran.stderr
     assert "next: check the path" in ran.stderr
+    assert "noise of a runtime" not in ran.stderr
 
 
 def test_a_backend_that_is_not_here_says_what_brings_it(pytester: pytest.Pytester) -> None:

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -142,10 +142,6 @@ def time_layers(
     return tuple(layers_of(runs, traced))
 
 
-_GRAPH_OPTION = "enable_cuda_graph"
-"""A captured run is replayed as one, without its nodes."""
-
-
 def time_layers_on_gpu(engine: Path, model: Path, providers: Sequence[Provider], feeds: Feeds) -> tuple[LayerTime, ...]:
     """Do what `time_layers` does in a process of its own, which waits for each kernel.
 
@@ -154,20 +150,17 @@ def time_layers_on_gpu(engine: Path, model: Path, providers: Sequence[Provider],
 
     Parameters
     ----------
-    engine, model, providers, feeds : see `time_layers`.
+    engine, model, feeds : see `time_layers`.
+    providers : as in `time_layers`, without CUDA graphs: a captured run is replayed as one, without its nodes.
 
     Raises
     ------
     BuildError : ONNX Runtime refuses the model or a run, or the process ended.
     """
-    plain = [
-        replace(one, options={name: value for name, value in one.options.items() if name != _GRAPH_OPTION})
-        for one in providers
-    ]
     context = get_context("spawn")
     try:
         with ProcessPoolExecutor(1, mp_context=context, initializer=_wait_for_kernels) as pool:
-            return pool.submit(time_layers, engine, model, plain, feeds).result()
+            return pool.submit(time_layers, engine, model, providers, feeds).result()
     except BrokenProcessPool as error:
         raise failed(f"the process that profiles {engine.name} ended", error, fix="run it once more") from error
 

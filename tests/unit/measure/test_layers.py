@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from pytest_quant.backends import Feeds
+from pytest_quant.backends import Engine, Feeds
 from pytest_quant.backends.layers import LayerTime
 from pytest_quant.cache import Cache
 from pytest_quant.errors import UsageError
@@ -21,19 +21,21 @@ from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.layers import profile_layers
 from pytest_quant.measure.pipeline import Measurement
+from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.timing import Subject
-from pytest_quant.spec import EngineSpec, Model, Signature
+from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 from tests.unit.measure.played import Played
 from tests.unit.record.examples import LATENCY, a_check
 
+NO_TENSORS = Signature((), ())
 FEEDS = {"x": np.zeros((4, 2), np.float32)}
 
 
 class Layered(Played):
     """An engine that tells its layers, and keeps what they were asked for."""
 
-    def __init__(self, log: list[Any]) -> None:
-        super().__init__(lambda feeds: feeds, Signature((), ()))
+    def __init__(self, log: list[Any], signature: Signature = NO_TENSORS) -> None:
+        super().__init__(lambda feeds: feeds, signature)
         self._log = log
 
     def layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
@@ -92,6 +94,28 @@ def test_the_reference_is_the_one_that_is_timed(log: list[Any], tmp_path: Path) 
     measurement.bench.timed = replace(reference, precision="tf32"), candidate
     found = _profiled(measurement, tmp_path)
     assert (found.reference.engine, found.candidate.engine) == ("played-fp32 at tf32", "played-fp32")
+
+
+def test_of_a_model_with_a_state_the_first_step_is_profiled(log: list[Any], tmp_path: Path) -> None:
+    """As it is the first step that is timed; a state that the feeds leave out starts from zeros."""
+    step = Signature(
+        (TensorInfo("x", "float32", (None, 2)), TensorInfo("h", "float32", (None, 2))),
+        (TensorInfo("h_out", "float32", (None, 2)),),
+    )
+
+    def rolled() -> Any:
+        return Rollout(cast("Engine", Layered(log, step)), (("h_out", "h"),))
+
+    measurement = _measurement(rolled, rolled)
+    sequences = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
+    measurement.bench.timed = tuple(replace(one, feeds={"x": sequences}) for one in measurement.bench.timed)
+    found = _profiled(measurement, tmp_path)
+    assert len(found.candidate.layers) == 1
+    asked = [feeds for what, feeds in log if what == "layers"]
+    assert len(asked) == 2
+    for feeds in asked:
+        np.testing.assert_array_equal(feeds["x"], sequences[0])
+        np.testing.assert_array_equal(feeds["h"], np.zeros((3, 2), np.float32))
 
 
 def test_one_engine_may_not_tell(log: list[Any], tmp_path: Path) -> None:

@@ -90,14 +90,14 @@ def report_process(engine: Path, _model: Path, providers: Sequence[Provider], _f
 
 
 def test_on_a_gpu_each_kernel_is_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """In a process of its own, whose driver is not in use yet, and without replaying captured runs."""
+    """In a process of its own, whose driver is not in use yet."""
     monkeypatch.setattr(layers, "time_layers", report_process)
-    asked = Provider("CUDAExecutionProvider", {"device_id": "1", "enable_cuda_graph": "1"})
+    asked = Provider("CUDAExecutionProvider", {"device_id": "1"})
     told: tuple[object, ...] = time_layers_on_gpu(tmp_path, tmp_path, [asked], {})
     pid, waits, engine, providers = told
     assert pid != os.getpid()
     assert (waits, os.environ.get("CUDA_LAUNCH_BLOCKING")) == ("1", None)
-    assert (engine, providers) == (tmp_path, [Provider("CUDAExecutionProvider", {"device_id": "1"})])
+    assert (engine, providers) == (tmp_path, [asked])
 
 
 def test_that_process_hands_back_layers_and_errors(tmp_path: Path) -> None:
