@@ -6,7 +6,7 @@ uint8 zero points with a warning only and then saturates every activation above 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,17 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
-from pytest_quant.backends.onnx_files import bodies_of, normalized, read_graph
+from pytest_quant.backends.onnx_files import all_graphs, bodies_of, normalized, read_graph
 from pytest_quant.errors import BuildError
 
 _NO_FP8 = frozenset({"SM75", "SM80", "SM86", "SM87"})
 """Compute capabilities before Ada, which have no FP8 (CUDA C++ Programming Guide, tensor core types)."""
+
+_PAIRS = frozenset({"QuantizeLinear", "DequantizeLinear"})
+_LONGEST_CHAIN = 50
+"""Nodes that compute a scale; more are a network."""
 
 _DYNAMIC = frozenset({"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "MatMulIntegerToFloat"})
 _FP8_TYPES = frozenset(
@@ -42,8 +47,9 @@ def check_graph(path: Path, *, calibrator: bool = False, target: str = "") -> No
     ModelError : the file is not a model.
     """
     read_graph(path)
-    graph = normalized(onnx.load(path)).graph
-    found = list(_faults(graph, {}, calibrator, target))
+    model = normalized(onnx.load(path))
+    _fold_scales(model)
+    found = list(_faults(model.graph, {}, calibrator, target))
     if not found:
         return
     node, cause, fix = found[0]
@@ -53,6 +59,48 @@ def check_graph(path: Path, *, calibrator: bool = False, target: str = "") -> No
         value=cause + more,
         fix=fix,
     )
+
+
+def _fold_scales(model: onnx.ModelProto) -> None:
+    """Make an initializer of each scale that is computed from constants: the parser folds them, whatever computes them.
+
+    A scale that ONNX's own reference cannot compute stays as it is.
+    """
+    for graph in all_graphs(model.graph):
+        constants = {tensor.name: tensor for tensor in graph.initializer}
+        makers = {name: node for node in graph.node for name in node.output}
+        for scale in {node.input[1] for node in graph.node if node.op_type in _PAIRS} - set(constants):
+            chain = _chain(scale, makers, constants)
+            if chain:
+                graph.initializer.extend(_computed(chain, constants, scale, model.opset_import))
+
+
+def _chain(
+    name: str, makers: Mapping[str, onnx.NodeProto], constants: Mapping[str, TensorProto]
+) -> list[onnx.NodeProto]:
+    """Return the nodes that compute `name` in their order; none where something that is no constant goes in."""
+    found: list[onnx.NodeProto] = []
+    waiting = [name]
+    while waiting:
+        maker = makers.get(waiting.pop())
+        if maker is None or any(bodies_of(maker)) or len(found) > _LONGEST_CHAIN:
+            return []
+        found.insert(0, maker)
+        waiting += [one for one in maker.input if one and one not in constants]
+    return found
+
+
+def _computed(
+    chain: Sequence[onnx.NodeProto], constants: Mapping[str, TensorProto], scale: str, opsets: Iterable[Any]
+) -> Iterator[TensorProto]:
+    read = {name for node in chain for name in node.input}
+    weights = [tensor for name, tensor in constants.items() if name in read]
+    graph = onnx.helper.make_graph(chain, "scale", [], [onnx.ValueInfoProto(name=scale)], weights)
+    try:
+        (value,) = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=list(opsets))).run(None, {})
+    except (NotImplementedError, RuntimeError, TypeError, ValueError):
+        return
+    yield numpy_helper.from_array(np.asarray(value), scale)
 
 
 def _faults(
@@ -67,7 +115,7 @@ def _faults(
             yield node, "it has no operators that find ranges while they run", _STATIC_FIX
         elif node.op_type.startswith("QLinear") or node.op_type in ("QGemm", "QAttention"):
             yield node, "operators on integers are ONNX Runtime's own; TensorRT reads Q/DQ pairs", _STATIC_FIX
-        elif node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+        elif node.op_type in _PAIRS:
             if calibrator:
                 fix = "build the float model, or leave the calibrator out"
                 yield node, "a calibrator finds no ranges where the graph has Q/DQ pairs; it would be ignored", fix

@@ -20,7 +20,7 @@ from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
-from tests.unit.backends.trt.test_preflight import cast_scale
+from tests.unit.backends.trt.test_preflight import COMPUTED, cast_scale, computed_scale
 
 RTX = get_backend("trt-rtx")
 TARGET = (("compute_capability", "SM89"),)
@@ -132,6 +132,13 @@ def test_a_scale_through_a_cast_is_taken(tmp_path: Path) -> None:
     path = cast_scale(tmp_path, 0.1)
     check_graph(path)
     parse(path, tmp_path)
+    assert (tmp_path / "model.engine").stat().st_size > 0
+
+
+@pytest.mark.parametrize("operator", COMPUTED)
+def test_a_scale_computed_from_constants_is_taken(operator: str, tmp_path: Path) -> None:
+    """By the real parser too."""
+    parse(computed_scale(tmp_path, operator), tmp_path)
     assert (tmp_path / "model.engine").stat().st_size > 0
 
 

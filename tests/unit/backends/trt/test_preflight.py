@@ -169,6 +169,48 @@ def cast_scale(folder: Path, scale: float) -> Path:
     return graph(folder, nodes, {"s16": np.array(scale, np.float16), "z": np.array(0, np.int8)})
 
 
+COMPUTED: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "Mul": ([0.2, 0.5], {}),
+    "Div": ([12.7, 127.0], {}),
+    "Squeeze": ([[0.1]], {}),
+    "ReduceMax": ([[0.1, 0.05]], {"keepdims": 0}),
+}
+"""Operators, what they read, and their attributes: each gives 0.1."""
+
+
+def computed_scale(folder: Path, operator: str, factor: float = 1.0) -> Path:
+    """Write a model whose scale is computed from constants by an operator of `COMPUTED`, then times `factor`."""
+    values, attributes = COMPUTED[operator]
+    constants = {f"c{place}": np.array(value, np.float32) for place, value in enumerate(values)}
+    nodes = [
+        helper.make_node(operator, list(constants), ["before"], name="before", **attributes),
+        helper.make_node("Mul", ["before", "factor"], ["s"], name="times"),
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="round"),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], name="back"),
+    ]
+    return graph(folder, nodes, {**constants, "factor": np.array(factor, np.float32), "z": np.array(0, np.int8)})
+
+
+@pytest.mark.parametrize("operator", COMPUTED)
+def test_a_scale_computed_from_constants_is_a_constant(operator: str, tmp_path: Path) -> None:
+    """The parser folds whatever computes it, and takes a negative one too, which is no scale."""
+    check_graph(computed_scale(tmp_path, operator))
+    with pytest.raises(BuildError, match="not above 0"):
+        check_graph(computed_scale(tmp_path, operator, -1.0))
+
+
+def test_a_scale_computed_from_the_input_is_none(tmp_path: Path) -> None:
+    """Among constants too."""
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+        helper.make_node("Mul", ["most", "c"], ["s"]),
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="round"),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], name="back"),
+    ]
+    with pytest.raises(BuildError, match="computed, and must be a constant"):
+        check_graph(graph(tmp_path, nodes, {"c": np.array(0.1, np.float32), "z": np.array(0, np.int8)}))
+
+
 def test_a_cast_of_a_constant_is_a_constant(tmp_path: Path) -> None:
     """The parser folds it; its value is looked at like any other."""
     check_graph(cast_scale(tmp_path, 0.1))
