@@ -6,9 +6,7 @@ then does not load runs on the CPU, and only a native log line says so.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from pytest_quant.backends.ort.tensorrt import (
     write_float_with_table,
 )
 from pytest_quant.backends.runtime import WHEELS, import_runtime, installed_version
-from pytest_quant.backends.tf32 import OVERRIDE, is_switched_off, switch_off, with_option
+from pytest_quant.backends.tf32 import switch_off, with_option
 from pytest_quant.backends.trt import TrtRtxBackend
 from pytest_quant.backends.trt.gpu.device import installed_tensorrt
 from pytest_quant.backends.trt.options import float_type
@@ -131,13 +129,6 @@ class OrtCudaBackend(OrtBackend):
 
 
 _SHORT_FLOATS = ("fp16", "bf16")
-_TENSORRT_MODULE = "tensorrt"
-
-
-def _too_late(found: Availability) -> Availability:
-    """TensorRT may have read the environment already, and an FP32 engine would silently compute in TF32."""
-    reason = f"TensorRT was loaded before {OVERRIDE}=0 was set, the only way to switch TF32 off for ort-trt"
-    return replace(found, available=False, reason=reason, fix=f"export {OVERRIDE}=0 before pytest starts", broken=True)
 
 
 class OrtTrtBackend(TrtRtxBackend):
@@ -151,7 +142,10 @@ class OrtTrtBackend(TrtRtxBackend):
     }
 
     def before_loading(self, spec: EngineSpec) -> None:
-        """Switch TF32 off for the whole process: the provider has no option for it, and has it on (version 1.31)."""
+        """Switch TF32 off for the whole process: the provider has no option for it, and has it on (version 1.31).
+
+        What chooses kernels is the builder, which is a process of its own and reads what this one has set.
+        """
         if not target_of(spec) and not loading_trouble(_DRIVER):
             switch_off()
 
@@ -171,10 +165,8 @@ class OrtTrtBackend(TrtRtxBackend):
         if spec is None:
             return find_provider(TENSORRT)
         if not target_of(spec):
-            is_late = _TENSORRT_MODULE in sys.modules and not is_switched_off()
             self.before_loading(spec)
-            found = find_provider(TENSORRT)
-            return _too_late(found) if found.available and is_late else found
+            return find_provider(TENSORRT)
         floats = float_type(builder_spec(spec))
         if spec.precision in _SHORT_FLOATS or floats == "bf16" or uses_table(spec):
             what = "a table of ranges" if uses_table(spec) else floats

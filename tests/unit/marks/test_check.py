@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_quant.backends import backend_names, get_backend
+from pytest_quant.backends.tf32 import OVERRIDE
 from pytest_quant.errors import UsageError
 from pytest_quant.marks.check import Measuring, build_check, check_backend
 from pytest_quant.marks.variants import Offer, combine, variants
@@ -19,6 +20,12 @@ OFFER: Offer = {
     "int8": ("static", "dynamic", "qat"),
     "int4": ("weight-only",),
 }
+
+
+@pytest.fixture(autouse=True)
+def no_override(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of a usual machine, whatever ran in this process before."""
+    monkeypatch.delenv(OVERRIDE, raising=False)
 
 
 def _check(keys: dict[str, object] | None = None, measuring: Measuring | None = None) -> Check:

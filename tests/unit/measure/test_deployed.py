@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Availability, Engine
-from pytest_quant.backends.tf32 import with_option
+from pytest_quant.backends.tf32 import OVERRIDE, with_option
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import timing
 from pytest_quant.measure.latency import measure
@@ -76,6 +76,12 @@ class Paced(PlayedBackend):
         engine.coverage = lambda _: Coverage(self.pct.get(precision, 100.0), "MACs", (), "played", float_nodes=("/a",))
         found: Engine = engine
         return found
+
+
+@pytest.fixture(autouse=True)
+def no_override(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of a usual machine, whatever ran in this process before."""
+    monkeypatch.delenv(OVERRIDE, raising=False)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from pytest_quant.backends.ort import gpu_engine, libraries
 from pytest_quant.backends.ort.gpu import find_provider
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.tf32 import OVERRIDE, is_switched_off
-from pytest_quant.errors import UsageError
+from pytest_quant.errors import BackendUnavailable, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, two_by_two
 from pytest_quant.testing.conformance.workbench import sqnr_db
@@ -110,10 +109,9 @@ def test_a_limit_on_the_speed_of_int8_on_cuda_is_refused() -> None:
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment of a usual machine without TensorRT's module, and the same after the test."""
+    """The environment of a usual machine, and the same after the test."""
     monkeypatch.setenv(OVERRIDE, "1")
     monkeypatch.delenv(OVERRIDE)
-    monkeypatch.delitem(sys.modules, "tensorrt", raising=False)
 
 
 FLOAT = EngineSpec("ort-trt", "fp32", None, Model("net"))
@@ -135,17 +133,28 @@ def test_tf32_is_off_before_anything_is_loaded_for_the_tensorrt_provider(gpu_whe
 
 
 @pytest.mark.usefixtures("environment", "gpu_wheel")
-def test_a_tensorrt_that_was_loaded_with_tf32_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its FP32 engines would round in silence; what the environment says from the start is right."""
+@pytest.mark.parametrize("step", ["availability", "build", "open"])
+def test_every_way_to_the_tensorrt_provider_begins_with_that(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a run of pytest that plans it, too: the builder is a process that inherits the environment."""
+    seen: list[bool] = []
+
+    def find(_: str) -> Availability:
+        seen.append(is_switched_off())
+        return Availability(False, reason="nothing more is looked at here")
+
+    monkeypatch.setattr(availability, "find_provider", find)
     backend = get_backend("ort-trt")
-    monkeypatch.setattr(availability, "find_provider", lambda _: Availability(True, "1.31", "cuda:0"))
-    monkeypatch.setitem(sys.modules, "tensorrt", sys)
-    found = backend.availability(FLOAT)
-    assert (found.available, found.broken) == (False, True)
-    assert "TensorRT was loaded before NVIDIA_TF32_OVERRIDE=0 was set" in found.reason
-    assert found.fix == "export NVIDIA_TF32_OVERRIDE=0 before pytest starts"
-    monkeypatch.setenv(OVERRIDE, "0")
-    assert backend.availability(FLOAT).available
+    if step == "availability":
+        assert not backend.availability(FLOAT).available
+    elif step == "build":
+        with pytest.raises(BackendUnavailable, match="nothing more is looked at"):
+            backend.build(FLOAT, None, tmp_path)
+    else:
+        with pytest.raises(BackendUnavailable, match="nothing more is looked at"):
+            backend.open(FLOAT, tmp_path)
+    assert seen == [True]
 
 
 @pytest.mark.parametrize(("options", "use_tf32"), [((), "0"), ((("tf32", True),), "1")])
