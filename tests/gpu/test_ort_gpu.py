@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import get_backend, prepare_events
+from pytest_quant.backends.layers import LayerTimed
 from pytest_quant.environment.energy_counter import energy_counter
 from pytest_quant.environment.gpu_clocks import clock_reader
 from pytest_quant.testing.conformance.examples import conv
@@ -55,6 +56,25 @@ def test_a_cuda_graph_computes_what_the_session_does(tmp_path: Path) -> None:
             assert sqnr_db(example.compute(example.feeds(rows, 2)), engine.run(example.feeds(rows, 2))) > 60
         between_events = prepare_events(engine, example.feeds(8, 1))
         assert between_events is None or between_events() > 0
+
+
+@pytest.mark.parametrize("name", ["ort-cuda", "ort-trt"])
+def test_layers_on_the_device(name: str, tmp_path: Path) -> None:
+    """Each has a time, of its kernels and not of handing them over; on CUDA the products are told one by one."""
+    backend = get_backend(name)
+    found = backend.availability()
+    if not found.available:
+        pytest.skip(found.reason)
+    example = conv()
+    model = example.write(tmp_path)
+    for spec in [float_spec(backend, model), *specs(backend, model)]:
+        with opened(backend, spec, example) as engine:
+            assert isinstance(engine, LayerTimed)
+            layers = engine.layer_times(example.feeds(8, 1))
+        assert layers
+        assert all(layer.ms is not None for layer in layers)
+        if name == "ort-cuda":
+            assert set(example.nodes) <= {node for layer in layers for node in layer.nodes}
 
 
 def test_nvml_tells_of_the_device() -> None:

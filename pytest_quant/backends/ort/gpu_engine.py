@@ -17,7 +17,7 @@ from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.ort.device_clock import device_clock
 from pytest_quant.backends.ort.engine import OrtEngine
-from pytest_quant.backends.ort.layers import time_layers_on_gpu
+from pytest_quant.backends.ort.gpu_layers import time_layers_on_gpu
 from pytest_quant.backends.ort.session import Provider, new_run_options
 from pytest_quant.backends.trt.gpu.graph import NOTE as GRAPH_NOTE
 from pytest_quant.result import DeviceTimes

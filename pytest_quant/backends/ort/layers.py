@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +19,6 @@ from pytest_quant.backends.onnx_files import normalized
 from pytest_quant.backends.ort.lineage import trace
 from pytest_quant.backends.ort.macs import INT8_OPS, NARROW_OPS
 from pytest_quant.backends.ort.session import OPTIMIZED_FILE, Provider, open_session, refused
-from pytest_quant.backends.runtime import failed
 
 _SUFFIX = "_kernel_time"
 _MS_PER_US = 1e-3
@@ -140,33 +135,6 @@ def time_layers(
         graph = onnx.load(optimized, load_external_data=False).graph if optimized.is_file() else None
     traced = {} if graph is None else _traced(graph, runs[-1], engine, model)
     return tuple(layers_of(runs, traced))
-
-
-def time_layers_on_gpu(engine: Path, model: Path, providers: Sequence[Provider], feeds: Feeds) -> tuple[LayerTime, ...]:
-    """Do what `time_layers` does in a process of its own, which waits for each kernel.
-
-    Without that, the time of a node on a GPU is the time to hand its kernels over, not to run them. A driver is told to
-    wait before it is first used, which in this process was long ago.
-
-    Parameters
-    ----------
-    engine, model, feeds : see `time_layers`.
-    providers : as in `time_layers`, without CUDA graphs: a captured run is replayed as one, without its nodes.
-
-    Raises
-    ------
-    BuildError : ONNX Runtime refuses the model or a run, or the process ended.
-    """
-    context = get_context("spawn")
-    try:
-        with ProcessPoolExecutor(1, mp_context=context, initializer=_wait_for_kernels) as pool:
-            return pool.submit(time_layers, engine, model, providers, feeds).result()
-    except BrokenProcessPool as error:
-        raise failed(f"the process that profiles {engine.name} ended", error, fix="run it once more") from error
-
-
-def _wait_for_kernels() -> None:
-    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
 
 
 def _traced(

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx.parser
 import pytest
 
-from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.ort import layers
-from pytest_quant.backends.ort.layers import Event, layers_of, names_in_profile, read_runs, time_layers_on_gpu
-from pytest_quant.backends.ort.session import ON_CPU, Provider
-from pytest_quant.errors import BuildError
-from tests.support.models import select_first
+from pytest_quant.backends.ort.layers import Event, layers_of, names_in_profile, read_runs
 
 
 def _node(name: str, op: str, start: int, spent: int, dtype: str = "float") -> dict[str, Any]:
@@ -82,30 +74,3 @@ def test_nodes_without_names_are_told_apart_by_their_order() -> None:
     run = [Event("Relu_7", "Relu", "float", 0, 1), Event("minus", "Neg", "float", 1, 1)]
     assert names_in_profile(graph, [*run, Event("Relu_2", "Relu", "float", 2, 1)]) == ["Relu_7", "minus", "Relu_2"]
     assert names_in_profile(graph, run) == ["", "minus", ""]
-
-
-def report_process(engine: Path, _model: Path, providers: Sequence[Provider], _feeds: Feeds) -> tuple[object, ...]:
-    """Stand in for `time_layers`, and tell what the process that runs it was given."""
-    return os.getpid(), os.environ.get("CUDA_LAUNCH_BLOCKING"), engine, providers
-
-
-def test_on_a_gpu_each_kernel_is_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """In a process of its own, whose driver is not in use yet."""
-    monkeypatch.setattr(layers, "time_layers", report_process)
-    asked = Provider("CUDAExecutionProvider", {"device_id": "1"})
-    told: tuple[object, ...] = time_layers_on_gpu(tmp_path, tmp_path, [asked], {})
-    pid, waits, engine, providers = told
-    assert pid != os.getpid()
-    assert (waits, os.environ.get("CUDA_LAUNCH_BLOCKING")) == ("1", None)
-    assert (engine, providers) == (tmp_path, [asked])
-
-
-def test_that_process_hands_back_layers_and_errors(tmp_path: Path) -> None:
-    """On the CPU provider, which every wheel has."""
-    model = select_first(tmp_path / "model.onnx")
-    feeds = {"x": np.zeros((2, 8), np.float32)}
-    (layer,) = time_layers_on_gpu(model, model, ON_CPU, feeds)
-    assert (layer.name, layer.nodes, layer.role) == ("scores", ("scores",), "compute")
-    with pytest.raises(BuildError, match=r"refused the model absent\.onnx") as raised:
-        time_layers_on_gpu(tmp_path / "absent.onnx", model, ON_CPU, feeds)
-    assert raised.value.fix
