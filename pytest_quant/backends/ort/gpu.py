@@ -6,6 +6,7 @@ then does not load runs on the CPU, and only a native log line says so.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +27,7 @@ from pytest_quant.backends.tf32 import switch_off, with_option
 from pytest_quant.backends.trt import TrtRtxBackend
 from pytest_quant.backends.trt.gpu.device import installed_tensorrt
 from pytest_quant.backends.trt.options import float_type
+from pytest_quant.environment.cuda_driver import ORDER_VARIABLE, VISIBLE_VARIABLE, ask_driver
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.environment.nvml import has_nvml
 from pytest_quant.errors import BackendUnavailable, UsageError
@@ -67,7 +69,22 @@ def find_provider(provider: str) -> Availability:
     if not has_nvml():
         reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
         return Availability(False, reason=reason, fix='pip install "pytest-quant[gpu]"')
-    return Availability(True, version=str(runtime.__version__), device="cuda:0")
+    return _without_device() or Availability(True, version=str(runtime.__version__), device="cuda:0")
+
+
+def _without_device() -> Availability | None:
+    """Return why CUDA has no device here; ``None`` where it has one. Another process asks, once."""
+    visible = os.environ.get(VISIBLE_VARIABLE)
+    said = ask_driver(visible, os.environ.get(ORDER_VARIABLE))
+    if said.uuids:
+        return None
+    if said.error:
+        fix = "nvidia-smi tells whether the driver is whole"
+        return Availability(
+            False, reason=f"CUDA's driver is here and does not answer: {said.error}", fix=fix, broken=True
+        )
+    hidden = f": {VISIBLE_VARIABLE}={visible!r} leaves none" if visible is not None else ""
+    return Availability(False, reason=f"CUDA has no device here{hidden}", fix="run it on a machine with an NVIDIA GPU")
 
 
 _HALF = "fp16"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pytest_quant.backends.base import Availability
 from pytest_quant.backends.trt.gpu.device import probe_native
-from pytest_quant.environment.gpu import find_gpus
+from pytest_quant.environment.gpu import cuda_gpus
 
 CUDA = "CUDAExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
@@ -80,7 +80,7 @@ def _load_tensorrt(provider: str, library: str, major: int) -> Availability | No
     fix = f'pip install "tensorrt<{major + 1}"'
     if find_spec("tensorrt") is None:
         return Availability(False, reason=f"{wants} no TensorRT is installed", fix=fix)
-    found = probe_native(with_device=bool(find_gpus()))
+    found = probe_native(with_device=bool(cuda_gpus().gpus))
     if not found.available:
         return replace(found, reason=f"{wants} {found.reason}")
     if found.version.partition(".")[0] != str(major):
