@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_quant.backends.trt import run_builder
 from pytest_quant.backends.trt.run_builder import LOG_FILE
 from pytest_quant.spec import Dataset
 from tests.integration.projects import run_project
@@ -105,3 +106,21 @@ def test_what_a_user_sees(pytester: pytest.Pytester) -> None:
     )
     result.stdout.fnmatch_lines("*built for (1, 3) to (32, 40) of 'ids', usually (4, 9)")
     assert {check["coverage"]["provider"] for check in checks} == {"TensorRT-RTX for SM89, simulated in float"}
+
+
+def test_tensors_without_a_scale_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line in the builder's log, here one that is put there, becomes a note of the record, whatever the status is."""
+    real = run_builder.run_builder
+
+    def with_a_warning(request: run_builder.BuildRequest, name: str) -> None:
+        real(request, name)
+        with (Path(request.folder) / LOG_FILE).open("a", encoding="utf-8") as log:
+            log.write("\n[WARNING] Missing scale and zero-point for tensor x, expect fall back to non-int8")
+
+    monkeypatch.setattr("pytest_quant.backends.trt.build.run_builder", with_a_warning)
+    dataset = Dataset.from_iterable(sentences(LENGTHS), calibration=sentences((9,) * 8, seed=1))
+    with session_in(tmp_path) as session:
+        measured = session.measure(check_of(bert(tmp_path), dataset))
+        record = session.judge(measured).record
+    measured.close()
+    assert any("1 tensor has no scale" in note for note in record.notes)

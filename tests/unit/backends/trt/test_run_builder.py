@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.trt.run_builder import LOG_FILE, BuildRequest, read_request, run_builder, write_request
+from pytest_quant.backends.trt.run_builder import (
+    LOG_FILE,
+    BuildRequest,
+    build_notes,
+    read_request,
+    run_builder,
+    write_request,
+)
 from pytest_quant.cache import Cache
 from pytest_quant.errors import BuildError
 from pytest_quant.measure.engines import Tools
@@ -71,3 +78,20 @@ def test_the_limit_of_the_session_ends_a_build(tmp_path: Path, monkeypatch: pyte
         run_builder(request(tmp_path), "engine")
     assert "--quant-step-timeout" in str(caught.value)
     assert not ended, "this process"
+
+
+@pytest.mark.parametrize(
+    ("lines", "note"),
+    [
+        ([], None),
+        (["conv1"], "1 tensor has no scale"),
+        (["conv1", "conv2"], "2 tensors have no scale"),
+    ],
+)
+def test_tensors_without_a_scale_are_counted(tmp_path: Path, lines: list[str], note: str | None) -> None:
+    """TensorRT warns of each and goes on; the note says what that means."""
+    told = [f"[WARNING] Missing scale and zero-point for tensor {name}, expect fall back" for name in lines]
+    (tmp_path / LOG_FILE).write_text("\n".join(["[VERBOSE] parsing", *told]))
+    found = build_notes(tmp_path)
+    assert len(found) == (note is not None)
+    assert all(note in line and "may stay in float" in line for line in found if note)
