@@ -19,6 +19,7 @@ from pytest_quant.backends.onnx_files import read_graph
 from pytest_quant.backends.ort.gpu import find_provider
 from pytest_quant.backends.ort.libraries import TENSORRT
 from pytest_quant.backends.ort.session import Provider, open_session
+from pytest_quant.backends.ort.tensorrt import TABLE_FILE
 from pytest_quant.backends.ort.tensorrt_layers import layers_in_summary, told_of_build
 from pytest_quant.backends.runtime import failed_with_text
 from pytest_quant.backends.trt.coverage import ops_of
@@ -26,6 +27,10 @@ from pytest_quant.backends.trt.run_builder import LAYERS_FILE, LOG_FILE, TIME_LI
 from pytest_quant.errors import BuildError, QuantError
 
 MODULE = "pytest_quant.backends.ort.tensorrt_build"
+CACHED_FILE = "cached.json"
+"""Names of the files that the provider is to find beside the model, all of them written by the build."""
+
+_CACHED = ("*.engine", "*.profile", TABLE_FILE)
 LISTS_LAYERS = "trt_detailed_build_log"
 _NEXT = "backend='trt' takes the graph whole or says what it cannot; pytest-quant doctor tells what is installed"
 
@@ -37,7 +42,7 @@ def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name
     ----------
     model : the ONNX file.
     providers : as a session is asked for them, the shapes to build for among their options.
-    folder : gets the log, and the layers that it lists, beside the engines.
+    folder : gets the log, the layers that it lists and the names of what the provider wrote, beside the engines.
     name : of the engine, for errors.
 
     Raises
@@ -64,6 +69,8 @@ def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name
     (folder / LOG_FILE).write_text(told_of_build(ended.stderr), encoding="utf-8")
     layers = layers_in_summary(ended.stderr, ops_of(read_graph(model).graph))
     (folder / LAYERS_FILE).write_text(json.dumps(layers), encoding="utf-8")
+    cached = sorted(file.name for pattern in _CACHED for file in folder.glob(pattern))
+    (folder / CACHED_FILE).write_text(json.dumps(cached), encoding="utf-8")
 
 
 def _how(returncode: int) -> str:

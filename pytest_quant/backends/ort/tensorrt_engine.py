@@ -22,7 +22,8 @@ from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT
 from pytest_quant.backends.ort.macs import FLOAT_OPS, PRODUCT_OPS
 from pytest_quant.backends.ort.session import Provider
-from pytest_quant.backends.ort.tensorrt import TABLE_FILE, builder_spec, profile_options, provider_options
+from pytest_quant.backends.ort.tensorrt import builder_spec, profile_options, provider_options
+from pytest_quant.backends.ort.tensorrt_build import CACHED_FILE
 from pytest_quant.backends.ort.tensorrt_layers import is_told_of
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.coverage import Layer, layer_of, macs_by_node, ops_of, tallied_products
@@ -34,7 +35,6 @@ from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
 _ENGINES = "*.engine"
-_CACHED = (_ENGINES, "*.profile", TABLE_FILE)
 _ANEW = (
     "the provider built its engine anew while it opened, in place of the one that was built and timed: clear the cache "
     "(pytest-quant cache clear --kind engine)"
@@ -66,15 +66,16 @@ class OrtTrtEngine(OrtGpuEngine):
     def __init__(self, spec: EngineSpec, folder: Path) -> None:
         self._copy = tempfile.TemporaryDirectory(prefix="pytest-quant-")
         cache = Path(self._copy.name)
-        for file in (file for pattern in _CACHED for file in folder.glob(pattern)):
-            shutil.copyfile(file, cache / file.name)
+        # What somebody put there later would be taken too, and an engine is code.
+        for name in json.loads((folder / CACHED_FILE).read_text(encoding="utf-8")):
+            shutil.copyfile(folder / name, cache / name)
         copied = _state(cache)
         providers, notes = providers_of(spec, folder / GRAPH_FILE, cache)
         super().__init__(spec, folder / GRAPH_FILE, providers, notes=(*notes, *build_notes(folder)))
         self._is_anew = bool(copied) and _state(cache) != copied
         if self._is_anew:
             self.notes = (*self.notes, _ANEW)
-        self._engines = tuple(sorted(folder.glob(_ENGINES)))
+        self._engines = tuple(folder / name for name in sorted(copied))
         rows = json.loads((folder / LAYERS_FILE).read_text(encoding="utf-8"))
         self._layers = [layer_of(row) for row in rows]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,10 @@ from pytest_quant.backends.ort.gpu import OrtTrtBackend
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.tensorrt_engine import Inspected, count_products, inspected, left_products
 from pytest_quant.backends.trt.coverage import Layer
+from pytest_quant.cache import Cache
 from pytest_quant.cache.files import files_below, sha256_of
 from pytest_quant.errors import BuildError
+from pytest_quant.measure.build import BuiltEngine, build_engine
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import conv, dense
 from pytest_quant.testing.conformance.workbench import build
@@ -64,12 +67,45 @@ def test_the_engine_is_built_in_build_and_only_read_when_it_opens(tmp_path: Path
     before = state(folder)
     assert [name for name in before if name.endswith("_int8_sm89.engine")]
     assert [name for name in before if name.endswith(".profile")]
-    assert {"build.log", "layers.json"} <= before.keys()
+    assert {"build.log", "layers.json", "cached.json"} <= before.keys()
     feeds = dense().feeds(4, 1)
     with BACKEND.open(spec_of(tmp_path), folder) as engine, BACKEND.open(spec_of(tmp_path), folder) as second:  # type: ignore[attr-defined]
         np.testing.assert_array_equal(engine.run(feeds)["y"], second.run(feeds)["y"])
         assert not [note for note in engine.notes if "anew" in note]
     assert state(folder) == before
+
+
+def test_an_entry_of_the_cache_stays_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions on this GPU and on another leave what the cache has signed as it was: it is taken again, not built."""
+    spec = spec_of(tmp_path, "fp32")
+
+    def obtain() -> BuiltEngine:
+        cache = Cache(tmp_path / "cache")
+        return build_engine(spec, BACKEND, None, cache, lambda _: nullcontext())
+
+    built = obtain()
+    assert built.status == "built"
+    before = state(built.folder)
+    for sm in ("89", "90"):
+        monkeypatch.setenv(SM, sm)
+        built = obtain()
+        assert built.status == "hit"
+        with BACKEND.open(spec, built.folder) as engine:  # type: ignore[attr-defined]
+            engine.run(dense().feeds(4, 1))
+    assert obtain().status == "hit"
+    assert state(built.folder) == before
+
+
+def test_an_engine_that_the_build_did_not_write_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache signs what it knows; an engine that was put beside it is code of somebody else."""
+    folder = build(BACKEND, spec_of(tmp_path), dense(), tmp_path)
+    (ours,) = folder.glob("*.engine")
+    foreign = ours.with_name(ours.name.replace("_sm89", "_sm90"))
+    foreign.write_bytes(b"an engine of somebody else")
+    monkeypatch.setenv(SM, "90")
+    with BACKEND.open(spec_of(tmp_path), folder) as engine:  # type: ignore[attr-defined]
+        assert any("built its engine anew" in note for note in engine.notes)
+    assert foreign.read_bytes() == b"an engine of somebody else"
 
 
 def test_an_engine_for_another_gpu_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
