@@ -14,7 +14,7 @@ from pytest_quant.backends.runtime import WHEELS, find_outdated, installed_versi
 from pytest_quant.backends.tf32 import with_option
 from pytest_quant.backends.trt.gpu.device import find_native
 from pytest_quant.backends.trt.options import float_type, parse_options
-from pytest_quant.environment.gpu import find_gpus
+from pytest_quant.environment.gpu import cuda_gpus
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature
 
@@ -46,8 +46,10 @@ class TrtRtxBackend:
         trouble = quantizer_trouble()
         if trouble is not None:
             return trouble
-        if spec is not None and parse_options(self.name, spec.options).compute_capability is None and not find_gpus():
-            return Availability(False, reason="there is no GPU here, and none is named", fix=_TARGET_FIX)
+        if spec is not None and parse_options(self.name, spec.options).compute_capability is None:
+            here = cuda_gpus()
+            if not here.gpus:
+                return Availability(False, reason=f"no GPU is named to build for, and {here.reason}", fix=_TARGET_FIX)
         return Availability(True, version=rtx_version(), device="builds for a named GPU, runs nothing")
 
     def check(self, spec: EngineSpec) -> None:
