@@ -18,8 +18,8 @@ from pytest_quant.cli.places import width
 from pytest_quant.errors import QuantError, UsageError, nearest
 
 _TOP = 20
-_NOT_COLLECTED = 4
-"""Exit code of pytest for arguments that it cannot use, a node id that matches nothing among them."""
+_NOT_FOUND = ("ERROR: not found: ", "ERROR: file or directory not found: ")
+"""How pytest begins to say that a node id matches nothing."""
 
 _PROGRESS = "quant: "
 _MANY = 20
@@ -51,25 +51,26 @@ def profile(nodeid: str, pytest_options: tuple[str, ...], top: int, as_json: boo
     """  # noqa: D301 - click reads a backspace
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
         file = Path(folder) / "profile.json"
-        ended, printed = _run_pytest(nodeid, pytest_options, file, Path(folder))
+        printed = _run_pytest(nodeid, pytest_options, file, Path(folder))
         found = _read(file)
-        if not found and ended == _NOT_COLLECTED:
+        missing = [line for line in printed.splitlines() if line.startswith(_NOT_FOUND)]
+        if not found and missing:
             _run_pytest(nodeid.partition("::")[0], [*pytest_options, "--collect-only"], file, Path(folder))
-            found = {"tests": _read(file).get("tests"), "said": printed}
+            found = {"tests": _read(file).get("tests"), "missing": missing}
     if "profile" in found:
         _print(found["profile"], top, as_json=as_json)
     elif "skipped" in found:
         say(f"error: {nodeid} was skipped: {found['skipped']}", color="red", err=True)
         sys.exit(1)
     elif "tests" in found:
-        raise _not_one(nodeid, found["tests"], found.get("said", ""))
+        raise _not_one(nodeid, found["tests"], found.get("missing", ()))
     else:
         say(printed.rstrip(), err=True)
         sys.exit(1)
 
 
-def _run_pytest(nodeid: str, options: Sequence[str], file: Path, folder: Path) -> tuple[int, str]:
-    """Run pytest and return its exit code and what it printed; lines of progress are shown at once.
+def _run_pytest(nodeid: str, options: Sequence[str], file: Path, folder: Path) -> str:
+    """Run pytest and return what it printed; lines of progress are shown at once.
 
     Neither an expected failure nor a selection in the ini file keeps a test from its profile. What runtimes log, often
     thousands of lines, does not stand between an error and its reader.
@@ -93,7 +94,7 @@ def _run_pytest(nodeid: str, options: Sequence[str], file: Path, folder: Path) -
             kept.append(line)
             if line.startswith(_PROGRESS):
                 say(line.rstrip("\n"), err=True)
-    return process.returncode, "".join(kept)
+    return "".join(kept)
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -101,12 +102,12 @@ def _read(file: Path) -> dict[str, Any]:
     return found
 
 
-def _not_one(nodeid: str, tests: Sequence[str] | None, said: str) -> QuantError:
+def _not_one(nodeid: str, tests: Sequence[str] | None, missing: Sequence[str]) -> QuantError:
+    """Return the error for a node id; `tests` is ``None`` where its file is not found, `missing` what pytest said."""
     if tests is None:
-        lines = [line for line in said.splitlines() if line.startswith("ERROR: ")]
         return UsageError(
             f"pytest finds no test '{nodeid}'",
-            value="; ".join(line.removeprefix("ERROR: ") for line in lines) or None,
+            value="; ".join(line.removeprefix("ERROR: ") for line in missing),
             fix="run it where pytest runs: pytest --collect-only -q lists node ids",
         )
     if not tests:
@@ -114,7 +115,7 @@ def _not_one(nodeid: str, tests: Sequence[str] | None, said: str) -> QuantError:
             f"'{nodeid}' matches no test that is marked with quant",
             fix="mark it, @pytest.mark.quant(max_drop=1.0), or name another; pytest --collect-only -q lists node ids",
         )
-    if said:
+    if missing:
         return UsageError(f"'{nodeid}' matches no test", allowed=nearest(nodeid, tests[:_MANY]))
     named = "\n    ".join(tests[:_MANY]) + (f"\n    and {len(tests) - _MANY} more" if len(tests) > _MANY else "")
     return UsageError(f"'{nodeid}' matches {len(tests)} marked tests", allowed=f"one of\n    {named}", fix="name one")

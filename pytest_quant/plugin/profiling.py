@@ -28,10 +28,14 @@ class Profiling:
         self._file = file
 
     @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Keep the one marked test; run nothing where there is none, or several."""
+    def pytest_collection_modifyitems(
+        self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Keep the one marked test; run nothing where there is none, or several, or a file could not be collected."""
         marked = [item for item in items if is_marked(item)]
-        if len(marked) != 1 or config.getoption("collectonly"):
+        if session.testsfailed:
+            marked = []
+        elif len(marked) != 1 or config.getoption("collectonly"):
             self._write({"tests": [item.nodeid for item in marked]})
             marked = []
         items[:] = marked

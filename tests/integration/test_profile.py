@@ -149,6 +149,27 @@ def test_an_error_is_printed_as_pytest_does(pytester: pytest.Pytester) -> None:
     assert "noise of a runtime" not in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("conftest", "mark", "words", "said"),
+    [
+        ("import a_module_that_is_not_here", "", ("test_a.py::test_a",), "No module named 'a_module_that_is_not_here'"),
+        ("", "", ("test_a.py", "--", "--no-such-option"), "unrecognized arguments: --no-such-option"),
+        ("", "max_drp=1.0", ("test_a.py::test_a",), "did you mean 'max_drop'?"),
+        ("", "max_drp=1.0", ("test_a.py",), "did you mean 'max_drop'?"),
+    ],
+)
+def test_what_pytest_refuses_is_told_in_its_words(
+    tmp_path: Path, conftest: str, mark: str, words: tuple[str, ...], said: str
+) -> None:
+    """It is no test that cannot be found; exit 1."""
+    (tmp_path / "conftest.py").write_text(conftest, "utf-8")
+    (tmp_path / "test_a.py").write_text(f"import pytest\n@pytest.mark.quant({mark})\ndef test_a(): pass\n", "utf-8")
+    ran = _ask(tmp_path, *words)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert said in ran.stderr
+    assert not re.search("finds no test|matches no test", ran.stderr)
+
+
 def test_a_backend_that_is_not_here_says_what_brings_it(pytester: pytest.Pytester) -> None:
     """What would be a skip is an error of the command, with the line that installs it."""
     select_first(pytester.path / "model.onnx")
