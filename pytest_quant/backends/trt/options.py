@@ -120,6 +120,12 @@ class TrtOptions:
         default=False,
         metadata=option(FLAG, "`trt`: timed runs replay a CUDA graph of one run, as deployments of small models do"),
     )
+    memory: str | None = field(
+        default=None,
+        metadata=option(
+            one_of("cuda-bindings", "pycuda"), "`trt`: the library for device memory; default: the first of them here"
+        ),
+    )
 
     @property
     def implicit(self) -> bool:
@@ -141,7 +147,7 @@ _NATIVE_KEYS = keys_of(TrtOptions)
 BUILDER_KEYS = {
     name: key
     for name, key in _NATIVE_KEYS.items()
-    if name not in ("quantization", "version_compatible", "hardware_compatible", "cuda_graph")
+    if name not in ("quantization", "version_compatible", "hardware_compatible", "cuda_graph", "memory")
 }
 _KEYS = {name: key for name, key in BUILDER_KEYS.items() if name not in ("timing_cache", "tf32", "native_instancenorm")}
 """Options that every way to TensorRT has."""
@@ -186,6 +192,12 @@ def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOpt
             "opt_batch lies above max_batch",
             value=f"{parsed.opt_batch} above {parsed.max_batch}",
             fix="raise max_batch",
+        )
+    if parsed.cuda_graph and parsed.memory == "pycuda":
+        raise UsageError(
+            "pycuda has no CUDA graphs",
+            value="cuda_graph=True with memory='pycuda'",
+            fix="drop one of them: cuda-bindings have graphs",
         )
     if not parsed.native_instancenorm and (parsed.version_compatible or parsed.hardware_compatible):
         raise UsageError(

@@ -244,7 +244,7 @@ RECIPE_VERSION = "4"
 _IN_PROFILE = ("shapes", "max_batch", "opt_batch")
 """Options that decide nothing beside the profile."""
 
-_OF_RUNS = ("cuda_graph",)
+_OF_RUNS = ("cuda_graph", "memory")
 """Options that decide how a plan runs, and nothing of the plan."""
 
 

@@ -31,7 +31,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> HostMemory:
     monkeypatch.setitem(sys.modules, "tensorrt", make(found))
     here = Availability(True, version="10.13.0", device="cuda:0 fake (SM89)")
     monkeypatch.setattr("pytest_quant.backends.trt.find_native", lambda: here)
-    monkeypatch.setattr("pytest_quant.backends.trt.gpu.engine.open_device", lambda: found)
+    monkeypatch.setattr("pytest_quant.backends.trt.gpu.engine.open_device", lambda **_: found)
     return found
 
 

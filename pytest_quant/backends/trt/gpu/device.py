@@ -26,31 +26,38 @@ from pytest_quant.errors import BackendUnavailable
 _INSTALL_MEMORY = "pip install cuda-bindings"
 
 
-@cache
-def open_device(index: int = 0) -> DeviceMemory:
-    """Return the memory of GPU `index`, one object in a process: by cuda-bindings, else by pycuda.
+def open_device(index: int = 0, library: str = "") -> DeviceMemory:
+    """Return the memory of GPU `index`, one object in a process for each library.
+
+    Parameters
+    ----------
+    index : as CUDA counts the devices that this process sees.
+    library : ``cuda-bindings`` or ``pycuda``; empty for the first of them that is here and loads.
 
     Raises
     ------
-    BackendUnavailable : neither is installed and loads.
+    BackendUnavailable : none loads, or not the one that is named.
     BuildError : the driver refuses the device.
     """
-    # pycuda's context must be given back while its module is whole.
-    atexit.register(open_device.cache_clear)
     said = []
     for name in memory_libraries():
-        try:
-            return _memory_by(name, index)
-        except ImportError as error:
-            said.append(f"{name}: {error}")
+        if library in ("", name):
+            try:
+                return _opened(name, index)
+            except ImportError as error:
+                said.append(f"{name}: {error}")
+    wanted = library or "cuda-bindings"
     raise BackendUnavailable(
-        "TensorRT needs a library for device memory",
-        value="; ".join(said) or "neither cuda-bindings nor pycuda",
-        fix=f"{_INSTALL_MEMORY}; pycuda serves too, and needs nvcc and a compiler",
+        f"{library or 'a library for device memory'} is asked for and not here",
+        value="; ".join(said) or f"installed: {', '.join(memory_libraries()) or 'neither cuda-bindings nor pycuda'}",
+        fix=f"pip install {wanted}; pycuda serves as cuda-bindings do, and needs nvcc and a compiler",
     )
 
 
-def _memory_by(name: str, index: int) -> DeviceMemory:
+@cache
+def _opened(name: str, index: int) -> DeviceMemory:
+    # pycuda's context must be given back while its module is whole.
+    atexit.register(_opened.cache_clear)
     if name == "pycuda":
         from pytest_quant.backends.trt.gpu.pycuda_memory import PycudaMemory
 

@@ -49,7 +49,8 @@ class GpuEngine(EngineBase):
         self.signature = read_signature(self._graph)
         self.size_bytes = (folder / PLAN_FILE).stat().st_size
         self.provider = f"TensorRT {trt.__version__}"
-        self._device = device or open_device()
+        options = parse_options(spec.backend, spec.options)
+        self._device = device or open_device(library=options.memory or "")
         self._device.check()
         with self._device.current():
             self._plan = Plan(trt, folder / PLAN_FILE)
@@ -65,7 +66,7 @@ class GpuEngine(EngineBase):
         self._staged: Feeds | None = None
         self._graph_run: GraphedRun | None = None
         self._execute = self._runner.execute
-        if parse_options(spec.backend, spec.options).cuda_graph:
+        if options.cuda_graph:
             self._graph_run = GraphedRun(self._runner, self._device)
             self._execute = self._graph_run.execute
         graph_notes = () if self._graph_run is None else (NOTE,)

@@ -112,10 +112,17 @@ def test_a_calibrator_and_pairs_exclude_each_other(spec: EngineSpec) -> None:
         TRT.check(asked)
 
 
+def test_a_graph_needs_a_library_that_has_graphs(spec: EngineSpec) -> None:
+    """Said before anything is built."""
+    with pytest.raises(UsageError, match="pycuda has no CUDA graphs"):
+        TRT.check(with_options(spec, cuda_graph=True, memory="pycuda"))
+
+
 def test_how_a_plan_runs_is_no_part_of_its_key(spec: EngineSpec, native: Callable[..., None]) -> None:
-    """The same plan runs with a CUDA graph and without."""
+    """The same plan runs with a CUDA graph and without, by either library for device memory."""
     native(HERE)
-    assert TRT.ingredients(with_options(spec, cuda_graph=True)) == TRT.ingredients(spec)
+    for options in ({"cuda_graph": True}, {"memory": "pycuda"}):
+        assert TRT.ingredients(with_options(spec, **options)) == TRT.ingredients(spec)
     assert TRT.ingredients(with_options(spec, tf32=True)) != TRT.ingredients(spec)
 
 

@@ -21,10 +21,10 @@ GPU = Gpu(0, "A GPU", "SM89", 1e4, "550.1")
 def asked_anew() -> Iterator[None]:
     """The answer is kept for a process; each test asks for itself."""
     find.probe_native.cache_clear()
-    find.open_device.cache_clear()
+    find._opened.cache_clear()
     yield
     find.probe_native.cache_clear()
-    find.open_device.cache_clear()
+    find._opened.cache_clear()
     for name in [name for name in sys.modules if name.partition(".")[0] in ("cuda", "pycuda")]:
         del sys.modules[name]
 
@@ -165,12 +165,21 @@ def test_cuda_bindings_is_chosen_before_pycuda(plant: Path, place: str) -> None:
     file.write_text(CUDA)
     _plant_pycuda(plant)
     assert find.open_device().name == "cuda-bindings"
+    assert find.open_device(library="pycuda").name == "pycuda"
+
+
+def test_a_library_that_is_named_and_missing_is_not_replaced(plant: Path) -> None:
+    """The line that installs it is told."""
+    _plant_pycuda(plant)
+    with pytest.raises(BackendUnavailable, match="cuda-bindings is asked for") as caught:
+        find.open_device(library="cuda-bindings")
+    assert "pip install cuda-bindings" in str(caught.value)
 
 
 def test_a_process_has_one_object_for_a_device(plant: Path) -> None:
     """With pycuda each would retain the primary context once more, and no engine would give it back."""
     _plant_pycuda(plant)
-    assert find.open_device() is find.open_device()
+    assert find.open_device() is find.open_device(0) is find.open_device(library="pycuda")
     assert find.open_device().name == "pycuda"
     assert importlib.import_module("pycuda.driver").retained == [1]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pytest_quant.backends.trt.gpu.engine import GpuEngine
 from pytest_quant.errors import BuildError, DataError
 from tests.support.fake_tensorrt import (
     ACTIVATION_BYTES,
@@ -15,9 +18,11 @@ from tests.support.fake_tensorrt import (
     RUN_MS,
     WEIGHT_BYTES,
     DataType,
+    HostMemory,
     inspection,
+    make,
 )
-from tests.support.fake_tensorrt.opened import PLAN, feeds_of, opened
+from tests.support.fake_tensorrt.opened import PLAN, feeds_of, opened, write_engine
 
 
 def test_fake_run_gives_the_outputs_of_every_batch_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,6 +35,24 @@ def test_fake_run_gives_the_outputs_of_every_batch_size(tmp_path: Path, monkeypa
             np.testing.assert_allclose(found["y"], 2 * feeds["x"] + feeds["ids"][:, None], rtol=1e-6)
             np.testing.assert_array_equal(found["next"], feeds["ids"] + 1)
             assert found["next"].dtype == np.int64
+
+
+@pytest.mark.parametrize(("options", "library"), [({}, ""), ({"memory": "pycuda"}, "pycuda")])
+def test_fake_engine_opens_the_library_that_the_mark_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], library: str
+) -> None:
+    """Else the preferred one that is here."""
+    device = HostMemory()
+    asked: list[dict[str, object]] = []
+
+    def open_device(**named: object) -> HostMemory:
+        asked.append(named)
+        return device
+
+    monkeypatch.setattr("pytest_quant.backends.trt.gpu.engine.open_device", open_device)
+    monkeypatch.setitem(sys.modules, "tensorrt", make(device))
+    with GpuEngine(write_engine(tmp_path, **options), tmp_path):
+        assert asked == [{"library": library}]
 
 
 def test_fake_run_hands_its_outputs_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
