@@ -21,6 +21,7 @@ pytestmark = pytest.mark.gpu
         ("fp16", None, (), 50.0),
         ("bf16", None, (), 35.0),
         ("int8", "static", (("ranges", "table"),), 20.0),
+        ("int8", "static", (("beside", "fp16"),), 20.0),
     ],
 )
 def test_each_way_on_the_device(

@@ -50,6 +50,20 @@ def test_implicit_int8(trt: Backend, tmp_path: Path, method: str) -> None:
         assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 15
 
 
+@pytest.mark.parametrize("beside", ["fp16", "bf16"])
+def test_a_float_type_beside_int8(trt: Backend, tmp_path: Path, beside: str) -> None:
+    """INT8 covers what it covers with float32 beside it, in every version."""
+    example = conv()
+    (spec,) = specs(trt, example.write(tmp_path))
+    feeds = example.feeds(8, 1)
+    covered = []
+    for kind in ("fp32", beside):
+        with opened(trt, replace(spec, options=(("beside", kind),)), example) as engine:
+            covered.append(engine.coverage(feeds).pct)
+            assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 15
+    assert covered[0] == covered[1]
+
+
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
 def test_smaller_floats(trt: Backend, tmp_path: Path, precision: str) -> None:
     """Both come from the graph, in every version."""
