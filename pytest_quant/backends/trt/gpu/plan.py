@@ -36,6 +36,7 @@ class Plan:
         self._runtime.engine_host_code_allowed = True
         self.engine: Any = self._runtime.deserialize_cuda_engine(path.read_bytes())
         if self.engine is None:
+            self.close()
             raise BuildError(
                 f"TensorRT {trt.__version__} does not take the plan it was given",
                 value=complaints(self.lines),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,9 +51,19 @@ def test_fake_engine_that_does_not_open_leaves_nothing(
     y_type = DataType.FLOAT if capacity_bytes < ACTIVATION_BYTES else DataType.BF16
     with pytest.raises(BuildError), opened(tmp_path, monkeypatch, device=device, y_type=y_type):
         pass
-    import sys
-
     assert sys.modules["tensorrt"]._machine.ended == ["engine gone", "runtime gone"]
+    assert device.cuda.held() == {}
+
+
+def test_fake_plan_of_another_version_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its runtime ends in the CUDA context too."""
+    device = HostMemory()
+    with (
+        pytest.raises(BuildError, match="does not take the plan"),
+        opened(tmp_path, monkeypatch, device=device, written={"plan": b""}),
+    ):
+        pass
+    assert sys.modules["tensorrt"]._machine.ended == ["runtime gone"]
     assert device.cuda.held() == {}
 
 
