@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import cast
 
 import pytest
@@ -48,8 +48,19 @@ def choose(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
     `refuse_without_gpu`. A machine without any GPU has nothing to choose from: there the checks are simulated, or say
     that none is here.
     """
+    _choose(config, lambda: any(_needs_gpu(item) for item in items))
+
+
+def choose_for_engine(config: pytest.Config, backend: str) -> None:
+    """Do the same before a test opens an engine of a backend by itself; raises what keeps it from its GPU."""
+    if _is_on_gpu(backend):
+        _choose(config, lambda: True)
+        _refuse(config)
+
+
+def _choose(config: pytest.Config, needs_gpu: Callable[[], bool]) -> None:
     is_named = option_value(config, OPTION) is not None
-    if _CHOSEN in config.stash or not (is_named or any(_needs_gpu(item) for item in items)):
+    if _CHOSEN in config.stash or not (is_named or needs_gpu()):
         return
     try:
         config.stash[_CHOSEN] = _of_ini(config) if is_named else _share(config)
@@ -69,8 +80,13 @@ def choose_for_record(config: pytest.Config) -> None:
 
 def refuse_without_gpu(item: pytest.Item) -> None:
     """Raise the error that kept the process from the GPU that a check of it needs."""
-    chosen = item.config.stash.get(_CHOSEN, None)
-    if isinstance(chosen, QuantError) and _needs_gpu(item):
+    if _needs_gpu(item):
+        _refuse(item.config)
+
+
+def _refuse(config: pytest.Config) -> None:
+    chosen = config.stash.get(_CHOSEN, None)
+    if isinstance(chosen, QuantError):
         raise chosen
 
 
@@ -115,4 +131,8 @@ def _needs_gpu(item: pytest.Item) -> bool:
     if planned is None:
         return False
     names = {planned.variant.backend, planned.asked.reference or planned.variant.backend}
-    return any(get_backend(name).device.startswith("cuda") for name in names)
+    return any(_is_on_gpu(name) for name in names)
+
+
+def _is_on_gpu(backend: str) -> bool:
+    return get_backend(backend).device.startswith("cuda")

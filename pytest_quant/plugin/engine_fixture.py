@@ -12,6 +12,7 @@ from pytest_quant.marks.check import engine_specs
 from pytest_quant.marks.keys import ModelSource, read
 from pytest_quant.marks.variants import variants
 from pytest_quant.plugin.check import session_of
+from pytest_quant.plugin.devices import choose_for_engine
 from pytest_quant.plugin.options import settings_of
 from pytest_quant.plugin.resolve import find_data, find_model, model_of
 from pytest_quant.spec import Calibration, Dataset
@@ -72,6 +73,7 @@ class EngineFactory:
             float_model = find_model(request, asked.model, "model")
         ready = None if asked.quantized is None else find_model(request, asked.quantized, "quantized")
         _, spec = engine_specs(asked, variant, float_model, ready)
+        choose_for_engine(config, spec.backend)
         chosen = get_backend(spec.backend)
         shaped = asked.data is not None and isinstance(chosen, ShapedBackend)
         reads = shaped or chosen.calibration_ingredients(spec) is not None

@@ -22,6 +22,14 @@ def test_it():
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
     pathlib.Path("seen-" + worker).write_text(os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
 """
+BY_ITSELF = """
+import os
+
+def test_it(build_engine):
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+    build_engine("trt", "fp32")
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == {uuid!r}
+"""
 UNMARKED = "def test_it():\n    import sys\n    assert 'pynvml' not in sys.modules\n"
 INITIALISE = "import ctypes\nctypes.CDLL('libcuda.so.1').cuInit(0)\n"
 EACH = ("--dist", "each", "-n")
@@ -112,6 +120,14 @@ def test_workers_keep_to_cards_of_one_model(project: Project, nvml_stub: NvmlStu
     nvml_stub.play(T4, StubCard(), StubCard(), cuda=(OTHER, THIRD, CARD))
     project.run(*EACH, "2", passed=2)
     assert project.seen == {"gw0": OTHER, "gw1": THIRD}
+
+
+def test_an_engine_of_a_test_without_a_mark_is_on_the_named_gpu(project: Project, nvml_stub: NvmlStub) -> None:
+    """Which is chosen when it is built; where that GPU is not there the test fails with what is."""
+    nvml_stub.play(StubCard(), T4, cuda=(CARD, OTHER))
+    project.run("-oquant_device=cuda:1", source=BY_ITSELF.format(uuid=OTHER), passed=1)
+    result = project.run("-oquant_device=cuda:7", source=BY_ITSELF.format(uuid=OTHER), failed=1)
+    assert "there is no GPU 'cuda:7' for this run" in result.stdout.str()
 
 
 def test_what_the_environment_hides_is_no_choice(
