@@ -42,16 +42,19 @@ def planned(running: tuple[str, ...]) -> Iterator[tuple[str, float, Run]]:
     yield "device memory by cuda-bindings beside torch", 60, _check("memory")
     yield "device memory by pycuda beside torch", 60, _check("memory_by_pycuda")
     yield "events around a kernel", 60, _check("events")
-    yield "torch-cuda: conformance", 240, _suite("test_torch_cuda.py")
+    yield "torch-cuda: conformance", 150, _suite("test_torch_cuda.py")
     yield "a neighbour with 2 GB", 60, _check("neighbour")
     yield "energy over 0.5 s and over 5 s", 90, _check("energy")
     yield "the doctor, with one wheel and with both", 120, suites.wheels
-    yield "ort-cuda and ort-trt on the device", 120, _suite("test_ort_gpu.py")
+    yield "ort-cuda and ort-trt: what only they do", 90, _suite("test_ort_gpu.py")
     yield "five launches of a null", 180, _on(timed, _TIMED, suites.launches)
     yield "four workers on one card", 120, _on(timed, _TIMED, suites.workers)
     yield "device memory under compute-sanitizer", 60, suites.sanitizer
+    yield "CUDA graphs, events, memory that runs out", 60, _suite("test_device_memory.py")
+    yield "which card is cuda:0", 60, _suite("test_devices.py")
+    yield "trt: conformance", 240, _suite("test_trt.py")
+    yield "ort-cuda and ort-trt: conformance", 240, _suite("test_ort_conformance.py")
     yield "ort-trt: other ways to INT8 and short floats", 120, _suite("test_ort_trt.py")
-    yield "trt: conformance", 180, _suite("test_trt.py")
     yield "exact FP32 before and after TF32", 90, _suite("test_tf32.py")
     yield "the example on the device", 120, _on(quantized, _WITH_INT8, suites.example)
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_quant.environment.gpu import find_gpus
 from tests.gpu.report import Found
 from tests.support.example import copy_example
 
@@ -97,8 +98,9 @@ def _other_wheel() -> str:
 
 
 def suite(limit_s: float, *files: str) -> Found:
-    """The tests in `files` of this folder."""
-    return _read(_pytest(limit_s, ROOT, "-rs", *(str(ROOT / "tests" / "gpu" / file) for file in files)))
+    """The tests in `files` of this folder; on a GPU several at once, for they wait for builds most of the time."""
+    apart = ("-n", str(_WORKERS)) if find_gpus() else ()
+    return _read(_pytest(limit_s, ROOT, "-rs", *apart, *(str(ROOT / "tests" / "gpu" / file) for file in files)))
 
 
 def launches(limit_s: float, backend: str) -> Found:

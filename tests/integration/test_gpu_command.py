@@ -7,11 +7,13 @@ import re
 import subprocess
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
 from pytest_quant.environment.gpu import find_gpus
 from tests.gpu import device_checks, suites
+from tests.gpu.__main__ import planned
 from tests.gpu.report import Found, Part, line, page, summary
 
 LIMIT_S = 300.0
@@ -52,6 +54,17 @@ def test_the_example_runs_on_the_backend_that_is_named() -> None:
     """Its digits, with the backend out of the ini option."""
     found = suites.example(LIMIT_S, "ort")
     assert (found.state, found.figure.split(",")[0]) == ("ok", "3 passed"), found.figure
+
+
+def test_every_file_of_tests_for_a_gpu_is_a_part() -> None:
+    """A new one is not forgotten."""
+    asked: list[str] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(suites, "suite", lambda _, file: asked.append(file))
+        for _, limit_s, run in planned(()):
+            if "_suite" in run.__qualname__:
+                run(limit_s)
+    assert sorted(asked) == sorted(file.name for file in Path(suites.__file__).parent.glob("test_*.py"))
 
 
 def test_a_suite_without_its_device_is_lacking_with_the_reason() -> None:
