@@ -83,18 +83,36 @@ def _of_sizes(model: onnx.ModelProto) -> list[str]:
 
 
 def _keep_whole(model: onnx.ModelProto, known: set[str]) -> None:
-    """Let a node that stayed float32 read another such node itself, and not by way of the casts between them."""
-    before = {node.output[0]: node.input[0] for node in _nodes(model) if node.op_type == "Cast" and _added(node, known)}
+    """Let a node that stayed float32 read another such node itself, and not by way of the casts between them.
+
+    A node that reads one tensor twice got a cast for each, of one name, which no graph may have.
+    """
+    before = {node.output[0]: node.input[0] for node in _nodes(model) if _added(node, known)}
     for node in _nodes(model):
-        if node.op_type == "Cast" and _added(node, known):
-            continue
         for place, name in enumerate(node.input):
-            if before.get(name) in before:
+            if not _added(node, known) and before.get(name) in before:
                 node.input[place] = before[before[name]]
+    while True:
+        read = {name for node in _nodes(model) for name in node.input}
+        read |= {value.name for graph in all_graphs(model.graph) for value in graph.output}
+        dropped = False
+        for graph in all_graphs(model.graph):
+            made: set[str] = set()
+            kept = []
+            for node in graph.node:
+                if not _added(node, known) or node.output[0] in read - made:
+                    kept.append(node)
+                made.update(node.output)
+            dropped = dropped or len(kept) < len(graph.node)
+            del graph.node[:]
+            graph.node.extend(kept)
+        if not dropped:
+            return
 
 
 def _added(node: onnx.NodeProto, known: set[str]) -> bool:
-    return bool(node.name) and node.name not in known
+    """Whether the converter wrote it: a cast with a name that the graph did not have."""
+    return node.op_type == "Cast" and bool(node.name) and node.name not in known
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:

@@ -57,6 +57,28 @@ def test_bfloat16_is_rounded_once(tmp_path: Path) -> None:
     assert_allclose(found, torch.from_numpy(values).to(torch.bfloat16).float().numpy(), rtol=0)
 
 
+def test_what_is_computed_of_sizes_may_be_read_twice(tmp_path: Path) -> None:
+    """By one node: the converter writes a cast for each, of one name, as for both initial states of an LSTM."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"], name="sizes"),
+        helper.make_node("ConstantOfShape", ["sizes"], ["start"], name="start"),
+        helper.make_node("Add", ["start", "start"], ["twice"], name="twice"),
+        helper.make_node("MatMul", ["x", "w"], ["a"], name="product"),
+        helper.make_node("Add", ["a", "twice"], ["y"], name="sum"),
+    ]
+    weights = [numpy_helper.from_array(np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32), "w")]
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 4]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save_model(model, tmp_path / "m.onnx")
+    write_half(tmp_path / "m.onnx", tmp_path / "half.onnx")
+    made = [name for node in onnx.load(tmp_path / "half.onnx").graph.node for name in node.output]
+    assert len(made) == len(set(made))
+    feeds = {"x": np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32)}
+    wanted, found = (run_unoptimized(tmp_path / file, feeds) for file in ("m.onnx", "half.onnx"))
+    assert sqnr_db(wanted, found) > HALF_DB
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_weights_in_constant_nodes_become_float16(name: str, tmp_path: Path) -> None:
     """As exporters of Paddle models write them, and beside bodies that read what is converted."""
