@@ -53,8 +53,10 @@ def _under_way(
     """Run two checks to their end and a third one up to its body, in a process group of its own."""
     write_fake(pytester, monkeypatch, THREE.format(before=before.strip("\n ")))
     command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "--quant-json=run.json", *args]
+    # These tests may run under nohup, and what it ignores no shell can bring back.
+    unignored = ["env", "--default-signal=HUP"]
     with subprocess.Popen(
-        ["sh", "-c", f'{ignored} exec "$@"', "sh", *command],  # noqa: S607
+        [*unignored, "sh", "-c", f'{ignored} exec "$@"', "sh", *command],
         cwd=pytester.path,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
