@@ -7,21 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_quant.backends import Backend, get_backend
+from pytest_quant.backends import Backend
 from pytest_quant.testing import BackendConformance
 from pytest_quant.testing.conformance.examples import dense
 from pytest_quant.testing.conformance.workbench import SEVERAL, model_for, opened, specs
+from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu
-
-
-def usable(name: str) -> Backend:
-    """Return the backend as it comes through the entry point, or skip with the reason."""
-    backend = get_backend(name)
-    found = backend.availability()
-    if not found.available:
-        pytest.skip(found.reason)
-    return backend
 
 
 class TestOrtTrt(BackendConformance):

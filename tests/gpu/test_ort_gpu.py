@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import get_backend, prepare_events
+from pytest_quant.backends import prepare_events
 from pytest_quant.backends.layers import LayerTimed
 from pytest_quant.environment.energy_counter import energy_counter
 from pytest_quant.environment.gpu_clocks import clock_reader
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.testing.conformance.workbench import float_spec, opened, specs, sqnr_db
+from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu
 
@@ -20,10 +21,7 @@ pytestmark = pytest.mark.gpu
 @pytest.mark.parametrize("name", ["ort-cuda", "ort-trt"])
 def test_float_and_int8_on_the_device(name: str, tmp_path: Path) -> None:
     """The provider that ran is the one asked for, outputs agree with numpy, and copies are timed apart."""
-    backend = get_backend(name)
-    found = backend.availability()
-    if not found.available:
-        pytest.skip(found.reason)
+    backend = usable(name)
     example = conv()
     feeds = example.feeds(8, 1)
     model = example.write(tmp_path)
@@ -42,10 +40,7 @@ def test_float_and_int8_on_the_device(name: str, tmp_path: Path) -> None:
 
 def test_a_cuda_graph_computes_what_the_session_does(tmp_path: Path) -> None:
     """Timed runs replay it and take time; runs over other arrays are right before and after."""
-    backend = get_backend("ort-cuda")
-    found = backend.availability()
-    if not found.available:
-        pytest.skip(found.reason)
+    backend = usable("ort-cuda")
     example = conv()
     spec = replace(float_spec(backend, example.write(tmp_path)), options=(("cuda_graph", True),))
     with opened(backend, spec, example) as engine:
@@ -61,10 +56,7 @@ def test_a_cuda_graph_computes_what_the_session_does(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["ort-cuda", "ort-trt"])
 def test_layers_on_the_device(name: str, tmp_path: Path) -> None:
     """Each has a time, of its kernels and not of handing them over; on CUDA the products are told one by one."""
-    backend = get_backend(name)
-    found = backend.availability()
-    if not found.available:
-        pytest.skip(found.reason)
+    backend = usable(name)
     example = conv()
     model = example.write(tmp_path)
     for spec in [float_spec(backend, model), *specs(backend, model)]:
@@ -90,10 +82,7 @@ def test_nvml_tells_of_the_device() -> None:
 
 def test_half_precision_on_the_device(tmp_path: Path) -> None:
     """Products read float16 on CUDA, and outputs agree to eleven bits."""
-    backend = get_backend("ort-cuda")
-    found = backend.availability()
-    if not found.available:
-        pytest.skip(found.reason)
+    backend = usable("ort-cuda")
     example = conv()
     feeds = example.feeds(8, 1)
     with opened(backend, replace(float_spec(backend, example.write(tmp_path)), precision="fp16"), example) as engine:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import get_backend
 from pytest_quant.cache.files import files_below, sha256_of
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
+from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu
 
@@ -28,10 +28,7 @@ def test_each_way_on_the_device(
     precision: str, scheme: str | None, options: tuple[tuple[str, object], ...], min_db: float, tmp_path: Path
 ) -> None:
     """Six decibels for each bit of the mantissa or of the weights, less what adding up costs."""
-    backend = get_backend("ort-trt")
-    found = backend.availability()
-    if not found.available:
-        pytest.skip(found.reason)
+    backend = usable("ort-trt")
     example = conv()
     feeds = example.feeds(8, 1)
     spec = EngineSpec("ort-trt", precision, scheme, example.write(tmp_path), options=options)
@@ -42,10 +39,7 @@ def test_each_way_on_the_device(
 
 def test_other_weights_are_another_engine(tmp_path: Path) -> None:
     """The provider keys engines by names only; each of ours lies in a folder of its own, so no old one is reused."""
-    backend = get_backend("ort-trt")
-    found = backend.availability()
-    if not found.available:
-        pytest.skip(found.reason)
+    backend = usable("ort-trt")
     for scale in (1.0, 20.0):
         example = dense(scale=scale)
         feeds = example.feeds(4, 2)
@@ -56,10 +50,7 @@ def test_other_weights_are_another_engine(tmp_path: Path) -> None:
 
 def test_engines_are_built_in_build_and_nothing_is_written_afterwards(tmp_path: Path) -> None:
     """Opening and running leave every file of the entry as it was, and no note tells of another build."""
-    backend = get_backend("ort-trt")
-    found = backend.availability()
-    if not found.available:
-        pytest.skip(found.reason)
+    backend = usable("ort-trt")
     example = conv()
     spec = EngineSpec("ort-trt", "int8", "static", example.write(tmp_path))
     folder = build(backend, spec, example, tmp_path)
@@ -78,10 +69,7 @@ def test_layers_of_the_log_are_those_of_the_engine(tmp_path: Path) -> None:
     from pytest_quant.backends.ort.tensorrt_engine import OrtTrtEngine, inspected
     from pytest_quant.backends.ort.tensorrt_layers import is_told_of
 
-    backend = get_backend("ort-trt")
-    found = backend.availability()
-    if not found.available:
-        pytest.skip(found.reason)
+    backend = usable("ort-trt")
     example = conv()
     spec = EngineSpec("ort-trt", "int8", "static", example.write(tmp_path))
     folder = build(backend, spec, example, tmp_path)

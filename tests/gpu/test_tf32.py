@@ -10,6 +10,7 @@ from pytest_quant.backends import Tf32Backend, get_backend
 from pytest_quant.backends.tf32 import is_switched_off
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.testing.conformance.workbench import float_spec, model_for, opened, sqnr_db
+from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu
 
@@ -26,9 +27,7 @@ def test_the_exact_reference_is_exact(name: str, tmp_path: Path) -> None:
     feeds = example.feeds(8, 1)
     wanted = example.compute(feeds)
     plain = backend.with_tf32(float_spec(backend, model_for(backend, example, tmp_path)), allowed=False)
-    found = backend.availability(plain)
-    if not found.available:
-        pytest.skip(found.reason)
+    usable(name, plain)
     with opened(backend, plain, example) as exact:
         assert sqnr_db(wanted, exact.run(feeds)) > EXACT_DB
         if not is_switched_off():

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import Backend, get_backend
+from pytest_quant.backends import Backend
 from pytest_quant.backends.base import prepare_events
 from pytest_quant.testing import ModuleBackendConformance
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.testing.conformance.workbench import float_spec, model_for, opened
+from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu
 
@@ -19,11 +20,7 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture
 def torch_cuda() -> Backend:
     """The backend, where it can run."""
-    backend = get_backend("torch-cuda")
-    found = backend.availability()
-    if not found.available:
-        pytest.skip(found.reason)
-    return backend
+    return usable("torch-cuda")
 
 
 class TestTorchCuda(ModuleBackendConformance):

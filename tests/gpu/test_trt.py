@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import Backend, get_backend
+from pytest_quant.backends import Backend
 from pytest_quant.backends.base import prepare_events
 from pytest_quant.backends.runtime import memory_libraries
 from pytest_quant.spec import Calibration
 from pytest_quant.testing import BackendConformance
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.testing.conformance.workbench import float_spec, opened, specs, sqnr_db
+from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu
 
@@ -21,11 +22,7 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture
 def trt() -> Backend:
     """The backend, where it can run."""
-    backend = get_backend("trt")
-    found = backend.availability()
-    if not found.available:
-        pytest.skip(found.reason)
-    return backend
+    return usable("trt")
 
 
 class TestTrt(BackendConformance):

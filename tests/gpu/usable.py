@@ -1,0 +1,19 @@
+"""A backend for a test on a GPU: skipped where it or the device is absent, failed where it is here and broken."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_quant.backends import Backend, get_backend
+from pytest_quant.spec import EngineSpec
+
+
+def usable(name: str, spec: EngineSpec | None = None) -> Backend:
+    """Return the backend `name` as it comes through the entry point, where it can run, and `spec` if that is given."""
+    backend = get_backend(name)
+    found = backend.availability(spec)
+    if found.broken:
+        pytest.fail(f"{name} is installed and does not load: {found.reason}; {found.fix}", pytrace=False)
+    if not found.available:
+        pytest.skip(found.reason)
+    return backend
