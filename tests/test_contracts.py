@@ -61,7 +61,7 @@ def test_nothing_is_downloaded_for_a_hook() -> None:
 NAMED_ELSEWHERE = {
     "environment/machine.py": "distributions whose versions are recorded, some of which are called as a backend is",
     "metrics/metric.py": "the module that the user's torchmetrics object has imported",
-    "plugin/options.py": "the default of the ini option",
+    "plugin/settings.py": "the default of the ini option",
 }
 """Modules outside `backends` that hold the name of a backend, and why."""
 

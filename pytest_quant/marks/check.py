@@ -16,7 +16,7 @@ _MIN_COVERAGE_PCT = 50
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """What the options of the run say about measuring; see `pytest_quant.plugin.options.Settings`."""
+    """What the options of the run say about measuring; see `pytest_quant.plugin.settings.Settings`."""
 
     confidence: float | None = None
     latency_off: str = ""

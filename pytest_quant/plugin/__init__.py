@@ -27,7 +27,7 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
     if not config.getoption("quant_doctor"):
         return None
     from pytest_quant.doctor.examine import describe, examine, unmet
-    from pytest_quant.plugin.options import settings_of
+    from pytest_quant.plugin.settings import settings_of
 
     examination = examine()
     sys.stdout.write(guard_lines(describe(examination)) + "\n")

@@ -22,8 +22,8 @@ from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, s
 from pytest_quant.plugin.collect import PLANNED, Planned, prepare
 from pytest_quant.plugin.console import Progress, open_console, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
-from pytest_quant.plugin.options import Settings, settings_of
 from pytest_quant.plugin.resolve import find_data, find_model, model_of, simulate_check
+from pytest_quant.plugin.settings import Settings, settings_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Record, series_key
 from pytest_quant.record.build import pack_samples

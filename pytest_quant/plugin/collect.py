@@ -15,8 +15,8 @@ from pytest_quant.marks.check import check_backend, set_up_process
 from pytest_quant.marks.keys import Asked
 from pytest_quant.marks.marked import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.marks.variants import Offer, Variant, closest_first, combine, series_nodeid, variants
-from pytest_quant.plugin.options import settings_of
 from pytest_quant.plugin.resolve import fixture_exists
+from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean_lines
 from pytest_quant.report import pick_columns
 

@@ -14,7 +14,7 @@ from pytest_quant.history.baselines.file import NAME, accepted_removals, read_ba
 from pytest_quant.history.compare import Comparison, Listed, Outcome, compare, exit_code, unaccepted
 from pytest_quant.history.merge_base import select_base
 from pytest_quant.plugin.controller import takes_all
-from pytest_quant.plugin.options import Settings
+from pytest_quant.plugin.settings import Settings
 from pytest_quant.record import Record, Run
 
 

@@ -13,8 +13,8 @@ from pytest_quant.marks.keys import ModelSource, read
 from pytest_quant.marks.variants import variants
 from pytest_quant.plugin.check import session_of
 from pytest_quant.plugin.devices import choose_for_engine
-from pytest_quant.plugin.options import settings_of
 from pytest_quant.plugin.resolve import find_data, find_model, model_of
+from pytest_quant.plugin.settings import settings_of
 from pytest_quant.spec import Calibration, Dataset
 
 

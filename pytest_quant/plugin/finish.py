@@ -15,8 +15,8 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history import INSTALL, missing_libraries, open_store, set_aside
 from pytest_quant.marks.marked import ENCODED
 from pytest_quant.plugin.controller import takes_all
-from pytest_quant.plugin.options import settings_of
 from pytest_quant.plugin.required import faults_of_required
+from pytest_quant.plugin.settings import settings_of
 from pytest_quant.plugin.unfinished import run_in_progress
 from pytest_quant.printable import clean, clean_lines, guard_lines
 from pytest_quant.record import Encoded, Json, Record, Run, from_json, run_to_json

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_quant.backends import backend_names
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.plugin.options import settings_of
+from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean
 from pytest_quant.report import pick_columns
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_quant.environment import git_trouble
 from pytest_quant.history import missing_libraries
 from pytest_quant.history.journal import Journal, recover
-from pytest_quant.plugin.options import settings_of
+from pytest_quant.plugin.settings import settings_of
 from pytest_quant.record import Json, Run, start_run
 
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME
 from pytest_quant.plugin.compare_with_base import Compared, compare_run
-from pytest_quant.plugin.options import Settings
+from pytest_quant.plugin.settings import Settings
 from pytest_quant.record import Record
 from tests.support.repository import ScratchRepository, make_repository, without_ci
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record
