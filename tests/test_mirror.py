@@ -44,7 +44,7 @@ ELSEWHERE = {
     "plugin.unfinished": "tests/integration/test_killed_runs.py",
     "record.record": "tests/unit/record/test_codec.py",
     "report.columns": "tests/unit/report/test_run_table.py",
-    "report.comparison_document": "tests/unit/report/test_comparison.py",
+    "report.comparison_*": "tests/unit/report/test_comparison.py",
     "report.junit": "tests/integration/test_run_end.py",
     "report.series": "tests/unit/cli/test_series.py",
     "result.*": "tests/unit/record/test_build.py",

@@ -91,8 +91,9 @@ def _sides(store: Store, base: str | None, head: str | None, root: Path) -> tupl
 
 
 def _show(comparison: Comparison, *, as_json: bool, as_markdown: bool) -> None:
-    from pytest_quant.report.comparison import comparison_markdown, comparison_text
     from pytest_quant.report.comparison_document import comparison_json
+    from pytest_quant.report.comparison_markdown import comparison_markdown
+    from pytest_quant.report.comparison_text import comparison_text
 
     if as_json:
         show_json(comparison_json(comparison), indent=1)

@@ -172,7 +172,7 @@ def show(
             reporter.write_line(guard_lines(text))
     if ended.compared is not None and ended.compared.comparison is not None:
         # Here, because only runs that compare should import it.
-        from pytest_quant.report.comparison import comparison_text
+        from pytest_quant.report.comparison_text import comparison_text
 
         terminal = config.get_terminal_writer()
         reporter.write_sep("-", "quant compare")

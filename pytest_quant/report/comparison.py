@@ -1,17 +1,11 @@
-"""A comparison of two commits as text and as a comment of a pull request."""
+"""The words and figures of a comparison of two commits, which its text and its comment of a pull request share."""
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-
-from rich.cells import cell_len
-from rich.text import Text
+from collections.abc import Iterable, Iterator
 
 from pytest_quant.history.compare import (
-    CONFIDENCE,
     Comparison,
     Difference,
     Listed,
@@ -22,7 +16,7 @@ from pytest_quant.history.compare import (
     Side,
 )
 from pytest_quant.printable import clean
-from pytest_quant.report.text import GAP, NOT_MEASURED, Cell, Grid, count, figure, in_unit, printed, shorten
+from pytest_quant.report.text import NOT_MEASURED, count, figure, in_unit, shorten
 
 _COMMIT = 12
 _MAX_VALUE = 24
@@ -37,40 +31,6 @@ _PLURALS = {
     Outcome.NO_BASELINE: ("without a baseline",) * 2,
     Outcome.UNCHANGED: ("unchanged",) * 2,
 }
-
-
-MARKER = "<!-- pytest-quant compare -->"
-"""First line of every such comment: a job finds its earlier comment by it, and replaces it."""
-
-MAX_CHARACTERS = 60_000
-"""GitHub refuses a comment of more than 65 536."""
-
-_MARKUP = frozenset("&<>|`*_[]~\\:$")
-
-_REFERENCES = frozenset("@#")
-"""GitHub looks for mentions and issues in what is rendered; only another character between keeps it from them."""
-
-_ZERO_WIDTH_SPACE = "&#8203;"
-
-_MAX_NAME = 160
-
-_MAX_REMARK = 400
-
-_MAX_ENTRIES = 100
-
-_INDENT = "    "
-
-_HEADERS = ("outcome", "quantity", "base -> head", f"change [{100 * CONFIDENCE:g} %]", "p (Holm)")
-
-_STYLES = {
-    Outcome.REGRESSION: "bold red",
-    Outcome.WORSE: "yellow",
-    Outcome.IMPROVEMENT: "green",
-    Outcome.BETTER: "green",
-    Outcome.CHANGED: "cyan",
-}
-
-_MAX_LISTED = 10
 
 
 def title(comparison: Comparison) -> str:
@@ -240,145 +200,3 @@ def level(comparison: Comparison) -> str:
     if not comparison.family:
         return ""
     return f"{count(comparison.family, 'row')} tested together by Holm at {100.0 * comparison.alpha:g} %"
-
-
-def comparison_markdown(comparison: Comparison) -> str:
-    """Return the verdict, the changed rows, and the rest folded: less than 60 000 characters.
-
-    Rows that do not fit are counted. Names cannot become markup, mentions or references.
-    """
-    head = [MARKER, f"**{verdict(comparison)}**", "", _plain(title(comparison)), ""]
-    rest = [*_folded(comparison), *(f"{_plain(note)}\n" for note in comparison.notes)]
-    if level(comparison):
-        rest.append(level(comparison))
-    budget = MAX_CHARACTERS - _size(head)
-    # The rest may take half of what there is, and the table what the rest leaves.
-    table = _fitting(list(_markdown_table(comparison.changed)), budget - min(_size(rest), budget // 2))
-    return "\n".join([*head, *table, *_fitting(rest, budget - _size(table))]) + "\n"
-
-
-def _size(blocks: Sequence[str]) -> int:
-    return sum(len(block) + 1 for block in blocks)
-
-
-def _fitting(blocks: Sequence[str], budget: int) -> list[str]:
-    """Return the first blocks that fit, and how many do not."""
-    kept: list[str] = []
-    reserve = 80
-    for number, block in enumerate(blocks):
-        reserve_here = 0 if number == len(blocks) - 1 else reserve
-        if _size(kept) + len(block) + 1 + reserve_here > budget:
-            return [*kept, "", f"{len(blocks) - number} more are left out; `--json` has all of them"]
-        kept.append(block)
-    return kept
-
-
-def _markdown_table(rows: Sequence[Row]) -> Iterator[str]:
-    if not rows:
-        return
-    yield "| | test | quantity | base -> head | change | p (Holm) | about |\n|---|---|---|---|---|---|---|"
-    for group in by_test(rows):
-        for row in group:
-            lines = [*remarks(row), *(differences(row) if row is group[0] else ())]
-            about = "<br>".join(_plain(shorten(line, _MAX_REMARK)) for line in lines)
-            cells = (shorten(name(row), _MAX_NAME), row.quantity, values(row), change(row), p_value(row))
-            yield f"| {_mark(row)} | {' | '.join(map(_plain, cells))} | {about} |"
-
-
-def _mark(row: Row) -> str:
-    return f"**{row.outcome.value}**" if row.outcome is Outcome.REGRESSION else row.outcome.value
-
-
-def _folded(comparison: Comparison) -> Iterator[str]:
-    for heading, entries in other_lists(comparison):
-        yield _details(f"{heading} ({len(entries)})", entries)
-    if unchanged(comparison):
-        rows = comparison.having(Outcome.UNCHANGED)
-        yield _details(unchanged(comparison), [f"{name(row)}  {row.quantity} {values(row)}" for row in rows])
-
-
-def _details(summary: str, entries: Sequence[str]) -> str:
-    lines = [f"- {_plain(shorten(entry, _MAX_REMARK))}" for entry in entries[:_MAX_ENTRIES]]
-    if len(entries) > _MAX_ENTRIES:
-        lines.append(f"- and {len(entries) - _MAX_ENTRIES} more")
-    shown = _plain(shorten(summary, _MAX_REMARK))
-    return "\n".join(["", f"<details><summary>{shown}</summary>", "", *lines, "", "</details>"])
-
-
-def _plain(text: str) -> str:
-    """Return text that is shown as it is: entities for what Markdown reads, and no mention or reference in it."""
-    return "".join(map(_shown, clean(text)))
-
-
-def _shown(char: str) -> str:
-    if char in _REFERENCES:
-        return char + _ZERO_WIDTH_SPACE
-    return f"&#{ord(char)};" if char in _MARKUP else char
-
-
-def comparison_text(comparison: Comparison, width: int, color: bool = False) -> str:
-    """Return the comparison as a dense table, changed rows first, without a newline at the end.
-
-    What did not change is counted in one line. Nothing is cut: what does not fit into `width` cells goes on in the
-    next line.
-
-    Parameters
-    ----------
-    color : put ANSI colours around the outcomes.
-    """
-    lines = [*_wrap(title(comparison), width, ""), *_wrap(verdict(comparison), width, "")]
-    lines += printed(_table(comparison.changed, width), color)
-    for heading, entries in other_lists(comparison):
-        lines += _listed(heading, entries, width)
-    for line in (*comparison.notes, unchanged(comparison), level(comparison)):
-        lines += _wrap(line, width, "") if line else []
-    return "\n".join(lines)
-
-
-def _table(rows: Sequence[Row], width: int) -> Iterator[Text]:
-    if not rows:
-        return
-    cells = {id(row): _cells(row) for row in rows}
-    grid = Grid.around([_HEADERS, *cells.values()])
-    yield from _lines([Cell(head) for head in _HEADERS], grid, width)
-    yield Text("-" * min(width, len(GAP) + grid.width()))
-    for group in by_test(rows):
-        yield from map(Text, _wrap(name(group[0]), width, ""))
-        for row in group:
-            outcome, *others = map(Cell, cells[id(row)])
-            styled = replace(outcome, style=_STYLES.get(row.outcome, ""))
-            yield from _lines([styled, *others], grid, width)
-            for remark in remarks(row):
-                yield from map(Text, _wrap(remark, width, _INDENT))
-        for line in differences(group[0]):
-            yield from map(Text, _wrap(line, width, GAP))
-
-
-def _cells(row: Row) -> list[str]:
-    return [row.outcome.value, row.quantity, values(row), change(row), p_value(row)]
-
-
-def _lines(cells: Sequence[Cell], grid: Grid, width: int) -> Iterator[Text]:
-    """Yield the cells on one indented line, or folded onto as many as they need."""
-    first, indent = 0, GAP
-    for after in range(1, len(cells) + 1):
-        if after < len(cells):
-            used = len(indent) + grid.width(first, after) + len(GAP)
-            if used + cell_len(cells[after].text) <= width:
-                continue
-        yield Text(indent) + grid.line(cells[first:after], first)
-        first, indent = after, _INDENT
-
-
-def _listed(heading: str, entries: Sequence[str], width: int) -> Iterator[str]:
-    yield from _wrap(f"{heading} ({len(entries)}):", width, "")
-    for entry in entries[:_MAX_LISTED]:
-        yield from _wrap(entry, width, _INDENT)
-    if len(entries) > _MAX_LISTED:
-        yield f"{_INDENT}and {len(entries) - _MAX_LISTED} more; --json has all of them"
-
-
-def _wrap(text: str, width: int, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text, max(width, 20), initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
-    )

@@ -16,8 +16,9 @@ from rich.cells import cell_len
 from pytest_quant.history.compare import Comparison, compare
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
-from pytest_quant.report.comparison import MARKER, MAX_CHARACTERS, comparison_markdown, comparison_text
 from pytest_quant.report.comparison_document import comparison_json
+from pytest_quant.report.comparison_markdown import MARKER, MAX_CHARACTERS, comparison_markdown
+from pytest_quant.report.comparison_text import comparison_text
 from pytest_quant.result import Resources
 from tests.unit.history.compare.launched import answered, answers, launch, launches, record_of, timed
 
