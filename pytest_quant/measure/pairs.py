@@ -1,0 +1,225 @@
+"""Two sides timed against each other: pairs of fresh processes whose blocks alternate in random order.
+
+Code and libraries of two commits do not fit into one process. Each pair opens one process per side; in every round each
+engine of both sides runs one block, in random order, so that what the machine does meanwhile meets all of them alike
+(Duet benchmarking, Bulej et al. 2020, ICPE; randomized interleaved trials, Abedi and Brecht 2017, ICPE). One pair is
+one number. What differs from process to process shows between pairs, see `pytest_quant.stats.pairs`.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Protocol
+
+from pytest_quant.measure.block import NS_PER_MS, Block, Clock
+from pytest_quant.measure.latency import runs_of_block, warmup_s
+from pytest_quant.measure.noise import NULL_TOLERANCE, null_reasons
+from pytest_quant.result import Interval
+from pytest_quant.spec import LatencyPlan
+from pytest_quant.stats.pairs import FIRST_LOOK, LAST_LOOK, PairedShift, Side, paired_shift
+from pytest_quant.stats.ratio import fewest_rounds, paired_ratio
+
+REFERENCE, NULL, CANDIDATE = range(3)
+"""The engines of a side, by their number in `Timed.block`."""
+
+MOST_VOID = 5
+"""Pairs that may be thrown away because a null is off; with more the machine is too restless to tell anything."""
+
+_BASE, _HEAD = range(2)
+_NAMES = ("base", "head")
+_AGREE = 1.03
+_LAST_BLOCKS = 3
+_NS_PER_S = 1e9
+
+
+class Timed(Protocol):
+    """A process that has the reference, a second session of it and the candidate of one side open."""
+
+    def block(self, engine: int, runs: int) -> Block:
+        """Time a cold run and `runs` more of one engine."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One process per side, timed against each other.
+
+    Attributes
+    ----------
+    shift, reference_shift : median over rounds of the natural logarithm of head / base, of candidates and references.
+    base_ms, head_ms : median milliseconds of a run of each candidate.
+    rounds : number of rounds.
+    doubt : why the pair does not count; empty when it does.
+    """
+
+    shift: float
+    reference_shift: float
+    base_ms: float
+    head_ms: float
+    rounds: int
+    doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTimes:
+    """The candidate of the head against that of the base.
+
+    Attributes
+    ----------
+    pairs, voided : the pairs that count, and those whose null was off.
+    limit : in natural logarithm units, as the shifts.
+    shift, reference_shift : over the pairs that count; ``None`` with fewer than the first look needs.
+    side : where the shift lies of the limit.
+    reason : why that cannot be told; empty when it can.
+    """
+
+    pairs: tuple[Pair, ...]
+    voided: tuple[Pair, ...]
+    limit: float
+    shift: PairedShift | None
+    reference_shift: PairedShift | None
+    side: Side
+    reason: str = ""
+
+
+def time_pairs(one_pair: Callable[[int], Pair], limit: float, *, same_reference: bool) -> PairedTimes:
+    """Time pairs until the shift lies clearly on one side of `limit`, or there are as many as may be looked at.
+
+    Parameters
+    ----------
+    one_pair : opens, times and closes a pair; it is given a number that seeds the order.
+    limit : natural logarithm of the largest ratio head / base that is allowed.
+    same_reference : both sides have the same reference, whose shift is then none of the change that is looked for.
+    """
+    counted: list[Pair] = []
+    voided: list[Pair] = []
+    while len(counted) < LAST_LOOK and len(voided) <= MOST_VOID:
+        pair = one_pair(len(counted) + len(voided))
+        (voided if pair.doubt else counted).append(pair)
+        if not pair.doubt and len(counted) == FIRST_LOOK and _judged(counted, limit, same_reference).side != "open":
+            break
+    found = _judged(counted, limit, same_reference)
+    reason = found.reason
+    if len(voided) > MOST_VOID:
+        reason = f"{len(voided)} of {len(voided) + len(counted)} pairs of processes do not count: {voided[-1].doubt}"
+    return PairedTimes(
+        tuple(counted),
+        tuple(voided),
+        limit,
+        found.shift,
+        found.reference_shift,
+        "open" if reason else found.side,
+        reason,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    side: Side
+    reason: str
+    shift: PairedShift | None = None
+    reference_shift: PairedShift | None = None
+
+
+def _judged(pairs: Sequence[Pair], limit: float, same_reference: bool) -> _Judged:
+    if len(pairs) < FIRST_LOOK:
+        return _Judged("open", f"only {len(pairs)} pairs of processes")
+    shift = paired_shift([pair.shift for pair in pairs])
+    reference = paired_shift([pair.reference_shift for pair in pairs])
+    tolerance = math.log(NULL_TOLERANCE)
+    if same_reference and (reference.low > tolerance or reference.high < -tolerance):
+        reason = (
+            f"the machine, not the change: the same reference took {math.exp(reference.value):.3f} times as long in "
+            "the processes of the head"
+        )
+        return _Judged("open", reason, shift, reference)
+    side = shift.against(limit)
+    reason = f"{len(pairs)} pairs of processes cannot tell on which side of the limit it is" if side == "open" else ""
+    return _Judged(side, reason, shift, reference)
+
+
+def time_pair(base: Timed, head: Timed, plan: LatencyPlan, *, seed: int, clock: Clock = time.perf_counter_ns) -> Pair:
+    """Time the engines of both sides in rounds, in random order, within `plan.max_s` seconds.
+
+    Parameters
+    ----------
+    base, head : the two processes.
+    plan : bounds on rounds, runs and times; of one side alone where it names engines.
+    seed : of the order.
+    clock : nanoseconds; the times that count are those that the processes measure themselves.
+    """
+    sides = base, head
+    until = clock() + plan.max_s * _NS_PER_S
+    warm = {
+        (side, engine): _warm_up(sides[side], engine, plan, clock)
+        for side, engine in product((_BASE, _HEAD), (REFERENCE, NULL, CANDIDATE))
+    }
+    left_s = max(until - clock(), 0.0) / _NS_PER_S
+    runs = [
+        # Of both sides as many, so that a block means the same on both.
+        runs_of_block(max(warm[_BASE, engine], warm[_HEAD, engine]), plan, left_s / len(sides))
+        for engine in (REFERENCE, NULL, CANDIDATE)
+    ]
+    blocks: dict[tuple[int, int], list[Block]] = {key: [] for key in warm}
+    order = random.Random(seed)  # nosec B311 # noqa: S311 - an order, not a secret
+    for _ in range(plan.max_rounds):
+        began = clock()
+        for side, engine in order.sample(list(blocks), len(blocks)):
+            blocks[side, engine].append(sides[side].block(engine, runs[engine]))
+        if clock() + (clock() - began) > until:
+            break
+    return _pair(blocks, plan)
+
+
+def _warm_up(side: Timed, engine: int, plan: LatencyPlan, clock: Clock) -> float:
+    """Run an engine until three block medians agree or its time for that is over; return nanoseconds of a run."""
+    until = clock() + warmup_s(plan) / 2.0 * _NS_PER_S
+    first = side.block(engine, 0).cold_ns
+    medians = [float(first)]
+    while clock() + 2.0 * medians[-1] < until:
+        left_s = (until - clock()) / _NS_PER_S
+        runs = max(1, min(runs_of_block(medians[-1], plan, left_s), int((until - clock()) / medians[-1]) - 1))
+        medians.append(statistics.median(side.block(engine, runs).runs_ns))
+        last = medians[-_LAST_BLOCKS:]
+        if len(medians) > _LAST_BLOCKS and max(last) <= _AGREE * min(last):
+            break
+    return medians[-1]
+
+
+def _pair(blocks: dict[tuple[int, int], list[Block]], plan: LatencyPlan) -> Pair:
+    by_device = all(block.device_ns for of_engine in blocks.values() for block in of_engine)
+    medians = {key: [_median_ns(block, by_device) for block in of_engine] for key, of_engine in blocks.items()}
+    rounds = len(medians[_BASE, CANDIDATE])
+    return Pair(
+        shift=_log_ratio(medians[_HEAD, CANDIDATE], medians[_BASE, CANDIDATE]),
+        reference_shift=_log_ratio(medians[_HEAD, REFERENCE], medians[_BASE, REFERENCE]),
+        base_ms=statistics.median(medians[_BASE, CANDIDATE]) / NS_PER_MS,
+        head_ms=statistics.median(medians[_HEAD, CANDIDATE]) / NS_PER_MS,
+        rounds=rounds,
+        doubt=_doubt(medians, rounds, plan),
+    )
+
+
+def _doubt(medians: dict[tuple[int, int], list[float]], rounds: int, plan: LatencyPlan) -> str:
+    fewest = fewest_rounds(plan.confidence)
+    if rounds < fewest:
+        return f"{rounds} rounds within {plan.max_s:.3g} s, and an interval needs {fewest}"
+    for side, name in enumerate(_NAMES):
+        null = paired_ratio(medians[side, NULL], medians[side, REFERENCE], confidence=plan.confidence)
+        for reason in null_reasons(Interval(null.low, null.high)):
+            return f"{name}: {reason}"
+    return ""
+
+
+def _median_ns(block: Block, by_device: bool) -> float:
+    return statistics.median(block.device_ns[1:] if by_device else block.runs_ns)
+
+
+def _log_ratio(head: Sequence[float], base: Sequence[float]) -> float:
+    return statistics.median(math.log(ours / theirs) for ours, theirs in zip(head, base, strict=True))
