@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,10 +80,19 @@ class GitAnswer:
         return self.code == 0
 
 
-def ask_git(root: Path, *arguments: str, timeout_s: float = 10.0) -> GitAnswer:
-    """Run a git command in the repository around `root`; it takes no lock and never prompts."""
+def ask_git(root: Path, *arguments: str, timeout_s: float = 10.0, without: Collection[str] = ()) -> GitAnswer:
+    """Run a git command in the repository around `root`; it takes no lock and never prompts.
+
+    Parameters
+    ----------
+    root : a folder of the repository.
+    arguments : of git.
+    timeout_s : seconds until the command is ended.
+    without : environment variables that the command is not given.
+    """
     # A query must not take the lock that a git command of the user may need at this moment.
-    environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    environment = {name: value for name, value in os.environ.items() if name not in without}
+    environment |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         answer = subprocess.run(  # nosec B603 # noqa: S603 - a fixed program without a shell
             ("git", *arguments),  # noqa: S607 - the user's git is the one to ask

@@ -1,0 +1,150 @@
+"""Files of other commits are written beside the user's checkout, and nothing of them stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.environment import worktree
+from pytest_quant.environment.worktree import check_out, sweep, top_level, workplace
+from pytest_quant.errors import UsageError
+from tests.support.repository import ScratchRepository, make_repository
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 4\n"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
+    """A repository with two commits, and a temporary folder of its own beside it."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    made = make_repository(tmp_path / "repository")
+    made.commit("first")
+    made.commit("second")
+    return made
+
+
+def left(repository: ScratchRepository) -> tuple[list[str], list[str]]:
+    """Return what lies in the temporary folder, and the trees that git knows beside the checkout."""
+    trees = repository.git("worktree", "list", "--porcelain").split("\n\n")
+    return [file.name for file in Path(tempfile.gettempdir()).iterdir()], trees[1:]
+
+
+def test_the_files_of_a_commit_are_there_and_the_checkout_is_as_it_was(repository: ScratchRepository) -> None:
+    """With uncommitted changes, staged ones among them, which the tree does not have."""
+    first = repository.git("rev-parse", "HEAD~1")
+    (repository.path / "file").write_text("mine")
+    repository.git("add", "file")
+    with workplace(repository.path) as place:
+        tree = check_out(repository.path, first, place / "base")
+        assert (tree.path / "file").read_text() == "first"
+        assert tree.notes == ()
+        assert top_level(tree.path) == tree.path
+        assert (repository.path / "file").read_text() == "mine"
+        assert repository.git("diff", "--cached", "--name-only") == "file"
+    assert left(repository) == ([], [])
+
+
+def test_nothing_stays_after_an_interrupt(repository: ScratchRepository) -> None:
+    """Ctrl-C is an exception like others here."""
+    with pytest.raises(KeyboardInterrupt), workplace(repository.path) as place:  # noqa: PT012 - both are the fact
+        check_out(repository.path, "HEAD", place / "base")
+        raise KeyboardInterrupt
+    assert left(repository) == ([], [])
+
+
+def test_a_tree_that_was_left_locked_half_way_is_removed(repository: ScratchRepository) -> None:
+    """Git locks a tree while it makes it."""
+    with workplace(repository.path) as place:
+        tree = check_out(repository.path, "HEAD", place / "base")
+        repository.git("worktree", "lock", str(tree.path))
+    assert left(repository) == ([], [])
+
+
+def test_what_a_killed_process_left_is_removed_and_that_of_a_living_one_stays(repository: ScratchRepository) -> None:
+    """A process of its own ends without a word between."""
+    program = f"""if True:
+        import os, tempfile
+        from pathlib import Path
+        tempfile.tempdir = {tempfile.gettempdir()!r}
+        from pytest_quant.environment.worktree import check_out, workplace
+        with workplace(Path({str(repository.path)!r})) as place:
+            check_out(Path({str(repository.path)!r}), "HEAD", place / "base")
+            os._exit(1)
+    """
+    subprocess.run([sys.executable, "-c", program], check=False)
+    folders, trees = left(repository)
+    assert (len(folders), len(trees)) == (1, 1)
+    with workplace(repository.path) as place:
+        check_out(repository.path, "HEAD", place / "base")
+        sweep()
+        folders, trees = left(repository)
+        assert folders == [place.name]
+        assert len(trees) == 1
+    assert left(repository) == ([], [])
+
+
+def test_a_folder_whose_owners_number_is_anothers_by_now_is_removed(repository: ScratchRepository) -> None:
+    """The process of this test was not there yet when the note was written."""
+    folder = Path(tempfile.mkdtemp(prefix=worktree._PREFIX))
+    note = folder / "owner.json"
+    note.write_text(json.dumps({"pid": os.getpid(), "repository": str(repository.path)}))
+    os.utime(note, (0, 0))
+    sweep()
+    assert left(repository) == ([], [])
+
+
+def test_no_hook_runs_and_none_of_a_hooks_variables_count(
+    repository: ScratchRepository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Within a hook git names the user's index, which a checkout elsewhere would overwrite."""
+    hook = repository.path / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path / 'ran'}\n")
+    hook.chmod(0o755)
+    index = (repository.path / ".git" / "index").read_bytes()
+    monkeypatch.setenv("GIT_INDEX_FILE", str(repository.path / ".git" / "index"))
+    monkeypatch.setenv("GIT_DIR", str(repository.path / ".git"))
+    with workplace(repository.path) as place:
+        first = check_out(repository.path, "HEAD~1", place / "base")
+        assert (first.path / "file").read_text() == "first"
+    assert (repository.path / ".git" / "index").read_bytes() == index
+    assert not (tmp_path / "ran").exists()
+
+
+def test_submodules_and_pointers_are_named(repository: ScratchRepository) -> None:
+    """Neither is there as the tests need it."""
+    (repository.path / ".gitattributes").write_text("*.onnx filter=lfs\n")
+    (repository.path / "model.onnx").write_text(POINTER)
+    (repository.path / ".gitmodules").write_text('[submodule "data"]\n\tpath = data\n\turl = ../data\n')
+    repository.git("add", ".gitattributes", "model.onnx", ".gitmodules")
+    repository.git("commit", "-m", "third")
+    with workplace(repository.path) as place:
+        told = check_out(repository.path, "HEAD", place / "base").notes
+    assert [note.rpartition(": ")[2] for note in told] == ["data", "model.onnx"]
+
+
+def test_a_sparse_and_shallow_checkout_will_do(repository: ScratchRepository, tmp_path: Path) -> None:
+    """Only that commit is needed, and what is left out of the checkout is left out of the tree, or is in it."""
+    repository.git("clone", "--depth=1", f"file://{repository.path}", str(tmp_path / "clone"))
+    clone = ScratchRepository(tmp_path / "clone")
+    clone.git("sparse-checkout", "set", "nothing")
+    clone.git("fetch", "--depth=1", "origin", repository.git("rev-parse", "HEAD"))
+    with workplace(clone.path) as place:
+        assert check_out(clone.path, "FETCH_HEAD", place / "base").path.is_dir()
+    assert left(clone) == ([], [])
+
+
+def test_what_git_says_is_passed_on(repository: ScratchRepository, tmp_path: Path) -> None:
+    """An object that is missing, or no repository at all."""
+    with workplace(repository.path) as place, pytest.raises(UsageError, match="cannot write the files of 00000000"):
+        check_out(repository.path, "0" * 40, place / "base")
+    (tmp_path / "elsewhere").mkdir()
+    with pytest.raises(UsageError, match="no checkout"):
+        top_level(tmp_path / "elsewhere")
