@@ -1,0 +1,157 @@
+"""What makes an interval of a median over rounds wider than the rounds show: neighbours alike, and sessions apart.
+
+Every function takes arrays with the rounds on the last axis, so that one call serves one measurement or thousands.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_quant.stats.sequential import Floats, Looks, Span, median_span
+
+_MOST_ALIKE = 0.9
+"""Of 40 rounds, resemblance beyond this leaves two; nothing is decided there."""
+
+_LEAST_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SessionNoise:
+    """What was known before a launch about the standard deviation between its sessions.
+
+    Attributes
+    ----------
+    sd : of log(reference / candidate).
+    draws : how many differences of sessions this knowledge is worth, above 0.
+    """
+
+    sd: float
+    draws: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A logarithm with the interval it is judged on, and what made that wide.
+
+    Attributes
+    ----------
+    span : median over rounds, and the interval of the true value.
+    rounds_low, rounds_high : the interval without the noise between sessions.
+    alike : correlation of a round with its neighbour, 0..1, as far as it widens.
+    effective_rounds : how many independent rounds tell as much.
+    session_sd : standard deviation between sessions that the interval allows for.
+    """
+
+    span: Span
+    rounds_low: Floats
+    rounds_high: Floats
+    alike: Floats
+    effective_rounds: Floats
+    session_sd: Floats
+
+
+def autocorrelation(values: Floats) -> Floats:
+    """Return the correlation of each value of the last axis with the one before it, -1..1; 0 where all are equal."""
+    off = values - values.mean(axis=-1, keepdims=True)
+    power = (off * off).sum(axis=-1)
+    return np.asarray((off[..., 1:] * off[..., :-1]).sum(axis=-1) / np.where(power > 0.0, power, 1.0))
+
+
+def resemblance(values: Floats) -> Floats:
+    """Return the correlation of neighbours without the bias of short series, 0 to 0.9.
+
+    Over n values r falls short of the true one by (1 + 4 r) / n (Marriott and Pope 1954, Biometrika 41, 390-402).
+    """
+    n = values.shape[-1]
+    unbiased = (autocorrelation(values) + 1.0 / n) / max(1.0 - 4.0 / n, _LEAST_SHARE)
+    return np.clip(unbiased, 0.0, _MOST_ALIKE)
+
+
+def moderated_sd(known: SessionNoise, deviation: Floats, error: Floats) -> Floats:
+    """Return the standard deviation between sessions when a pair of them has shown itself `deviation` apart.
+
+    What was known counts as `known.draws` draws, the new one once (Smyth 2004, Stat. Appl. Genet. Mol. Biol. 3, 3): its
+    square, less what its rounds alone explain.
+
+    Parameters
+    ----------
+    known : before this launch.
+    deviation : logarithm of null / reference.
+    error : standard error of `deviation` from its rounds.
+    """
+    shown = np.maximum(deviation**2 - error**2, 0.0)
+    return np.sqrt((known.draws * known.sd**2 + shown) / (known.draws + 1.0))
+
+
+def widened(span: Span, rounds_times: Floats, session: Floats) -> Span:
+    """Widen an interval of rounds, and add the independent error of a session.
+
+    Independent errors are combined by their squares on either side of the value (Zou and Donner 2008, Statistics in
+    Medicine 27, 1693-1702), so that neither end needs to be that of a normal distribution.
+
+    Parameters
+    ----------
+    span : of rounds.
+    rounds_times : factor of its half-widths, 1 or more.
+    session : half-width of the error of a session.
+    """
+    low = span.value - np.hypot(rounds_times * (span.value - span.low), session)
+    high = span.value + np.hypot(rounds_times * (span.high - span.value), session)
+    return Span(span.value, low, high)
+
+
+def judge_ratio(
+    reference: Floats, null: Floats, candidate: Floats, looks: Looks, known: SessionNoise
+) -> tuple[Judged, Judged]:
+    """Judge log(reference / candidate), and log(null / reference), which tells how far sessions lie apart.
+
+    Parameters
+    ----------
+    reference, null, candidate : logarithms of the times of the same rounds.
+    looks : at these rounds, of which the last is now.
+    known : of the noise between sessions, before this launch.
+
+    Returns
+    -------
+    ratio, of_null : the second one's interval is that of these two sessions, without noise between sessions.
+    """
+    ratio, of_null, rounds = reference - candidate, null - reference, reference.shape[-1]
+    neighbours = ratio, null - (reference + candidate) / 2.0  # these two do not share the noise of an engine
+    apart = judge_rounds(of_null, neighbours, looks, np.zeros(1))
+    sd = moderated_sd(known, apart.span.value, _standard_error(apart, looks, rounds))
+    return judge_rounds(ratio, neighbours, looks, sd), apart
+
+
+def judge_rounds(values: Floats, neighbours: tuple[Floats, ...], looks: Looks, session_sd: Floats) -> Judged:
+    """Return the interval of the true median of logarithms.
+
+    Where rounds resemble their neighbours, n of them tell as much as n (1 - r) / (1 + r) independent ones (Bayley and
+    Hammersley 1946, JRSS Suppl. 8, 184-197), and the interval of the sign test is wider by the root of that.
+
+    Parameters
+    ----------
+    values : logarithms, the rounds on the last axis.
+    neighbours : series of the same rounds that tell r, of which the largest counts.
+    looks : taken so far at such rounds, the last one now.
+    session_sd : standard deviation between sessions; 0 for an interval of these sessions alone.
+    """
+    n = values.shape[-1]
+    alike = np.max([resemblance(one) for one in neighbours], axis=0)
+    share = (1.0 - alike) / (1.0 + alike)
+    of_rounds = widened(median_span(values, looks.boundary(n).beyond[-1]), 1.0 / np.sqrt(share), np.zeros(1))
+    reach = statistics.NormalDist().inv_cdf(0.5 + looks.confidence / 2.0)
+    whole = widened(of_rounds, np.ones(1), reach * session_sd)
+    return Judged(whole, of_rounds.low, of_rounds.high, alike, n * share, session_sd)
+
+
+def _standard_error(judged: Judged, looks: Looks, rounds: int) -> Floats:
+    """Return the standard error of a median that `judge_rounds` gave, from its rounds alone.
+
+    The k-th of n order statistics lies (2 k - n) / sqrt(n) standard errors from the median (Conover 1999, section 3.2).
+    """
+    beyond = looks.boundary(rounds).beyond[-1]
+    errors = (2 * (rounds if beyond is None else beyond) - rounds) / rounds**0.5
+    return np.asarray((judged.rounds_high - judged.rounds_low) / (2.0 * errors))
