@@ -228,6 +228,7 @@ def _figures(latency: LatencyResult) -> LatencyFigures:
         host_reference_p50_ms=latency.host_reference_p50_ms,
         host_candidate_p50_ms=latency.host_candidate_p50_ms,
         host_speedup=latency.host_speedup,
+        launches=latency.launches,
     )
 
 

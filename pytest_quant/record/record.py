@@ -12,6 +12,7 @@ from pytest_quant.result import (
     Coverage,
     Hint,
     Interval,
+    LaunchFigures,
     Positive,
     Resources,
     Status,
@@ -56,6 +57,7 @@ class LatencyFigures:
     tf32 : whether that engine's FP32 products may be rounded to TF32; ``None`` where its device has no TF32, or its
         products are not FP32.
     clocks_locked : whether the clocks of every GPU were locked; ``None`` when that was not asked for, or on no GPU.
+    launches : further launches of the same check in this run, each a fresh process; this one is not among them.
     """
 
     batch_size: Positive
@@ -80,6 +82,7 @@ class LatencyFigures:
     host_reference_p50_ms: float | None = None
     host_candidate_p50_ms: float | None = None
     host_speedup: float | None = None
+    launches: tuple[LaunchFigures, ...] = ()
 
     @property
     def compared_with(self) -> str:

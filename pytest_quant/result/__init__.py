@@ -2,7 +2,7 @@
 
 from pytest_quant.result.accuracy import AccuracyResult, OutputError, OutputFault, SelfDifference, WorstClass
 from pytest_quant.result.kinds import Better, Count, Interval, Percent, Positive, Probability, Status
-from pytest_quant.result.latency import Blocks, DeviceTimes, LatencyResult, WhichClock
+from pytest_quant.result.latency import Blocks, DeviceTimes, LatencyResult, LaunchFigures, LaunchNoise, WhichClock
 from pytest_quant.result.proof import Coverage, Environment, OpCoverage, Resources
 from pytest_quant.result.verdict import Baseline, Hint, Measured, NoBaseline, Verdict
 
@@ -18,6 +18,8 @@ __all__ = [
     "Hint",
     "Interval",
     "LatencyResult",
+    "LaunchFigures",
+    "LaunchNoise",
     "Measured",
     "NoBaseline",
     "OpCoverage",

@@ -26,6 +26,43 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchFigures:
+    """What one launch, one fresh process, says of a check's latency: one number of each kind.
+
+    Attributes
+    ----------
+    started_at : ISO 8601 in UTC; launches of one day are one cluster, see `pytest_quant.stats.launches.days_of`.
+    speedup : reference / candidate; ``None`` where no reference was timed.
+    candidate_p50_ms, reference_p50_ms : medians, milliseconds per run of one batch.
+    error : standard error of log(speedup) within the launch; ``None`` where it is not known.
+    """
+
+    started_at: str
+    speedup: float | None
+    candidate_p50_ms: float | None
+    reference_p50_ms: float | None = None
+    error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchNoise:
+    """How launches of one unchanged check differ, in variances of natural logarithms, each with its degrees of freedom.
+
+    Attributes
+    ----------
+    within, within_freedom : between launches of one day.
+    between, between_freedom : between the means of days, `per_day` launches each: the variance of the day itself and a
+        `per_day`-th of `within`.
+    """
+
+    within: float = 0.0
+    within_freedom: float = 0.0
+    between: float = 0.0
+    between_freedom: float = 0.0
+    per_day: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class LatencyResult:
     """Reference, null and candidate timed interleaved, round by round.
 
@@ -52,6 +89,7 @@ class LatencyResult:
         products are not FP32.
     repeat : the second measurement, when the first one broke a limit.
     clocks_locked : whether the clocks of every GPU were locked; ``None`` when that was not asked for, or on no GPU.
+    launches : further launches of the same check in this run, each a fresh process; this one is not among them.
     """
 
     batch_size: int
@@ -79,6 +117,7 @@ class LatencyResult:
     host_speedup: float | None = None
     repeat: LatencyResult | None = field(default=None, repr=False)
     clocks_locked: bool | None = None
+    launches: tuple[LaunchFigures, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
