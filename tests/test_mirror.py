@@ -40,6 +40,7 @@ ELSEWHERE = {
     "plugin.finish": "tests/integration/test_run_end.py",
     "plugin.fixtures": "tests/integration/test_fixtures.py",
     "plugin.profiling": "tests/integration/test_profile.py",
+    "plugin.runner": "tests/integration/test_runner_noise.py",
     "plugin.shutdown": "tests/integration/test_killed_runs.py",
     "plugin.unfinished": "tests/integration/test_killed_runs.py",
     "record.record": "tests/unit/record/test_codec.py",

@@ -220,6 +220,11 @@ def identity_of(run: Run, record: Record) -> str:
     return _digest([machine, provider, record.threads, *against])
 
 
+def machine_of(identity: Mapping[str, str]) -> str:
+    """Return a short digest of a machine's identity, see `Environment`: all that latencies of it have in common."""
+    return _digest([[name, value] for name, value in sorted(identity.items())])
+
+
 def way_of_timing(latency: LatencyFigures | LatencyResult | None) -> tuple[str, ...]:
     """Return what a speedup depends on beside engine and machine, in words; empty where all of it is as usual."""
     if latency is None:

@@ -5,6 +5,7 @@ version  what changed
 =======  ==================================================================================================
 1        first version: runs and records, each whole as JSON
 2        each series once; the summary of a check in columns; records compressed, in a table of their own
+3        self-tests of runners
 =======  ==================================================================================================
 
 Runs and records are stored as whole documents; the other columns are searched, listed and drawn without decoding them.
@@ -27,7 +28,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = 2
+VERSION = 3
 
 METADATA = MetaData()
 
@@ -105,3 +106,16 @@ RECORDS = Table(
     ),
 )
 """A table of its own, so that the summaries of a series are stored close together."""
+
+SELFTESTS = Table(
+    "quant_selftests",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("machine", String(64), nullable=False),
+    Column("device", String, nullable=False),
+    Column("measured_at", _SORTED, nullable=False),
+    Column("document", Text, nullable=False),
+    Index("quant_selftests_by_machine", "machine", "device", "measured_at"),
+)
+"""What machines of one identity were found to hold. It is about machines and not about commits: a history that is
+exported, imported, pushed or pulled leaves it where it was measured, and pruning keeps it."""

@@ -9,18 +9,28 @@ from pytest_quant.backends import Backend, EarlyBackend, Tf32Backend, get_backen
 from pytest_quant.errors import UsageError
 from pytest_quant.marks.keys import Asked, ModelSource
 from pytest_quant.marks.variants import Variant
-from pytest_quant.spec import REFERENCE_PRECISIONS, Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
+from pytest_quant.spec import (
+    REFERENCE_PRECISIONS,
+    UNMEASURED_SESSION_SD,
+    Check,
+    Dataset,
+    EngineSpec,
+    LatencyPlan,
+    Limits,
+    Model,
+)
 
 _MIN_COVERAGE_PCT = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """What the options of the run say about measuring; see `pytest_quant.plugin.settings.Settings`."""
+    """What the run says about measuring; see `pytest_quant.plugin.settings.Settings` and `LatencyPlan.session_sd`."""
 
     confidence: float | None = None
     latency_off: str = ""
     max_time_s: float | None = None
+    session_sd: float = UNMEASURED_SESSION_SD
 
 
 def engine_specs(
@@ -138,7 +148,7 @@ def _limits(limits: Limits, variant: Variant) -> Limits:
 def _plan(variant: Variant, measuring: Measuring) -> LatencyPlan | None:
     if measuring.latency_off:
         return None
-    plan = LatencyPlan(batch_size=variant.batch_size)
+    plan = LatencyPlan(batch_size=variant.batch_size, session_sd=measuring.session_sd)
     return plan if measuring.max_time_s is None else replace(plan, max_s=measuring.max_time_s)
 
 

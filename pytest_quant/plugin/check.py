@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
 from pytest_quant.environment import fingerprint
 from pytest_quant.errors import BackendUnavailable, InconclusiveWarning, QuantError, UsageError
@@ -23,6 +25,7 @@ from pytest_quant.plugin.collect import PLANNED, Planned, prepare
 from pytest_quant.plugin.console import Progress, open_console, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.resolve import find_data, find_model, model_of, simulate_check
+from pytest_quant.plugin.runner import noise_of_runner
 from pytest_quant.plugin.settings import Settings, settings_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Record, series_key
@@ -234,9 +237,18 @@ def _check(config: pytest.Config, planned: Planned, model: Model, quantized: Mod
         dataset=dataset,
         nodeid=planned.nodeid,
         series_nodeid=planned.series_nodeid,
-        measuring=Measuring(settings.confidence, settings.latency_off, settings.max_time_s),
+        measuring=_measuring(config, settings, planned.variant.backend),
     )
     return simulate_check(check, settings.simulate)
+
+
+def _measuring(config: pytest.Config, settings: Settings, backend: str) -> Measuring:
+    """Return how the run measures; what its runner is known for only where that is timed."""
+    measuring = Measuring(settings.confidence, settings.latency_off, settings.max_time_s)
+    if settings.latency_off:
+        return measuring
+    noise = noise_of_runner(config, get_backend(backend).device)
+    return replace(measuring, session_sd=noise.sd)
 
 
 def _keep(item: pytest.Item, record: Encoded) -> None:

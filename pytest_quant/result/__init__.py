@@ -4,6 +4,7 @@ from pytest_quant.result.accuracy import AccuracyResult, OutputError, OutputFaul
 from pytest_quant.result.kinds import Better, Count, Interval, Percent, Positive, Probability, Status
 from pytest_quant.result.latency import Blocks, DeviceTimes, LatencyResult, LaunchFigures, LaunchNoise, WhichClock
 from pytest_quant.result.proof import Coverage, Environment, OpCoverage, Resources
+from pytest_quant.result.selftest import KindNoise, SelfTest, SlowdownSeen
 from pytest_quant.result.verdict import Baseline, Hint, Measured, NoBaseline, Verdict
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Environment",
     "Hint",
     "Interval",
+    "KindNoise",
     "LatencyResult",
     "LaunchFigures",
     "LaunchNoise",
@@ -30,6 +32,8 @@ __all__ = [
     "Probability",
     "Resources",
     "SelfDifference",
+    "SelfTest",
+    "SlowdownSeen",
     "Status",
     "Verdict",
     "WhichClock",

@@ -1,0 +1,111 @@
+"""The noise between sessions on this runner: its default, its self-test, and the nulls of ordinary runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_quant.backends import backend_names, get_backend
+from pytest_quant.history.database import open_store
+from pytest_quant.history.rows import StoredCheck, in_utc
+from pytest_quant.history.selftests import is_there, newest_selftest
+from pytest_quant.record import LatencyFigures
+from pytest_quant.result import SelfTest
+from pytest_quant.spec import UNMEASURED_SESSION_SD
+from pytest_quant.stats.runner import Draw, Spread, draw_of, session_spread
+
+DEFAULT = Spread(UNMEASURED_SESSION_SD, 4.0)
+"""Of a runner that nobody measured. The default is taken for as much as four draws would tell: CPUs differ between 0.4
+and 3 %, so that a runner's own ten draws count for more."""
+
+_NEWEST = 200
+"""Checks whose nulls are read: some 0.1 s, and with so many a standard deviation is known within 10 %."""
+
+_FEWEST_ROUNDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SessionNoise:
+    """The standard deviation between sessions, within one launch, of log(reference / candidate).
+
+    Attributes
+    ----------
+    sd : natural logarithm.
+    freedom : degrees of freedom that it rests on.
+    selftest : of this runner; ``None`` without one.
+    nulls : of ordinary runs that count.
+    """
+
+    sd: float
+    freedom: float
+    selftest: SelfTest | None = None
+    nulls: int = 0
+
+    @property
+    def source(self) -> str:
+        """What it comes from, in words."""
+        measured = [] if self.selftest is None else [f"the self-test of {self.selftest.measured_at[:10]}"]
+        ordinary = [f"the nulls of {self.nulls} earlier checks"] if self.nulls else []
+        return " and ".join([*measured, *ordinary]) or "the default of a runner that nobody measured"
+
+
+UNMEASURED = SessionNoise(DEFAULT.sd, DEFAULT.freedom)
+
+
+def session_noise(place: str | Path, identity: Mapping[str, str], device: str) -> SessionNoise:
+    """Return the noise between sessions on machines of one identity, from all that their history tells.
+
+    Parameters
+    ----------
+    place : file or database URL of the history; a file that does not exist is not created.
+    identity : of the machine, see `Environment`.
+    device : that the sessions run on, ``cpu`` or ``cuda:0``.
+
+    Raises
+    ------
+    HistoryError : the history cannot be opened or read.
+    """
+    if not is_there(place):
+        return UNMEASURED
+    selftest = newest_selftest(place, identity, device)
+    checks = open_store(place).checks(limit=_NEWEST)
+    since = "" if selftest is None else in_utc(selftest.measured_at)
+    nulls = list(null_draws(checks, identity, device, since))
+    measured = [] if selftest is None else [Draw(*draw) for kind in selftest.kinds for draw in kind.draws]
+    spread = session_spread(DEFAULT, [*measured, *nulls])
+    return SessionNoise(spread.sd, spread.freedom, selftest, len(nulls))
+
+
+def null_draws(
+    checks: Iterable[StoredCheck], identity: Mapping[str, str], device: str, since: str = ""
+) -> Iterator[Draw]:
+    """Yield the log ratio of null and reference of each latency that was measured on machines of one identity.
+
+    Both are sessions of one engine in one process, so that their ratio is noise alone. One that is off counts as any
+    other: it is what is looked for. Records without their rounds, which were pruned, tell nothing.
+
+    Parameters
+    ----------
+    checks : any records.
+    identity, device : of those that count.
+    since : only of runs that started later, in UTC; empty for all.
+    """
+    mine = dict(identity)
+    known = backend_names()
+    for check in checks:
+        here = dict(check.run.environment.identity) == mine and in_utc(check.run.started_at) > since
+        name = check.record.backend
+        if here and name in known and get_backend(name).device == device:
+            yield from _of_latency(check.record.latency)
+
+
+def _of_latency(latency: LatencyFigures | None) -> Iterator[Draw]:
+    if latency is None:
+        return
+    reference, null = (latency.round_p50_ms.get(name, ()) for name in ("reference", "null"))
+    rounds = list(zip(reference, null, strict=False))
+    if len(rounds) >= _FEWEST_ROUNDS and all(min(pair) > 0.0 for pair in rounds):
+        yield draw_of([math.log(nul / ref) for ref, nul in rounds])
+    yield from _of_latency(latency.repeat)
