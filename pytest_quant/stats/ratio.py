@@ -159,7 +159,7 @@ def student_tails(t: float, freedom: float) -> float:
     if math.isinf(t):
         return 0.0
     square = t * t
-    return _incomplete_beta(freedom / (freedom + square), square / (freedom + square), freedom / 2.0, 0.5)
+    return incomplete_beta(freedom / (freedom + square), square / (freedom + square), freedom / 2.0, 0.5)
 
 
 def student_quantile(confidence: float, freedom: float) -> float:
@@ -180,7 +180,7 @@ def student_quantile(confidence: float, freedom: float) -> float:
     return t
 
 
-def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
+def incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
     """I_x(a, b); `rest` is 1 - x, given apart because it may be too small to survive the subtraction."""
     if x <= 0.0 or rest <= 0.0:
         return 0.0 if x <= 0.0 else 1.0
