@@ -9,6 +9,7 @@
     ├── ModelError          the model file is missing, broken, or does not fit the data
     ├── DataError           the data is empty, broken, unstable, or does not fit the model
     ├── CacheError          an engine could not be kept or read back
+    ├── LaunchError         a fresh process could not time the engines of a check
     └── HistoryError        records could not be written or read back
 
 Each message says what was wrong, the value, what was allowed and the next step.
@@ -85,6 +86,10 @@ class DataError(QuantError):
 
 class CacheError(QuantError):
     """An engine could not be kept or read back."""
+
+
+class LaunchError(QuantError):
+    """A fresh process could not open or time the engines of a check; this process can."""
 
 
 class HistoryError(QuantError):

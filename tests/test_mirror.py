@@ -32,6 +32,8 @@ ELSEWHERE = {
     "history.schema": "tests/unit/history/test_migrate.py",
     "marks.*": "tests/unit/marks",
     "measure.holders": "tests/unit/measure/test_lock.py",
+    "measure.launched": "tests/unit/measure/test_launch.py",
+    "measure.sessions": "tests/unit/measure/test_timing.py",
     "plugin.benchmark_bridge": "tests/integration/test_benchmark_bridge_contract.py",
     "plugin.check": "tests/integration/test_statuses.py",
     "plugin.collect": "tests/integration/test_bad_marks.py",

@@ -11,7 +11,7 @@ from pytest_quant.data import Data
 from pytest_quant.errors import BuildError
 from pytest_quant.measure.engines import Side, Tools, build_side, match_names, open_side, usable_backend
 from pytest_quant.measure.float_reference import prove_float
-from pytest_quant.measure.timing import Subject
+from pytest_quant.measure.sessions import Subject
 from pytest_quant.spec import Check
 
 _LEAST_PCT = 50.0

@@ -11,7 +11,7 @@ from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.lock import exclusive
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.measure.rollout import Rollout
-from pytest_quant.measure.timing import Subject
+from pytest_quant.measure.sessions import Subject
 
 
 @dataclass(frozen=True, slots=True)

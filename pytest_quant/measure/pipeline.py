@@ -33,7 +33,8 @@ from pytest_quant.measure.lock import exclusive
 from pytest_quant.measure.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
 from pytest_quant.measure.peak_memory import AddedMemory, MemoryAdded
 from pytest_quant.measure.resources import find_resources
-from pytest_quant.measure.timing import Breaks, Subject, time_check
+from pytest_quant.measure.sessions import Subject
+from pytest_quant.measure.timing import Breaks, time_check
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.tensor import with_groups
 from pytest_quant.result import AccuracyResult, LatencyResult, Measured, SelfDifference

@@ -5,18 +5,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from pytest_quant.backends import Backend, Engine, Feeds, prepare_events
-from pytest_quant.environment.gpu_clocks import Clocks, clock_notes, clock_reader
 from pytest_quant.environment.locked_clocks import ClockLock
-from pytest_quant.measure.block import ByDevice, Call
-from pytest_quant.measure.build import BuiltEngine
-from pytest_quant.measure.engines import Tools, open_built
-from pytest_quant.measure.latency import measure
+from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.lock import exclusive
-from pytest_quant.result import DeviceTimes, LatencyResult
-from pytest_quant.spec import Check, EngineSpec, LatencyPlan
+from pytest_quant.measure.sessions import Subject, open_sessions
+from pytest_quant.result import LatencyResult
+from pytest_quant.spec import Check, LatencyPlan
 
 Breaks = Callable[[Check, LatencyResult], bool]
 """Whether a latency breaks a limit of the check."""
@@ -50,30 +46,6 @@ def timed_within(
         return first
     left_s = max(plan.max_s - first.spent_s, 0.0)
     return replace(first, repeat=measure_once(replace(plan, max_s=left_s, seed=plan.seed + 1)))
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """An engine to time, opened anew for each measurement, and the batch it runs.
-
-    Attributes
-    ----------
-    precision : one of `REFERENCE_PRECISIONS`, where it is what latency is compared with.
-    tf32 : whether its FP32 products may be rounded to TF32; ``None`` where they are not FP32, or there is no TF32.
-    """
-
-    spec: EngineSpec
-    backend: Backend
-    built: BuiltEngine
-    feeds: Feeds
-    precision: str = "fp32"
-    tf32: bool | None = None
-
-    def open(self, stack: ExitStack) -> Engine:
-        """Open a new session, closed with `stack`."""
-        engine: Engine = open_built(self.spec, self.backend, self.built)
-        stack.callback(engine.close)
-        return engine
 
 
 def time_check(
@@ -116,52 +88,9 @@ def _told(latency: LatencyResult, locks: Sequence[ClockLock]) -> LatencyResult:
 
 
 def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject, tools: Tools) -> LatencyResult:
-    device = candidate.backend.device
     named = f"{candidate.spec.id} of {candidate.spec.model.name}"
     with ExitStack() as stack:
         with tools.step(f"opening sessions to time {named}"):
-            subjects = reference, reference, candidate
-            engines = [subject.open(stack) for subject in subjects]
-            first, null, ours = _calls(list(zip(engines, subjects, strict=True)))
-        with tools.step(f"timing {named}"), clock_reader(device) as read:
-            samples: list[Clocks] = []
-
-            def sample() -> None:
-                if read is not None:
-                    samples.append(read())
-
-            latency = measure(first, null, ours, plan, observe=sample)
-        apart = [
-            note
-            for subject, engine in ((reference, engines[0]), (candidate, engines[-1]))
-            for note in device_note(subject.spec.id, engine.device_times(subject.feeds))
-        ]
-    return replace(
-        latency,
-        notes=(*latency.notes, *clock_notes(samples), *apart),
-        reference_precision=reference.precision,
-        tf32=reference.tf32,
-    )
-
-
-def _calls(sessions: Sequence[tuple[Engine, Subject]]) -> list[Call]:
-    """Return the calls to time: all by the clocks of their devices, or, where one has none, all by the host's."""
-    by_device = []
-    for engine, subject in sessions:
-        call = prepare_events(engine, subject.feeds)
-        if call is None:
-            return [engine.prepare(subject.feeds) for engine, subject in sessions]
-        by_device.append(ByDevice(call))
-    return [*by_device]
-
-
-def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:
-    """Return a note with the parts of one run by the device's own clock, or the host's; nothing on the CPU."""
-    if times is None:
-        return ()
-    memory = "pinned" if times.pinned else "pageable"
-    copies = f"copies in {times.h2d_ms:.4g} ms and out {times.d2h_ms:.4g} ms ({memory} memory)"
-    host = f"host without copies {times.host_ms:.4g} ms (medians of {times.runs} runs)"
-    if times.gpu_ms is None:
-        return (f"{name}: {host}, {copies}, all by the host's clock",)
-    return (f"{name}: GPU {times.gpu_ms:.4g} ms, {copies}, {host}",)
+            sessions = stack.enter_context(open_sessions(reference, candidate))
+        with tools.step(f"timing {named}"):
+            return sessions.measure(plan)

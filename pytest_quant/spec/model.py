@@ -121,6 +121,7 @@ class Model:
     batch_axes : batch axes by the name of an input or an output, where they are not detected correctly.
     state : outputs that are fed back, ``(("h_out", "h_in"), ...)``: a run of the model is one step of a sequence, and
         a sample is a whole sequence.
+    signature : inputs and outputs of a module that another process has; its built engines open here without it.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Model:
     dynamic: bool | tuple[tuple[str, tuple[int, ...]], ...] = True
     batch_axes: BatchAxes = ()
     state: tuple[tuple[str, str], ...] = ()
+    signature: Signature | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_onnx(

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_quant.backends import Feeds
 from pytest_quant.backends.ort.engine import OrtEngine
-from pytest_quant.measure import latency, timing
+from pytest_quant.measure import latency, sessions
 from tests.unit.measure.simulated import SimulatedTime
 
 PLUGIN = "tests.support.known_speed"
@@ -33,5 +33,5 @@ def known_speed() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(OrtEngine, "prepare", prepared)
-        patch.setattr(timing, "measure", partial(latency.measure, clock=time.clock, machine=time.quiet))
+        patch.setattr(sessions, "measure", partial(latency.measure, clock=time.clock, machine=time.quiet))
         yield

@@ -78,6 +78,8 @@ def input_names(model: Model) -> tuple[str, ...]:
 
     An exported module takes ``*args``; its placeholders then give the names.
     """
+    if model.signature is not None:
+        return tuple(tensor.name for tensor in model.signature.inputs)
     examples: Any = model.example_inputs
     module: Any = model.module
     placeholders = [node.target for node in module.graph.nodes if node.op == "placeholder"] if _is_graph(module) else []
@@ -121,6 +123,8 @@ def named_outputs(found: object) -> dict[str, Any]:
 
 def free_axes(model: Model) -> dict[str, tuple[int, ...]]:
     """Return the free axes of each input by its name."""
+    if model.signature is not None:
+        return {tensor.name: _free(tensor.shape or ()) for tensor in model.signature.inputs}
     names = input_names(model)
     if isinstance(model.dynamic, bool):
         return dict.fromkeys(names, (0,) if model.dynamic else ())
@@ -139,6 +143,8 @@ def signature_of(model: Model) -> Signature:
     ------
     ModelError : the module does not take them.
     """
+    if model.signature is not None:
+        return model.signature
     import torch
 
     module = module_of(model)
@@ -241,6 +247,10 @@ def _is_graph(module: Any) -> bool:
     import torch
 
     return isinstance(module, torch.fx.GraphModule)
+
+
+def _free(shape: tuple[int | None, ...]) -> tuple[int, ...]:
+    return tuple(axis for axis, size in enumerate(shape) if size is None)
 
 
 def _info(name: str, tensor: Any, free: tuple[int, ...]) -> TensorInfo:

@@ -14,7 +14,7 @@ import pytest
 from pytest_quant.backends import Availability, Engine
 from pytest_quant.backends.tf32 import OVERRIDE, with_option
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
-from pytest_quant.measure import timing
+from pytest_quant.measure import sessions
 from pytest_quant.measure.latency import measure
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.result import Coverage
@@ -88,7 +88,7 @@ def no_override(monkeypatch: pytest.MonkeyPatch) -> None:
 def paced(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Paced:
     """The only backend, on a clock that its engines move."""
     time = SimulatedTime()
-    monkeypatch.setattr(timing, "measure", partial(measure, clock=time.clock, machine=time.quiet))
+    monkeypatch.setattr(sessions, "measure", partial(measure, clock=time.clock, machine=time.quiet))
     bench.backend = made = Paced(bench, time)
     return made
 

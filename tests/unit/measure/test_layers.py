@@ -22,7 +22,7 @@ from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.layers import profile_layers
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.measure.rollout import Rollout
-from pytest_quant.measure.timing import Subject
+from pytest_quant.measure.sessions import Subject
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 from tests.unit.measure.played import Played
 from tests.unit.record.examples import LATENCY, a_check

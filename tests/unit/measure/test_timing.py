@@ -15,11 +15,12 @@ import pytest
 
 from pytest_quant.cache import Cache
 from pytest_quant.environment.locked_clocks import ClockLock, ClockLocker, LockClocks, free_clocks
-from pytest_quant.measure import timing
+from pytest_quant.measure import sessions, timing
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.latency import measure
 from pytest_quant.measure.lock import FOLDER_VARIABLE
-from pytest_quant.measure.timing import Subject, device_note, time_check
+from pytest_quant.measure.sessions import Subject, device_note
+from pytest_quant.measure.timing import time_check
 from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import breaks_latency
@@ -75,7 +76,7 @@ def time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedTime:
     """The clock of every measurement, and locks of this test only."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
     time = SimulatedTime()
-    monkeypatch.setattr(timing, "measure", partial(measure, clock=time.clock, machine=time.quiet))
+    monkeypatch.setattr(sessions, "measure", partial(measure, clock=time.clock, machine=time.quiet))
     return time
 
 
