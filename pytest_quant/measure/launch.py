@@ -146,7 +146,7 @@ class _Pickler(pickle.Pickler):
         return name if known and get_backend(str(name)) is obj else None
 
 
-class _Unpickler(pickle.Unpickler):  # nosec B301
+class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: Any) -> Backend:
         return get_backend(pid)
 
