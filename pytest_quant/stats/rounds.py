@@ -67,7 +67,7 @@ def resemblance(values: Floats) -> Floats:
     """
     n = values.shape[-1]
     unbiased = (autocorrelation(values) + 1.0 / n) / max(1.0 - 4.0 / n, _LEAST_SHARE)
-    return np.clip(unbiased, 0.0, _MOST_ALIKE)
+    return np.asarray(np.clip(unbiased, 0.0, _MOST_ALIKE))
 
 
 def moderated_sd(known: SessionNoise, deviation: Floats, error: Floats) -> Floats:
