@@ -13,19 +13,13 @@ import numpy as np
 from pytest_quant.errors import UsageError
 from pytest_quant.metrics.metric import Array, ResolvedMetric
 from pytest_quant.result import AccuracyResult, Interval, WorstClass
-from pytest_quant.stats.paired import (
-    COSTLY_RESAMPLES,
-    COSTLY_SAMPLES,
-    RESAMPLES,
-    SAMPLES,
-    mcnemar_p,
-    paired_bootstrap,
-    samples_to_resolve,
-    tango_interval,
-    zero_event_share,
-)
+from pytest_quant.stats.bootstrap import COSTLY, USUAL, paired_bootstrap
+from pytest_quant.stats.paired import mcnemar_p, samples_to_resolve, tango_interval, variance_at
 
 _WHOLE_PCT = 100.0
+
+FEWEST_UNBOUNDED = 10
+"""Samples from which a score without a largest value has an interval: what fewer show says little about the next."""
 
 
 class Scores:
@@ -110,7 +104,7 @@ class Scores:
         result = replace(result, reference=scores[0], candidate=scores[1], drop=drop)
         if metric.unit == "%":
             result = replace(result, sample_weight=_WHOLE_PCT / len(reference))
-        if metric.rate is not None and _only_0_and_1(reference) and _only_0_and_1(candidate):
+        if metric.rate is not None and _right_and_wrong(reference, candidate, metric.unit):
             result = replace(result, sample_weight=metric.rate / len(reference))
             return _right_or_wrong(result, reference != 0, candidate != 0, metric.rate, margin)
         return _resampled(result, reference, candidate, metric, margin)
@@ -131,8 +125,13 @@ def _score(metric: ResolvedMetric, statistics: Array) -> float:
         ) from error
 
 
-def _only_0_and_1(numbers: Array) -> bool:
-    return numbers.dtype.kind == "b" or bool(np.all((numbers == 0) | (numbers == 1)))
+def _right_and_wrong(reference: Array, candidate: Array, unit: str) -> bool:
+    """Whether the scores are answers, 0 or 1. Errors in a unit of their own that are all 0 do not say that they are."""
+    sides = (reference, candidate)
+    if all(side.dtype.kind == "b" for side in sides):
+        return True
+    answers = all(bool(np.all((side == 0) | (side == 1))) for side in sides)
+    return answers and (unit == "%" or any(bool(np.any(side)) for side in sides))
 
 
 def _right_or_wrong(
@@ -147,7 +146,14 @@ def _right_or_wrong(
     drop = (lost - won) / n
     needed = None
     if margin is not None:
-        needed = samples_to_resolve((lost + won) / n - drop**2, drop, margin / rate, confidence=result.confidence)
+        limit = margin / rate
+        needed = samples_to_resolve(
+            (lost + won) / n - drop**2,
+            drop,
+            limit,
+            at_limit=variance_at(lost / n, won / n, limit),
+            confidence=result.confidence,
+        )
     whole = n == result.n
     return replace(
         result,
@@ -165,45 +171,36 @@ def _resampled(
     result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric, margin: float | None
 ) -> AccuracyResult:
     """Add the interval of the paired bootstrap, and the samples that would resolve the margin by its variance."""
+    bounded = metric.unit == "%"
+    if not bounded and len(reference) < FEWEST_UNBOUNDED:
+        return result
     better, worse = (reference, candidate) if metric.better == "higher" else (candidate, reference)
     with warnings.catch_warnings():
         # A third party's warnings were shown when all samples were scored; resamples would repeat them.
         warnings.simplefilter("ignore")
-        interval = paired_bootstrap(
+        found = paired_bootstrap(
             better,
             worse,
             metric.aggregate,
             confidence=result.confidence,
-            resamples=COSTLY_RESAMPLES if metric.costly else RESAMPLES,
-            most_samples=COSTLY_SAMPLES if metric.costly else SAMPLES,
+            effort=COSTLY if metric.costly else USUAL,
+            span=_WHOLE_PCT if bounded else _span(reference, candidate, metric),
         )
-    if interval is None:
+    # Of scores that are all 0 nothing says how far another sample's could lie from it.
+    if found is None or found.low == found.high:
         return result
-    if interval.low == interval.high == 0.0:
-        return replace(result, drop_ci=_without_event(result, reference, candidate, metric))
     needed = None
     if margin is not None and result.drop is not None:
-        needed = samples_to_resolve(interval.variance, result.drop, margin, confidence=result.confidence)
-    return replace(result, drop_ci=Interval(interval.low, interval.high), n_to_resolve=needed)
+        needed = samples_to_resolve(found.variance, result.drop, margin, span=found.span, confidence=result.confidence)
+    return replace(result, drop_ci=Interval(found.low, found.high), n_to_resolve=needed)
 
 
-def _without_event(
-    result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric
-) -> Interval | None:
-    """Return the interval of a drop of 0 that no resample changes, which the bootstrap takes for certain.
-
-    As many samples as `zero_event_share` says may differ all the same, each by the whole range of a score: 100 for
-    percent, else as far as the scores of single samples lie apart; ``None`` where there are none.
-    """
-    if metric.unit == "%":
-        span = _WHOLE_PCT
-    elif metric.rate is not None:
-        seen = np.concatenate([reference, candidate, [0.0]])
-        span = metric.rate * float(seen.max() - seen.min())
-    else:
+def _span(reference: Array, candidate: Array, metric: ResolvedMetric) -> float | None:
+    """Return how far the scores of single samples lie apart, 0 included; ``None`` where a sample has none by itself."""
+    if metric.rate is None:
         return None
-    half = span * zero_event_share(len(reference), confidence=result.confidence)
-    return Interval(-half, half)
+    seen = np.concatenate([reference, candidate, [0.0]])
+    return metric.rate * float(seen.max() - seen.min())
 
 
 def _packed(right: Array) -> str:

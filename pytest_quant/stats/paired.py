@@ -1,15 +1,11 @@
-"""Paired comparison of two scores on the same samples: McNemar's test, Tango's interval, sample size and bootstrap."""
+"""Paired comparison of right and wrong answers on the same samples: McNemar's test, Tango's interval, sample size."""
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 _BISECTIONS = 60
 _NEGLIGIBLE = 1e-17
@@ -63,14 +59,18 @@ def tango_interval(lost: int, won: int, n: int, *, confidence: float = 0.95) -> 
 
 def _score(lost: int, won: int, n: int, delta: float) -> float:
     """Tango's statistic: the estimate's distance from `delta` in standard errors under `delta`."""
-    b = -lost - won + (2 * n - lost + won) * delta
-    c = -won * delta * (1.0 - delta)
-    q = (math.sqrt(max(0.0, b * b - 8.0 * n * c)) - b) / (4.0 * n)
-    variance = n * (2.0 * q + delta * (1.0 - delta))
+    variance = n * (2.0 * _most_likely_won(lost / n, won / n, delta) + delta * (1.0 - delta))
     distance = lost - won - n * delta
     if variance <= 0.0:
         return 0.0 if distance == 0.0 else math.copysign(math.inf, distance)
     return distance / math.sqrt(variance)
+
+
+def _most_likely_won(lost: float, won: float, delta: float) -> float:
+    """Return the share of samples that only the candidate gets right, most likely where the difference is `delta`."""
+    b = (2.0 - lost + won) * delta - lost - won
+    c = -won * delta * (1.0 - delta)
+    return (math.sqrt(max(0.0, b * b - 8.0 * c)) - b) / 4.0
 
 
 def _crossing(inside: float, outside: float, excess: Callable[[float], float]) -> float:
@@ -116,101 +116,61 @@ def zero_event_share(n: int, *, confidence: float = 0.95) -> float:
 
 
 def samples_to_resolve(
-    variance: float, drop: float, limit: float, *, confidence: float = 0.95, power: float = 0.8
+    variance: float,
+    drop: float,
+    limit: float,
+    *,
+    at_limit: float | None = None,
+    span: float = 0.0,
+    confidence: float = 0.95,
+    power: float = 0.8,
 ) -> int | None:
-    """Return the samples n at which a one-sided test distinguishes `drop` from `limit`.
+    """Return the samples n at which a two-sided interval of `confidence` leaves out `limit` with `power`.
 
-    n = (z_confidence + z_power)^2 variance / (limit - drop)^2, the normal sample size for a paired difference; for
-    right or wrong answers the variance is (discordant share) - drop^2 (Connor 1987, Biometrics 43, 207-211).
+    The smallest n with hypot(z_a sqrt(V0 / n), span u(n)) + z_b sqrt(V / n) <= |limit - drop|: z_a and z_b the normal
+    quantiles of (1 + confidence) / 2 and `power`, u `zero_event_share`. Without `span` that is the sample size of a
+    paired difference, for right or wrong answers (Connor 1987, Biometrics 43, 207-211) that of the score interval.
 
     Parameters
     ----------
-    variance : of one sample's difference, in the squared unit of `drop` and `limit`.
+    variance : V, of one sample's difference, in the squared unit of `drop` and `limit`.
     drop : measured difference reference - candidate.
     limit : largest allowed difference.
-    confidence : of the test, one-sided, 0..1.
-    power : probability that the test decides, 0..1.
+    at_limit : V0, the variance that the interval takes at its end, see `variance_at`; ``None`` where it is V.
+    span : what a sample that shows an unseen event is worth, as `paired_bootstrap` takes it.
+    confidence : of the two-sided interval, 0..1.
+    power : probability that the interval leaves out the limit, 0..1.
 
     Returns
     -------
-    ``None`` when drop and limit are equal, or the samples show no variance.
+    ``None`` when drop and limit are equal, or nothing varies.
     """
-    distance = limit - drop
-    if distance == 0.0 or variance <= 0.0:
+    distance, null = abs(limit - drop), variance if at_limit is None else at_limit
+    if distance == 0.0 or (null <= 0.0 and span <= 0.0):
         return None
-    z = NormalDist().inv_cdf(confidence) + NormalDist().inv_cdf(power)
-    return math.ceil(z * z * variance / (distance * distance))
+    z = NormalDist().inv_cdf(0.5 + confidence / 2.0), NormalDist().inv_cdf(power)
+
+    def is_enough(n: int) -> bool:
+        unseen = span * zero_event_share(n, confidence=confidence)
+        return math.hypot(z[0] * math.sqrt(null / n), unseen) + z[1] * math.sqrt(max(0.0, variance) / n) <= distance
+
+    enough = 1
+    while not is_enough(enough):
+        enough *= 2
+    return bisect.bisect_left(range(enough), True, lo=enough // 2, key=is_enough) if enough > 1 else 1
 
 
-RESAMPLES, SAMPLES = 2000, 20_000
-COSTLY_RESAMPLES, COSTLY_SAMPLES = 400, 5_000
-"""For scores of third parties, which are computed over all samples at every call."""
+def variance_at(lost: float, won: float, limit: float) -> float | None:
+    """Return the variance of one sample's difference that Tango's interval takes where it ends at `limit`.
 
-_SEED = 20260101
-_MOST_UNDEFINED = 0.05
-
-Array = NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Resampled:
-    """Ends of the interval of the difference, and the variance of one sample's share in it, in the squared unit."""
-
-    low: float
-    high: float
-    variance: float
-
-
-def paired_bootstrap(
-    reference: Array,
-    candidate: Array,
-    aggregate: Callable[[Array], float],
-    *,
-    confidence: float = 0.95,
-    resamples: int = RESAMPLES,
-    most_samples: int = SAMPLES,
-) -> Resampled | None:
-    """Percentile interval of aggregate(reference) - aggregate(candidate).
+    It is that of the shares which are most likely among those that differ by `limit`, so that few or no discordant
+    samples leave the doubt that they do.
 
     Parameters
     ----------
-    reference, candidate : statistics of the same samples in the same order, n rows.
-    aggregate : returns the score of any rows; raises `ValueError` or `RuntimeError` where it is undefined.
-    confidence : of the two-sided interval, 0..1.
-    resamples : number of bootstrap resamples.
-    most_samples : with more, each resample draws only so many of them (m) and its distance from the estimate is
-        scaled by sqrt(m / n), the m out of n bootstrap (Bickel, Goetze and van Zwet 1997, Statistica Sinica 7, 1-31):
-        time and memory stay bounded.
-
-    Returns
-    -------
-    ``None`` for fewer than two samples, or when more than 5 % of the resamples have no finite score.
-
-    The samples are drawn with a fixed seed, so that equal data give an equal interval.
+    lost, won : shares of samples that only the reference, and only the candidate, gets right.
+    limit : difference lost - won; ``None`` is returned where it is not strictly between -1 and 1.
     """
-    n = len(reference)
-    if n < 2:
+    if not -1.0 < limit < 1.0:
         return None
-    drawn_samples = min(n, most_samples)
-    random = np.random.default_rng(_SEED)
-    differences = np.empty(resamples)
-    for i in range(resamples):
-        drawn = random.integers(0, n, size=drawn_samples)
-        differences[i] = _difference(reference[drawn], candidate[drawn], aggregate)
-    differences = differences[np.isfinite(differences)]
-    if differences.size < (1.0 - _MOST_UNDEFINED) * resamples:
-        return None
-    tail = (1.0 - confidence) / 2.0
-    low, high = (float(end) for end in np.quantile(differences, [tail, 1.0 - tail]))
-    if drawn_samples < n:
-        estimate = aggregate(reference) - aggregate(candidate)
-        shrink = math.sqrt(drawn_samples / n)
-        low, high = (estimate + shrink * (end - estimate) for end in (low, high))
-    return Resampled(low, high, drawn_samples * float(np.var(differences)))
-
-
-def _difference(reference: Array, candidate: Array, aggregate: Callable[[Array], float]) -> float:
-    try:
-        return aggregate(reference) - aggregate(candidate)
-    except (ValueError, RuntimeError):
-        return math.nan
+    return 2.0 * _most_likely_won(lost, won, limit) + limit * (1.0 - limit)

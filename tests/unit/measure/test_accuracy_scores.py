@@ -13,6 +13,7 @@ from sklearn.metrics import f1_score, precision_score, roc_auc_score
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.accuracy import evaluate
 from pytest_quant.metrics import Metric, resolve_metric
+from pytest_quant.stats.paired import zero_event_share
 from tests.unit.measure.evaluated import CLASSES, N, outputs, pairs, top1
 
 
@@ -26,7 +27,8 @@ def test_an_error_metric_that_rises_is_a_drop() -> None:
     )
     assert (found.reference, found.candidate, found.drop) == pytest.approx((0.1, 5.0, 4.9))
     assert found.drop_ci is not None
-    assert (found.drop_ci.low, found.drop_ci.high) == pytest.approx((4.9, 4.9))
+    unseen = 5.0 * zero_event_share(N)
+    assert (found.drop_ci.low, found.drop_ci.high) == pytest.approx((4.9 - unseen, 4.9 + unseen))
 
 
 def test_a_metric_between_0_and_1_is_scaled_to_percent() -> None:
@@ -77,15 +79,18 @@ def test_exchanging_the_engines_exchanges_the_sign(seed: int, metric: str) -> No
 
 
 def test_a_limit_on_an_error_tells_how_many_samples_resolve_it() -> None:
-    """For a mean it is the paired z test's n, from the variance of the differences."""
+    """At that n the interval of half the width, the normal one and what no sample has shown, reaches the limit."""
     random = np.random.default_rng(15)
     labels, r = np.zeros((400, 1)), np.full((400, 1), 1.0)
     c = r + 0.1 + 0.5 * random.random((400, 1))
     metric = resolve_metric("mae", "float", r.shape)
     found = evaluate(pairs(r, c, labels, step=400), metric, output="y", margin=0.3)
     assert found.drop is not None
-    expected = (1.6449 + 0.8416) ** 2 * np.var(c - r) / (0.3 - found.drop) ** 2
-    assert found.n_to_resolve == pytest.approx(expected, rel=0.1)
+    n = found.n_to_resolve
+    assert n is not None
+    error = np.std(c - r) / n**0.5
+    reach = np.hypot(1.96 * error, c.max() * zero_event_share(n)) + 0.8416 * error
+    assert reach == pytest.approx(found.drop - 0.3, rel=0.02)
 
 
 def test_a_third_party_that_gives_no_number_is_told_so() -> None:

@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 
 from pytest_quant.metrics import Metric
 from pytest_quant.metrics.metric import resolve_wrapped
-from pytest_quant.metrics.scores import ClassError, Scores
+from pytest_quant.metrics.scores import FEWEST_UNBOUNDED, ClassError, Scores
 from pytest_quant.result import AccuracyResult, WorstClass
 
 
@@ -105,10 +105,10 @@ def test_labels_beyond_the_classes_leave_no_worst_class(labels: list[int]) -> No
 def test_a_drop_is_how_much_worse_the_candidate_is(better: Literal["higher", "lower"], drop: float) -> None:
     """Means of 3 and 5.5: an error that rose by 2.5, or a score that did, in the metric's own unit."""
     metric = resolve_wrapped(Metric(lambda outputs, _: outputs[:, 0], better=better, unit="m", scale=1, name="own"))
-    reference, candidate = np.array([[2.0], [4.0]]), np.array([[5.0], [6.0]])
+    reference, candidate = np.array([[2.0], [4.0]] * 5), np.array([[5.0], [6.0]] * 5)
     scores = Scores(metric)
-    scores.add(reference, candidate, np.zeros(2), np.ones(2, dtype=bool), 0)
-    found = scores.added_to(AccuracyResult(n=2), None, 0.9)
+    scores.add(reference, candidate, np.zeros(10), np.ones(10, dtype=bool), 0)
+    found = scores.added_to(AccuracyResult(n=10), None, 0.9)
     assert (found.metric, found.unit, found.better, found.confidence) == ("own", "m", better, 0.9)
     assert (found.reference, found.candidate, found.drop) == (3.0, 5.5, drop)
     assert found.drop_ci is not None
@@ -156,8 +156,20 @@ def test_a_score_that_nothing_changed_has_the_interval_of_no_event(n: int) -> No
     assert found is not None
     assert (found.low, found.high) == pytest.approx((-100 * share, 100 * share))
     error = of(Metric(_error, better="lower", unit="mm", scale=1), outputs, outputs, labels).drop_ci
+    unbounded = Metric(sklearn.metrics.mean_squared_error, better="lower", unit="", scale=1)
+    squared = of(unbounded, outputs[:, 0], outputs[:, 0], labels).drop_ci
+    if n < FEWEST_UNBOUNDED:
+        assert (error, squared) == (None, None)
+        return
     largest = float(_error(outputs, labels).max())
     assert error is not None
     assert (error.low, error.high) == pytest.approx((-largest * share, largest * share))
-    unbounded = Metric(sklearn.metrics.mean_squared_error, better="lower", unit="", scale=1)
-    assert of(unbounded, outputs[:, 0], outputs[:, 0], labels).drop_ci is None
+    assert squared is not None
+    assert (squared.low, squared.high) == pytest.approx((-(largest**2) * share, largest**2 * share))
+
+
+def test_errors_that_are_all_zero_have_no_interval() -> None:
+    """Nothing says how large the error of another sample could be."""
+    outputs = np.ones((40, 1))
+    metric = Metric(_error, better="lower", unit="mm", scale=1)
+    assert of(metric, outputs, outputs, np.ones(40)).drop_ci is None

@@ -1,15 +1,18 @@
-"""The paired bootstrap and the sample size against independent computations."""
+"""The paired bootstrap against independent computations, and how often its interval is right."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
-from statsmodels.stats.power import TTestPower
 
-from pytest_quant.stats.paired import paired_bootstrap, samples_to_resolve
+from pytest_quant.metrics.builtin import macro_f1_pct
+from pytest_quant.stats.bootstrap import USUAL, Effort, paired_bootstrap
+from pytest_quant.stats.paired import zero_event_share
 
 
 def mean(values: np.ndarray) -> float:
@@ -17,9 +20,11 @@ def mean(values: np.ndarray) -> float:
     return float(np.mean(values))
 
 
-def ends(reference: np.ndarray, candidate: np.ndarray, **options: int) -> tuple[float, float]:
-    """Return both ends of the interval of the mean difference."""
-    found = paired_bootstrap(reference, candidate, mean, **options)
+def ends(
+    reference: np.ndarray, candidate: np.ndarray, effort: Effort = USUAL, span: float | None = 0.0
+) -> tuple[float, float]:
+    """Return both ends of the interval of the mean difference, by default without what no sample has shown."""
+    found = paired_bootstrap(reference, candidate, mean, effort=effort, span=span)
     assert found is not None
     return found.low, found.high
 
@@ -31,41 +36,48 @@ def sides(n: int) -> tuple[np.ndarray, np.ndarray]:
     return reference, reference - random.normal(0.1, 0.2, n)
 
 
-def test_the_interval_of_a_mean_agrees_with_scipy() -> None:
-    """SciPy's percentile bootstrap of the mean difference gives the same ends within its own noise."""
-    reference, candidate = sides(400)
-    expected = scipy_stats.bootstrap(
-        (reference - candidate,), np.mean, method="percentile", n_resamples=4000, rng=np.random.default_rng(1)
-    ).confidence_interval
-    assert ends(reference, candidate) == pytest.approx((expected.low, expected.high), abs=0.003)
+def test_the_interval_of_a_skewed_mean_agrees_with_scipy() -> None:
+    """SciPy's BCa bootstrap of the mean difference gives the same ends within its own noise, percentiles other ones."""
+    random = np.random.default_rng(7)
+    reference = random.normal(1.0, 0.5, 60)
+    candidate = reference - np.exp(random.normal(size=60))
+    given = ((reference - candidate,), np.mean)
+    bca, percentile = (
+        scipy_stats.bootstrap(*given, method=method, n_resamples=4000, rng=np.random.default_rng(1)).confidence_interval
+        for method in ("BCa", "percentile")
+    )
+    found = ends(reference, candidate)
+    assert found == pytest.approx((bca.low, bca.high), abs=0.06)
+    assert found[1] - percentile.high > 0.1
 
 
 def test_drawing_fewer_samples_gives_the_interval_of_all() -> None:
     """400 of 6400 samples, scaled by 1/4, give SciPy's interval of 6400, not the four times wider one of 400."""
     reference, candidate = sides(6400)
     expected = scipy_stats.bootstrap(
-        (reference - candidate,), np.mean, method="percentile", n_resamples=4000, rng=np.random.default_rng(1)
+        (reference - candidate,), np.mean, method="BCa", n_resamples=1000, rng=np.random.default_rng(1)
     ).confidence_interval
-    assert ends(reference, candidate, most_samples=400) == pytest.approx((expected.low, expected.high), abs=0.0008)
+    found = ends(reference, candidate, Effort(2000, 400, 100))
+    assert found == pytest.approx((expected.low, expected.high), abs=0.001)
 
 
-def test_no_resample_is_larger_than_asked() -> None:
-    """Memory stays bounded: whoever scores never sees more rows than `most_samples`, but for the estimate itself."""
+def test_no_evaluation_is_larger_or_more_often_than_asked() -> None:
+    """Time and memory stay bounded: but for the estimate itself nobody scores more rows, or scores them more often."""
     sizes: list[int] = []
 
     def measured(values: np.ndarray) -> float:
         sizes.append(len(values))
         return mean(values)
 
-    paired_bootstrap(*sides(500), measured, resamples=20, most_samples=50)
-    assert sizes == [50] * 40 + [500, 500]
+    paired_bootstrap(*sides(500), measured, effort=Effort(resamples=20, samples=50, groups=5))
+    assert sorted(sizes) == [40] * 10 + [50] * 42 + [500] * 2
 
 
 @pytest.mark.parametrize("most_samples", [100_000, 500])
 def test_the_variance_is_that_of_one_difference(most_samples: int) -> None:
     """For a mean it is the variance of the paired differences, however few samples are drawn."""
     reference, candidate = sides(3000)
-    found = paired_bootstrap(reference, candidate, mean, most_samples=most_samples)
+    found = paired_bootstrap(reference, candidate, mean, effort=Effort(2000, most_samples, 50))
     assert found is not None
     assert found.variance == pytest.approx(np.var(reference - candidate), rel=0.1)
 
@@ -81,7 +93,7 @@ def test_equal_data_give_an_equal_interval(seed: int) -> None:
     """The same figures come out of the same outputs on every run."""
     reference = np.random.default_rng(seed).normal(size=20)
     candidate = reference + 0.5
-    first, second = (paired_bootstrap(reference, candidate, np.median, resamples=50) for _ in range(2))
+    first, second = (paired_bootstrap(reference, candidate, np.median, effort=Effort(50, 50, 5)) for _ in range(2))
     assert first == second
 
 
@@ -103,7 +115,7 @@ def test_a_score_that_is_often_undefined_has_no_interval(rare: float, has_interv
             raise ValueError("no positive sample")
         return float("nan")
 
-    found = paired_bootstrap(positive, positive, needs_a_positive, resamples=100)
+    found = paired_bootstrap(positive, positive, needs_a_positive, effort=Effort(100, 200, 20))
     assert (found is not None) is has_interval
 
 
@@ -113,19 +125,84 @@ def test_the_interval_covers_as_often_as_it_says() -> None:
     hits = 0
     for _ in range(200):
         reference = random.normal(size=80)
-        low, high = ends(reference, reference - random.normal(0.3, 1.0, 80), resamples=400)
+        low, high = ends(reference, reference - random.normal(0.3, 1.0, 80), Effort(400, 80, 80))
         hits += low <= 0.3 <= high
     assert 180 <= hits <= 199
 
 
-def test_samples_to_resolve_is_the_power_of_a_paired_test() -> None:
-    """Statsmodels' power of a one-sided paired t test at that n is 80 %."""
-    n = samples_to_resolve(variance=0.03, drop=0.005, limit=0.01)
-    assert n is not None
-    power = TTestPower().power(effect_size=0.005 / 0.03**0.5, nobs=n, alpha=0.05, alternative="larger")
-    assert power == pytest.approx(0.8, abs=0.002)
+def test_a_score_that_is_undefined_without_a_sample_has_its_interval() -> None:
+    """Where the jackknife leaves out the only group that defines a score, the interval has no acceleration."""
+
+    def of_many_sevens(values: np.ndarray) -> float:
+        return mean(values) if np.sum(values == 7.0) > 10 else float("nan")
+
+    values = np.concatenate([np.full(20, 7.0), np.arange(10.0)])
+    both = [paired_bootstrap(values, values, scored, effort=Effort(200, 30, 2)) for scored in (of_many_sevens, mean)]
+    assert all(found is not None for found in both)
 
 
-def test_a_drop_at_its_limit_is_never_resolved() -> None:
-    """No number of samples tells equal values apart."""
-    assert samples_to_resolve(0.03, 0.01, 0.01) is None
+@pytest.mark.parametrize("n", [2, 50])
+def test_equal_answers_leave_what_none_of_them_has_shown(n: int) -> None:
+    """A share of `zero_event_share` may be worth the span; by default as much as the samples' own scores lie apart."""
+    values = np.linspace(0.0, 3.0, n)
+    share = zero_event_share(n)
+    assert ends(values, values, span=None) == pytest.approx((-3.0 * share, 3.0 * share))
+    assert ends(values, values, span=100.0) == pytest.approx((-100.0 * share, 100.0 * share))
+
+
+@given(seed=st.integers(0, 50), n=st.integers(2, 60))
+def test_no_interval_is_narrower_than_what_no_sample_has_shown(seed: int, n: int) -> None:
+    """Clopper and Pearson's share, on both sides of the measured difference."""
+    random = np.random.default_rng(seed)
+    reference = random.normal(size=n)
+    candidate = reference + 0.3 * random.normal(size=n)
+    low, high = ends(reference, candidate, Effort(50, 60, 10), span=2.0)
+    estimate = mean(reference) - mean(candidate)
+    assert min(estimate - low, high - estimate) >= 2.0 * zero_event_share(n) * (1.0 - 1e-9)
+
+
+def coverage(truth: float, sets: int, draw: Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]) -> float:
+    """Return the share of `sets` drawn sets whose interval of the mean difference encloses `truth`."""
+    random = np.random.default_rng(4)
+    hits = 0
+    for _ in range(sets):
+        low, high = ends(*draw(random), Effort(300, 50, 50), span=None)
+        hits += low <= truth <= high
+    return hits / sets
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.001])
+def test_an_error_of_50_samples_covers_a_change_that_few_sets_show(noise: float) -> None:
+    """1 in 200 samples is wrong by 0.5: four of five sets of 50 show none, and 95 % and more enclose the mean."""
+
+    def draw(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        error = 0.1 * np.abs(random.normal(size=50))
+        return np.abs(error + noise * random.normal(size=50)) + 0.5 * (random.random(50) < 0.005), error
+
+    assert coverage(0.0025, 200, draw) >= 0.95
+
+
+def test_a_lognormal_error_of_50_samples_is_covered() -> None:
+    """Percentiles alone enclose the mean in 81 % of the sets: few of them have a sample from the long tail."""
+
+    def draw(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        error = np.abs(random.normal(size=50))
+        return error + np.exp(1.5 * random.normal(size=50)), error
+
+    assert coverage(float(np.exp(1.5**2 / 2.0)), 300, draw) >= 0.93
+
+
+def test_f1_of_50_samples_covers_a_change_that_few_sets_show() -> None:
+    """1 in 200 answers is lost: without what no sample has shown, 19 % of the sets of 50 enclose the drop in F1."""
+    random, classes, truth = np.random.default_rng(4), 10, 0.5
+    hits = 0
+    for _ in range(150):
+        labels = random.integers(0, classes, 50)
+        wrong = (labels + random.integers(1, classes, 50)) % classes
+        reference = np.where(random.random(50) < 0.9, labels, wrong)
+        candidate = np.where((reference == labels) & (random.random(50) < truth / 90.0), wrong, reference)
+        was, now = (np.stack([answers, labels], axis=1) for answers in (reference, candidate))
+        found = paired_bootstrap(was, now, macro_f1_pct, effort=Effort(200, 50, 50), span=100.0)
+        assert found is not None
+        hits += found.low <= truth <= found.high
+    assert hits >= 0.95 * 150

@@ -10,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 from scipy import stats as scipy_stats
+from statsmodels.stats.power import TTestPower
 
-from pytest_quant.stats.paired import mcnemar_p, tango_interval, wilson_interval, zero_event_share
+from pytest_quant.stats.paired import (
+    mcnemar_p,
+    samples_to_resolve,
+    tango_interval,
+    variance_at,
+    wilson_interval,
+    zero_event_share,
+)
 
 
 @given(lost=st.integers(0, 200), won=st.integers(0, 200))
@@ -105,3 +113,44 @@ def test_what_no_event_leaves_possible_is_the_end_of_scipys_exact_interval(n: in
     """Clopper and Pearson's upper end for 0 of n."""
     expected = scipy_stats.binomtest(0, n).proportion_ci(confidence, method="exact").high
     assert zero_event_share(n, confidence=confidence) == pytest.approx(expected, rel=1e-9)
+
+
+def test_samples_to_resolve_is_the_power_of_a_paired_test() -> None:
+    """Statsmodels' power of a two-sided paired t test at that n is 80 %."""
+    n = samples_to_resolve(variance=0.03, drop=0.005, limit=0.01)
+    assert n is not None
+    power = TTestPower().power(effect_size=0.005 / 0.03**0.5, nobs=n, alpha=0.05, alternative="two-sided")
+    assert power == pytest.approx(0.8, abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("lost", "won", "limit"),
+    [(0.02, 0.015, 0.01), (0.03, 0.01, 0.01), (0.05, 0.03, 0.01), (0.015, 0.014, 0.005), (0.002, 0.001, 0.01)],
+)
+@pytest.mark.parametrize("confidence", [0.95, 0.99])
+def test_that_many_samples_decide_four_times_of_five(lost: float, won: float, limit: float, confidence: float) -> None:
+    """Of 400 drawn sets of that size, 80 % (within 4 standard errors) have an interval that leaves out the limit."""
+    variance = lost + won - (lost - won) ** 2
+    n = samples_to_resolve(variance, lost - won, limit, at_limit=variance_at(lost, won, limit), confidence=confidence)
+    assert n is not None
+    drawn = np.random.default_rng(3).multinomial(n, [lost, won, 1.0 - lost - won], size=400)
+    ends = [tango_interval(int(one), int(other), n, confidence=confidence) for one, other, _ in drawn]
+    decided = np.mean([low > limit if lost - won > limit else high <= limit for low, high in ends])
+    assert decided == pytest.approx(0.8, abs=0.08)
+
+
+def test_samples_without_any_difference_resolve_a_limit_too() -> None:
+    """That many equal answers have an interval within the limit, and one fewer do not."""
+    n = samples_to_resolve(0.0, 0.0, 0.01, at_limit=variance_at(0.0, 0.0, 0.01))
+    assert n is not None
+    assert tango_interval(0, 0, n)[1] <= 0.01 < tango_interval(0, 0, n - 1)[1]
+    of_error = samples_to_resolve(0.0, 0.0, 0.01, span=2.0)
+    assert of_error is not None
+    assert 2.0 * zero_event_share(of_error) <= 0.01 < 2.0 * zero_event_share(of_error - 1)
+
+
+def test_a_drop_at_its_limit_is_never_resolved() -> None:
+    """No number of samples tells equal values apart, and none is named where nothing varies."""
+    assert samples_to_resolve(0.03, 0.01, 0.01) is None
+    assert samples_to_resolve(0.0, 0.0, 0.01) is None
+    assert variance_at(0.1, 0.0, 1.0) is None
