@@ -57,13 +57,14 @@ def print_series(summary: SeriesSummary, points: Sequence[Point], *, as_json: bo
 
 
 def print_changes(
-    points: Iterable[tuple[SeriesSummary, Sequence[Point]]], branch: str, confidence: float, as_json: bool
+    points: Iterable[tuple[SeriesSummary, Sequence[Point]]], family: int, branch: str, confidence: float, as_json: bool
 ) -> None:
     """Print the changes of series on a branch, the latest first.
 
     Parameters
     ----------
     points : each series with its points on the branch, oldest first.
+    family : number of these series.
     branch : name of the branch, for the heading.
     confidence : see `find_changes`.
     as_json : print one JSON document instead of a table.
@@ -75,7 +76,7 @@ def print_changes(
     changes = []
     for summary, of_series in points:
         names[summary.key] = series_name(summary)
-        changes += find_changes(of_series, confidence=confidence)
+        changes += find_changes(of_series, confidence=confidence, family=family)
     changes.sort(key=lambda change: change.first_bad_at, reverse=True)
     if as_json:
         show_json({"branch": branch, "series": len(names), "changes": [asdict(one) for one in changes]})
@@ -117,7 +118,9 @@ _POINTS = 50
 @click.argument("words", nargs=-1, metavar="[RUN|SERIES...]")
 @click.option("--series", "list_series", is_flag=True, help="List the series instead of the runs.")
 @click.option("--changes", is_flag=True, help="At which commits of the branch figures changed; of SERIES, or of all.")
-@click.option("--confidence", type=click.FloatRange(0.5, 0.995), default=0.95, show_default=True, help="For --changes.")
+@click.option(
+    "--confidence", type=click.FloatRange(0.5, 0.995), default=0.95, show_default=True, help="Of all --changes told."
+)
 @click.option(
     "--last", type=click.IntRange(min=1), help=f"So many at the most  [runs: {_RUNS}, points of a table: {_POINTS}]"
 )
@@ -167,7 +170,7 @@ def history(
         chosen = all_matching(store, what)
         on = branch or main_branch(Path.cwd())
         points = ((one, store.points(one.key, branch=on, since=first_day, limit=last)) for one in chosen)
-        print_changes(points, on, confidence, as_json)
+        print_changes(points, len(chosen), on, confidence, as_json)
     elif list_series:
         _refuse_csv(as_csv)
         print_series_list(all_matching(store, what), as_json)

@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_quant.result import Status
 from pytest_quant.stats.changes import ChangePoint, change_points
@@ -76,7 +76,7 @@ class SeriesSummary:
 
 
 MOST_COMMITS = 400
-"""Number of newest commits of a series that are searched; the time of the search grows with its square."""
+"""Number of newest commits of a series that are searched; so many looks share the probability of a false alarm."""
 
 CONFIDENT_POINTS = 5
 """With fewer commits after it a change is only probable."""
@@ -99,7 +99,8 @@ class Change:
     before, after : medians of the levels, in `unit`.
     size : percent of `before` for speedup and latency, else the difference in `unit`.
     improved : the change is for the better; ``None`` when the direction of the metric is not known.
-    confidence : 1 - p of the permutation test; 1 for a score that repeats exactly before and after.
+    confidence : 1 - p when it was told, p adjusted for the looks, and the series looked at together; 1 for a score that
+        repeats exactly before and after.
     probable : fewer than five commits confirm it yet.
     commits_after : number of commits with records from `first_bad` on.
     machine : identity of the machine for speed, instruction set for a score.
@@ -130,8 +131,11 @@ class _Level:
     value: float
 
 
-def find_changes(points: Iterable[Point], *, confidence: float = 0.95) -> list[Change]:
+def find_changes(points: Iterable[Point], *, confidence: float = 0.95, family: int = 1) -> list[Change]:
     """Return the changes of one series on one branch, the latest first.
+
+    The history is gone through as it grew, commit by commit: what it tells after a commit was told before it or rests
+    on that commit, so that looking every day finds nothing else than looking once. Levels are of all that is known.
 
     Points of each version of data and metric are searched separately, scores for each instruction set, speeds for each
     identity of the machine. All runs of a commit are averaged; runs with uncommitted changes, and checks without the
@@ -141,83 +145,100 @@ def find_changes(points: Iterable[Point], *, confidence: float = 0.95) -> list[C
     Parameters
     ----------
     points : of one series and branch, oldest first.
-    confidence : 1 - the probability of a false alarm for figures that never change, for each series and quantity.
+    confidence : 1 - the probability of one or more false alarms in figures that never change, over all looks at all
+        series of the family.
+    family : number of series that are looked at together, over which that probability is divided.
     """
     clean = [point for point in points if point.commit is not None and not point.dirty]
-    changes = [
-        *_by_group(clean, lambda point: (point.version, point.isa), _scores, confidence),
-        *_by_group(clean, lambda point: (point.version, point.identity), _speeds, confidence),
+    sequences = [
+        *_by_group(clean, lambda point: (point.version, point.isa), _scores),
+        *_by_group(clean, lambda point: (point.version, point.identity), _speeds),
     ]
+    # A step of a score that repeats exactly is no test, and takes no part.
+    tests = family * max(1, sum(not one.exact for one in sequences))
+    changes = [change for one in sequences for change in _changes(one, (1.0 - confidence) / tests, tests)]
     return sorted(changes, key=lambda change: change.first_bad_at, reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    """What is searched by itself: one quantity on one machine.
+
+    Attributes
+    ----------
+    more_is_better : ``None`` when the direction of the metric is not known.
+    exact : each value usually repeats exactly from commit to commit.
+    """
+
+    series: str
+    quantity: str
+    unit: str
+    machine: str
+    levels: Sequence[_Level]
+    more_is_better: bool | None
+    exact: bool = False
 
 
 def _by_group(
     points: Sequence[Point],
     group_of: Callable[[Point], tuple[str, str]],
-    search: Callable[[Sequence[Point], str, float], Iterator[Change]],
-    confidence: float,
-) -> Iterator[Change]:
+    sequence_of: Callable[[Sequence[Point], str], _Sequence],
+) -> Iterator[_Sequence]:
     groups: dict[tuple[str, str], list[Point]] = {}
     for point in points:
         groups.setdefault(group_of(point), []).append(point)
-    for (_, machine), group in groups.items():
-        yield from search(group, machine, confidence)
+    found = (sequence_of(group, machine) for (_, machine), group in groups.items())
+    return (one for one in found if one.levels)
 
 
-def _scores(points: Sequence[Point], machine: str, confidence: float) -> Iterator[Change]:
+def _scores(points: Sequence[Point], machine: str) -> _Sequence:
     levels = _levels(points, lambda point: point.candidate)
-    values = [level.value for level in levels]
-    exact = _repeats(values)
-    changes = _steps(values) if exact else change_points(values, significance=1.0 - confidence)
-    better, unit = points[-1].better, points[-1].unit or ""
-    for change in changes:
-        size = change.after - change.before
-        improved = None if better is None else (size > 0.0) == (better == "higher")
-        yield _change(points[-1].series, "score", unit, levels, change, size, improved, machine)
+    last = points[-1]
+    more_is_better = None if last.better is None else last.better == "higher"
+    return _Sequence(last.series, "score", last.unit or "", machine, levels, more_is_better, _repeats(levels))
 
 
-def _speeds(points: Sequence[Point], machine: str, confidence: float) -> Iterator[Change]:
-    quantity, unit, faster_is_more = "speedup", "x", True
-    levels = _levels(points, lambda point: _log(point.speedup))
-    if not levels:
-        quantity, unit, faster_is_more = "latency", "ms", False
-        levels = _levels(points, lambda point: _log(point.candidate_p50_ms))
-    changes = change_points([level.value for level in levels], significance=1.0 - confidence)
-    for change in changes:
-        size_pct = 100.0 * math.expm1(change.after - change.before)
-        if abs(size_pct) < LEAST_SPEED_PCT:
-            continue
-        shown = ChangePoint(change.index, change.p_value, math.exp(change.before), math.exp(change.after))
-        improved = (size_pct > 0.0) == faster_is_more
-        yield _change(points[-1].series, quantity, unit, levels, shown, size_pct, improved, machine)
+def _speeds(points: Sequence[Point], machine: str) -> _Sequence:
+    series = points[-1].series
+    if levels := _levels(points, lambda point: _log(point.speedup)):
+        return _Sequence(series, "speedup", "x", machine, levels, more_is_better=True)
+    levels = _levels(points, lambda point: _log(point.candidate_p50_ms))
+    return _Sequence(series, "latency", "ms", machine, levels, more_is_better=False)
 
 
-def _change(
-    series: str,
-    quantity: str,
-    unit: str,
-    levels: Sequence[_Level],
-    point: ChangePoint,
-    size: float,
-    improved: bool | None,
-    machine: str,
-) -> Change:
+def _changes(sequence: _Sequence, significance: float, tests: int) -> Iterator[Change]:
+    """Yield the changes of a sequence, each with the p of the whole family of `tests` sequences."""
+    values = [level.value for level in sequence.levels]
+    found = _steps(values) if sequence.exact else change_points(values, significance=significance)
+    for one in found:
+        point = replace(one, p_value=min(tests * one.p_value, 1.0))
+        size = point.after - point.before
+        if sequence.quantity != "score":
+            size = 100.0 * math.expm1(size)
+            if abs(size) < LEAST_SPEED_PCT:
+                continue
+            point = replace(point, before=math.exp(point.before), after=math.exp(point.after))
+        yield _change(sequence, point, size)
+
+
+def _change(sequence: _Sequence, point: ChangePoint, size: float) -> Change:
+    levels = sequence.levels
     after = len(levels) - point.index
     return Change(
-        series=series,
-        quantity=quantity,
-        unit=unit,
+        series=sequence.series,
+        quantity=sequence.quantity,
+        unit=sequence.unit,
         last_good=levels[point.index - 1].commit,
         first_bad=levels[point.index].commit,
         first_bad_at=levels[point.index].started_at,
         before=point.before,
         after=point.after,
         size=size,
-        improved=improved,
+        improved=None if sequence.more_is_better is None else (size > 0.0) == sequence.more_is_better,
         confidence=1.0 - point.p_value,
         probable=after < CONFIDENT_POINTS,
         commits_after=after,
-        machine=machine,
+        machine=sequence.machine,
     )
 
 
@@ -238,10 +259,10 @@ def _log(value: float | None) -> float | None:
     return math.log(value) if value is not None and value > 0.0 else None
 
 
-def _repeats(values: Sequence[float]) -> bool:
+def _repeats(levels: Sequence[_Level]) -> bool:
     """Whether most commits have exactly the value of the one before, as deterministic engines do."""
-    same = sum(_is_same(one, other) for one, other in itertools.pairwise(values))
-    return 2 * same >= len(values) - 1
+    same = sum(_is_same(one.value, other.value) for one, other in itertools.pairwise(levels))
+    return 2 * same >= len(levels) - 1
 
 
 def _steps(values: Sequence[float]) -> tuple[ChangePoint, ...]:

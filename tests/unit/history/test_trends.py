@@ -73,13 +73,34 @@ def test_a_change_is_probable_until_five_commits_confirm_it(after: int, probable
 
 
 def test_a_noisy_score_needs_more_than_a_step() -> None:
-    """Where no two commits agree exactly, the test of the energy statistic decides."""
+    """Where no two commits agree exactly, the test of changing levels decides."""
     random = np.random.default_rng(3)
     quiet = [95.0 + 0.05 * random.standard_normal() for _ in range(20)]
     assert find_changes(_scored(quiet)) == []
     (found,) = find_changes(_scored(quiet[:10] + [score - 1.0 for score in quiet[10:]]))
     assert (found.last_good, found.first_bad) == ("c9", "c10")
     assert 0.95 <= found.confidence < 1.0
+
+
+def test_more_series_share_the_probability_of_a_false_alarm() -> None:
+    """What 20 series tell is adjusted for 20, and must be as sure as one alone for all of them."""
+    points = _fast(_noisy((20, 2.0), (3, 1.94)))
+    (alone,) = find_changes(points)
+    (found,) = find_changes(points, family=20)
+    assert 1.0 - found.confidence == pytest.approx(20 * (1.0 - alone.confidence))
+    sure = 1.0 - alone.confidence
+    assert find_changes(points, confidence=1.0 - 21 * sure, family=20) != []
+    assert find_changes(points, confidence=1.0 - 19 * sure, family=20) == []
+
+
+def test_score_and_speed_of_one_series_are_two_tests() -> None:
+    """Unless the score repeats exactly, which no test is made of."""
+    speeds, scores = _noisy((20, 2.0), (5, 1.95)), _noisy((25, 90.0))
+    pairs = enumerate(zip(speeds, scores, strict=True))
+    noisy = [a_point(n, speedup=speed, candidate=score) for n, (speed, score) in pairs]
+    exact = [a_point(n, speedup=speed, candidate=90.0) for n, speed in enumerate(speeds)]
+    (of_two,), (of_one,) = find_changes(noisy), find_changes(exact)
+    assert 1.0 - of_two.confidence == pytest.approx(2 * (1.0 - of_one.confidence))
 
 
 def test_speed_is_told_in_percent_of_what_it_was() -> None:

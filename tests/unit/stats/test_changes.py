@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 
 import numpy as np
 import pytest
 import ruptures  # type: ignore[import-untyped]
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, energy_distance
+from scipy.stats import binom, ttest_ind
+from scipy.stats import t as student_t
+from statsmodels.tsa.stattools import acf
 
-from pytest_quant.stats.changes import ChangePoint, _best_split, change_points
-
-_VALUES = st.lists(st.floats(-100.0, 100.0).map(lambda value: round(value, 3)), min_size=6, max_size=14)
+from pytest_quant.stats.changes import HORIZON, LENGTHS, MIN_SEGMENT, ChangePoint, change_points, step_p
 
 
 def _shifted(seed: int, *levels: tuple[int, float]) -> list[float]:
@@ -38,9 +39,16 @@ def test_several_shifts_are_found_in_their_order() -> None:
     assert [found.index for found in change_points(values, significance=0.01)] == [15, 20, 30]
 
 
-def test_the_smallest_p_needs_every_permutation_to_be_smaller() -> None:
-    """(1 + 0) / (1 + 499), by the definition of a permutation test."""
-    assert change_points(_shifted(3, (30, 0.0), (30, 9.0)))[0].p_value == 1 / 500
+def test_an_alarm_needs_the_budget_of_one_look() -> None:
+    """Of 400 looks with 10 tests each one has the 4000th part of 5 %; p is told for all of them."""
+    step = [0.0, 1.0] * 10 + [4.0, 5.0, 4.0, 5.0, 4.0]
+    (found,) = change_points(step)
+    tests = HORIZON * len(LENGTHS)
+    at_level_5 = tests * step_p(np.array(step[:20]), np.array(step[20:]))
+    at_level_3 = tests * step_p(np.array(step[:20]), np.array(step[20:23]))
+    assert 0.0 < at_level_5 < at_level_3 <= 0.05
+    assert found.p_value == pytest.approx(at_level_3)
+    assert change_points(step, significance=0.9 * at_level_5) == ()
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0, 3.0, 9.0, 9.0], [4.0] * 40])
@@ -49,40 +57,86 @@ def test_too_few_or_equal_values_have_no_change(values: list[float]) -> None:
     assert change_points(values) == ()
 
 
-def test_false_alarms_are_as_rare_as_promised() -> None:
-    """Of 200 noises at 10 %, no more alarm than a binomial with that chance reaches once in 10 000 times."""
-    alarms = sum(
-        bool(change_points(np.random.default_rng(seed).standard_t(3, 14), significance=0.1, permutations=79))
-        for seed in range(200)
-    )
-    assert 0 < alarms <= binom.ppf(0.9999, 200, 0.1)
+def _resembling(correlation: float, n: int, random: np.random.Generator) -> list[float]:
+    """Values of one level, each of which resembles the one before."""
+    values = [random.standard_normal()]
+    for noise in random.standard_normal(n - 1):
+        values.append(correlation * values[-1] + math.sqrt(1.0 - correlation**2) * noise)
+    return values
 
 
-@settings(max_examples=40)
-@given(_VALUES)
-def test_the_statistic_is_that_of_the_paper(values: list[float]) -> None:
-    """The largest Q over all splits, summed pair by pair from equations 5 to 7."""
-
-    def spread(part: list[float]) -> float:
-        return statistics.fmean(abs(one - other) for one, other in itertools.combinations(part, 2))
-
-    def q(first: list[float], rest: list[float]) -> float:
-        across = statistics.fmean(abs(one - other) for one in first for other in rest)
-        return len(first) * len(rest) / (len(first) + len(rest)) * (2 * across - spread(first) - spread(rest))
-
-    every = [q(values[:split], values[split:end]) for end in range(6, len(values) + 1) for split in range(3, end - 2)]
-    assert _best_split(np.array(values), 3).statistic == pytest.approx(max(0.0, *every), abs=1e-6)
+@pytest.mark.parametrize("correlation", [0.0, 0.4])
+def test_false_alarms_are_as_rare_as_promised(correlation: float) -> None:
+    """Of 80 series looked at 40 times each, no more alarm than chances of 5 % each reach once in 10 000 times."""
+    random = np.random.default_rng(1)
+    alarms = sum(bool(change_points(_resembling(correlation, 40, random))) for _ in range(80))
+    assert alarms <= binom.ppf(0.9999, 80, 0.05)
 
 
-def test_the_statistic_is_the_energy_distance() -> None:
-    """SciPy's squared distance counts pairs of a value with itself, so it is smaller by their share."""
-    first, rest = _shifted(4, (9, 0.0)), _shifted(5, (9, 3.0))
-    n = len(first)
-    own = [statistics.fmean(abs(a - b) for a, b in itertools.combinations(part, 2)) for part in (first, rest)]
-    # SciPy 1D: sqrt(2) times the L2 distance of the cumulative functions, squared 2 A - B - C with n^2 pairs.
-    squared = energy_distance(first, rest) ** 2
-    expected = n / 2 * (squared - sum(own) / n)
-    assert _best_split(np.array(first + rest), 9).statistic == pytest.approx(expected)
+def test_five_values_of_a_new_level_are_enough() -> None:
+    """A step of five standard deviations after 20 values is told by its fifth value in 9 of 10, of 20 series too."""
+    random = np.random.default_rng(2)
+    steps = [[*random.standard_normal(20), *(5.0 + random.standard_normal(5))] for _ in range(40)]
+    told = sum(any(abs(one.index - 20) <= 1 for one in change_points(step, significance=0.05 / 20)) for step in steps)
+    assert told >= binom.ppf(0.0001, 40, 0.9)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 999), st.integers(6, 44))
+def test_what_was_told_is_told_again_and_nothing_older_is_added(seed: int, known: int) -> None:
+    """After 44 values stand the changes that stood after fewer, and what is new has its evidence in new values."""
+    values = _shifted(seed, (12, 0.0), (7, 0.6), (12, 0.1), (13, 0.35))
+    before, after = change_points(values[:known]), change_points(values)
+    assert [(one.index, one.p_value) for one in after[: len(before)]] == [(one.index, one.p_value) for one in before]
+    assert all(one.index + MIN_SEGMENT > known - max(LENGTHS) for one in after[len(before) :])
+
+
+@pytest.mark.parametrize("after", [*range(6), 40])
+def test_a_far_value_is_no_level(after: int) -> None:
+    """However far it is, and whenever one looks."""
+    assert change_points(_shifted(9, (30, 0.0), (1, 50.0), (after, 0.0))) == ()
+
+
+_SIDES = st.lists(st.floats(-1.0, 1.0).map(lambda value: round(value, 3)), min_size=3, max_size=9)
+
+
+@settings(max_examples=60)
+@given(_SIDES, _SIDES)
+def test_the_test_is_students_with_fewer_values_where_they_resemble_each_other(
+    before: list[float], after: list[float]
+) -> None:
+    """SciPy's t of the two means, the correlation by statsmodels; nothing is pulled in, for nothing is far."""
+    sides = [np.array(side) for side in (before, after)]
+    off = np.concatenate([np.abs(side - np.median(side)) for side in sides])
+    n = off.size
+    assume(off.max() <= 3.0 * 1.4826 * np.median(off) * math.sqrt(n / (n - 2)))
+    rest = np.concatenate([side - side.mean() for side in sides])
+    assume(np.square(rest).sum() > 1e-6)
+    t = ttest_ind(*sides).statistic
+    seen = acf(rest, nlags=1, fft=False)[1]
+    r = min(max((n * seen + 2.0) / (n - 4.0), 0.0), 0.95)
+    expected = 2.0 * student_t.sf(abs(t) * math.sqrt((1.0 - r) / (1.0 + r)), n - 2)
+    assert step_p(*sides) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def test_a_far_value_is_pulled_in_to_three_deviations() -> None:
+    """Of 1, -1, 1, -1, ... and one 100, by SciPy with that one where it is pulled to."""
+    before, after = np.array([1.0, -1.0] * 5), np.array([3.0, 1.0, 3.0, 1.0, 100.0])
+    off = np.concatenate([np.abs(before), np.abs(after - 3.0)])
+    reach = 3.0 * 1.4826 * np.median(off) * math.sqrt(15 / 13)
+    pulled = np.clip(after, 3.0 - reach, 3.0 + reach)
+    assert pulled.tolist() == [3.0, 1.0, 3.0, 1.0, 3.0 + reach]
+    rest = np.concatenate([before, pulled - pulled.mean()])
+    r = max((15 * acf(rest, nlags=1, fft=False)[1] + 2.0) / 11.0, 0.0)
+    t = ttest_ind(before, pulled).statistic * math.sqrt((1.0 - r) / (1.0 + r))
+    assert step_p(before, after) == pytest.approx(2.0 * student_t.sf(abs(t), 13))
+
+
+def test_levels_without_any_spread_differ_or_are_equal() -> None:
+    """Certainly so; rounding is no difference."""
+    equal = np.full(5, 0.1 + 0.2)
+    assert step_p(equal, np.full(4, 0.3)) == 1.0
+    assert step_p(equal, np.full(4, 0.4)) == 0.0
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -91,12 +145,6 @@ def test_ruptures_finds_the_same_shifts(seed: int) -> None:
     values = _shifted(seed, (14, 0.0), (11, 2.0), (16, 1.0))
     theirs = ruptures.Pelt(model="l2", min_size=3, jump=1).fit(np.array(values)).predict(pen=0.3)[:-1]
     assert [found.index for found in change_points(values)] == theirs == [14, 25]
-
-
-def test_the_same_values_give_the_same_answer() -> None:
-    """The permutations have a seed."""
-    values = _shifted(6, (8, 0.0), (8, 0.15))
-    assert change_points(values) == change_points(values)
 
 
 @settings(max_examples=15)
