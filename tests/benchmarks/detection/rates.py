@@ -1,0 +1,50 @@
+"""Shares of trials with their exact interval, as the table prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scipy.stats import binomtest
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """`hits` of `n` trials."""
+
+    hits: int
+    n: int
+
+    @property
+    def pct(self) -> float:
+        """The share in percent; 0 without a trial."""
+        return 100.0 * self.hits / self.n if self.n else 0.0
+
+    @property
+    def interval_pct(self) -> tuple[float, float]:
+        """The two-sided exact interval (Clopper and Pearson 1934, Biometrika 26, 404-413), in percent."""
+        if not self.n:
+            return 0.0, 100.0
+        found = binomtest(self.hits, self.n).proportion_ci(CONFIDENCE, method="exact")
+        return 100.0 * float(found.low), 100.0 * float(found.high)
+
+    def __str__(self) -> str:
+        """The share, its interval and the number of trials."""
+        if not self.n:
+            return "not run"
+        low, high = self.interval_pct
+        return f"{self.pct:.3g} % [{low:.1f}, {high:.1f}] n={self.n}"
+
+
+def rate(outcomes: Iterable[bool]) -> Rate:
+    """Count outcomes."""
+    found = list(outcomes)
+    return Rate(sum(found), len(found))
+
+
+def pooled(rates: Iterable[Rate]) -> Rate:
+    """Add up trials of several kinds."""
+    found = list(rates)
+    return Rate(sum(one.hits for one in found), sum(one.n for one in found))
