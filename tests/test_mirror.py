@@ -27,6 +27,7 @@ ELSEWHERE = {
     "errors": "tests/integration/test_short_messages.py",
     "history.baselines.entry": "tests/unit/history/baselines/test_file.py",
     "history.compare.comparison": "tests/unit/report/test_comparison.py",
+    "history.compare.status": "tests/unit/history/compare/test_whole_rows.py",
     "history.exchange.*": "tests/unit/history/exchange/test_foreign.py",
     "history.migrations.*": "tests/unit/history/test_migrate.py",
     "history.schema": "tests/unit/history/test_migrate.py",

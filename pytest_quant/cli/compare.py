@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from pytest_quant.errors import UsageError
 
 if TYPE_CHECKING:
     from pytest_quant.cli.named_records import Found
-    from pytest_quant.history.compare import Comparison
+    from pytest_quant.history.compare import Comparison, Ruling
     from pytest_quant.history.store import Store
 
 
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 @click.argument("head", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a comment in a pull request.")
-@click.option("--strict", is_flag=True, help="Exit with 3 when a row is inconclusive, with 4 when there is no base.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with 3 when a row is inconclusive or a test newly flaky, with 4 when there is no base.",
+)
 @click.option(
     "--full-suite/--partial",
     default=True,
@@ -59,18 +64,19 @@ def compare(
         raise UsageError("--json and --markdown are two outputs", fix="write one of them")
     # Here, because it loads the database.
     from pytest_quant.history import open_store
-    from pytest_quant.history.baselines.file import NAME, accepted_removals, read_baselines
+    from pytest_quant.history.baselines.since import accepted_since
     from pytest_quant.history.compare import compare as compare_records
-    from pytest_quant.history.compare import exit_code
+    from pytest_quant.history.compare import rule
 
     root = project_root()
-    accepted = accepted_removals(read_baselines(root / NAME))
     before, now = _sides(open_store(existing_history(place)), base, head, root)
     for line in (before.told, now.told):
         say(line, err=as_json or as_markdown)
-    comparison = compare_records(before.checks, now.checks)
-    _show(comparison, as_json=as_json, as_markdown=as_markdown)
-    sys.exit(exit_code(comparison, strict=strict, full_suite=full_suite, accepted=accepted))
+    accepted = accepted_since(root, before.checks, now.checks, datetime.now(UTC).date())
+    comparison = compare_records(before.checks, now.checks, accepted=accepted)
+    ruling = rule(comparison, strict=strict, full_suite=full_suite)
+    _show(comparison, ruling, as_json=as_json, as_markdown=as_markdown)
+    sys.exit(ruling.code)
 
 
 def _sides(store: Store, base: str | None, head: str | None, root: Path) -> tuple[Found, Found]:
@@ -90,14 +96,14 @@ def _sides(store: Store, base: str | None, head: str | None, root: Path) -> tupl
     return Found(checks, str(chosen)), Found(now.checks, f"head {now.told}")
 
 
-def _show(comparison: Comparison, *, as_json: bool, as_markdown: bool) -> None:
+def _show(comparison: Comparison, ruling: Ruling, *, as_json: bool, as_markdown: bool) -> None:
     from pytest_quant.report.comparison_document import comparison_json
     from pytest_quant.report.comparison_markdown import comparison_markdown
     from pytest_quant.report.comparison_text import comparison_text
 
     if as_json:
-        show_json(comparison_json(comparison), indent=1)
+        show_json(comparison_json(comparison, ruling), indent=1)
     elif as_markdown:
-        show(comparison_markdown(comparison))
+        show(comparison_markdown(comparison, ruling))
     else:
-        show(comparison_text(comparison, width(), color=True))
+        show(comparison_text(comparison, ruling, width(), color=True))

@@ -219,6 +219,19 @@ class Repository:
             raise UsageError(f"git cannot list the ancestors of {commit[:12]}", value=answer.error)
         return tuple(answer.text.split())
 
+    def is_checked_out(self, commit: str) -> bool:
+        """Whether `commit` is what the working tree was made from."""
+        return ask_git(self.root, "rev-parse", "--verify", "--quiet", "HEAD").text == commit
+
+    def file_at(self, commit: str, name: str) -> str | None:
+        """Return the text of a file of this folder as of a commit, empty where it had none.
+
+        ``None`` where git does not have the commit.
+        """
+        if not ask_git(self.root, "cat-file", "-e", f"{commit}^{{commit}}").ok:
+            return None
+        return ask_git(self.root, "show", f"{commit}:./{name}").text
+
     def is_shallow(self) -> bool:
         """Whether only the last commits were fetched, as CI services do."""
         return ask_git(self.root, "rev-parse", "--is-shallow-repository").text == "true"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pytest
 
 from pytest_quant.environment import Repository
 from pytest_quant.errors import QuantError
 from pytest_quant.history import StoredCheck, open_store
-from pytest_quant.history.baselines.file import NAME, accepted_removals, read_baselines
-from pytest_quant.history.compare import Comparison, Listed, Outcome, compare, exit_code, unaccepted
+from pytest_quant.history.baselines.since import accepted_since
+from pytest_quant.history.compare import Comparison, Outcome, Ruling, compare, rule
 from pytest_quant.history.merge_base import select_base
 from pytest_quant.plugin.controller import takes_all
 from pytest_quant.plugin.settings import Settings
@@ -25,12 +26,13 @@ class Compared:
     Attributes
     ----------
     base : one line that names the base.
-    comparison : ``None`` when the records could not be compared.
+    comparison, ruling : ``None`` when the records could not be compared.
     fault : reason why the run fails; empty when it does not.
     """
 
     base: str
     comparison: Comparison | None
+    ruling: Ruling | None
     fault: str
 
 
@@ -48,29 +50,30 @@ def compare_run(
     whole : pytest ran all tests that it collected.
     """
     if settings.history is None:
-        return Compared("", None, "--quant-compare: the history is turned off, so there is nothing to compare with")
+        why = "the history is turned off, so there is nothing to compare with"
+        return Compared("", None, None, f"--quant-compare: {why}")
     try:
         store = open_store(settings.history)
         head = run.commit or "HEAD"
         base = select_base(store.commits, Repository(config.rootpath), settings.compare_base, head, dirty=run.dirty)
-        accepted = accepted_removals(read_baselines(config.rootpath / NAME))
         earlier = [] if base.commit is None else store.launches(base.commit)
         checks = [check for check in earlier if check.run.id != run.id]
-        comparison = compare(checks, [StoredCheck(run, record) for record in records])
+        now = [StoredCheck(run, record) for record in records]
+        accepted = accepted_since(config.rootpath, checks, now, datetime.now(UTC).date())
+        comparison = compare(checks, now, accepted=accepted)
     except QuantError as error:
-        return Compared("", None, f"--quant-compare: {error}")
+        return Compared("", None, None, f"--quant-compare: {error}")
     full_suite = whole and takes_all(config)
-    code = exit_code(comparison, strict=settings.strict, full_suite=full_suite, accepted=accepted)
-    removed = unaccepted(comparison, accepted) if full_suite else ()
+    ruling = rule(comparison, strict=settings.strict, full_suite=full_suite)
     unsure = "; not every test ran, so that none counts as removed" if comparison.removed and not full_suite else ""
-    return Compared(f"{base}{unsure}", comparison, _fault(comparison, removed) if code else "")
+    return Compared(f"{base}{unsure}", comparison, ruling, _fault(comparison, ruling) if ruling.code else "")
 
 
-def _fault(comparison: Comparison, removed: Sequence[Listed]) -> str:
+def _fault(comparison: Comparison, ruling: Ruling) -> str:
     worse = len(comparison.having(Outcome.REGRESSION))
     reasons = [f"{worse} of {len(comparison.rows)} rows regressed"] if worse else []
-    if removed:
+    if ruling.missing:
         reasons.append(
-            f"{len(removed)} tests of the base are gone; pytest-quant accept --removed tells that they should be"
+            f"{len(ruling.missing)} tests of the base are gone; pytest-quant accept --removed tells that they should be"
         )
     return f"--quant-compare: {'; '.join(reasons) or 'not everything could be compared, and --quant-strict is set'}"

@@ -170,15 +170,16 @@ def show(
         text = summary(ended.records, expected)
         if text:
             reporter.write_line(guard_lines(text))
-    if ended.compared is not None and ended.compared.comparison is not None:
+    compared = ended.compared
+    if compared is not None and compared.comparison is not None and compared.ruling is not None:
         # Here, because only runs that compare should import it.
         from pytest_quant.report.comparison_text import comparison_text
 
         terminal = config.get_terminal_writer()
         reporter.write_sep("-", "quant compare")
-        reporter.write_line(clean(ended.compared.base))
-        compared = comparison_text(ended.compared.comparison, terminal.fullwidth, terminal.hasmarkup)
-        reporter.write_line(guard_lines(compared))
+        reporter.write_line(clean(compared.base))
+        told = comparison_text(compared.comparison, compared.ruling, terminal.fullwidth, terminal.hasmarkup)
+        reporter.write_line(guard_lines(told))
     for line in ended.notes:
         reporter.write_line(clean_lines(line))
     for line in (*ended.warnings, *ended.faults):

@@ -8,12 +8,15 @@ from collections.abc import Iterable, Iterator
 from pytest_quant.history.compare import (
     Comparison,
     Difference,
+    Flaky,
     Listed,
     Outcome,
     Renamed,
     Reversioned,
     Row,
+    Ruling,
     Side,
+    Word,
 )
 from pytest_quant.printable import clean
 from pytest_quant.report.text import NOT_MEASURED, count, figure, in_unit, shorten
@@ -22,7 +25,7 @@ _COMMIT = 12
 _MAX_VALUE = 24
 _MAX_DIFFERENCES = 8
 _PLURALS = {
-    Outcome.REGRESSION: ("regression", "regressions"),
+    Outcome.ACCEPTED: ("accepted change", "accepted changes"),
     Outcome.WORSE: ("worse that does not gate",) * 2,
     Outcome.IMPROVEMENT: ("improvement", "improvements"),
     Outcome.BETTER: ("better that is not proven",) * 2,
@@ -46,30 +49,49 @@ def _side(side: Side) -> str:
     return f"{commit} ({', '.join([*about, f'{side.launches} {plural}'])})"
 
 
-def verdict(comparison: Comparison) -> str:
-    """Return the one line that says what came out, the worst first."""
-    if not comparison.base.checks or not comparison.head.checks:
-        return "NO BASELINE" if comparison.head.checks else "NOTHING TO COMPARE"
-    word = "REGRESSION" if comparison.having(Outcome.REGRESSION) else "NO REGRESSION"
-    return f"{word}: {', '.join(_counts(comparison))}"
+_WORDS = {
+    Word.REGRESSION: "REGRESSION",
+    Word.INCONCLUSIVE: "INCONCLUSIVE",
+    Word.NO_BASELINE: "NO BASELINE",
+    Word.NOTHING: "NOTHING TO COMPARE",
+    Word.OK: "NO REGRESSION",
+}
 
 
-def _counts(comparison: Comparison) -> Iterator[str]:
+def verdict(comparison: Comparison, ruling: Ruling) -> str:
+    """Return the one line that says what came out, the worst first; its first word stands for the exit code."""
+    counts = ", ".join(_counts(comparison, ruling)) if comparison.base.checks and comparison.head.checks else ""
+    if ruling.missing and not counts:
+        counts = f"{count(len(ruling.missing), 'test')} removed"
+    return f"{_WORDS[ruling.word]}: {counts}" if counts else _WORDS[ruling.word]
+
+
+def _counts(comparison: Comparison, ruling: Ruling) -> Iterator[str]:
     rows = Counter(row.outcome for row in comparison.rows)
+    if rows[Outcome.REGRESSION]:
+        yield count(rows[Outcome.REGRESSION], "regression")
+    if ruling.missing:
+        yield f"{count(len(ruling.missing), 'test')} removed"
+    if comparison.flaky:
+        yield f"{count(len({one.series for one in comparison.flaky}), 'test')} NEWLY FLAKY"
     for outcome, (one, several) in _PLURALS.items():
         if rows[outcome]:
             yield f"{rows[outcome]} {one if rows[outcome] == 1 else several}"
     lists = (
-        (comparison.added, "added"),
-        (comparison.removed, "removed"),
-        (comparison.renamed, "renamed"),
-        (comparison.reversioned, "re-versioned"),
+        (len(comparison.removed) - len(ruling.missing), "", "removed, which does not gate"),
+        (len(comparison.added), "", "added"),
+        (len(comparison.renamed), "", "renamed"),
+        (len(comparison.reversioned), "accuracy of ", "NOT COMPARED"),
     )
-    for listed, word in lists:
-        if listed:
-            yield f"{count(len(listed), 'test')} {word}"
+    yield from (f"{before}{count(number, 'test')} {after}" for number, before, after in lists if number)
     if not comparison.rows:
         yield "no series that both have"
+
+
+def newly_flaky(comparison: Comparison) -> Iterator[str]:
+    """Yield a line for each test whose launches of the head disagree, those that became worse first."""
+    for one in sorted(comparison.flaky, key=lambda one: not one.worse):
+        yield f"{name(one)}  {one.quantity}: {clean(one.base)} -> {clean(one.head)}"
 
 
 def by_test(rows: Iterable[Row]) -> list[list[Row]]:
@@ -80,7 +102,7 @@ def by_test(rows: Iterable[Row]) -> list[list[Row]]:
     return list(found.values())
 
 
-def name(row: Row | Listed | Renamed | Reversioned) -> str:
+def name(row: Row | Listed | Renamed | Reversioned | Flaky) -> str:
     """Return the test with the model and the engine, where it does not name them itself."""
     node = row.head_nodeid if isinstance(row, Renamed) else row.nodeid
     missing = [part for part in (row.model, row.engine_id) if part and part not in node]
@@ -160,15 +182,20 @@ def _short(value: str | None) -> str:
 
 def other_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
     """Yield a heading and the entries of every list beside the rows, as far as it has any."""
-    yield from _grouped("not compared, no baseline", comparison.having(Outcome.NO_BASELINE))
+    yield from _grouped("NOT COMPARED, no baseline", comparison.having(Outcome.NO_BASELINE))
     yield from _grouped("inconclusive", comparison.having(Outcome.INCONCLUSIVE))
     lists = (
         ("added", [f"{name(one)}  {clean(one.status)}" for one in comparison.added]),
-        ("removed", [f"{name(one)}  was {clean(one.status)}" for one in comparison.removed]),
+        ("removed", [_gone(one) for one in comparison.removed]),
         ("renamed", [f"{clean(one.base_nodeid)} -> {clean(one.head_nodeid)}" for one in comparison.renamed]),
-        ("re-versioned, not compared", [_reversioned(one) for one in comparison.reversioned]),
+        ("accuracy NOT COMPARED", [_reversioned(one) for one in comparison.reversioned]),
     )
     yield from ((heading, entries) for heading, entries in lists if entries)
+
+
+def _gone(one: Listed) -> str:
+    accepted = f", accepted: {clean(one.accepted)}" if one.accepted else ""
+    return f"{name(one)}  was {clean(one.status)}{accepted}"
 
 
 def _grouped(heading: str, rows: Iterable[Row]) -> Iterator[tuple[str, list[str]]]:
@@ -181,10 +208,16 @@ def _grouped(heading: str, rows: Iterable[Row]) -> Iterator[tuple[str, list[str]
         yield f"{heading}, {reason}", entries
 
 
+_WHY_NOT = {
+    "evaluation data": "other evaluation data, and fewer than half of its samples are known to be in both",
+    "metric": "the metric has another unit or direction",
+}
+
+
 def _reversioned(one: Reversioned) -> str:
     unit = f" {clean(one.unit)}" if one.unit else ""
     scores = f"{in_unit(one.base, one.unit)} -> {in_unit(one.head, one.unit)}{unit}"
-    return f"{name(one)}  {clean(one.metric or 'no metric')} {scores}: other {one.what}"
+    return f"{name(one)}  {clean(one.metric or 'no metric')} {scores}: {_WHY_NOT[one.what]}"
 
 
 def unchanged(comparison: Comparison) -> str:

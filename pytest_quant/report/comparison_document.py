@@ -8,12 +8,14 @@ from typing import Any, Literal, cast
 from pytest_quant.history.compare import (
     CONFIDENCE,
     Comparison,
+    Flaky,
     Listed,
-    Outcome,
     Renamed,
     Reversioned,
     Row,
+    Ruling,
     Side,
+    Word,
 )
 from pytest_quant.record import Json
 from pytest_quant.record.codec import plain
@@ -29,18 +31,21 @@ class ComparisonDocument:
     Attributes
     ----------
     schema : the version of this document; a field that is added leaves it as it is.
-    verdict : the exit code can say more under options.
+    verdict : the word that the exit code stands for, under the options that were given.
+    exit_code : of the command: 1 for a regression, and under --strict 3 for inconclusive and 4 without a baseline.
     alpha : level of the family.
     confidence : of each interval.
     family : rows tested together.
     added : series that only the head has.
     removed : series that only the base has.
     renamed : tests with another node id, which are compared.
-    reversioned : series with another metric, or other evaluation data, which are not.
+    reversioned : series with another metric, or other evaluation data, whose scores are not.
+    flaky : tests whose launches of the head disagree, and did not at the base.
     """
 
     schema: Literal[1] = 1
-    verdict: Literal["ok", "regression", "no_baseline"]
+    verdict: Word
+    exit_code: Count
     alpha: float
     confidence: float = CONFIDENCE
     family: Count
@@ -51,17 +56,12 @@ class ComparisonDocument:
     removed: tuple[Listed, ...]
     renamed: tuple[Renamed, ...]
     reversioned: tuple[Reversioned, ...]
+    flaky: tuple[Flaky, ...]
     notes: tuple[str, ...]
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Json]:
+def comparison_json(comparison: Comparison, ruling: Ruling) -> dict[str, Json]:
     """Return the comparison as one document of plain JSON types; ``comparison_schema.json`` describes it."""
     found: dict[str, Any] = {field.name: getattr(comparison, field.name) for field in fields(comparison)}
-    document = ComparisonDocument(verdict=_verdict(comparison), **found)
+    document = ComparisonDocument(verdict=ruling.word, exit_code=ruling.code, **found)
     return cast(dict[str, Json], plain(document, "comparison"))
-
-
-def _verdict(comparison: Comparison) -> Literal["ok", "regression", "no_baseline"]:
-    if not comparison.base.checks:
-        return "no_baseline"
-    return "regression" if comparison.having(Outcome.REGRESSION) else "ok"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_quant.history.compare import Comparison, Outcome, Row
+from pytest_quant.history.compare import Comparison, Outcome, Row, Ruling
 from pytest_quant.printable import clean
 from pytest_quant.report.comparison import (
     by_test,
@@ -12,6 +12,7 @@ from pytest_quant.report.comparison import (
     differences,
     level,
     name,
+    newly_flaky,
     other_lists,
     p_value,
     remarks,
@@ -41,13 +42,18 @@ _MAX_REMARK = 400
 
 _MAX_ENTRIES = 100
 
+_MAX_FLAKY = 20
 
-def comparison_markdown(comparison: Comparison) -> str:
+
+def comparison_markdown(comparison: Comparison, ruling: Ruling) -> str:
     """Return the verdict, the changed rows, and the rest folded: less than 60 000 characters.
 
     Rows that do not fit are counted. Names cannot become markup, mentions or references.
     """
-    head = [MARKER, f"**{verdict(comparison)}**", "", _plain(title(comparison)), ""]
+    head = [MARKER, f"**{verdict(comparison, ruling)}**", "", _plain(title(comparison)), ""]
+    if comparison.flaky:
+        entries = _entries(list(newly_flaky(comparison)), _MAX_FLAKY)
+        head += [f"**NEWLY FLAKY ({len(comparison.flaky)})**", "", *entries, ""]
     rest = [*_folded(comparison), *(f"{_plain(note)}\n" for note in comparison.notes)]
     if level(comparison):
         rest.append(level(comparison))
@@ -98,11 +104,13 @@ def _folded(comparison: Comparison) -> Iterator[str]:
 
 
 def _details(summary: str, entries: Sequence[str]) -> str:
-    lines = [f"- {_plain(shorten(entry, _MAX_REMARK))}" for entry in entries[:_MAX_ENTRIES]]
-    if len(entries) > _MAX_ENTRIES:
-        lines.append(f"- and {len(entries) - _MAX_ENTRIES} more")
     shown = _plain(shorten(summary, _MAX_REMARK))
-    return "\n".join(["", f"<details><summary>{shown}</summary>", "", *lines, "", "</details>"])
+    return "\n".join(["", f"<details><summary>{shown}</summary>", "", *_entries(entries), "", "</details>"])
+
+
+def _entries(entries: Sequence[str], most: int = _MAX_ENTRIES) -> list[str]:
+    lines = [f"- {_plain(shorten(entry, _MAX_REMARK))}" for entry in entries[:most]]
+    return [*lines, f"- and {len(entries) - most} more"] if len(entries) > most else lines
 
 
 def _plain(text: str) -> str:

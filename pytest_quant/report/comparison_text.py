@@ -9,13 +9,14 @@ from dataclasses import replace
 from rich.cells import cell_len
 from rich.text import Text
 
-from pytest_quant.history.compare import CONFIDENCE, Comparison, Outcome, Row
+from pytest_quant.history.compare import CONFIDENCE, Comparison, Outcome, Row, Ruling
 from pytest_quant.report.comparison import (
     by_test,
     change,
     differences,
     level,
     name,
+    newly_flaky,
     other_lists,
     p_value,
     remarks,
@@ -32,6 +33,7 @@ _HEADERS = ("outcome", "quantity", "base -> head", f"change [{100 * CONFIDENCE:g
 
 _STYLES = {
     Outcome.REGRESSION: "bold red",
+    Outcome.ACCEPTED: "yellow",
     Outcome.WORSE: "yellow",
     Outcome.IMPROVEMENT: "green",
     Outcome.BETTER: "green",
@@ -41,7 +43,7 @@ _STYLES = {
 _MAX_LISTED = 10
 
 
-def comparison_text(comparison: Comparison, width: int, color: bool = False) -> str:
+def comparison_text(comparison: Comparison, ruling: Ruling, width: int, color: bool = False) -> str:
     """Return the comparison as a dense table, changed rows first, without a newline at the end.
 
     What did not change is counted in one line. Nothing is cut: what does not fit into `width` cells goes on in the
@@ -49,10 +51,15 @@ def comparison_text(comparison: Comparison, width: int, color: bool = False) -> 
 
     Parameters
     ----------
+    comparison : of two commits.
+    ruling : what it comes to.
+    width : of the terminal, in cells.
     color : put ANSI colours around the outcomes.
     """
-    lines = [*_wrap(title(comparison), width, ""), *_wrap(verdict(comparison), width, "")]
+    lines = [*_wrap(title(comparison), width, ""), *_wrap(verdict(comparison, ruling), width, "")]
     lines += printed(_table(comparison.changed, width), color)
+    if comparison.flaky:
+        lines += _listed("NEWLY FLAKY", list(newly_flaky(comparison)), width)
     for heading, entries in other_lists(comparison):
         lines += _listed(heading, entries, width)
     for line in (*comparison.notes, unchanged(comparison), level(comparison)):

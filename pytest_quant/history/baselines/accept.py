@@ -74,6 +74,8 @@ def accept(
         candidate_score=accuracy.candidate if accuracy else None,
         drop=accuracy.drop if accuracy else None,
         data=last.record.digests.get("data"),
+        size_mb=last.record.resources.size_mb if last.record.resources else None,
+        coverage_pct=last.record.coverage.pct if last.record.coverage else None,
         latency=tuple(_by_machine(fine).values()),
     )
 

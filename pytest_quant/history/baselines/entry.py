@@ -81,6 +81,7 @@ class BaselineEntry:
     removed : the removal of the test was accepted; then there are no figures.
     unit : of `candidate_score` and `drop`.
     data : digest of the evaluation data; a drop on other data is not compared.
+    size_mb, coverage_pct : of the candidate, which `pytest-quant compare` takes as accepted.
     latency : one for each machine with records.
     """
 
@@ -95,6 +96,8 @@ class BaselineEntry:
     candidate_score: float | None = None
     drop: float | None = None
     data: str | None = None
+    size_mb: float | None = None
+    coverage_pct: float | None = None
     latency: tuple[AcceptedLatency, ...] = ()
 
     def expired(self, today: date) -> bool:

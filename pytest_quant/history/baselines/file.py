@@ -62,6 +62,8 @@ def _lines(entry: BaselineEntry) -> Iterator[str]:
             "drop": entry.drop,
             "unit": entry.unit,
             "data": entry.data,
+            "size_mb": entry.size_mb,
+            "coverage_pct": entry.coverage_pct,
         }
     )
     for latency in sorted(entry.latency, key=lambda one: (sorted(one.identity.items()), one.way)):
@@ -124,7 +126,7 @@ _TOP = ("schema", "baseline")
 _FIELDS = (
     *("test", "model", "backend", "precision", "scheme", "batch_size", "metric"),
     *("reason", "commit", "run", "accepted_at", "expires", "removed"),
-    *("candidate_score", "drop", "unit", "data", "latency"),
+    *("candidate_score", "drop", "unit", "data", "size_mb", "coverage_pct", "latency"),
 )
 _LATENCY_FIELDS = ("speedup", "candidate_p50_ms", "way", "identity")
 _MOST_BYTES = 16_000_000
@@ -183,11 +185,6 @@ def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
     return _by_series(document.get("baseline", []), top, lines, file)
 
 
-def accepted_removals(entries: Mapping[str, BaselineEntry]) -> set[str]:
-    """Return the keys of the series whose removal was accepted."""
-    return {key for key, entry in entries.items() if entry.removed}
-
-
 def _by_series(tables: object, top: Table, lines: list[str], file: str) -> dict[str, BaselineEntry]:
     if not isinstance(tables, list):
         raise top.wrong("'baseline' is not what it must be", "baseline", "tables that begin with [[baseline]]")
@@ -225,6 +222,8 @@ def _entry(table: Table) -> BaselineEntry:
         candidate_score=table.number("candidate_score"),
         drop=table.number("drop"),
         data=table.text("data"),
+        size_mb=table.number("size_mb"),
+        coverage_pct=table.number("coverage_pct"),
         latency=tuple(map(_latency, table.tables("latency"))),
     )
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from pytest_quant.history.baselines.entry import BaselineEntry
+from pytest_quant.history.compare.accepted import with_accepted
 from pytest_quant.history.compare.accuracy import compare_accuracy
 from pytest_quant.history.compare.comparison import (
     ALPHA,
     CONFIDENCE,
     Comparison,
     Difference,
+    Flaky,
     Listed,
     Outcome,
     Renamed,
@@ -19,10 +22,12 @@ from pytest_quant.history.compare.comparison import (
     Side,
 )
 from pytest_quant.history.compare.exact import compare_exact, what_differs
+from pytest_quant.history.compare.flaky import newly_flaky
+from pytest_quant.history.compare.gate import Ruling, Word, rule
 from pytest_quant.history.compare.latency import compare_latency
 from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
 from pytest_quant.history.compare.samples import overlap
-from pytest_quant.history.compare.status import compare_statuses, exit_code, unaccepted
+from pytest_quant.history.compare.status import compare_statuses
 from pytest_quant.history.rows import StoredCheck
 
 __all__ = [
@@ -30,24 +35,34 @@ __all__ = [
     "CONFIDENCE",
     "Comparison",
     "Difference",
+    "Flaky",
     "Listed",
     "Outcome",
     "Renamed",
     "Reversioned",
     "Row",
+    "Ruling",
     "Side",
+    "Word",
     "compare",
-    "exit_code",
-    "unaccepted",
+    "rule",
 ]
 
 
-def compare(base: Sequence[StoredCheck], head: Sequence[StoredCheck], *, alpha: float = ALPHA) -> Comparison:
+def compare(
+    base: Sequence[StoredCheck],
+    head: Sequence[StoredCheck],
+    *,
+    accepted: Mapping[str, BaselineEntry] | None = None,
+    alpha: float = ALPHA,
+) -> Comparison:
     """Compare all launches of one commit with all launches of another.
 
     Parameters
     ----------
     base, head : every record of every run of the commit, oldest first; one run of pytest is one launch.
+    accepted : entries of the file of baselines by series, of values accepted after the base and of removed tests, see
+        `pytest_quant.history.baselines.since`.
     alpha : probability that a comparison without any true change has a regression or an improvement by a test.
 
     Raises
@@ -56,25 +71,33 @@ def compare(base: Sequence[StoredCheck], head: Sequence[StoredCheck], *, alpha: 
     """
     pairing = pair(base, head)
     pairs = {one.series: one for one in pairing.pairs}
-    rows = judge([draft for one in pairing.pairs for draft in _drafts(one)], alpha)
+    accepted = accepted or {}
+    judged = judge([draft for one in pairing.pairs for draft in _drafts(one)], alpha)
+    rows = [with_accepted(row, pairs[row.series], accepted.get(row.series)) for row in judged]
     traced = [replace(row, differs=what_differs(pairs[row.series])) if row.changed else row for row in rows]
     return Comparison(
         base=_side(base),
         head=_side(head),
         rows=tuple(sorted(traced, key=_order)),
         added=pairing.added,
-        removed=pairing.removed,
+        removed=tuple(_removed(one, accepted.get(one.series)) for one in pairing.removed),
         renamed=pairing.renamed,
         reversioned=pairing.reversioned,
+        flaky=tuple(one for each in pairing.pairs for one in newly_flaky(each)),
         notes=(*_notes(base, head), *_parts(pairing.pairs)),
         family=sum(row.p is not None for row in rows),
         alpha=alpha,
     )
 
 
+def _removed(one: Listed, entry: BaselineEntry | None) -> Listed:
+    return replace(one, accepted=entry.reason) if entry is not None and entry.removed else one
+
+
 def _drafts(one: Pair) -> Iterator[Draft]:
     yield Draft(compare_statuses(one))
-    yield from compare_accuracy(one)
+    if not one.other_version:
+        yield from compare_accuracy(one)
     yield from (Draft(row) for row in compare_exact(one))
     yield from compare_latency(one)
 
@@ -83,7 +106,12 @@ def _parts(pairs: Sequence[Pair]) -> Iterator[str]:
     """Yield a note for each series compared on part of its samples, since unchanged rows are not shown."""
     for one in pairs:
         base, head = (next((a for a in reversed(side) if measured(a.record)), None) for side in (one.base, one.head))
-        if base is None or head is None or base.record.digests.get("data") == head.record.digests.get("data"):
+        if (
+            one.other_version
+            or base is None
+            or head is None
+            or base.record.digests.get("data") == head.record.digests.get("data")
+        ):
             continue
         both = overlap(base, head)
         if both is not None:

@@ -27,10 +27,12 @@ class Outcome(StrEnum):
     """The outcome of comparing one quantity, in the order in which rows are shown.
 
     ``worse`` and ``better`` are changes that do not fail a comparison: too small, not proven, or advisory. ``changed``
-    is neither better nor worse. ``no_baseline`` has nothing comparable at the base.
+    is neither better nor worse. ``accepted`` would be a regression, if the file of baselines did not accept the value.
+    ``no_baseline`` has nothing comparable at the base.
     """
 
     REGRESSION = "regression"
+    ACCEPTED = "accepted"
     WORSE = "worse"
     IMPROVEMENT = "improvement"
     BETTER = "better"
@@ -40,7 +42,7 @@ class Outcome(StrEnum):
     UNCHANGED = "unchanged"
 
 
-CHANGED = (Outcome.REGRESSION, Outcome.WORSE, Outcome.IMPROVEMENT, Outcome.BETTER, Outcome.CHANGED)
+CHANGED = (Outcome.REGRESSION, Outcome.ACCEPTED, Outcome.WORSE, Outcome.IMPROVEMENT, Outcome.BETTER, Outcome.CHANGED)
 """Outcomes of rows that differ between base and head."""
 
 
@@ -110,13 +112,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A series that only base or only head has, with its status there."""
+    """A series that only base or only head has, with its status there.
+
+    `accepted` is the reason with which its removal was accepted; empty where it was not.
+    """
 
     series: str
     nodeid: str
     model: str
     engine_id: str
     status: str
+    accepted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +139,10 @@ class Renamed:
 
 @dataclass(frozen=True, slots=True)
 class Reversioned:
-    """A series with another metric, or other evaluation data with too few samples in common: shown, not compared."""
+    """A series with another metric, or other evaluation data with too few samples in common.
+
+    Its scores are shown and not compared; what needs no equal data, its size for example, is compared in rows.
+    """
 
     series: str
     nodeid: str
@@ -144,6 +153,28 @@ class Reversioned:
     base: float | None
     head: float | None
     what: Literal["evaluation data", "metric"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flaky:
+    """A test whose launches of the head disagree where those of the base agreed.
+
+    Attributes
+    ----------
+    series, nodeid, model, engine_id : of the head.
+    quantity : what differs between the launches.
+    base, head : the values and the number of launches with each, ``PASS in 2, FAIL in 1 of 3 launches``.
+    worse : a launch of the head is worse than those of the base.
+    """
+
+    series: str
+    nodeid: str
+    model: str
+    engine_id: str
+    quantity: Literal["status", "accuracy"]
+    base: str
+    head: str
+    worse: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +197,8 @@ class Comparison:
     rows : one for each series and quantity, regressions first.
     added, removed : series that only the head, and only the base, has.
     renamed : tests with another node id, which are also compared in `rows`.
-    reversioned : series that are not compared.
+    reversioned : series whose scores are not compared.
+    flaky : tests whose launches of the head disagree, and did not at the base.
     family : number of rows that were tested together, at the level `alpha`.
     """
 
@@ -177,6 +209,7 @@ class Comparison:
     removed: tuple[Listed, ...] = ()
     renamed: tuple[Renamed, ...] = ()
     reversioned: tuple[Reversioned, ...] = ()
+    flaky: tuple[Flaky, ...] = ()
     notes: tuple[str, ...] = ()
     family: Count = 0
     alpha: float = ALPHA

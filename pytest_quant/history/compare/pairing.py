@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pytest_quant.bounded import parse_json
@@ -102,16 +102,20 @@ _PARTS = 7
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The launches of one series at base and head, oldest first, one for each run; `series` is the head's key."""
+    """The launches of one series at base and head, oldest first, one for each run; `series` is the head's key.
+
+    `other_version` : evaluation data or metric are other ones, so that scores are not compared.
+    """
 
     series: str
     base: _Launches
     head: _Launches
+    other_version: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Series that base and head both have, and those that cannot be compared."""
+    """Series that base and head both have, and what only one of them has; `reversioned` are pairs too."""
 
     pairs: tuple[Pair, ...]
     added: tuple[Listed, ...]
@@ -134,11 +138,9 @@ def pair(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Pairing:
         before = bases.get(names.get(key, key))
         if before is None:
             continue
-        same = _same_version(Pair(key, before, launches))
-        if isinstance(same, Pair):
-            pairs.append(same)
-        else:
-            other_versions.append(same)
+        pairs.append(_same_version(Pair(key, before, launches)))
+        if pairs[-1].other_version:
+            other_versions.append(_reversioned(pairs[-1]))
     old_names = set(names.values())
     return Pairing(
         pairs=tuple(pairs),
@@ -190,18 +192,18 @@ def _key(record: Record, complete: Mapping[tuple[str, ...], set[str]]) -> str:
     return next(iter(likely)) if len(likely) == 1 else record.series
 
 
-def _same_version(given: Pair) -> Pair | Reversioned:
+def _same_version(given: Pair) -> Pair:
     """Leave out launches of a version that only base or only head has.
 
     Without a common version they are compared where their last versions differ in evaluation data alone and share
-    enough samples, else not at all.
+    enough samples, else in what needs no equal data.
     """
     base, head = _versions(given.base), _versions(given.head)
     if not base or not head:
         return given
     common = base & head
     if not common:
-        return _overlapping(given) or _reversioned(given)
+        return _overlapping(given) or replace(given, other_version=True)
     sides = (
         tuple(one for one in side if not measured(one.record) or version_of(one.record) in common)
         for side in (given.base, given.head)

@@ -1,12 +1,11 @@
-"""The verdict of each test at base and head, and the exit code of the comparison."""
+"""The verdict of each test at base and head."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
 from dataclasses import replace
 
-from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Quantity, Row
+from pytest_quant.history.compare.comparison import Outcome, Quantity, Row
 from pytest_quant.history.compare.pairing import Pair
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
@@ -43,39 +42,7 @@ def worse_or_better(worse: bool, *, proven: bool) -> Outcome:
     return Outcome.IMPROVEMENT if proven else Outcome.BETTER
 
 
-OK, REGRESSION, INCONCLUSIVE, NO_BASELINE = 0, 1, 3, 4
-
-
-def exit_code(
-    comparison: Comparison, *, strict: bool = False, full_suite: bool = False, accepted: Collection[str] = ()
-) -> int:
-    """Return the exit code: 0 without a regression, 1 with one, and under `strict` 3 or 4 when it cannot be decided.
-
-    Parameters
-    ----------
-    comparison : of two commits.
-    strict : 3 where a quantity could not be judged, with too few launches for example; 4 where there is no base at
-        all, or the base does not have a quantity, a machine or a version of the data. An added test is none of these.
-    full_suite : base and head ran every test, so that a missing one was removed, which is a regression too.
-    accepted : keys of series whose removal was accepted.
-    """
-    if comparison.having(Outcome.REGRESSION) or (full_suite and unaccepted(comparison, accepted)):
-        return REGRESSION
-    if not strict:
-        return OK
-    if comparison.having(Outcome.INCONCLUSIVE) or any(row.advisory for row in comparison.rows):
-        return INCONCLUSIVE
-    if not comparison.base.checks or comparison.having(Outcome.NO_BASELINE) or comparison.reversioned:
-        return NO_BASELINE
-    return OK
-
-
-def unaccepted(comparison: Comparison, accepted: Collection[str]) -> tuple[Listed, ...]:
-    """Return the removed series whose removal nobody accepted."""
-    return tuple(one for one in comparison.removed if one.series not in accepted)
-
-
-_BROKEN = (Status.ERROR, Status.FAIL)
+BROKEN = (Status.ERROR, Status.FAIL)
 
 
 def compare_statuses(pair: Pair) -> Row:
@@ -93,9 +60,9 @@ def _outcome(base: Status, head: Status) -> Outcome:
         return Outcome.INCONCLUSIVE
     if base is Status.UNAVAILABLE:
         return Outcome.NO_BASELINE
-    if (base in _BROKEN) == (head in _BROKEN):
+    if (base in BROKEN) == (head in BROKEN):
         return Outcome.CHANGED
-    return Outcome.REGRESSION if head in _BROKEN else Outcome.IMPROVEMENT
+    return Outcome.REGRESSION if head in BROKEN else Outcome.IMPROVEMENT
 
 
 def _usual(launches: tuple[StoredCheck, ...]) -> Status:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from rich.cells import cell_len
 
-from pytest_quant.history.compare import Comparison, compare
+from pytest_quant.history.compare import Comparison, compare, rule
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.record import Record
+from pytest_quant.record import Json, Record
 from pytest_quant.report.comparison_document import comparison_json
 from pytest_quant.report.comparison_markdown import MARKER, MAX_CHARACTERS, comparison_markdown
 from pytest_quant.report.comparison_text import comparison_text
@@ -52,18 +52,30 @@ def _story(hostile: str = "") -> Comparison:
     return compare(*_sides(hostile))
 
 
+def _text(comparison: Comparison, width: int, color: bool = False) -> str:
+    return comparison_text(comparison, rule(comparison, full_suite=True), width, color)
+
+
+def _markdown(comparison: Comparison) -> str:
+    return comparison_markdown(comparison, rule(comparison, full_suite=True))
+
+
+def _json(comparison: Comparison) -> dict[str, Json]:
+    return comparison_json(comparison, rule(comparison, full_suite=True))
+
+
 def test_the_verdict_comes_first() -> None:
     """Which commits, with how many launches, and what came out."""
-    lines = comparison_text(_story(), 120).splitlines()
+    lines = _text(_story(), 120).splitlines()
     assert lines[0] == "ba5e (main, 5 launches) -> 4ead (main, 5 launches)"
     assert lines[1].startswith("REGRESSION: 2 regressions, ")
-    for word in ("1 test added", "1 test removed", "1 test renamed", "1 test re-versioned"):
+    for word in ("1 test added", "1 test removed", "1 test renamed", "accuracy of 1 test NOT COMPARED"):
         assert word in lines[1]
 
 
 def test_changed_rows_have_their_figures_and_what_differs() -> None:
     """Base, head, change, interval, p, counts, which side moved, and the calibration beside it."""
-    text = comparison_text(_story(), 120)
+    text = _text(_story(), 120)
     assert re.search(r"regression +accuracy +100\.00 -> 95\.00 % +-5\.00 \[-\d\.\d\d, -\d\.\d\d\] pp +\S+e-", text)
     assert "20 lost, 0 won of 400 samples" in text
     assert re.search(r"regression +speedup +x2 -> x1\.667 +-16\.67 \[", text)
@@ -75,24 +87,24 @@ def test_rows_that_did_not_change_are_one_line() -> None:
     """Counted by quantity; their test is not named."""
     found = _story()
     unchanged = sum(row.outcome.value == "unchanged" for row in found.rows)
-    (line,) = (line for line in comparison_text(found, 200).splitlines() if " unchanged: " in line and "status" in line)
+    (line,) = (line for line in _text(found, 200).splitlines() if " unchanged: " in line and "status" in line)
     assert line.startswith(f"{unchanged} unchanged: ")
 
 
 def test_every_list_is_shown() -> None:
     """Added, removed, renamed and re-versioned tests by their names."""
-    text = comparison_text(_story(), 200)
+    text = _text(_story(), 200)
     assert f"renamed (1):\n    {_B} -> tests/test_new_name.py::test_b" in text
     assert f"removed (1):\n    {_C}" in text
     assert "added (1):\n    tests/x.py::new" in text
-    assert f"re-versioned, not compared (1):\n    {_D}" in text
+    assert f"accuracy NOT COMPARED (1):\n    {_D}" in text
     assert "other evaluation data" in text
 
 
 def test_rows_that_could_not_be_told_share_their_reason() -> None:
     """Forty tests with one launch a side are one list of ten with a count, not forty reasons."""
     records = [_record(f"tests/test_x.py::test_{index}") for index in range(40)]
-    text = comparison_text(compare(launch(*records), launch(*records, commit="head")), 120)
+    text = _text(compare(launch(*records), launch(*records, commit="head")), 120)
     assert text.count("are needed to judge") == 1
     assert "(40):" in text
     assert "and 30 more" in text
@@ -101,14 +113,14 @@ def test_rows_that_could_not_be_told_share_their_reason() -> None:
 def test_no_baseline_says_so() -> None:
     """A base without records."""
     found = compare([], _sides()[1])
-    assert comparison_text(found, 100).splitlines()[1] == "NO BASELINE"
-    assert comparison_json(found)["verdict"] == "no_baseline"
+    assert _text(found, 100).splitlines()[1] == "NO BASELINE"
+    assert _json(found)["verdict"] == "no_baseline"
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_lines_fit_the_terminal(width: int) -> None:
     """Every figure is there all the same."""
-    text = comparison_text(_story(), width)
+    text = _text(_story(), width)
     assert max(map(cell_len, text.splitlines())) <= width
     for figure in ("100.00 -> 95.00 %", "x2 -> x1.667", "candidate"):
         assert figure in text
@@ -120,7 +132,7 @@ _HOSTILE = "\x1b[31m\u202e|`<img src=x onerror=alert(1)>`| @team #1 [a](javascri
 @pytest.mark.parametrize("color", [False, True])
 def test_no_name_reaches_the_terminal_as_a_command(color: bool) -> None:
     """Our own colours are all there is."""
-    text = comparison_text(_story(_HOSTILE), 100, color)
+    text = _text(_story(_HOSTILE), 100, color)
     ours = re.sub(r"\x1b\[[0-9;]*m", "", text) if color else text
     assert all(char.isprintable() or char == "\n" for char in ours)
     assert (re.search(r"\x1b\[1;31mregression\x1b", text) is not None) is color
@@ -129,7 +141,7 @@ def test_no_name_reaches_the_terminal_as_a_command(color: bool) -> None:
 
 def test_no_name_becomes_markup() -> None:
     """No tag, link, mention, reference or cell of a table comes from a name."""
-    text = comparison_markdown(_story(_HOSTILE))
+    text = _markdown(_story(_HOSTILE))
     assert "<img" not in text
     assert "@team" not in text
     assert "#1 " not in text
@@ -141,7 +153,7 @@ def test_no_name_becomes_markup() -> None:
 
 def test_markdown_has_the_marker_then_the_verdict() -> None:
     """The marker finds the comment again; unchanged rows are folded."""
-    lines = comparison_markdown(_story()).splitlines()
+    lines = _markdown(_story()).splitlines()
     assert lines[0] == MARKER == "<!-- pytest-quant compare -->"
     assert lines[1].startswith("**REGRESSION: 2 regressions")
     table = [line for line in lines if line.startswith("|")]
@@ -156,7 +168,7 @@ def test_markdown_stays_below_the_limit_of_a_comment(tests: int) -> None:
         replace(record_of(f"tests/{'x' * 150}.py::test_{i}"), resources=Resources(size_mb=1.0)) for i in range(tests)
     ]
     after = [replace(one, resources=Resources(size_mb=2.0)) for one in before]
-    text = comparison_markdown(compare(launch(*before), launch(*after, commit="head")))
+    text = _markdown(compare(launch(*before), launch(*after, commit="head")))
     assert len(text) <= MAX_CHARACTERS
     assert text.count("<details>") == text.count("</details>")
     shown = text.count("**regression**")
@@ -168,14 +180,14 @@ def test_json_is_what_its_schema_says() -> None:
     """Every field of every list, with and without a base."""
     Draft202012Validator.check_schema(_SCHEMA)
     for found in (_story(), _story(_HOSTILE), compare([], []), compare([], _sides()[1])):
-        document = json.loads(json.dumps(comparison_json(found), allow_nan=False))
+        document = json.loads(json.dumps(_json(found), allow_nan=False))
         Draft202012Validator(_SCHEMA).validate(document)
 
 
 def test_json_has_every_row() -> None:
     """Unchanged ones too; an interval is a list of two."""
     found = _story()
-    document = comparison_json(found)
+    document = _json(found)
     rows = document["rows"]
     assert isinstance(rows, list)
     assert len(rows) == len(found.rows)
@@ -191,14 +203,14 @@ def test_json_has_every_row() -> None:
 def test_any_name_can_be_rendered(name: str, width: int) -> None:
     """Each form is made, within its bounds, whatever a test is called."""
     found = _story(name.encode("utf-8", "replace").decode())
-    assert all(char.isprintable() or char == "\n" for char in comparison_text(found, width))
-    assert len(comparison_markdown(found)) <= MAX_CHARACTERS
-    json.dumps(comparison_json(found), allow_nan=False)
+    assert all(char.isprintable() or char == "\n" for char in _text(found, width))
+    assert len(_markdown(found)) <= MAX_CHARACTERS
+    json.dumps(_json(found), allow_nan=False)
 
 
 def test_advisory_rows_say_so() -> None:
     """In the place of a p value."""
     base, head = [_record(_A)], [_record(_A, ms=0.8)]
-    text = comparison_text(compare(launches(base), launches(head, commit="head")), 120)
+    text = _text(compare(launches(base), launches(head, commit="head")), 120)
     assert re.search(r"worse +speedup .* advisory", text)
     assert "NO REGRESSION: 1 worse that does not gate" in text

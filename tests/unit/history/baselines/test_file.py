@@ -16,7 +16,6 @@ from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, series_of
 from pytest_quant.history.baselines.file import (
     NAME,
-    accepted_removals,
     baseline_text,
     parse_baselines,
     read_baselines,
@@ -136,8 +135,6 @@ def test_a_removal_is_kept_without_values() -> None:
     gone = BaselineEntry(ENTRY.series, "c0ffee", None, "replaced", ENTRY.accepted_at, removed=True)
     read = parse_baselines(baseline_text([gone]))
     assert read == {ENTRY.series.key: gone}
-    assert accepted_removals(read) == {ENTRY.series.key}
-    assert accepted_removals(parse_baselines(baseline_text([ENTRY]))) == set()
 
 
 def _line(text: str, beginning: str) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_quant.history.compare import compare
+from pytest_quant.history.compare import Outcome, compare
 from pytest_quant.history.compare.pairing import pair
-from pytest_quant.result import Status
-from tests.unit.history.compare.launched import key, launch, launches, record_of, row
+from pytest_quant.result import Resources, Status
+from tests.unit.history.compare.launched import answered, answers, key, launch, launches, record_of, row, timed
 from tests.unit.record.examples import a_record
 
 _A, _B, _C = "tests/test_a.py::test_a", "tests/test_b.py::test_b", "tests/test_c.py::test_c"
@@ -71,13 +71,31 @@ def test_a_test_that_is_still_there_was_not_renamed() -> None:
     assert [one.nodeid for one in found.added] == [_B]
 
 
-def test_other_evaluation_data_is_shown_and_never_compared() -> None:
-    """Both scores are listed; no row tells of a change."""
+def test_scores_on_other_evaluation_data_are_shown_and_never_compared() -> None:
+    """Both scores are listed; no row tells of a change of them."""
     other = replace(record_of(_A), digests={"data": "other"})
-    found = compare(launch(record_of(_A)), launch(other, commit="head"))
-    assert found.rows == ()
+    found = compare(launch(record_of(_A)), launch(answered(other, answers(range(90))), commit="head"))
+    assert {one.quantity for one in found.rows} == {"status", "size", "coverage", "nodes"}
+    assert found.changed == ()
     (only,) = found.reversioned
-    assert (only.what, only.base, only.head) == ("evaluation data", 100.0, 100.0)
+    assert (only.what, only.base, only.head) == ("evaluation data", 100.0, 77.5)
+
+
+def test_what_needs_no_equal_data_is_compared_on_other_data() -> None:
+    """A file of 7.8 times the size, a share that no longer runs in INT8, and a model of half the speed each gate."""
+    record = timed(record_of(_A, latency=True), 0.5)
+    assert record.coverage is not None
+    other = replace(
+        timed(record, 1.0),
+        digests={"data": "other"},
+        resources=Resources(size_mb=7.8),
+        coverage=replace(record.coverage, pct=40.0),
+    )
+    before = [replace(record, resources=Resources(size_mb=1.0))] * 5
+    found = compare(launches(before), launches([other] * 5, commit="head"))
+    worse = {one.quantity for one in found.having(Outcome.REGRESSION)}
+    assert worse == {"size", "coverage", "speedup"}
+    assert [one.what for one in found.reversioned] == ["evaluation data"]
 
 
 def test_a_metric_that_turned_round_is_another_version() -> None:

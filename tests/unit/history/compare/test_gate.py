@@ -1,0 +1,162 @@
+"""The word and the exit code of a comparison."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from html import unescape
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_quant.history.baselines.accept import accept_removal
+from pytest_quant.history.baselines.entry import BaselineEntry, series_of
+from pytest_quant.history.compare import Comparison, Outcome, compare, rule
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.report.comparison_document import comparison_json
+from pytest_quant.report.comparison_markdown import comparison_markdown
+from pytest_quant.report.comparison_text import comparison_text
+from pytest_quant.result import Resources, Status
+from tests.unit.history.compare.launched import answered, answers, key, launch, launches, record_of, timed
+
+_A, _B = "tests/test_a.py::test_a", "tests/test_b.py::test_b"
+_NOW = datetime(2026, 1, 2, tzinfo=UTC)
+_OTHER = replace(record_of(_B), model="other")
+
+
+def _code(found: Comparison, *, strict: bool = False, full_suite: bool = False) -> int:
+    return rule(found, strict=strict, full_suite=full_suite).code
+
+
+def _head(*names: str, wrong: int = 0) -> list[StoredCheck]:
+    records = {_A: answered(record_of(_A), answers(range(wrong))), _B: _OTHER}
+    return launch(*(records[name] for name in names), commit="head")
+
+
+_BASE = launch(record_of(_A), _OTHER)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_nothing_changed_is_0(strict: bool) -> None:
+    """Also under strict: everything could be told."""
+    assert _code(compare(_BASE, _head(_A, _B)), strict=strict, full_suite=True) == 0
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_regression_is_1(strict: bool) -> None:
+    """An advisory change, or one that is not proven, is none."""
+    assert _code(compare(_BASE, _head(_A, _B, wrong=20)), strict=strict) == 1
+    assert _code(compare(_BASE, _head(_A, _B, wrong=1)), strict=strict) == 0
+
+
+def test_a_removed_test_is_1_for_the_whole_suite_unless_accepted() -> None:
+    """A part of the suite says nothing about the rest."""
+    found = compare(_BASE, _head(_A))
+    assert _code(found) == 0
+    assert _code(found, full_suite=True) == 1
+    assert [one.series for one in rule(found, full_suite=True).missing] == [_OTHER.series]
+    for nodeid, series, code in ((_B, _OTHER.series, 0), (_A, key(_A), 1)):
+        entry = accept_removal(series_of(key(nodeid)), commit="c", reason="r", accepted_at=_NOW)
+        assert _code(compare(_BASE, _head(_A), accepted={series: entry}), full_suite=True) == code
+
+
+def _few_launches() -> Comparison:
+    record = timed(record_of(_A, latency=True), 0.5)
+    return compare(launches([record]), launches([record], commit="head"))
+
+
+def test_what_could_not_be_told_is_3_under_strict() -> None:
+    """One launch a side cannot judge a latency."""
+    assert _code(_few_launches()) == 0
+    assert _code(_few_launches(), strict=True) == 3
+
+
+def test_a_latency_that_the_head_lacks_is_3_under_strict() -> None:
+    """It could not be judged, though nothing of it is advisory."""
+    found = compare(launch(timed(record_of(_A, latency=True), 0.5)), launch(record_of(_A), commit="head"))
+    assert (_code(found), _code(found, strict=True)) == (0, 3)
+
+
+def test_no_base_is_4_under_strict() -> None:
+    """There is nothing to compare with."""
+    found = compare([], _head(_A))
+    assert _code(found) == 0
+    assert _code(found, strict=True) == 4
+    assert found.notes == ("the base has no records",)
+
+
+def test_a_base_of_another_machine_or_version_is_4_under_strict() -> None:
+    """An added test is not: it cannot have one."""
+    record = timed(record_of(_A, latency=True), 0.5)
+    machines = compare(launches([record], cpu="one"), launches([record], commit="head", cpu="two"))
+    versions = compare(_BASE, launch(replace(record_of(_A), digests={"data": "new"}), _OTHER, commit="head"))
+    added = compare(launch(record_of(_A)), _head(_A, _B))
+    assert [_code(one, strict=True) for one in (machines, versions, added)] == [4, 4, 0]
+
+
+def test_a_regression_outweighs_what_could_not_be_told() -> None:
+    """1 before 3, 3 before 4."""
+    record = timed(record_of(_A, latency=True), 0.5)
+    wrong = answered(record, answers(range(20)))
+    found = compare(launches([record]), launches([wrong], commit="head"))
+    assert _code(found, strict=True) == 1
+
+
+def test_a_test_that_became_flaky_is_3_under_strict() -> None:
+    """One launch of three fails where none did: no proof of a regression, and none of its absence."""
+    head = launches([record_of(_A), replace(record_of(_A), status=Status.FAIL), record_of(_A)], commit="head")
+    found = compare(launches([record_of(_A)] * 3), head)
+    assert (_code(found), _code(found, strict=True)) == (0, 3)
+    assert _code(compare(head, head), strict=True) == 0
+
+
+_RECORDS = st.builds(
+    lambda nodeid, wrong, status, data, mb: replace(
+        answered(record_of(nodeid), answers(range(wrong))),
+        status=status, digests={"data": data}, resources=Resources(size_mb=mb),
+    ),
+    st.sampled_from([_A, _B]), st.sampled_from([0, 0, 0, 30]), st.sampled_from(list(Status)),
+    st.sampled_from(["one", "one", "two"]), st.sampled_from([1.0, 1.0, 7.8]),
+)  # fmt: skip
+
+
+def _side(name: str) -> st.SearchStrategy[list[StoredCheck]]:
+    runs = st.lists(st.lists(_RECORDS, max_size=2), max_size=3)
+    return runs.map(lambda all_: [one for i, each in enumerate(all_) for one in launch(*each, run=str(i), commit=name)])
+
+
+_ENTRY = st.builds(
+    lambda nodeid, removed, mb, score: BaselineEntry(
+        series_of(key(nodeid)), "c", None, "r", _NOW, removed=removed, size_mb=mb, candidate_score=score
+    ),
+    st.sampled_from([_A, _B]), st.booleans(), st.sampled_from([None, 7.8]), st.sampled_from([None, 10.0]),
+)  # fmt: skip
+
+_CODES = {
+    "REGRESSION": {1},
+    "INCONCLUSIVE": {3},
+    "NO BASELINE": {0, 4},
+    "NOTHING TO COMPARE": {0, 4},
+    "NO REGRESSION": {0},
+}
+
+
+@settings(max_examples=100)
+@given(_side("base"), _side("head"), st.lists(_ENTRY, max_size=2), st.booleans(), st.booleans())
+def test_the_headline_agrees_with_the_exit_code(
+    base: list[StoredCheck], head: list[StoredCheck], entries: list[BaselineEntry], strict: bool, full_suite: bool
+) -> None:
+    """In text, Markdown and JSON alike, whatever changed, was removed, became flaky or was accepted."""
+    found = compare(base, head, accepted={one.series.key: one for one in entries})
+    ruling = rule(found, strict=strict, full_suite=full_suite)
+    headline = comparison_text(found, ruling, 10_000).splitlines()[1]
+    assert f"**{headline}**" in unescape(comparison_markdown(found, ruling))
+    document = comparison_json(found, ruling)
+    word = headline.partition(":")[0]
+    assert ruling.code in _CODES[word]
+    assert strict or ruling.code in (0, 1)
+    said = {"NO REGRESSION": "ok"}.get(word, word.lower().replace(" ", "_"))
+    assert (document["verdict"], document["exit_code"]) == (said, ruling.code)
+    bad = bool(found.having(Outcome.REGRESSION)) or (full_suite and any(not one.accepted for one in found.removed))
+    assert (ruling.code == 1) is bad
