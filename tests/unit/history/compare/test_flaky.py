@@ -86,7 +86,7 @@ def test_it_has_a_section_of_its_own() -> None:
     ruling = rule(found)
     text = comparison_text(found, ruling, 120)
     scores = "100 % in 3 of 3 launches -> 100 % in 2, 93.5 % in 1 of 3 launches"
-    line = f"{_GOOD.nodeid} digits ort-int8-static accuracy: {scores}"
+    line = f"{_GOOD.nodeid} ort-int8-static accuracy: {scores}"
     assert "NO REGRESSION: 1 test NEWLY FLAKY, " in text
     assert f"NEWLY FLAKY (1): {line}" in " ".join(text.split())
     markdown = comparison_markdown(found, ruling)
