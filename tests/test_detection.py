@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import itertools
+import math
+import subprocess
+import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import onnx
+import onnxruntime
+import psutil
 import pytest
 from statsmodels.stats.proportion import proportion_confint
 
 from tests.benchmarks.detection.__main__ import FAMILIES, arguments
 from tests.benchmarks.detection.arms import Arm, seed_of, work
+from tests.benchmarks.detection.bursts import bursts
 from tests.benchmarks.detection.ledger import Ledger
+from tests.benchmarks.detection.models import feeds_of, model_file
+from tests.benchmarks.detection.peers import asv_worse, benchstat_worse, regressed
 from tests.benchmarks.detection.rates import Rate
 from tests.benchmarks.detection.table import Row, markdown, renew
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 200), (3, 40), (40, 40)])
@@ -83,9 +96,9 @@ def test_a_figure_that_is_not_reached_is_printed_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_each_family_has_arms_with_names_of_their_own_and_rows_without_a_trial(family: str) -> None:
+def test_each_family_has_arms_with_names_of_their_own_and_rows_without_a_trial(family: str, tmp_path: Path) -> None:
     """No row of a ledger without trials says that it is reached."""
-    keys = [arm.key for arm in FAMILIES[family].arms()]
+    keys = [arm.key for arm in FAMILIES[family].arms(tmp_path)]
     assert len(set(keys)) == len(keys) > 0
     rows = FAMILIES[family].rows(Ledger(None))
     assert rows
@@ -96,4 +109,68 @@ def test_rows_that_are_not_there_are_refused(capsys: pytest.CaptureFixture[str])
     """With the names of those that are."""
     with pytest.raises(SystemExit):
         arguments(["--rows", "baseline,nothing"])
-    assert "no rows nothing; there are baseline" in capsys.readouterr().err
+    assert "no rows nothing; there are launch, " in capsys.readouterr().err
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_the_load_ends_with_its_block_and_with_what_made_it() -> None:
+    """Also when the block raises, and when the process that made it is killed."""
+    burning: list[int] = []
+
+    def fall() -> None:
+        with bursts(1, 2) as pids:
+            burning.extend(pids)
+            assert [_alive(pid) for pid in pids] == [True, True]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fall()
+    assert [_alive(pid) for pid in burning] == [False, False]
+    program = (
+        "import os; from tests.benchmarks.detection.bursts import bursts\n"
+        "with bursts(1, 1) as burning: print(burning[0], flush=True); os.kill(os.getpid(), 9)"
+    )
+    made = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(int(made.stdout)).wait(60)
+
+
+_QUIET = [1e-3 * (1.0 + 0.01 * math.sin(7.0 * number)) for number in range(1000)]
+
+
+@pytest.mark.parametrize(("factor", "worse"), [(1.0, False), (1.04, False), (1.07, True), (0.9, False)])
+def test_asv_marks_what_is_worse_by_more_than_its_factor(factor: float, worse: bool) -> None:
+    """The decision is asv's own; a change for the better is none for the worse."""
+    assert asv_worse(_QUIET, [factor * one for one in _QUIET], 1.05) is worse
+
+
+@pytest.mark.parametrize(("factor", "worse"), [(1.0, False), (1.02, True), (0.98, False)])
+def test_benchstat_shows_any_significant_change(factor: float, worse: bool) -> None:
+    """Ten means a side that do not overlap have p = 2 / C(20, 10) = 1e-5, however small the change."""
+    assert benchstat_worse(_QUIET, [factor * one for one in _QUIET]) is worse
+
+
+def test_what_pytest_benchmark_prints_is_read() -> None:
+    """A line for each model and field, as its version 5.3 prints them."""
+    line = "\ttest_model[magika] (0001_base) - Field '{}' has failed PercentageRegressionCheck: 85.08 > 5.00\n"
+    assert regressed(line.format("median") + line.format("mean")) == {("magika", "median"), ("magika", "mean")}
+    assert regressed("3 passed in 1.00s") == set()
+
+
+def test_more_work_is_more_of_the_same(tmp_path: Path) -> None:
+    """Twenty layers are 21 at +5 %; Magika answers the same with a part of its convolution once more."""
+    for name, kind in (("products", "MatMul"), ("convolutions", "Conv")):
+        layers = [onnx.load(model_file(tmp_path, name, pct)).graph.node for pct in (0.0, 5.0, 10.0)]
+        assert [[node.op_type for node in of_one] for of_one in layers] == [[kind] * n for n in (20, 21, 22)]
+    feeds = feeds_of("magika")
+    files = [model_file(tmp_path, "magika", pct) for pct in (0.0, 5.0)]
+    one, other = (onnxruntime.InferenceSession(str(file)).run(None, feeds)[0] for file in files)
+    assert np.allclose(one, other, atol=1e-6)
+    convolutions = [node for node in onnx.load(files[1]).graph.node if node.op_type == "Conv"]
+    assert convolutions[0].input[1] == convolutions[1].input[1]

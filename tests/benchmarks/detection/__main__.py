@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_quant.environment.machine import fingerprint
-from tests.benchmarks.detection import accuracy, baseline, changes, compared
+from tests.benchmarks.detection import accuracy, baseline, changes, compared, launches, simulated
 from tests.benchmarks.detection.arms import Arm, work
 from tests.benchmarks.detection.ledger import Ledger
 from tests.benchmarks.detection.table import Row, markdown, renew
@@ -32,20 +33,22 @@ class Family:
     Attributes
     ----------
     told : what they are, for --help.
-    arms : makes the arms whose trials they need.
+    arms : makes the arms whose trials they need; models and engines go into the folder they are given.
     rows : makes them out of all trials.
     """
 
     told: str
-    arms: Callable[[], Sequence[Arm]]
+    arms: Callable[[Path], Sequence[Arm]]
     rows: Callable[[Ledger], list[Row]]
 
 
 FAMILIES: Mapping[str, Family] = {
-    "baseline": Family("max_slowdown at its limit, simulated", baseline.arms, baseline.rows),
-    "compare": Family("compare over 20 series without a change, simulated", compared.arms, compared.rows),
-    "accuracy": Family("coverage of intervals of f1 and mae, simulated", accuracy.arms, accuracy.rows),
-    "changes": Family("change points of histories, simulated", changes.arms, changes.rows),
+    "launch": Family("real launches of one check, and other tools beside them", launches.arms, launches.rows),
+    "worlds": Family("min_speedup in worlds of known noise, simulated", lambda _: simulated.arms(), simulated.rows),
+    "baseline": Family("max_slowdown at its limit, simulated", lambda _: baseline.arms(), baseline.rows),
+    "compare": Family("compare over 20 series without a change, simulated", lambda _: compared.arms(), compared.rows),
+    "accuracy": Family("coverage of intervals of f1 and mae, simulated", lambda _: accuracy.arms(), accuracy.rows),
+    "changes": Family("change points of histories, simulated", lambda _: changes.arms(), changes.rows),
 }
 
 
@@ -83,8 +86,9 @@ def main(args: Sequence[str] | None = None) -> int:
     ledger = Ledger(chosen.out)
     began = time.monotonic()
     families = {name: FAMILIES[name] for name in chosen.rows}
-    arms = [arm for family in families.values() for arm in family.arms()]
-    done = work(arms, ledger, chosen.seed, began + 60.0 * chosen.minutes, lambda text: _say(text))
+    with tempfile.TemporaryDirectory() as folder:
+        arms = [arm for family in families.values() for arm in family.arms(Path(folder))]
+        done = work(arms, ledger, chosen.seed, began + 60.0 * chosen.minutes, _say)
     told = f"{datetime.now(UTC):%Y-%m-%d}, {machine()}: `python -m tests.benchmarks.detection --rows {{}}`"
     for name, family in families.items():
         rows = family.rows(ledger)

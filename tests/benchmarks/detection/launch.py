@@ -1,0 +1,52 @@
+"""One launch: a fresh process that times a check as the plugin does, judges it, and prints what it found as JSON.
+
+Its arguments are a file of `Launchable.save`, the least speedup, a seed and the seconds it may take.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+
+from pytest_quant.cache import Cache
+from pytest_quant.measure.engines import Tools
+from pytest_quant.measure.launch import Launchable
+from pytest_quant.measure.timing import time_check
+from pytest_quant.spec import Check, Dataset, LatencyPlan, Limits
+from pytest_quant.verdict import breaks_latency
+from pytest_quant.verdict.latency import latency_verdicts
+
+
+def launch(file: Path, min_speedup: float, seed: int, max_s: float) -> dict[str, object]:
+    """Time and judge once; the second measurement before a FAIL included."""
+    timed = Launchable.load(file)
+    check = Check(
+        nodeid=f"test_detection.py::test_{seed}",
+        series_nodeid="test_detection.py::test",
+        candidate=timed.candidate.spec,
+        reference=timed.reference.spec,
+        dataset=Dataset("arrays", None),
+        limits=Limits(min_speedup=min_speedup),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        tools = Tools(Cache(Path(folder)), lambda _: None, lambda _: nullcontext())
+        latency = time_check(check, LatencyPlan(max_s=max_s), timed.reference, timed.candidate, tools, breaks_latency)
+    (verdict,) = latency_verdicts(check.limits, latency)
+    return {
+        "status": verdict.status.value,
+        "reason": verdict.reason,
+        "rounds": latency.rounds,
+        "spent_s": latency.spent_s,
+        "speedup": latency.speedup,
+        "speedup_ci": [latency.speedup_ci.low, latency.speedup_ci.high],
+        "null_ratio_ci": [latency.null_ratio_ci.low, latency.null_ratio_ci.high],
+        "repeated": latency.repeat is not None,
+    }
+
+
+if __name__ == "__main__":
+    found = launch(Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
+    sys.stdout.write(json.dumps(found) + "\n")
