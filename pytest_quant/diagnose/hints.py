@@ -196,5 +196,5 @@ def find_hints(
 
 def _untimed(verdicts: Sequence[Verdict]) -> bool:
     """Whether a limit on latency was not met."""
-    on_latency = ("max_latency_ms", "min_speedup", "max_slowdown")
+    on_latency = ("max_latency_ms", "min_speedup", "max_slowdown", "max_p50_increase")
     return any(one.status is not Status.PASS and one.limit.startswith(on_latency) for one in verdicts)

@@ -126,13 +126,19 @@ def _insert_where_new(connection: Connection, table: Table) -> postgresql.Insert
 
 
 class Recorded(Protocol):
-    """Access to the records of commits, as `Store` gives it. Both methods raise `HistoryError` when reading fails."""
+    """Access to the records of commits, as `Store` gives it. Every method raises `HistoryError` when reading fails."""
 
     def commits(self, known: Sequence[str]) -> set[str]:
         """Return those commits of `known` that have a run of a clean tree."""
 
     def launches(self, commit: str) -> list[StoredCheck]:
         """Return every record of every run of the clean commit, oldest first."""
+
+    def launches_of(self, series: str, commits: Sequence[str]) -> list[StoredCheck]:
+        """Return the records of one series of the clean commits, oldest first."""
+
+    def points_of(self, commits: Sequence[str]) -> list[Point]:
+        """Return the summaries of every series' checks of the clean commits, oldest first."""
 
 
 _NEWEST_FIRST = (RUNS.c.started_at.desc(), RUNS.c.id.desc())
@@ -245,6 +251,17 @@ class Store:
         wanted = _checks().where(RUNS.c.commit == indexed(commit), ~RUNS.c.dirty)
         return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
 
+    def launches_of(self, series: str, commits: Sequence[str]) -> list[StoredCheck]:
+        """Return the records of one series of all runs of `commits` with a clean tree, oldest run first."""
+        wanted = _checks().where(SERIES.c.digest == digest_of(series), *_clean(commits))
+        return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
+
+    def points_of(self, commits: Sequence[str]) -> list[Point]:
+        """Return the summaries of all checks of all runs of `commits` with a clean tree, oldest run first."""
+        wanted = select(SERIES.c.key, *_POINT_COLUMNS).join(RUNS, RUNS.c.number == CHECKS.c.run)
+        of_series = wanted.join(SERIES, SERIES.c.number == CHECKS.c.series).where(*_clean(commits))
+        return [_point(row.key, row) for row in self._read(of_series.order_by(*_OLDEST_FIRST, CHECKS.c.position))]
+
     def series(self) -> list[SeriesSummary]:
         """Return a summary of every series, sorted by node id and key."""
         counted = (
@@ -313,6 +330,10 @@ def _wanted(branch: str | None, since: str | None) -> list[ColumnElement[bool]]:
     return conditions
 
 
+def _clean(commits: Sequence[str]) -> tuple[ColumnElement[bool], ...]:
+    return RUNS.c.commit.in_([indexed(commit) for commit in commits]), ~RUNS.c.dirty
+
+
 def _checks() -> Select[*tuple[Any, ...]]:
     same = (RECORDS.c.run == CHECKS.c.run) & (RECORDS.c.position == CHECKS.c.position)
     return (
@@ -352,4 +373,5 @@ def _place(run_id: str, position: int) -> str:
 
 def _point(series: str, row: Found[*tuple[Any, ...]]) -> Point:
     values = dict(row._mapping)  # noqa: SLF001 - public in all but its name
+    values.pop("key", None)
     return Point(series=series, status=Status(values.pop("status")), **values)

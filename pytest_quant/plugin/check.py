@@ -61,10 +61,10 @@ def session_of(config: pytest.Config) -> Session:
 def _baseline(baselines: Baselines, measurement: Measurement) -> Baseline | NoBaseline | None:
     """Return the baseline of a measurement, ``None`` where no limit needs it."""
     check = measurement.check
-    if check.limits.max_slowdown is None and check.limits.max_drop_increase is None:
+    if not check.limits.on_history:
         return None
     samples, way = pack_samples(measurement.sample_hashes), way_of_timing(measurement.latency)
-    now = Evaluated(check.nodeid, measurement.accuracy, samples, way)
+    now = Evaluated(check.nodeid, measurement.accuracy, samples, way, datetime.now(UTC).isoformat())
     return baselines.find(series_key(check, measurement.accuracy.metric), measurement.digests.get("data"), now)
 
 

@@ -2,12 +2,21 @@
 
 from pytest_quant.result.accuracy import AccuracyResult, OutputError, OutputFault, SelfDifference, WorstClass
 from pytest_quant.result.kinds import Better, Count, Interval, Percent, Positive, Probability, Status
-from pytest_quant.result.latency import Blocks, DeviceTimes, LatencyResult, LaunchFigures, LaunchNoise, WhichClock
+from pytest_quant.result.latency import (
+    NOTHING_KNOWN,
+    Blocks,
+    DeviceTimes,
+    LatencyResult,
+    LaunchFigures,
+    LaunchNoise,
+    WhichClock,
+)
 from pytest_quant.result.proof import Coverage, Environment, OpCoverage, Resources
 from pytest_quant.result.selftest import KindNoise, SelfTest, SlowdownSeen
 from pytest_quant.result.verdict import Baseline, Hint, Measured, NoBaseline, Verdict
 
 __all__ = [
+    "NOTHING_KNOWN",
     "AccuracyResult",
     "Baseline",
     "Better",

@@ -62,6 +62,10 @@ class LaunchNoise:
     per_day: float = 1.0
 
 
+NOTHING_KNOWN = LaunchNoise()
+"""Of launches whose noise nobody has seen."""
+
+
 @dataclass(frozen=True, slots=True)
 class LatencyResult:
     """Reference, null and candidate timed interleaved, round by round.

@@ -8,17 +8,25 @@ from dataclasses import dataclass, field
 
 from pytest_quant.result.accuracy import AccuracyResult, SelfDifference
 from pytest_quant.result.kinds import Status
-from pytest_quant.result.latency import LatencyResult
+from pytest_quant.result.latency import NOTHING_KNOWN, LatencyResult, LaunchFigures, LaunchNoise
 from pytest_quant.result.proof import Coverage, Resources
 from pytest_quant.spec import Check
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """An earlier record of the same series, accepted or of the merge base, as far as a limit needs it.
+    """Earlier records of the same series, accepted or of the target branch, as far as a limit needs them.
 
-    Where the evaluation data is another one, `drop` is that on the samples that both have, `own_drop` this check's drop
-    on them, and `counted` says how many they are.
+    Attributes
+    ----------
+    commit : the last one that a record is of.
+    drop : where the evaluation data is another one, that on the samples that both have; `own_drop` is this check's drop
+        on them, and `counted` says how many they are.
+    speedup, candidate_p50_ms : medians over the launches on this machine; ``None`` without any.
+    same_identity : there are launches on this machine, timed in the same way.
+    launches, p50_launches : those launches since the speedup, and since the candidate's own time, last changed.
+    speedup_noise, p50_noise : how launches of this series differ here, as far as the history knows.
+    now : start of the launch that is judged, ISO 8601 in UTC.
     """
 
     commit: str
@@ -28,6 +36,11 @@ class Baseline:
     same_identity: bool
     own_drop: float | None = None
     counted: str = ""
+    launches: tuple[LaunchFigures, ...] = ()
+    p50_launches: tuple[LaunchFigures, ...] = ()
+    speedup_noise: LaunchNoise = NOTHING_KNOWN
+    p50_noise: LaunchNoise = NOTHING_KNOWN
+    now: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -268,6 +268,16 @@ class Limits:
             NUMBER, "slowdown against the baseline in percent", unit="%", figure="latency", called="slowdown"
         ),
     )
+    max_p50_increase: float | None = field(
+        default=None,
+        metadata=_limit(
+            NUMBER,
+            "increase of the candidate's median time against the baseline's in percent",
+            unit="%",
+            figure="latency",
+            called="increase of the median",
+        ),
+    )
     max_drop_increase: float | None = field(
         default=None,
         metadata=_limit(
@@ -283,6 +293,11 @@ class Limits:
         """The ``(limit, output)`` pairs of limits that name outputs."""
         limits = {name: getattr(self, name) for name in limits_on("output")}
         return tuple((limit, pair[0]) for limit, asked in limits.items() if isinstance(asked, tuple) for pair in asked)
+
+    @property
+    def on_history(self) -> bool:
+        """Whether a limit is against a baseline."""
+        return any(limit is not None for limit in (self.max_slowdown, self.max_p50_increase, self.max_drop_increase))
 
     @property
     def on_latency(self) -> bool:

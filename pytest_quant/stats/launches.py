@@ -14,6 +14,7 @@ freedom are those of Satterthwaite (1946), Biometrics Bulletin 2, 110-114.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 import statistics
@@ -23,7 +24,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from pytest_quant.result import LaunchNoise
+from pytest_quant.result import LatencyResult, LaunchFigures, LaunchNoise
 from pytest_quant.stats.moderation import Variance, common_variance, moderated
 from pytest_quant.stats.ratio import student_quantile, student_tails
 
@@ -91,6 +92,33 @@ class LaunchDifference:
     def telling(self) -> bool:
         """Whether the launches know their own noise well enough for a proof."""
         return not self.assumed and self.freedom >= FEWEST_FREEDOM
+
+
+def launch_of(latency: LatencyResult, started_at: str) -> LaunchFigures:
+    """Return the figures of one launch; `started_at` is ISO 8601 in UTC."""
+    pairs = zip(latency.reference.medians_ns, latency.candidate.medians_ns, strict=False)
+    return LaunchFigures(
+        started_at=started_at,
+        speedup=latency.speedup,
+        candidate_p50_ms=latency.candidate_p50_ms,
+        reference_p50_ms=latency.reference_p50_ms,
+        error=error_of_median(
+            [math.log(reference / candidate) for reference, candidate in pairs if min(reference, candidate) > 0.0]
+        ),
+    )
+
+
+def error_of_median(values: Sequence[float]) -> float | None:
+    """Return the standard error of the median of independent values, ``None`` for fewer than two.
+
+    That of normal values, sqrt(pi / 2) sigma / sqrt(n) (Cramer 1946, section 28.5), with sigma from the median absolute
+    deviation.
+    """
+    if len(values) < 2:
+        return None
+    middle = statistics.median(values)
+    sigma = statistics.median(abs(value - middle) for value in values) / _MAD_OF_NORMAL
+    return math.sqrt(math.pi / 2.0 / len(values)) * sigma
 
 
 def days_of(times: Iterable[str]) -> dict[str, int]:
@@ -171,6 +199,16 @@ def noise_of_steps(levels: Sequence[Sequence[Launch]]) -> LaunchNoise:
     )
 
 
+def with_launches(noise: LaunchNoise, launches: Sequence[Launch]) -> LaunchNoise:
+    """Return `noise` with what further launches tell of those of one day."""
+    more = noise_of([launches])
+    freedom = noise.within_freedom + more.within_freedom
+    if not freedom:
+        return noise
+    within = (noise.within * noise.within_freedom + more.within * more.within_freedom) / freedom
+    return replace(noise, within=within, within_freedom=freedom)
+
+
 def common_noise(series: Sequence[LaunchNoise]) -> LaunchNoise:
     """Return what the noise of several series on one machine has in common, to moderate that of each.
 
@@ -229,7 +267,7 @@ def launches_needed(
 ) -> int | None:
     """Return how many more launches of the head on its last day would put the interval on one side of a limit.
 
-    The difference and the noise are taken to stay as they are. ``None`` where no number up to `MOST_LAUNCHES` does,
+    The difference and the variances are taken to stay as they are. ``None`` where no number up to `MOST_LAUNCHES` does,
     because what differs from day to day, or the base, is the larger part of the noise.
 
     Parameters
@@ -238,11 +276,16 @@ def launches_needed(
     limit : natural logarithm, in the unit of the values.
     """
     middle = statistics.fmean(launch.value for launch in head)
-    for more in range(1, MOST_LAUNCHES + 1):
-        found = difference(base, [*head, *[Launch(middle, head[-1].day)] * more], noise, confidence=confidence)
-        if found.telling and not found.low <= limit <= found.high:
-            return more
-    return None
+
+    def decides(more: int) -> bool:
+        # Each one more tells of launches of one day, too.
+        known = noise if noise.within_freedom else replace(noise, within=ASSUMED_SD**2)
+        then = replace(known, within_freedom=known.within_freedom + more)
+        found = difference(base, [*head, *[Launch(middle, head[-1].day)] * more], then, confidence=confidence)
+        return found.telling and not found.low <= limit <= found.high
+
+    fewest = bisect.bisect_left(range(1, MOST_LAUNCHES + 1), True, key=decides) + 1
+    return fewest if fewest <= MOST_LAUNCHES else None
 
 
 @dataclass(frozen=True, slots=True)

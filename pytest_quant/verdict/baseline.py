@@ -1,29 +1,59 @@
-"""Limits against an earlier record of the same series: an accepted one, else one of the merge base."""
+"""Limits against earlier records of the same series: accepted ones, else those of the target branch.
+
+Latency is judged with the noise of both sides: launches differ by more than their rounds tell, and days by more than
+launches, so that a baseline is no constant. See `pytest_quant.stats.launches`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, NoBaseline, Status, Verdict
+from pytest_quant.result import (
+    AccuracyResult,
+    Baseline,
+    LatencyResult,
+    LaunchFigures,
+    LaunchNoise,
+    NoBaseline,
+    Status,
+    Verdict,
+)
 from pytest_quant.spec import Limits
+from pytest_quant.stats.launches import (
+    FEWEST_FREEDOM,
+    Launch,
+    LaunchDifference,
+    days_of,
+    difference,
+    launch_of,
+    launches_needed,
+    with_launches,
+)
 from pytest_quant.verdict.rules import at_most, not_measured, written
 
 
 def baseline_verdicts(
     limits: Limits, accuracy: AccuracyResult, latency: LatencyResult | None, baseline: Baseline | NoBaseline | None
 ) -> Iterator[Verdict]:
-    """Yield the verdicts on `max_slowdown` and `max_drop_increase`, where the check sets them.
+    """Yield the verdicts on `max_slowdown`, `max_p50_increase` and `max_drop_increase`, where the check sets them.
 
     Parameters
     ----------
     limits : those of the check.
     accuracy : drop of this run, in the metric's unit.
-    latency : speedup of this run with its interval; ``None`` when latency was not measured.
+    latency : the launch, or launches, of this run; ``None`` when latency was not measured.
     baseline : the accepted record, or why there is none; ``None`` when no record of the series was accepted.
     """
     if limits.max_slowdown is not None:
-        yield _slowdown(limits.max_slowdown, latency, baseline)
+        verdict = _latency("max_slowdown", limits.max_slowdown, latency, baseline)
+        if limits.max_p50_increase is None and latency is not None and isinstance(baseline, Baseline):
+            verdict = _with_absolute(verdict, latency, baseline)
+        yield verdict
+    if limits.max_p50_increase is not None:
+        yield _latency("max_p50_increase", limits.max_p50_increase, latency, baseline)
     if limits.max_drop_increase is not None:
         yield _drop_increase(limits.max_drop_increase, accuracy, baseline)
 
@@ -33,31 +63,126 @@ def _no_baseline(limit: str, allowed: float, baseline: NoBaseline | None) -> Ver
     return Verdict(limit, allowed, None, Status.NO_BASELINE, f"{why}; accept a record: pytest-quant accept")
 
 
-def _slowdown(allowed: float, latency: LatencyResult | None, baseline: Baseline | NoBaseline | None) -> Verdict:
-    """Judge how much of the baseline's speedup is lost, in percent.
-
-    Both sides are divided by the reference of their own run, which cancels the state of the machine.
-    """
+def _latency(
+    limit: str, allowed: float, latency: LatencyResult | None, baseline: Baseline | NoBaseline | None
+) -> Verdict:
     if latency is None:
-        return not_measured("max_slowdown", allowed, "latency measurement is off")
+        return not_measured(limit, allowed, "latency measurement is off")
     if not isinstance(baseline, Baseline):
-        return _no_baseline("max_slowdown", allowed, baseline)
-    if baseline.speedup is None or not baseline.same_identity:
+        return _no_baseline(limit, allowed, baseline)
+    sides = _slowdown(latency, baseline) if limit == "max_slowdown" else _p50(latency, baseline)
+    if sides is None or not baseline.same_identity:
         why = f"the baseline of {baseline.commit[:12]} was timed on another machine or in another way, or not at all"
-        return _no_baseline("max_slowdown", allowed, NoBaseline(why))
-    slowdown_pct, low, high = (
-        100.0 * (baseline.speedup / speedup - 1.0)
-        for speedup in (latency.speedup, latency.speedup_ci.high, latency.speedup_ci.low)
-    )
-    span = f"slowdown {slowdown_pct:.2f} % [{low:.2f}, {high:.2f}] against {baseline.commit[:12]}"
+        return _no_baseline(limit, allowed, NoBaseline(why))
+    found = sides.difference
+    observed = _percent(found.value)
     if latency.reasons:
         reason = f"the timing is not to be trusted: {'; '.join(latency.reasons)}"
-        return Verdict("max_slowdown", allowed, slowdown_pct, Status.INCONCLUSIVE, reason)
-    if high <= allowed:
-        return Verdict("max_slowdown", allowed, slowdown_pct, Status.PASS, f"{span} lies within {written(allowed)} %")
-    if low > allowed:
-        return Verdict("max_slowdown", allowed, slowdown_pct, Status.FAIL, f"{span} lies above {written(allowed)} %")
-    return Verdict("max_slowdown", allowed, slowdown_pct, Status.INCONCLUSIVE, f"{span} encloses {written(allowed)} %")
+        return Verdict(limit, allowed, observed, Status.INCONCLUSIVE, reason)
+    counted = f" in {len(sides.head)} launches" if len(sides.head) > 1 else ""
+    span = f"{sides}{counted} against {_counted(sides.base)} of {baseline.commit[:12]}"
+    if _percent(found.high) <= allowed:
+        return Verdict(limit, allowed, observed, Status.PASS, f"{span} lies within {written(allowed)} %")
+    lies_above = _percent(found.low) > allowed
+    if lies_above and found.telling:
+        return Verdict(limit, allowed, observed, Status.FAIL, f"{span} lies above {written(allowed)} %")
+    where = "lies above" if lies_above else "encloses"
+    reason = f"{span} {where} {written(allowed)} %; {_what_would_tell(sides, allowed)}"
+    return Verdict(limit, allowed, observed, Status.INCONCLUSIVE, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Launches of the baseline and of this run on one scale, natural logarithms in which more is slower.
+
+    `words` says what differs, with a place for the percentage and its interval.
+    """
+
+    base: tuple[Launch, ...]
+    head: tuple[Launch, ...]
+    noise: LaunchNoise
+    words: str
+
+    @property
+    def difference(self) -> LaunchDifference:
+        return difference(self.base, self.head, self.noise)
+
+    def __str__(self) -> str:
+        found = self.difference
+        value, low, high = map(_percent, (found.value, found.low, found.high))
+        return self.words.format(f"{value:.2f} % [{low:.2f}, {high:.2f}]")
+
+
+def _slowdown(latency: LatencyResult, baseline: Baseline) -> _Sides | None:
+    """Return the loss of speedup. Each launch is divided by its own reference, which cancels the machine's state."""
+    return _sides(baseline.launches, latency, baseline, baseline.speedup_noise, "speedup")
+
+
+def _p50(latency: LatencyResult, baseline: Baseline) -> _Sides | None:
+    """Return the increase of the candidate's own time, which a reference that slows down as well does not hide."""
+    return _sides(baseline.p50_launches, latency, baseline, baseline.p50_noise, "candidate_p50_ms")
+
+
+def _sides(
+    before: Sequence[LaunchFigures], latency: LatencyResult, baseline: Baseline, noise: LaunchNoise, figure: str
+) -> _Sides | None:
+    now = (launch_of(latency, baseline.now), *latency.launches)
+    days = days_of(launch.started_at for launch in (*before, *now))
+    base, head = (
+        tuple(
+            Launch(
+                -math.log(value) if figure == "speedup" else math.log(value),
+                days[launch.started_at],
+                launch.error or 0.0,
+            )
+            for launch in side
+            for value in (getattr(launch, figure),)
+            if value
+        )
+        for side in (before, now)
+    )
+    if not base or not head:
+        return None
+    old, new = (math.exp(statistics.median(launch.value for launch in side)) for side in (base, head))
+    words = "slowdown {}" if figure == "speedup" else f"p50 increase {{}} ({old:.4g} -> {new:.4g} ms)"
+    return _Sides(base, head, with_launches(noise, head), words)
+
+
+def _with_absolute(verdict: Verdict, latency: LatencyResult, baseline: Baseline) -> Verdict:
+    """Add to a verdict on the ratio alone that the candidate itself became slower, where it did."""
+    sides = _p50(latency, baseline)
+    if verdict.observed is None or sides is None or sides.difference.low <= 0.0:
+        return verdict
+    rose = f"the absolute time rose: {sides}, which max_p50_increase would limit"
+    return replace(verdict, reason=f"{verdict.reason}; {rose}")
+
+
+def _counted(launches: Sequence[Launch]) -> str:
+    days = len({launch.day for launch in launches})
+    counted = "1 launch" if len(launches) == 1 else f"{len(launches)} launches"
+    return f"{counted} on {days} days" if days > 1 else counted
+
+
+def _what_would_tell(sides: _Sides, allowed: float) -> str:
+    """Return what the reader can do about an interval that does not decide."""
+    found = sides.difference
+    more = launches_needed(sides.base, sides.head, sides.noise, limit=math.log1p(allowed / 100.0))
+    if more is not None:
+        launches = "1 more launch" if more == 1 else f"{more} more launches"
+        return f"{launches} of today would tell"
+    if not found.telling:
+        missing = math.ceil(FEWEST_FREEDOM - found.freedom)
+        return (
+            "too little is known of how days differ on this machine, which launches of one day do not tell: run the "
+            f"base on {missing} more days, or base and head on one day"
+        )
+    return (
+        "more launches of today do not tell, for the days of the base differ by too much: run base and head on one day"
+    )
+
+
+def _percent(log_change: float) -> float:
+    return 100.0 * math.expm1(log_change)
 
 
 def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline | NoBaseline | None) -> Verdict:

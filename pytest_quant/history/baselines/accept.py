@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, series_of
+from pytest_quant.history.baselines.launches import launches_in
 from pytest_quant.history.rows import StoredCheck, one_of_each_run, way_of_timing
 from pytest_quant.result import Status
 
@@ -46,7 +48,7 @@ def accept(
     Parameters
     ----------
     checks : its records of one commit, oldest first. Accuracy is that of the last one, latency on each machine that of
-        the last one there.
+        all launches there.
     reason : written to the file, for those who review the change.
     accepted_at : time with a time zone.
     expires : last day on which the entry is valid; ``None`` for no end.
@@ -76,7 +78,7 @@ def accept(
         data=last.record.digests.get("data"),
         size_mb=last.record.resources.size_mb if last.record.resources else None,
         coverage_pct=last.record.coverage.pct if last.record.coverage else None,
-        latency=tuple(_by_machine(fine).values()),
+        latency=tuple(_by_machine(fine)),
     )
 
 
@@ -114,13 +116,24 @@ def _refuse(check: StoredCheck) -> None:
         )
 
 
-def _by_machine(checks: Sequence[StoredCheck]) -> Mapping[tuple[object, ...], AcceptedLatency]:
-    latencies: dict[tuple[object, ...], AcceptedLatency] = {}
+def _by_machine(checks: Sequence[StoredCheck]) -> Iterator[AcceptedLatency]:
+    """Yield the latency on each machine, with every launch there."""
+    machines: dict[tuple[object, ...], list[StoredCheck]] = {}
     for check in checks:
-        figures, identity = check.record.latency, check.run.environment.identity
-        if figures is not None and figures.speedup is not None and not figures.reasons:
-            way = way_of_timing(figures)
-            latencies[*sorted(identity.items()), way] = AcceptedLatency(
-                dict(identity), figures.speedup, figures.candidate_p50_ms, way
+        key = (*sorted(check.run.environment.identity.items()), way_of_timing(check.record.latency))
+        machines.setdefault(key, []).append(check)
+    for here in machines.values():
+        launches = tuple(launch for check in here for launch in launches_in(check) if launch.speedup is not None)
+        if launches:
+            yield AcceptedLatency(
+                dict(here[-1].run.environment.identity),
+                statistics.median(launch.speedup for launch in launches if launch.speedup is not None),
+                _median(launch.candidate_p50_ms for launch in launches),
+                way_of_timing(here[-1].record.latency),
+                launches,
             )
-    return latencies
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -13,10 +13,17 @@ from pytest_quant.environment import Repository, git_state
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.baselines.entry import BaselineEntry
 from pytest_quant.history.baselines.file import NAME, read_baselines
+from pytest_quant.history.baselines.launches import (
+    MOST_COMMITS,
+    CommonNoise,
+    common_noise_of,
+    launch_base,
+    noise_beside,
+)
 from pytest_quant.history.merge_base import select_base
-from pytest_quant.history.rows import StoredCheck, way_of_timing
+from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
 from pytest_quant.record.build import unpack_digests, unpack_samples
-from pytest_quant.result import AccuracyResult, Baseline, NoBaseline, Status
+from pytest_quant.result import AccuracyResult, Baseline, LaunchFigures, NoBaseline, Status
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Recorded
@@ -26,13 +33,15 @@ if TYPE_CHECKING:
 class Evaluated:
     """Accuracy of the check that is judged, and the digests of its samples in the packed form of records.
 
-    `way` is the way in which its latency was measured, see `pytest_quant.history.rows.way_of_timing`.
+    `way` is the way in which its latency was measured, see `pytest_quant.history.rows.way_of_timing`, and `started_at`
+    the time of that, ISO 8601 in UTC.
     """
 
     nodeid: str
     accuracy: AccuracyResult
     samples: str | None
     way: tuple[str, ...] = ()
+    started_at: str = ""
 
 
 _NOT_ACCEPTED = "no record of this series was accepted"
@@ -57,7 +66,8 @@ class Baselines:
         self._identity = dict(identity)
         self._today = today
         self._entries: dict[str, BaselineEntry] | None = None
-        self._merge_base: tuple[Sequence[StoredCheck], str] | None = None
+        self._merge_base: _MergeBase | None = None
+        self._common: Mapping[str, CommonNoise] | None = None
 
     def find(self, series: str, data: str | None, now: Evaluated | None = None) -> Baseline | NoBaseline:
         """Return the baseline of a check, or the reason why there is none.
@@ -77,14 +87,31 @@ class Baselines:
         if self._entries is None:
             self._entries = read_baselines(self._root / NAME)
         entry = self._entries.get(series)
-        if entry is not None and not entry.removed:
-            return self._accepted(entry, data, way)
         if self._merge_base is None:
             self._merge_base = self._read_merge_base()
-        checks, why = self._merge_base
-        return _of_launches([one for one in checks if one.record.series == series], data, self._identity, why, now)
+        if entry is not None and not entry.removed:
+            return self._accepted(entry, data, way, "" if now is None else now.started_at)
+        checks, why = self._merge_base.checks, self._merge_base.why
+        found = _of_launches([one for one in checks if one.record.series == series], data, why, now)
+        if isinstance(found, NoBaseline):
+            return found
+        timed = self._timed_before(series, way)
+        base = launch_base(timed, self._common_noise(timed))
+        return replace(
+            found,
+            speedup=_median(launch.speedup for launch in base.launches),
+            candidate_p50_ms=_median(launch.candidate_p50_ms for launch in base.p50_launches),
+            same_identity=bool(base.launches),
+            launches=base.launches,
+            p50_launches=base.p50_launches,
+            speedup_noise=base.speedup_noise,
+            p50_noise=base.p50_noise,
+            now="" if now is None else now.started_at,
+        )
 
-    def _accepted(self, entry: BaselineEntry, data: str | None, way: tuple[str, ...]) -> Baseline | NoBaseline:
+    def _accepted(
+        self, entry: BaselineEntry, data: str | None, way: tuple[str, ...], now: str
+    ) -> Baseline | NoBaseline:
         of_commit = f"the accepted baseline of {entry.commit[:12]}"
         if entry.expired(self._today):
             return NoBaseline(f"{of_commit} expired on {entry.expires}")
@@ -92,53 +119,121 @@ class Baselines:
             return NoBaseline(f"{of_commit} is for other evaluation data")
         here = [one for one in entry.latency if dict(one.identity) == self._identity and one.way == way]
         latency = here[-1] if here else None
-        return Baseline(
+        found = Baseline(
             commit=entry.commit,
             drop=entry.drop,
             speedup=latency.speedup if latency else None,
             candidate_p50_ms=latency.candidate_p50_ms if latency else None,
             same_identity=latency is not None,
         )
+        if latency is None:
+            return found
+        launches = latency.launches or (
+            LaunchFigures(entry.accepted_at.isoformat(), latency.speedup, latency.candidate_p50_ms),
+        )
+        timed = self._timed_before(entry.series.key, way)
+        speedup_noise, p50_noise = noise_beside(launches, timed, self._common_noise(timed))
+        return replace(
+            found,
+            launches=launches,
+            p50_launches=launches,
+            speedup_noise=speedup_noise,
+            p50_noise=p50_noise,
+            now=now,
+        )
 
-    def _read_merge_base(self) -> tuple[Sequence[StoredCheck], str]:
+    def _timed_before(self, series: str, way: tuple[str, ...]) -> list[StoredCheck]:
+        """Return the sound records of a series of the last commits on this machine, timed in this way, oldest first."""
+        base = self._merge_base
+        if base is None or base.recorded is None:
+            return []
+        try:
+            checks = base.recorded.launches_of(series, base.commits)
+        except HistoryError:
+            # A damaged record of an earlier commit: with less known the interval is wider, and never a wrong verdict.
+            return []
+        return [
+            one
+            for one in checks
+            if one.record.status not in _NEVER_A_BASE
+            and dict(one.run.environment.identity) == self._identity
+            and one.record.latency is not None
+            and way_of_timing(one.record.latency) == way
+        ]
+
+    def _common_noise(self, timed: Sequence[StoredCheck]) -> CommonNoise:
+        """Return what all series have in common on the machine of `timed`."""
+        base = self._merge_base
+        if base is None or base.recorded is None or not timed:
+            return CommonNoise()
+        if self._common is None:
+            self._common = common_noise_of(base.recorded.points_of(base.commits))
+        return self._common.get(identity_of(timed[-1].run, timed[-1].record), CommonNoise())
+
+    def _read_merge_base(self) -> _MergeBase:
         """Return the records of the merge base, and the reason to give for a series without a record there."""
         if self._open_history is None:
-            return [], f"{_NOT_ACCEPTED}, and the history is turned off"
+            return _MergeBase([], f"{_NOT_ACCEPTED}, and the history is turned off")
         try:
             state = git_state(self._root)
             git = Repository(self._root)
             recorded = self._open_history()
             base = select_base(recorded.commits, git, dirty=bool(state and state.dirty))
             if base.commit is None:
-                return [], f"{_NOT_ACCEPTED}, and {base}"
+                return _MergeBase([], f"{_NOT_ACCEPTED}, and {base}")
             checks = recorded.launches(base.commit)
+            line = git.first_parents(base.commit)
+            known = recorded.commits(line)
         except (UsageError, HistoryError) as error:
             # Without a baseline one limit cannot be judged; the other verdicts of the check must not be lost.
-            return [], f"{_NOT_ACCEPTED}, and {error.what}" + (f": {error.value}" if error.value else "")
-        return (
-            checks,
-            f"{_NOT_ACCEPTED}, and {base.commit[:12]} ({base.asked_as}) has no record of it within its limits",
-        )
+            return _MergeBase([], f"{_NOT_ACCEPTED}, and {error.what}" + (f": {error.value}" if error.value else ""))
+        why = f"{_NOT_ACCEPTED}, and {base.commit[:12]} ({base.asked_as}) has no record of it within its limits"
+        return _MergeBase(checks, why, recorded, tuple(one for one in line if one in known)[:MOST_COMMITS])
+
+
+@dataclass(frozen=True, slots=True)
+class _MergeBase:
+    """Records of the merge base, and of the history from it on.
+
+    Attributes
+    ----------
+    why : reason to give for a series without a record there.
+    recorded : the history; ``None`` where it cannot be read.
+    commits : the last ones with records, the merge base first.
+    """
+
+    checks: Sequence[StoredCheck]
+    why: str
+    recorded: Recorded | None = None
+    commits: tuple[str, ...] = ()
+
+
+# A regressed record is never a baseline, or each further loss would be measured from the one before.
+_NEVER_A_BASE = (Status.FAIL, Status.ERROR, Status.UNAVAILABLE)
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
 
 
 def _of_launches(
-    checks: Sequence[StoredCheck], data: str | None, identity: Mapping[str, str], why: str, now: Evaluated | None
+    checks: Sequence[StoredCheck], data: str | None, why: str, now: Evaluated | None
 ) -> Baseline | NoBaseline:
-    """Return a baseline with the last drop and the median speedup over the launches on this machine."""
-    # A regressed record is never a baseline, or each further loss would be measured from the one before.
-    usable = [one for one in checks if one.record.status not in (Status.FAIL, Status.ERROR, Status.UNAVAILABLE)]
+    """Return a baseline with the last drop of the launches, and no latency yet."""
+    usable = [one for one in checks if one.record.status not in _NEVER_A_BASE]
     if not usable:
         return NoBaseline(why)
     comparable = [one for one in usable if data is None or one.record.digests.get("data") in (None, data)]
     if comparable:
         last = comparable[-1].record.accuracy
-        return _baseline(comparable, identity, () if now is None else now.way, last.drop if last else None)
-    return _on_overlap(usable, identity, now) or NoBaseline(
+        return _baseline(comparable, last.drop if last else None)
+    return _on_overlap(usable, now) or NoBaseline(
         f"{_NOT_ACCEPTED}, and the merge base's records are for other evaluation data"
     )
 
 
-def _on_overlap(usable: Sequence[StoredCheck], identity: Mapping[str, str], now: Evaluated | None) -> Baseline | None:
+def _on_overlap(usable: Sequence[StoredCheck], now: Evaluated | None) -> Baseline | None:
     """Return the last record's drop, and that of `now`, on the samples that both have; ``None`` where it is unknown."""
     # Here, because few runs need it, and it imports the whole comparison.
     from pytest_quant.history.compare.accuracy import drop_on
@@ -154,25 +249,9 @@ def _on_overlap(usable: Sequence[StoredCheck], identity: Mapping[str, str], now:
     if drop is None or own_drop is None:
         return None
     same = [one for one in usable if one.record.digests.get("data") == last.digests.get("data")]
-    return replace(_baseline(same, identity, now.way, drop), own_drop=own_drop, counted=str(both))
+    return replace(_baseline(same, drop), own_drop=own_drop, counted=str(both))
 
 
-def _baseline(
-    comparable: Sequence[StoredCheck], identity: Mapping[str, str], way: tuple[str, ...], drop: float | None
-) -> Baseline:
-    here = [
-        one.record.latency
-        for one in comparable
-        if dict(one.run.environment.identity) == identity
-        and one.record.latency is not None
-        and way_of_timing(one.record.latency) == way
-    ]
-    speedups = [figures.speedup for figures in here if figures.speedup is not None and not figures.reasons]
-    medians_ms = [figures.candidate_p50_ms for figures in here if figures.candidate_p50_ms is not None]
-    return Baseline(
-        commit=comparable[-1].run.commit or "unknown",
-        drop=drop,
-        speedup=statistics.median(speedups) if speedups else None,
-        candidate_p50_ms=statistics.median(medians_ms) if medians_ms else None,
-        same_identity=bool(speedups),
-    )
+def _baseline(comparable: Sequence[StoredCheck], drop: float | None) -> Baseline:
+    commit = comparable[-1].run.commit or "unknown"
+    return Baseline(commit=commit, drop=drop, speedup=None, candidate_p50_ms=None, same_identity=False)

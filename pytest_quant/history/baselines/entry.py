@@ -15,6 +15,7 @@ import msgspec
 
 from pytest_quant.bounded import parse_json
 from pytest_quant.errors import HistoryError, nearest
+from pytest_quant.result import LaunchFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,15 @@ def series_of(key: str) -> Series:
 class AcceptedLatency:
     """Latency on one machine, comparable on machines of the same `identity` and in the same `way` of timing only.
 
-    `way` is that of `pytest_quant.history.rows.way_of_timing`.
+    `way` is that of `pytest_quant.history.rows.way_of_timing`, `launches` are those that were accepted; an older entry
+    has the last one's `speedup` and `candidate_p50_ms` alone, which are medians over the launches else.
     """
 
     identity: Mapping[str, str]
     speedup: float | None
     candidate_p50_ms: float | None
     way: tuple[str, ...] = ()
+    launches: tuple[LaunchFigures, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

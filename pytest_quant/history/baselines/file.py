@@ -14,6 +14,7 @@ from pathlib import Path
 from pytest_quant.bounded import read_file
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, Table
+from pytest_quant.result import LaunchFigures
 from pytest_quant.whole_file import next_step, write_whole
 
 SCHEMA = 1
@@ -74,9 +75,18 @@ def _latency_lines(latency: AcceptedLatency) -> Iterator[str]:
     machine = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in sorted(latency.identity.items()))
     yield "[[baseline.latency]]"
     yield from _pairs({"speedup": latency.speedup, "candidate_p50_ms": latency.candidate_p50_ms})
+    if latency.launches:
+        yield "launches = ["
+        yield from (f"    {_launch_line(launch)}," for launch in latency.launches)
+        yield "]"
     if latency.way:
         yield f"way = [{', '.join(map(_text, latency.way))}]"
     yield f"identity = {{ {machine} }}"
+
+
+def _launch_line(launch: LaunchFigures) -> str:
+    """Return one launch as an inline table, on a line of its own."""
+    return f"{{ {', '.join(_pairs({name: getattr(launch, name) for name in _LAUNCH_FIELDS}))} }}"
 
 
 def _pairs(values: Mapping[str, object]) -> Iterator[str]:
@@ -128,7 +138,8 @@ _FIELDS = (
     *("reason", "commit", "run", "accepted_at", "expires", "removed"),
     *("candidate_score", "drop", "unit", "data", "size_mb", "coverage_pct", "latency"),
 )
-_LATENCY_FIELDS = ("speedup", "candidate_p50_ms", "way", "identity")
+_LATENCY_FIELDS = ("speedup", "candidate_p50_ms", "launches", "way", "identity")
+_LAUNCH_FIELDS = ("started_at", "speedup", "candidate_p50_ms", "reference_p50_ms", "error")
 _MOST_BYTES = 16_000_000
 """The entries of some 25 000 series."""
 
@@ -231,7 +242,14 @@ def _entry(table: Table) -> BaselineEntry:
 def _latency(table: Table) -> AcceptedLatency:
     table.only(_LATENCY_FIELDS)
     figures = table.number("speedup"), table.number("candidate_p50_ms")
-    return AcceptedLatency(table.texts("identity"), *figures, table.words("way"))
+    launches = tuple(map(_launch, table.tables("launches")))
+    return AcceptedLatency(table.texts("identity"), *figures, table.words("way"), launches)
+
+
+def _launch(table: Table) -> LaunchFigures:
+    table.only(_LAUNCH_FIELDS)
+    figures = [table.number(name) for name in _LAUNCH_FIELDS[1:]]
+    return LaunchFigures(table.need_text("started_at"), *figures)
 
 
 def _refuse_conflict(lines: list[str], file: str) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_quant.history import StoredCheck
+from pytest_quant.history.rows import identity_of, version_of
+from pytest_quant.history.trends import Point
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +25,32 @@ class InMemory:
     def launches(self, commit: str) -> list[StoredCheck]:
         """Those of the clean commit."""
         return [one for one in self.checks if one.run.commit == commit and not one.run.dirty]
+
+    def launches_of(self, series: str, commits: Sequence[str]) -> list[StoredCheck]:
+        """Those of one series of the clean commits."""
+        return [
+            one
+            for one in self.checks
+            if one.record.series == series and one.run.commit in commits and not one.run.dirty
+        ]
+
+    def points_of(self, commits: Sequence[str]) -> list[Point]:
+        """Summaries of the latency of every series."""
+        return [
+            Point(
+                run_id=run.id,
+                started_at=run.started_at,
+                commit=run.commit,
+                branch=run.branch,
+                dirty=run.dirty,
+                series=record.series,
+                version=version_of(record),
+                identity=identity_of(run, record),
+                isa=record.isa,
+                status=record.status,
+                speedup=record.latency.speedup if record.latency else None,
+                candidate_p50_ms=record.latency.candidate_p50_ms if record.latency else None,
+            )
+            for run, record in ((one.run, one.record) for one in self.checks)
+            if run.commit in commits and not run.dirty
+        ]

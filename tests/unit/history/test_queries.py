@@ -93,6 +93,22 @@ def test_launches_of_a_commit(store: Store) -> None:
     assert store.launches("c9") == []
 
 
+def test_the_launches_of_one_series_and_the_summaries_of_all_are_those_of_clean_runs(store: Store) -> None:
+    """Of several commits at once, oldest first."""
+    launches = store.launches_of(_SERIES, ["c3", "c1", "c9"])
+    assert [(check.run.id, check.record) for check in launches] == [
+        (_run(1).id, a_record()),
+        (_run(2).id, a_pass()),
+        (_run(3).id, a_pass()),
+    ]
+    points = store.points_of(["c1"])
+    assert [(point.run_id, point.series) for point in points] == [
+        (_run(day).id, series) for day in (1, 2) for series in (_SERIES, unavailable().series)
+    ]
+    assert [point for point in points if point.series == _SERIES] == store.points(_SERIES)[:2]
+    assert (store.points_of([]), store.launches_of(_SERIES, [])) == ([], [])
+
+
 def test_each_series_is_listed_once(store: Store) -> None:
     """With how often it was checked, and when last."""
     nodeid = "tests/test_digits.py::test_int8"

@@ -2,27 +2,62 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy import stats as scipy_stats
 
-from pytest_quant.result import AccuracyResult, Baseline, NoBaseline, Status, Verdict
+from pytest_quant.result import (
+    NOTHING_KNOWN,
+    AccuracyResult,
+    Baseline,
+    LatencyResult,
+    LaunchFigures,
+    NoBaseline,
+    Status,
+    Verdict,
+)
 from pytest_quant.spec import Limits
+from pytest_quant.stats.launches import Launch, noise_of
 from pytest_quant.verdict.baseline import baseline_verdicts
 from tests.unit.verdict.test_accuracy import TOP1
 from tests.unit.verdict.test_latency import timed
-from tests.unit.verdict.test_proof import ACCEPTED
+from tests.unit.verdict.test_proof import ACCEPTED, LAUNCHES
 
 PASS, FAIL, INCONCLUSIVE, NO_BASELINE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE, Status.NO_BASELINE
 ACCEPT = "; accept a record: pytest-quant accept"
 NO_SCORE = AccuracyResult(n=10)
-EARLIER = f"[{0.0:.2f}, {25.0:.2f}] against cccccccccccc"
+SPREAD = math.sqrt(12 / 11 * 2 / 3) * -math.log(0.99)
+"""Of the twelve launches of `ACCEPTED`: four are on their mean, four above and four below."""
+
+REACH = scipy_stats.t.ppf(0.975, 11) * SPREAD * math.sqrt(1.0 + 1.0 / 12.0)
+
+
+def lost(speedup: float) -> str:
+    """The slowdown from 1.5, its interval and what it is counted on, in words."""
+    value = math.log(1.5 / speedup)
+    low, middle, high = (100.0 * math.expm1(value + end) for end in (-REACH, 0.0, REACH))
+    return f"slowdown {middle:.2f} % [{low:.2f}, {high:.2f}] against {BASE}"
+
+
+BASE = "12 launches on 12 days of cccccccccccc"
+DAYS_DIFFER = (
+    "more launches of today do not tell, for the days of the base differ by too much: run base and head on one day"
+)
+
+
 OF_SLOWDOWN = [
-    # A speedup of 1.5 before; now 1.35 within [1.2, 1.5]: lost are 1.5 / 1.35 - 1, of 0 to 25 %.
-    (25.0, ACCEPTED, PASS, f"slowdown 11.11 % {EARLIER} lies within 25.0 %"),
-    (5, ACCEPTED, INCONCLUSIVE, f"slowdown 11.11 % {EARLIER} encloses 5 %"),
-    (0.0, ACCEPTED, INCONCLUSIVE, f"slowdown 11.11 % {EARLIER} encloses 0.0 %"),
-    (-1.0, ACCEPTED, FAIL, f"slowdown 11.11 % {EARLIER} lies above -1.0 %"),
+    (25.0, ACCEPTED, PASS, f"{lost(1.35)} lies within 25.0 %"),
+    (
+        11,
+        ACCEPTED,
+        INCONCLUSIVE,
+        f"{lost(1.35)} encloses 11 %; {DAYS_DIFFER}",
+    ),
+    (5, ACCEPTED, FAIL, f"{lost(1.35)} lies above 5 %"),
     (5, None, NO_BASELINE, f"no record of this series was accepted{ACCEPT}"),
     (5, NoBaseline("it is not known"), NO_BASELINE, f"it is not known{ACCEPT}"),
     *(
@@ -32,7 +67,7 @@ OF_SLOWDOWN = [
             NO_BASELINE,
             f"the baseline of cccccccccccc was timed on another machine or in another way, or not at all{ACCEPT}",
         )
-        for baseline in (replace(ACCEPTED, speedup=None), replace(ACCEPTED, same_identity=False))
+        for baseline in (replace(ACCEPTED, launches=()), replace(ACCEPTED, same_identity=False))
     ),
 ]
 
@@ -41,8 +76,9 @@ OF_SLOWDOWN = [
 def test_limits_on_the_slowdown(
     allowed: float, baseline: Baseline | NoBaseline | None, status: Status, reason: str
 ) -> None:
-    """The interval's ends change places, for a larger speedup is a smaller slowdown."""
-    (found,) = baseline_verdicts(Limits(max_slowdown=allowed), TOP1, timed(1.2, 1.5), baseline)
+    """Student's interval of a new day against twelve, on logarithms."""
+    limits = Limits(max_slowdown=allowed, max_p50_increase=1000)
+    found, _ = baseline_verdicts(limits, TOP1, timed(1.2, 1.5), baseline)
     assert (found.limit, found.allowed, found.status, found.reason) == ("max_slowdown", allowed, status, reason)
     assert found.observed == (None if status is NO_BASELINE else pytest.approx(100.0 * (1.5 / 1.35 - 1.0)))
 
@@ -53,7 +89,102 @@ def test_a_slowdown_that_is_not_to_be_judged() -> None:
     (found,) = baseline_verdicts(limits, TOP1, None, ACCEPTED)
     assert found == Verdict("max_slowdown", 5, None, INCONCLUSIVE, "not measured: latency measurement is off")
     (found,) = baseline_verdicts(limits, TOP1, timed(1.5, 1.5, reasons=("a", "b")), ACCEPTED)
-    assert found == Verdict("max_slowdown", 5, 0.0, INCONCLUSIVE, "the timing is not to be trusted: a; b")
+    assert found.observed == pytest.approx(0.0, abs=1e-9)
+    assert (found.status, found.reason) == (INCONCLUSIVE, "the timing is not to be trusted: a; b")
+
+
+MODEL_THAT_DOUBLED = replace(timed(1.5, 1.5), reference_p50_ms=6.0, candidate_p50_ms=4.0)
+
+
+def test_a_time_that_doubles_with_its_reference_is_caught() -> None:
+    """The speedup is what it was; the candidate's own time is a limit of its own."""
+    slowdown, increase = baseline_verdicts(
+        Limits(max_slowdown=5, max_p50_increase=5), TOP1, MODEL_THAT_DOUBLED, ACCEPTED
+    )
+    assert (slowdown.limit, slowdown.status) == ("max_slowdown", PASS)
+    assert (increase.limit, increase.status) == ("max_p50_increase", FAIL)
+    assert increase.observed == pytest.approx(100.0)
+    assert increase.reason.startswith("p50 increase 100.00 % [")
+    assert increase.reason.endswith(f"] (2 -> 4 ms) against {BASE} lies above 5 %")
+    assert "rose" not in slowdown.reason
+
+
+def test_where_only_the_ratio_is_limited_the_reader_learns_that_the_time_rose() -> None:
+    """And does not where it did not."""
+    (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, MODEL_THAT_DOUBLED, ACCEPTED)
+    assert found.status is PASS
+    assert "; the absolute time rose: p50 increase 100.00 % [" in found.reason
+    assert found.reason.endswith("which max_p50_increase would limit")
+    (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.5, 1.5), ACCEPTED)
+    assert "rose" not in found.reason
+
+
+def based_on(launches: Sequence[LaunchFigures], now: str) -> Baseline:
+    """A baseline of these launches, whose noise is what they tell themselves."""
+    noise = noise_of([[Launch(math.log(one.speedup or 1.0), one.started_at[:10]) for one in launches]])
+    return replace(ACCEPTED, launches=tuple(launches), p50_launches=(), speedup_noise=noise, now=now)
+
+
+@pytest.mark.parametrize("days", [1, 3, 5])
+def test_below_five_degrees_of_freedom_nothing_fails(days: int) -> None:
+    """However large the slowdown is, and the reader learns how many days are missing."""
+    few = based_on(LAUNCHES[:days], ACCEPTED.now)
+    (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(0.1, 0.2), few)
+    assert found.status is INCONCLUSIVE
+    assert f"run the base on {5 - (days - 1)} more days" in found.reason
+    (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(0.1, 0.2), based_on(LAUNCHES[:6], ACCEPTED.now))
+    assert found.status is FAIL
+
+
+def test_launches_of_one_day_need_more_of_them_and_are_told_how_many() -> None:
+    """Base and head on one day: every launch of the head counts, those of this run too."""
+    today = [replace(one, started_at=f"2026-01-01T12:{minute:02}:00") for minute, one in enumerate(LAUNCHES[:3])]
+    base = based_on(today, "2026-01-01T13:00:00")
+    (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.2, 1.2), base)
+    assert found.status is INCONCLUSIVE
+    assert found.reason.endswith("3 more launches of today would tell")
+    further = [LaunchFigures(f"2026-01-01T13:0{minute}:00", 1.2, 2.5) for minute in range(1, 4)]
+    (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, replace(timed(1.2, 1.2), launches=tuple(further)), base)
+    assert found.status is FAIL
+    assert " in 4 launches against 3 launches of cccccccccccc lies above 5 %" in found.reason
+
+
+def test_a_day_of_which_nothing_is_known_passes_only_what_a_wide_guess_lets_pass() -> None:
+    """A pass is proven like a failure: with 3 % from day to day and five degrees of freedom."""
+    one = replace(based_on(LAUNCHES[:1], ACCEPTED.now), speedup_noise=NOTHING_KNOWN)
+    for allowed, status in ((5, INCONCLUSIVE), (400, PASS)):
+        (found,) = baseline_verdicts(Limits(max_slowdown=allowed), TOP1, timed(1.5, 1.5), one)
+        assert found.status is status
+
+
+def in_one_world(random: np.random.Generator, head: int, slowdown: float, sd: float, shared: bool) -> Status:
+    """Ten launches of a base and some of a head that is slower, on one day or each of the base on its own."""
+    speedups = np.exp(random.normal(0.0, sd, 10 + head))
+    times = [f"2026-03-{1 if shared else 1 + day:02}T12:{day:02}:00" for day in range(10)]
+    base = [LaunchFigures(time, float(one), 1.0) for time, one in zip(times, speedups[head:], strict=True)]
+    now = times[0] if shared else "2026-03-20T12:00:00"
+    first, *others = (LaunchFigures(now, float(one) / (1.0 + slowdown / 100.0), 1.0) for one in speedups[:head])
+    launched: LatencyResult = replace(timed(1.0, 1.0), speedup=first.speedup or 0.0, launches=tuple(others))
+    (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, launched, based_on(base, now))
+    return found.status
+
+
+@pytest.mark.parametrize("sd", [0.01, 0.02])
+@pytest.mark.parametrize(("head", "shared"), [(1, False), (5, False), (5, True)])
+def test_at_its_limit_a_verdict_is_wrong_in_three_percent_at_most(head: int, shared: bool, sd: float) -> None:
+    """400 worlds with a slowdown of exactly 5 %; more than 22 of a status have a chance of 1 in 300 at 3 %."""
+    random = np.random.default_rng(11)
+    found = [in_one_world(random, head, 5.0, sd, shared) for _ in range(400)]
+    most = int(scipy_stats.binom.ppf(0.997, 400, 0.03))
+    assert found.count(FAIL) <= most
+    assert found.count(PASS) <= most
+
+
+def test_five_launches_against_ten_of_the_same_day_decide() -> None:
+    """With 1 % between launches no change passes and 8 % more fails, each in 97 of 100 at least."""
+    random = np.random.default_rng(12)
+    assert sum(in_one_world(random, 5, 0.0, 0.01, shared=True) is PASS for _ in range(100)) >= 97
+    assert sum(in_one_world(random, 5, 8.0, 0.01, shared=True) is FAIL for _ in range(100)) >= 97
 
 
 OF_INCREASE = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.result import Baseline, Coverage, Interval, Resources, Status, Verdict
+from pytest_quant.result import Baseline, Coverage, Interval, LaunchFigures, Resources, Status, Verdict
 from pytest_quant.spec import Limits
+from pytest_quant.stats.launches import Launch, noise_of
 from pytest_quant.verdict import worst
 from pytest_quant.verdict.baseline import baseline_verdicts
 from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts
@@ -18,7 +20,26 @@ from tests.unit.verdict.test_accuracy import TOP1
 from tests.unit.verdict.test_latency import timed
 
 HALF = Coverage(pct=50.0, unit="MACs", by_op=(), provider="CPUExecutionProvider")
-ACCEPTED = Baseline(commit="c" * 40, drop=0.4, speedup=1.5, candidate_p50_ms=2.0, same_identity=True)
+LAUNCHES = tuple(
+    LaunchFigures(f"2026-01-{day:02}T12:00:00+00:00", 1.5 * noise, 2.0 / noise, 3.0)
+    for day, noise in enumerate((1.0, 0.99, 1 / 0.99) * 4, 1)
+)
+"""One on each of twelve days, with a standard deviation of 0.86 % around 1.5 and 2 ms."""
+
+DAYS = noise_of([[Launch(math.log(one.speedup or 1.0), one.started_at) for one in LAUNCHES]])
+
+ACCEPTED = Baseline(
+    commit="c" * 40,
+    drop=0.4,
+    speedup=1.5,
+    candidate_p50_ms=2.0,
+    same_identity=True,
+    launches=LAUNCHES,
+    p50_launches=LAUNCHES,
+    speedup_noise=DAYS,
+    p50_noise=DAYS,
+    now="2026-02-01T12:00:00+00:00",
+)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pytest_quant.errors import UsageError
 from pytest_quant.history import StoredCheck
 from pytest_quant.history.baselines.accept import accept, accept_removal, by_series, choose_series
 from pytest_quant.history.baselines.entry import AcceptedLatency, series_of
-from pytest_quant.result import Environment, Status
+from pytest_quant.result import Environment, LaunchFigures, Status
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
 
 _NOW = datetime(2026, 3, 4, tzinfo=UTC)
@@ -33,19 +33,28 @@ def test_the_values_are_those_of_the_record() -> None:
     assert entry.series.key == record.series
     assert (entry.commit, entry.run, entry.reason) == (RUN.commit, RUN.id, "first")
     assert (entry.candidate_score, entry.drop, entry.unit, entry.data) == (97.5, 0.28, "%", "def456")
-    assert entry.latency == (AcceptedLatency(RUN.environment.identity, 1.9475, 0.2345),)
+    launches = (LaunchFigures(RUN.started_at, 1.9475, 0.2345, 0.4567, 0.0),)
+    assert entry.latency == (AcceptedLatency(RUN.environment.identity, 1.9475, 0.2345, launches=launches),)
 
 
-def test_the_last_launch_of_each_machine_counts() -> None:
-    """Two machines give two latencies; of one machine the later run wins."""
+def test_every_launch_of_each_machine_is_kept() -> None:
+    """Two machines give two latencies; of one machine all launches count, those of one run too, and their median."""
     checks = [StoredCheck(RUN, a_pass()), StoredCheck(_OTHER, a_pass()), _faster(2.5)]
     entry = accept(checks, reason="r", accepted_at=_NOW)
     assert entry is not None
     assert entry.run == _SECOND.id
     assert [(dict(one.identity), one.speedup) for one in entry.latency] == [
-        (dict(RUN.environment.identity), 2.5),
+        (dict(RUN.environment.identity), (1.9475 + 2.5) / 2),
         ({"cpu": "Another"}, 1.9475),
     ]
+    assert [launch.speedup for launch in entry.latency[0].launches] == [1.9475, 2.5]
+    record = a_pass()
+    assert record.latency is not None
+    further = (LaunchFigures(RUN.started_at, 2.0, 0.25), LaunchFigures(RUN.started_at, 2.1, 0.26))
+    several = StoredCheck(RUN, replace(record, latency=replace(record.latency, launches=further)))
+    entry = accept([several], reason="r", accepted_at=_NOW)
+    assert entry is not None
+    assert [launch.speedup for launch in entry.latency[0].launches] == [1.9475, 2.0, 2.1]
 
 
 def test_a_speedup_is_accepted_for_the_way_in_which_it_was_timed() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from array import array
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -17,7 +20,7 @@ from pytest_quant.history.baselines.file import NAME, write_baselines
 from pytest_quant.history.store import Recorded
 from pytest_quant.record import Run
 from pytest_quant.record.build import pack_samples
-from pytest_quant.result import AccuracyResult, Baseline, NoBaseline, Status
+from pytest_quant.result import NOTHING_KNOWN, AccuracyResult, Baseline, LaunchFigures, NoBaseline, Status
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.baseline import baseline_verdicts
 from tests.support.repository import ScratchRepository, make_repository, without_ci
@@ -84,7 +87,8 @@ def test_an_accepted_entry_is_the_baseline(tmp_path: Path) -> None:
     """Its values, through its last day."""
     write_baselines(tmp_path / NAME, [ENTRY])
     expected = Baseline(ENTRY.commit, drop=4.23, speedup=1.9475, candidate_p50_ms=0.2345, same_identity=True)
-    assert _accepted(tmp_path).find(_SERIES, "def456") == expected
+    one = (LaunchFigures(ENTRY.accepted_at.isoformat(), 1.9475, 0.2345),)
+    assert _accepted(tmp_path).find(_SERIES, "def456") == replace(expected, launches=one, p50_launches=one)
 
 
 def test_an_expired_entry_says_so(tmp_path: Path) -> None:
@@ -143,7 +147,14 @@ def test_without_an_entry_the_merge_base_counts(scratch: ScratchRepository) -> N
     dirty = replace(_run(scratch, "d"), dirty=True)
     launches = [_check(_run(scratch, name), speedup) for name, speedup in (("a", 4.0), ("b", 2.0), ("c", 2.5))]
     found = _of_merge_base(scratch, *launches, _check(elsewhere, 9.0), _check(dirty, 9.0))
-    assert found == Baseline(scratch.git("rev-parse", "main"), 0.5, 2.5, 0.4, same_identity=True)
+    assert isinstance(found, Baseline)
+    assert [launch.speedup for launch in found.launches] == [4.0, 2.0, 2.5]
+    logs = [math.log(speedup) for speedup in (4.0, 2.0, 2.5)]
+    assert found.speedup_noise.within == pytest.approx(statistics.variance(logs))
+    assert (found.speedup_noise.within_freedom, found.speedup_noise.between_freedom) == (2.0, 0.0)
+    expected = Baseline(scratch.git("rev-parse", "main"), 0.5, 2.5, 0.4, same_identity=True)
+    unlike = {"launches": (), "p50_launches": (), "speedup_noise": NOTHING_KNOWN, "p50_noise": NOTHING_KNOWN}
+    assert replace(found, **unlike) == expected  # type: ignore[arg-type]
 
 
 def test_a_removed_test_that_is_back_has_no_entry(scratch: ScratchRepository) -> None:
@@ -230,3 +241,36 @@ def test_the_history_is_read_once(scratch: ScratchRepository) -> None:
     first = baselines.find(_SERIES, None)
     assert baselines.find(_SERIES, None) == first
     assert len(opened) == 1
+
+
+def _line(scratch: ScratchRepository, speedups: Sequence[float], started: str = "2026-03-{:02}T12:00:00") -> Baseline:
+    """The baseline after commits on ``main``, one launch of each on a day of its own, with the branch on its last."""
+    scratch.git("checkout", "main")
+    checks = []
+    for day, speedup in enumerate(speedups, 1):
+        commit = scratch.commit(f"m{day}")
+        run = replace(RUN, id=f"r{day}", commit=commit, started_at=started.format(day))
+        checks.append(_check(run, speedup))
+    scratch.git("checkout", "-b", "next")
+    scratch.commit("n")
+    found = _of_merge_base(scratch, *checks)
+    assert isinstance(found, Baseline)
+    return found
+
+
+def test_the_launches_since_the_last_change_are_the_base(scratch: ScratchRepository) -> None:
+    """Eight commits around 2, then eight around 3: one commit is not the base, nor are those of another level."""
+    noise = [1.0, 0.99, 1.01, 1.0, 1.01, 0.99, 1.0, 1.0]
+    found = _line(scratch, [*(2.0 * one for one in noise), *(3.0 * one for one in noise)])
+    assert [launch.speedup for launch in found.launches] == [3.0 * one for one in noise]
+    assert found.speedup == 3.0
+    assert [launch.candidate_p50_ms for launch in found.p50_launches] == [1.0 / (3.0 * one) for one in noise]
+    spread = statistics.variance([math.log(one) for one in noise])
+    assert found.speedup_noise.between == pytest.approx(spread)
+    assert found.speedup_noise.between_freedom == 14.0
+
+
+def test_at_most_thirty_commits_count(scratch: ScratchRepository) -> None:
+    """What a machine did before says little of today."""
+    found = _line(scratch, [2.0, 2.02] * 16)
+    assert len(found.launches) == 30

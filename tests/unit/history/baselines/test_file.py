@@ -21,6 +21,7 @@ from pytest_quant.history.baselines.file import (
     read_baselines,
     write_baselines,
 )
+from pytest_quant.result import LaunchFigures
 from tests.unit.record.examples import a_record
 
 ENTRY = BaselineEntry(
@@ -41,7 +42,8 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 _NUMBER = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 _SERIES = st.builds(Series, _TEXT, _TEXT, _TEXT, _TEXT, st.none() | _TEXT, st.integers(1, 1024), st.none() | _TEXT)
 _WAYS = st.lists(_TEXT, max_size=2).map(tuple)
-_LATENCY = st.builds(AcceptedLatency, st.dictionaries(_TEXT, _TEXT, max_size=3), _NUMBER, _NUMBER, _WAYS)
+_LAUNCHES = st.lists(st.builds(LaunchFigures, _TEXT, _NUMBER, _NUMBER, _NUMBER, _NUMBER), max_size=3).map(tuple)
+_LATENCY = st.builds(AcceptedLatency, st.dictionaries(_TEXT, _TEXT, max_size=3), _NUMBER, _NUMBER, _WAYS, _LAUNCHES)
 _ENTRY = st.builds(
     BaselineEntry,
     series=_SERIES,
@@ -302,3 +304,22 @@ def test_a_hostile_key_is_our_error(key: str) -> None:
     """It comes from records, which others may have written."""
     with pytest.raises(HistoryError, match="series key"):
         series_of(key)
+
+
+def test_an_entry_without_launches_reads_as_it_did() -> None:
+    """Files of before have one speedup for each machine."""
+    (entry,) = parse_baselines(baseline_text([ENTRY])).values()
+    assert "launches" not in baseline_text([ENTRY])
+    assert entry.latency == ENTRY.latency
+
+
+def test_each_launch_is_a_line() -> None:
+    """That a reviewer reads; a field that is misspelled is refused."""
+    launch = LaunchFigures("2026-01-02T03:04:05+00:00", 1.9475, 0.2345, 0.4567, 0.001)
+    latency = replace(ENTRY.latency[0], launches=(launch, replace(launch, speedup=2.0, error=None)))
+    text = baseline_text([replace(ENTRY, latency=(latency,))])
+    start = '{ started_at = "2026-01-02T03:04:05+00:00", speedup ='
+    assert f"    {start} 1.9475, candidate_p50_ms = 0.2345, reference_p50_ms = 0.4567, error = 0.001 }},\n" in text
+    assert f"    {start} 2.0, candidate_p50_ms = 0.2345, reference_p50_ms = 0.4567 }},\n" in text
+    with pytest.raises(HistoryError, match="unknown field 'sped'"):
+        parse_baselines(text.replace("speedup = 2.0", "sped = 2.0"))

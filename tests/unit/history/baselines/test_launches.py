@@ -1,0 +1,92 @@
+"""The launches and the noise that a baseline has, from records and summaries of the last commits."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pytest_quant.history import StoredCheck
+from pytest_quant.history.baselines.launches import (
+    CommonNoise,
+    common_noise_of,
+    launch_base,
+    launches_in,
+    noise_beside,
+)
+from pytest_quant.history.trends import Point
+from pytest_quant.record.record import LatencyFigures
+from pytest_quant.result import LaunchFigures, LaunchNoise, Status
+from tests.unit.record.examples import RUN, a_pass
+
+
+def check(day: int, speedup: float, **figures: object) -> StoredCheck:
+    """One launch of a commit of its own, on a day of March."""
+    record = a_pass()
+    assert isinstance(record.latency, LatencyFigures)
+    timed = replace(record.latency, speedup=speedup, candidate_p50_ms=1.0 / speedup, **figures)  # type: ignore[arg-type]
+    run = replace(RUN, id=f"r{day}", commit=f"c{day}", started_at=f"2026-03-{day:02}T12:00:00+00:00")
+    return StoredCheck(run, replace(record, latency=timed))
+
+
+def test_a_record_holds_its_own_launch_and_further_ones() -> None:
+    """With the error that its rounds tell; one that is not to be trusted holds none."""
+    further = LaunchFigures("2026-03-01T12:10:00+00:00", 2.1, 0.4)
+    rounds = {"reference": (2.0, 2.2, 1.8, 2.0), "candidate": (1.0, 1.0, 1.0, 1.0)}
+    first, second = launches_in(check(1, 2.0, launches=(further,), round_p50_ms=rounds))
+    logs = [math.log(2.0), math.log(2.2), math.log(1.8), math.log(2.0)]
+    sigma = statistics.median(abs(one - math.log(2.0)) for one in logs) / 0.6744897501960817
+    assert (first.started_at, first.speedup, first.candidate_p50_ms) == ("2026-03-01T12:00:00+00:00", 2.0, 0.5)
+    assert first.error == pytest.approx(math.sqrt(math.pi / 8.0) * sigma)
+    assert second == further
+    assert launches_in(check(1, 2.0, reasons=("null_off",))) == ()
+    assert launches_in(replace(check(1, 2.0), record=replace(a_pass(), latency=None))) == ()
+
+
+def test_a_time_that_changed_with_its_reference_begins_a_level_of_its_own() -> None:
+    """Both engines doubled after eight commits: the speedup has sixteen launches, the candidate's time eight."""
+    noise = [1.0, 0.99, 1.01, 1.0, 1.01, 0.99, 1.0, 1.0]
+    checks = [check(day, 2.0 * one) for day, one in enumerate(noise, 1)]
+    later = [check(day, 2.0 * one) for day, one in enumerate(noise, 9)]
+    slower = [
+        replace(one, record=replace(one.record, latency=replace(one.record.latency, candidate_p50_ms=1.0)))
+        for one in later
+        if one.record.latency is not None
+    ]
+    found = launch_base([*checks, *slower], CommonNoise())
+    assert len(found.launches) == 16
+    assert [launch.candidate_p50_ms for launch in found.p50_launches] == [1.0] * 8
+    assert launch_base([], CommonNoise()) == launch_base([], CommonNoise(LaunchNoise(), LaunchNoise()))
+
+
+def test_accepted_launches_and_the_history_tell_the_noise_together() -> None:
+    """And a launch that is in both counts once."""
+    checks = [check(day, 2.0 * one) for day, one in enumerate((1.0, 0.99, 1.01, 1.0), 1)]
+    accepted = [LaunchFigures(f"2026-02-{day:02}T12:00:00+00:00", 2.0, 0.5) for day in (1, 2, 3)]
+    speedup, p50 = noise_beside(accepted, checks, CommonNoise())
+    assert (speedup.between_freedom, p50.between_freedom) == (5.0, 5.0)
+    known = [launch for one in checks for launch in launches_in(one)]
+    assert noise_beside(known, checks, CommonNoise())[0].between_freedom == 3.0
+    assert noise_beside(accepted[:1], [], CommonNoise()) == (LaunchNoise(), LaunchNoise())
+
+
+def test_series_on_one_machine_have_their_noise_in_common() -> None:
+    """Twenty series of thirty days with 1 % between them; a step in one, and another machine, change nothing."""
+    random = np.random.default_rng(5)
+    points = [
+        Point(
+            f"r{day}", f"2026-03-{day:02}T12:00:00+00:00", f"c{day}", "main", False, f"s{series}", "v", machine, "avx2",
+            Status.PASS, speedup=float(np.exp(random.normal(0.0, sd))) * (2.0 if series == 3 and day > 15 else 1.0),
+        )
+        for machine, sd in (("here", 0.01), ("there", 0.1))
+        for day in range(1, 31)
+        for series in range(20)
+    ]  # fmt: skip
+    found = common_noise_of(points)
+    assert found["here"].speedup.between == pytest.approx(1e-4, rel=0.25)
+    assert found["there"].speedup.between == pytest.approx(1e-2, rel=0.25)
+    assert found["here"].p50 == LaunchNoise()
+    assert common_noise_of([]) == {}
