@@ -13,10 +13,10 @@ from pytest_quant.history.rows import StoredCheck, in_utc
 from pytest_quant.history.selftests import is_there, newest_selftest
 from pytest_quant.record import LatencyFigures
 from pytest_quant.result import SelfTest
-from pytest_quant.spec import UNMEASURED_SESSION_SD
+from pytest_quant.spec import UNMEASURED_SESSION_FREEDOM, UNMEASURED_SESSION_SD
 from pytest_quant.stats.runner import Draw, Spread, draw_of, session_spread
 
-DEFAULT = Spread(UNMEASURED_SESSION_SD, 4.0)
+DEFAULT = Spread(UNMEASURED_SESSION_SD, UNMEASURED_SESSION_FREEDOM)
 """Of a runner that nobody measured. The default is taken for as much as four draws would tell: CPUs differ between 0.4
 and 3 %, so that a runner's own ten draws count for more."""
 

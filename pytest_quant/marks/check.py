@@ -11,6 +11,7 @@ from pytest_quant.marks.keys import Asked, ModelSource
 from pytest_quant.marks.variants import Variant
 from pytest_quant.spec import (
     REFERENCE_PRECISIONS,
+    UNMEASURED_SESSION_FREEDOM,
     UNMEASURED_SESSION_SD,
     Check,
     Dataset,
@@ -31,6 +32,7 @@ class Measuring:
     latency_off: str = ""
     max_time_s: float | None = None
     session_sd: float = UNMEASURED_SESSION_SD
+    session_freedom: float = UNMEASURED_SESSION_FREEDOM
 
 
 def engine_specs(
@@ -148,7 +150,9 @@ def _limits(limits: Limits, variant: Variant) -> Limits:
 def _plan(variant: Variant, measuring: Measuring) -> LatencyPlan | None:
     if measuring.latency_off:
         return None
-    plan = LatencyPlan(batch_size=variant.batch_size, session_sd=measuring.session_sd)
+    plan = LatencyPlan(
+        batch_size=variant.batch_size, session_sd=measuring.session_sd, session_freedom=measuring.session_freedom
+    )
     return plan if measuring.max_time_s is None else replace(plan, max_s=measuring.max_time_s)
 
 

@@ -1,8 +1,8 @@
 """Latency of reference, an A/A null and the candidate, timed interleaved in one process. Measures, and never judges.
 
 Each round times every engine once, in random order; the first run of a block is dropped; the statistic is the
-median over rounds of the log ratio of block medians. Timing the two engines one after the other gives 10 to 33 %
-false alarms on a shared machine, interleaving them 0 to 3 %.
+median over rounds of the log ratio of block medians, judged by a group-sequential sign test. Timing the two engines one
+after the other gives 10 to 33 % false alarms on a shared machine, interleaving them 0 to 3 %.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+import numpy as np
+
 from pytest_quant.measure.block import NS_PER_MS, Block, Call, Clock, time_block
 from pytest_quant.measure.noise import (
     MachineState,
@@ -23,10 +25,13 @@ from pytest_quant.measure.noise import (
     noise_notes,
     null_reasons,
     read_machine,
+    widening,
 )
 from pytest_quant.result import Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.ratio import median_interval, paired_ratio, percentile_bounds, runs_needed
+from pytest_quant.stats.ratio import percentile_bounds, runs_needed
+from pytest_quant.stats.rounds import Judged, SessionNoise, judge_ratio, judge_rounds, reach
+from pytest_quant.stats.sequential import Looks
 
 _AGREE = 0.03
 _BLOCKS = 3
@@ -118,61 +123,87 @@ def latency_figures(
 
     Parameters
     ----------
-    reference, null, candidate : one block for each round, two at least.
-    plan : confidence of the intervals, seed, and the percentiles to bound.
+    reference, null, candidate : one block for each round.
+    plan : looks, confidence of the intervals, noise between sessions, and the percentiles to bound.
     """
     by_device = all(block.device_ns for block in chain(reference, null, candidate))
-    ref, nul, cand = (_judged(side, by_device) for side in (reference, null, candidate))
-    ref_ns, null_ns, cand_ns = ref.medians_ns, nul.medians_ns, cand.medians_ns
-    speedup = paired_ratio(ref_ns, cand_ns, confidence=plan.confidence, seed=plan.seed)
-    null_ratio = paired_ratio(null_ns, ref_ns, confidence=plan.confidence, seed=plan.seed)
-    p50 = median_interval(cand_ns, confidence=plan.confidence, seed=plan.seed)
+    sides = ref, nul, cand = [_judged(side, by_device) for side in (reference, null, candidate)]
+    looks, rounds = looks_of(plan), len(ref.runs_ns)
+    ref_logs, null_logs, cand_logs = (np.log(side.medians_ns) for side in sides)
+    ratio, of_null = judge_ratio(
+        ref_logs, null_logs, cand_logs, looks, SessionNoise(plan.session_sd, plan.session_freedom)
+    )
+    p50 = judge_rounds(cand_logs, (cand_logs,), looks, ratio.session_sd)
+    p50_ms = _interval(p50, 1.0 / NS_PER_MS)
     runs_ms = [run / NS_PER_MS for run in chain.from_iterable(cand.runs_ns)]
-    bounds: dict[float, tuple[float | None, float | None]] = {50.0: (p50.low / NS_PER_MS, p50.high / NS_PER_MS)}
+    bounds: dict[float, tuple[float | None, float | None]] = {50.0: (p50_ms.low, p50_ms.high)}
     for percentile in {*_STATED_PERCENTILES, *(asked for asked, _ in plan.max_latency_ms)} - {50.0}:
         bounds[percentile] = percentile_bounds(runs_ms, percentile, confidence=plan.confidence)
-    null_interval = Interval(null_ratio.low, null_ratio.high)
+    speedup, speedup_ci, null_ratio_ci = _value(ratio), _interval(ratio), _interval(of_null)
     result = LatencyResult(
         batch_size=plan.batch_size,
-        rounds=len(cand_ns),
+        rounds=rounds,
         reference=ref,
         null=nul,
         candidate=cand,
-        reference_p50_ms=statistics.median(ref_ns) / NS_PER_MS,
-        candidate_p50_ms=p50.value / NS_PER_MS,
+        reference_p50_ms=statistics.median(ref.medians_ns) / NS_PER_MS,
+        candidate_p50_ms=statistics.median(cand.medians_ns) / NS_PER_MS,
         candidate_p90_ms=_stated(runs_ms, 90, bounds[90.0][1]),
         candidate_p99_ms=_stated(runs_ms, 99, bounds[99.0][1]),
         percentile_bounds_ms=tuple((percentile, *bounds[percentile]) for percentile in sorted(bounds)),
-        speedup=speedup.value,
-        speedup_ci=Interval(speedup.low, speedup.high),
-        null_ratio_ci=null_interval,
-        half_width_pct=50.0 * (speedup.high - speedup.low) / speedup.value,
-        reasons=(*null_reasons(null_interval), *budget_reasons(len(cand_ns), plan)),
-        notes=noise_notes(cand_ns, ref_ns),
+        speedup=speedup,
+        speedup_ci=speedup_ci,
+        null_ratio_ci=null_ratio_ci,
+        half_width_pct=50.0 * (speedup_ci.high - speedup_ci.low) / speedup,
+        reasons=(*null_reasons(null_ratio_ci, plan.session_sd), *budget_reasons(rounds, plan)),
+        notes=noise_notes(cand.medians_ns, ref.medians_ns, ratio),
+        confidence=plan.confidence,
+        looks=len(looks.until(rounds)),
+        session_sd=float(ratio.session_sd.item()),
+        effective_rounds=float(ratio.effective_rounds.item()),
+        widened=widening(ratio, rounds, plan),
     )
-    return _with_host(result, reference, candidate, plan) if by_device else result
+    return _with_host(result, reference, null, candidate, plan) if by_device else result
+
+
+def looks_of(plan: LatencyPlan) -> Looks:
+    """Return the looks of a measurement; before the last one rounds are added, whatever the ratio is."""
+    return Looks(plan.min_rounds, plan.look_every, max(plan.max_rounds, plan.min_rounds), plan.confidence)
+
+
+def _value(judged: Judged) -> float:
+    return float(np.exp(judged.span.value).item())
+
+
+def _interval(judged: Judged, unit: float = 1.0) -> Interval:
+    return Interval(*(float(np.exp(end).item()) * unit for end in (judged.span.low, judged.span.high)))
 
 
 def _with_host(
-    result: LatencyResult, reference: Sequence[Block], candidate: Sequence[Block], plan: LatencyPlan
+    result: LatencyResult,
+    reference: Sequence[Block],
+    null: Sequence[Block],
+    candidate: Sequence[Block],
+    plan: LatencyPlan,
 ) -> LatencyResult:
     """Add what the same runs took by the host's clock, and a note where that turns the comparison round."""
-    ref_ns, cand_ns = (_judged(side, by_device=False).medians_ns for side in (reference, candidate))
-    found = paired_ratio(ref_ns, cand_ns, confidence=plan.confidence, seed=plan.seed)
-    by_host, notes = Interval(found.low, found.high), result.notes
+    ref_ns, null_ns, cand_ns = (_judged(side, by_device=False).medians_ns for side in (reference, null, candidate))
+    known = SessionNoise(plan.session_sd, plan.session_freedom)
+    found, _ = judge_ratio(np.log(ref_ns), np.log(null_ns), np.log(cand_ns), looks_of(plan), known)
+    by_host, notes = _interval(found), result.notes
     if (by_host.high < 1.0 < result.speedup_ci.low) or (result.speedup_ci.high < 1.0 < by_host.low):
         words = ("faster", "slower") if result.speedup > 1.0 else ("slower", "faster")
         notes = (
             *notes,
             f"clocks disagree: the candidate is {words[0]} by the device's (x{result.speedup:.3f}) and {words[1]} "
-            f"by the host's (x{found.value:.3f}), which counts what the host does for a run",
+            f"by the host's (x{_value(found):.3f}), which counts what the host does for a run",
         )
     return replace(
         result,
         clock="device",
         host_reference_p50_ms=statistics.median(ref_ns) / NS_PER_MS,
         host_candidate_p50_ms=statistics.median(cand_ns) / NS_PER_MS,
-        host_speedup=found.value,
+        host_speedup=_value(found),
         notes=notes,
     )
 
@@ -215,7 +246,7 @@ def measure(
     reference, candidate : one run of each engine. Where all three are `ByDevice` their own times are judged; budgets
         and the lengths of blocks go by the host's clock in any case.
     null : one run of a second session of the reference; the difference between the two is noise.
-    plan : budgets, limits to decide and the seed of order and bootstrap.
+    plan : budgets, limits to decide and the seed of the order.
     clock : nanoseconds.
     machine : reads the counters of other load on the machine.
     observe : called when warming up is over and after each round, at most `plan.max_rounds` + 1 times and never within
@@ -255,7 +286,10 @@ def _timed(
     until: int,
     observe: Callable[[], object],
 ) -> LatencyResult:
-    """Add rounds until every limit is decided, or until another round would not be over at `until`."""
+    """Add rounds until every limit is decided, or until another round would not be over at `until`.
+
+    What a look leaves open gets longer blocks: the sign test takes rounds of any precision.
+    """
     blocks: tuple[list[Block], list[Block], list[Block]] = ([], [], [])
     order = random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
     while True:
@@ -270,6 +304,14 @@ def _timed(
             result = latency_figures(*blocks, plan)
             if spent or _decided(result, plan):
                 return result
+            if plan.min_speedup is not None or plan.max_latency_ms:
+                runs = _longer(runs, plan.max_rounds - rounds, now - began, until - now)
+
+
+def _longer(runs: Sequence[int], rounds: int, round_ns: int, left_ns: int) -> Sequence[int]:
+    """Return twice as many runs of each block where so many rounds of them fit into the time that is left."""
+    twice = [min(2 * one, _MAX_RUNS) for one in runs]
+    return twice if 2 * rounds * round_ns <= left_ns else runs
 
 
 def _unsettled(warm: Sequence[Warm], plan: LatencyPlan) -> Iterator[str]:
@@ -279,12 +321,20 @@ def _unsettled(warm: Sequence[Warm], plan: LatencyPlan) -> Iterator[str]:
             yield f"warm-up: the {name} had not settled after {warmup_s(plan):g} s"
 
 
+_HARDLY = 1.25
+"""Times the part of sessions: without any noise of rounds the half-width would be four fifths of what it is."""
+
+
 def _decided(result: LatencyResult, plan: LatencyPlan) -> bool:
-    """Whether each limit is outside of its figure's interval; without limits, whether the speedup is precise enough."""
+    """Whether each limit is outside of its figure's interval; without limits, whether the speedup is precise enough.
+
+    It is when its interval is narrow, or when more rounds would hardly narrow it: most of it is noise between sessions.
+    """
     if result.reasons:
         return False
     if plan.min_speedup is None and not plan.max_latency_ms:
-        return result.half_width_pct <= 100.0 * plan.precision
+        sessions_pct = 100.0 * reach(plan.confidence) * result.session_sd
+        return result.half_width_pct <= max(100.0 * plan.precision, _HARDLY * sessions_pct)
     if plan.min_speedup is not None and result.speedup_ci.low < plan.min_speedup <= result.speedup_ci.high:
         return False
     bounds = {percentile: (low, high) for percentile, low, high in result.percentile_bounds_ms}

@@ -12,7 +12,6 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -20,10 +19,14 @@ import psutil
 from pytest_quant.result import Interval
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.ratio import fewest_rounds
+from pytest_quant.stats.rounds import Judged
 
 NULL_TOLERANCE = 1.02
 """Interleaved in one process, two sessions of one model differ by 0.4 to 0.6 % (standard deviation) between
-launches; beyond 2 % something other than the model is measured."""
+launches; beyond 2 % something other than the model is measured, unless the runner is known for more."""
+
+_FAR = 4.0
+"""Standard deviations between sessions; what a null shows up to there widens the interval, see `moderated_sd`."""
 
 _FEWEST_NOTED = 2
 _WIDE_IQR = 0.10
@@ -31,9 +34,16 @@ _TREND = 1.03
 _CORRELATED = 0.5
 
 
-def null_reasons(null_ratio: Interval) -> tuple[str, ...]:
-    """Return a reason if the interval of the null's ratio is beyond the tolerance, else nothing."""
-    if null_ratio.low > NULL_TOLERANCE or null_ratio.high < 1.0 / NULL_TOLERANCE:
+def null_reasons(null_ratio: Interval, session_sd: float = 0.0) -> tuple[str, ...]:
+    """Return a reason if the interval of the null's ratio is beyond the tolerance, else nothing.
+
+    Parameters
+    ----------
+    null_ratio : null / reference.
+    session_sd : known standard deviation of its logarithm between sessions; four of them are tolerated.
+    """
+    tolerance = max(NULL_TOLERANCE, math.exp(_FAR * session_sd))
+    if null_ratio.low > tolerance or null_ratio.high < 1.0 / tolerance:
         span = f"[{null_ratio.low:.3f}, {null_ratio.high:.3f}]"
         return (f"the null is off: a second session of the reference took {span} times as long as the first",)
     return ()
@@ -48,33 +58,64 @@ def budget_reasons(rounds: int, plan: LatencyPlan) -> tuple[str, ...]:
     return ()
 
 
-def noise_notes(candidate_ns: Sequence[float], reference_ns: Sequence[float]) -> tuple[str, ...]:
-    """Return notes on the block medians, one per round: a wide spread, a trend, correlation of successive rounds."""
+def noise_notes(candidate_ns: Sequence[float], reference_ns: Sequence[float], ratio: Judged) -> tuple[str, ...]:
+    """Return notes on the rounds: a wide spread or a trend of one engine, and ratios that resemble their neighbours.
+
+    Parameters
+    ----------
+    candidate_ns, reference_ns : block medians, one per round.
+    ratio : of the two, as judged: waves that both engines share cancel in it.
+    """
     notes: list[str] = []
-    if len(candidate_ns) < _FEWEST_NOTED:
+    rounds = len(candidate_ns)
+    if rounds < _FEWEST_NOTED:
         return ()
     for name, medians in (("candidate", candidate_ns), ("reference", reference_ns)):
         first, _, third = statistics.quantiles(medians, n=4)
         spread = (third - first) / statistics.median(medians)
         if spread > _WIDE_IQR:
             notes.append(f"wide spread: half of the {name}'s rounds lie {100 * spread:.0f} % apart")
-        part = max(1, len(medians) // 3)
+        part = max(1, rounds // 3)
         trend = statistics.median(medians[-part:]) / statistics.median(medians[:part])
         if not 1.0 / _TREND < trend < _TREND:
             notes.append(f"trend: the {name} took {trend:.2f} times as long at the end as at the start")
-        resemblance = autocorrelation(medians)
-        # Of independent rounds 95 % stay within 2 / sqrt(n), whatever n (Box and Jenkins 1976, section 2.1.6).
-        if resemblance > max(_CORRELATED, 2.0 / math.sqrt(len(medians))):
-            notes.append(f"slow waves: a round of the {name} resembles the one before it (r = {resemblance:.2f})")
+    if told := _alike(ratio, rounds):
+        notes.append(f"slow waves: {told}")
     return tuple(notes)
 
 
-def autocorrelation(values: Sequence[float]) -> float:
-    """Return the correlation of each value with the one before it, -1..1; 0 when all are equal."""
-    mean = statistics.fmean(values)
-    off = [value - mean for value in values]
-    power = math.fsum(one * one for one in off)
-    return math.fsum(one * two for one, two in pairwise(off)) / power if power else 0.0
+def _alike(ratio: Judged, rounds: int) -> str:
+    """Say how few independent rounds tell as much; empty where the resemblance may be chance."""
+    r = float(ratio.alike.item())
+    # Of independent rounds 95 % stay within 2 / sqrt(n), whatever n (Box and Jenkins 1976, section 2.1.6).
+    if r <= max(_CORRELATED, 2.0 / math.sqrt(rounds)):
+        return ""
+    return f"a round's ratio resembles the one before it (r = {r:.2f}): {rounds} rounds tell as much as " + (
+        f"{float(ratio.effective_rounds.item()):.1f} independent ones"
+    )
+
+
+_CLEARLY_MORE = 1.25
+"""Times what was known: beyond it the null is named as the cause."""
+
+
+def widening(ratio: Judged, rounds: int, plan: LatencyPlan) -> str:
+    """Say what makes the interval of the speedup wider than its rounds alone would.
+
+    Parameters
+    ----------
+    ratio : log(reference / candidate), as judged.
+    rounds : that were judged.
+    plan : what was known of the noise between sessions, and the confidence.
+    """
+    sd = float(ratio.session_sd.item())
+    causes = []
+    if sd > 0.0:
+        shown = " that this launch's null shows" if sd > plan.session_sd * _CLEARLY_MORE else ""
+        causes.append(f"for sessions that differ by {100 * sd:.2g} % (standard deviation){shown}")
+    if told := _alike(ratio, rounds):
+        causes.append(f"for rounds that are not independent: {told}")
+    return f"the {100 * plan.confidence:g} % interval allows {' and '.join(causes)}" if causes else ""
 
 
 _BUSY_FIELDS = ("user", "nice", "system", "irq", "softirq")

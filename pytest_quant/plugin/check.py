@@ -248,7 +248,7 @@ def _measuring(config: pytest.Config, settings: Settings, backend: str) -> Measu
     if settings.latency_off:
         return measuring
     noise = noise_of_runner(config, get_backend(backend).device)
-    return replace(measuring, session_sd=noise.sd)
+    return replace(measuring, session_sd=noise.sd, session_freedom=noise.freedom)
 
 
 def _keep(item: pytest.Item, record: Encoded) -> None:

@@ -229,6 +229,11 @@ def _figures(latency: LatencyResult) -> LatencyFigures:
         host_candidate_p50_ms=latency.host_candidate_p50_ms,
         host_speedup=latency.host_speedup,
         launches=latency.launches,
+        confidence=latency.confidence,
+        looks=latency.looks,
+        session_sd=latency.session_sd,
+        effective_rounds=latency.effective_rounds,
+        widened=latency.widened,
     )
 
 

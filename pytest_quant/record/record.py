@@ -58,6 +58,8 @@ class LatencyFigures:
         products are not FP32.
     clocks_locked : whether the clocks of every GPU were locked; ``None`` when that was not asked for, or on no GPU.
     launches : further launches of the same check in this run, each a fresh process; this one is not among them.
+    confidence, looks, session_sd, effective_rounds, widened : how the interval of the speedup came about, see
+        `LatencyResult`; ``None`` or empty in records of versions that did not tell.
     """
 
     batch_size: Positive
@@ -83,6 +85,11 @@ class LatencyFigures:
     host_candidate_p50_ms: float | None = None
     host_speedup: float | None = None
     launches: tuple[LaunchFigures, ...] = ()
+    confidence: float | None = None
+    looks: Count | None = None
+    session_sd: float | None = None
+    effective_rounds: float | None = None
+    widened: str = ""
 
     @property
     def compared_with(self) -> str:

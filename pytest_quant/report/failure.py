@@ -325,6 +325,8 @@ def _latency(record: Record) -> Iterator[str]:
         yield f"timed by the {found.clock}'s clock; by the host's p50 {medians}, x{figure(found.host_speedup)}"
     if found.compared_with:
         yield f"latency reference: {found.compared_with}"
+    if found.widened:
+        yield found.widened
     yield from found.notes
 
 

@@ -78,8 +78,9 @@ class LatencyResult:
         percentile is ``None`` when there were too few runs to state it.
     percentile_bounds_ms : ``(percentile, low, high)`` order-statistic intervals of the candidate;
         ``low`` or ``high`` is ``None`` when there were too few runs for that side.
-    speedup, speedup_ci : reference / candidate; > 1 is faster.
-    null_ratio_ci : null / reference; must enclose nearly 1.
+    speedup, speedup_ci : reference / candidate; > 1 is faster. The interval holds over all looks at the rounds, and
+        allows for `session_sd` and for rounds that resemble each other.
+    null_ratio_ci : null / reference, of these two sessions; must enclose nearly 1.
     half_width_pct : half-width of the speedup's interval in percent, the detectable effect.
     reasons : named reasons why the numbers cannot be trusted; empty when they can.
     notes : named signs of noise that do not void the numbers.
@@ -93,6 +94,12 @@ class LatencyResult:
         products are not FP32.
     repeat : the second measurement, when the first one broke a limit.
     clocks_locked : whether the clocks of every GPU were locked; ``None`` when that was not asked for, or on no GPU.
+    confidence : of the intervals, 0..1.
+    looks : at the rounds, the last one included.
+    session_sd : standard deviation between sessions that the interval of the speedup allows for, as a natural
+        logarithm: what was known of the runner, moderated by this launch's null.
+    effective_rounds : how many independent rounds tell as much as these, see `pytest_quant.stats.rounds`.
+    widened : what makes the interval of the speedup wider than its rounds alone would, one sentence.
     launches : further launches of the same check in this run, each a fresh process; this one is not among them.
     """
 
@@ -122,6 +129,11 @@ class LatencyResult:
     repeat: LatencyResult | None = field(default=None, repr=False)
     clocks_locked: bool | None = None
     launches: tuple[LaunchFigures, ...] = ()
+    confidence: float = 0.95
+    looks: int = 1
+    session_sd: float = 0.0
+    effective_rounds: float | None = None
+    widened: str = ""
 
 
 @dataclass(frozen=True, slots=True)

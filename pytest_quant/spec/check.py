@@ -88,6 +88,9 @@ UNMEASURED_SESSION_SD = 0.005
 """What `LatencyPlan.session_sd` is on a runner that nobody measured: interleaved sessions of one model differ by 0.4 to
 0.6 % (standard deviation of the ratio) on CPUs that were measured."""
 
+UNMEASURED_SESSION_FREEDOM = 4.0
+"""What that is worth: CPUs differ between 0.4 and 3 %, so that a runner's own sessions soon count for more."""
+
 
 @dataclass(frozen=True, slots=True)
 class LatencyPlan:
@@ -106,9 +109,10 @@ class LatencyPlan:
     precision : relative half-width of the speedup's interval at which a plan without limits stops.
     min_speedup : stop when the interval of the speedup lies above or below it; ``None`` to ignore.
     max_latency_ms : ``(percentile, milliseconds)`` limits to decide, percentile 50 for the median.
-    seed : of the random order and of the bootstrap.
+    seed : of the random order.
     session_sd : standard deviation between sessions, within one launch, of log(reference / candidate), as a natural
         logarithm: what more rounds cannot average out.
+    session_freedom : degrees of freedom of `session_sd`, above 0; the launch's own null counts as one more.
     """
 
     batch_size: int = 1
@@ -125,6 +129,7 @@ class LatencyPlan:
     max_latency_ms: tuple[tuple[float, float], ...] = ()
     seed: int = 0
     session_sd: float = UNMEASURED_SESSION_SD
+    session_freedom: float = UNMEASURED_SESSION_FREEDOM
 
 
 @dataclass(frozen=True, slots=True)

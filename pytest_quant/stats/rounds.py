@@ -125,6 +125,11 @@ def judge_ratio(
     return judge_rounds(ratio, neighbours, looks, sd), apart
 
 
+def reach(confidence: float) -> float:
+    """Return how many standard deviations to either side a normal value lies with `confidence`: 1.96 at 95 %."""
+    return statistics.NormalDist().inv_cdf(0.5 + confidence / 2.0)
+
+
 def judge_rounds(values: Floats, neighbours: tuple[Floats, ...], looks: Looks, session_sd: Floats) -> Judged:
     """Return the interval of the true median of logarithms.
 
@@ -142,8 +147,7 @@ def judge_rounds(values: Floats, neighbours: tuple[Floats, ...], looks: Looks, s
     alike = np.max([resemblance(one) for one in neighbours], axis=0)
     share = (1.0 - alike) / (1.0 + alike)
     of_rounds = widened(median_span(values, looks.boundary(n).beyond[-1]), 1.0 / np.sqrt(share), np.zeros(1))
-    reach = statistics.NormalDist().inv_cdf(0.5 + looks.confidence / 2.0)
-    whole = widened(of_rounds, np.ones(1), reach * session_sd)
+    whole = widened(of_rounds, np.ones(1), reach(looks.confidence) * session_sd)
     return Judged(whole, of_rounds.low, of_rounds.high, alike, n * share, session_sd)
 
 

@@ -1,7 +1,8 @@
 """Limits on latency. Latency is never a fact: every limit is judged on an interval.
 
-A FAIL stands only when a second measurement with fresh sessions agrees, and numbers with a named reason
-against them decide nothing.
+The interval is that of a test which holds over all looks at the rounds, so that a verdict is never better than what is
+printed. A FAIL stands only when a second measurement in fresh sessions agrees, and numbers with a named reason against
+them decide nothing.
 """
 
 from __future__ import annotations
@@ -50,8 +51,18 @@ def _confirmed(verdict: Verdict, latency: LatencyResult, percentile: float | Non
     if repeat.reasons:
         return _inconclusive(verdict, f"the second measurement is not to be trusted: {'; '.join(repeat.reasons)}")
     if again.status is not Status.FAIL:
-        return _inconclusive(verdict, f"{verdict.reason}, but a second measurement disagrees: {again.reason}")
+        return _inconclusive(
+            verdict, f"{verdict.reason}, but a second measurement disagrees{_level(latency)}: {again.reason}"
+        )
     return verdict
+
+
+def _level(latency: LatencyResult) -> str:
+    """Say how sure the second interval is, where that is not as sure as the first."""
+    again = latency.repeat
+    if again is None or again.confidence == latency.confidence:
+        return ""
+    return f" (its interval is of {100 * again.confidence:g} %)"
 
 
 def _inconclusive(verdict: Verdict, reason: str) -> Verdict:

@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_quant.measure.latency import measure
+from pytest_quant.measure.timing import CONFIRMING
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict.latency import latency_verdicts
@@ -42,7 +43,7 @@ def statuses(slower: float, plan: LatencyPlan = PLAN) -> Counter[Status]:
         latency = launch(slower, seed, plan)
         (verdict,) = latency_verdicts(Limits(min_speedup=LIMIT), latency)
         if verdict.status is Status.FAIL:
-            again = launch(slower, seed + LAUNCHES, plan)
+            again = launch(slower, seed + LAUNCHES, replace(plan, confidence=CONFIRMING))
             (verdict,) = latency_verdicts(Limits(min_speedup=LIMIT), replace(latency, repeat=again))
         found[verdict.status] += 1
     return found
@@ -55,8 +56,16 @@ def test_engines_within_the_limit_do_not_fail(slower: float) -> None:
 
 
 def test_equal_engines_pass() -> None:
-    """At least 95 in 100, the others are inconclusive."""
-    assert statuses(1.0)[Status.PASS] >= 0.95 * LAUNCHES
+    """Nearly all, the others are inconclusive: the noise between sessions is allowed for, whatever the rounds show."""
+    found = statuses(1.0)
+    assert found[Status.PASS] >= 0.90 * LAUNCHES
+    assert found[Status.FAIL] == 0
+
+
+def test_at_the_limit_hardly_anything_is_decided() -> None:
+    """An engine that is as slow as it may be fails or passes in at most 2.5 of 100 launches, each; 6 with a margin."""
+    found = statuses(1.03)
+    assert max(found[Status.FAIL], found[Status.PASS]) <= 0.06 * LAUNCHES
 
 
 def test_an_engine_slower_than_the_limit_fails() -> None:
@@ -66,5 +75,6 @@ def test_an_engine_slower_than_the_limit_fails() -> None:
 
 
 def test_longer_blocks_find_smaller_slowdowns() -> None:
-    """With ten runs in a block, an engine that is 5 % slower fails in 85 of 100 launches."""
-    assert statuses(1.05, replace(PLAN, min_runs=10))[Status.FAIL] >= 0.85 * LAUNCHES
+    """An engine that is 5 % slower fails in 65 of 100 launches, and in 75 with blocks of ten runs to begin with."""
+    assert statuses(1.05)[Status.FAIL] >= 0.65 * LAUNCHES
+    assert statuses(1.05, replace(PLAN, min_runs=10))[Status.FAIL] >= 0.75 * LAUNCHES

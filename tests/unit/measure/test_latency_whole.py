@@ -7,14 +7,15 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from statsmodels.tsa.stattools import acf
 
 from pytest_quant.measure.block import Block
 from pytest_quant.measure.latency import Warm, _decided, _unsettled, latency_figures
-from pytest_quant.measure.noise import budget_reasons, noise_notes, null_reasons
+from pytest_quant.measure.noise import budget_reasons, noise_notes, null_reasons, widening
 from pytest_quant.result import Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.ratio import median_interval, paired_ratio, percentile_bounds
+from pytest_quant.stats.ratio import Estimate, percentile_bounds
+from pytest_quant.stats.rounds import Judged, SessionNoise, judge_ratio, judge_rounds, resemblance
+from pytest_quant.stats.sequential import Looks
 
 PLAN = LatencyPlan(batch_size=3, confidence=0.9, seed=5, max_latency_ms=((95.0, 1.0), (50.0, 1.0)))
 
@@ -36,9 +37,14 @@ def test_every_figure_of_a_latency() -> None:
         [statistics.median(one.runs_ns) for one in side] for side in (reference, null, candidate)
     )
     runs_ms = [run / 1e6 for one in candidate for run in one.runs_ns]
-    speedup = paired_ratio(ref_ns, cand_ns, confidence=0.9, seed=5)
-    null_ratio = paired_ratio(null_ns, ref_ns, confidence=0.9, seed=5)
-    p50 = median_interval(cand_ns, confidence=0.9, seed=5)
+    looks, known = Looks(8, 8, 40, 0.9), SessionNoise(PLAN.session_sd, PLAN.session_freedom)
+    logs = [np.log(side) for side in (ref_ns, null_ns, cand_ns)]
+    ratio, of_null = judge_ratio(logs[0], logs[1], logs[2], looks, known)
+    of_p50 = judge_rounds(logs[2], (logs[2],), looks, ratio.session_sd)
+    speedup, null_ratio, p50 = (
+        Estimate(*(float(np.exp(one).item()) for one in (found.span.value, found.span.low, found.span.high)))
+        for found in (ratio, of_null, of_p50)
+    )
     expected = LatencyResult(
         batch_size=3,
         rounds=12,
@@ -46,7 +52,7 @@ def test_every_figure_of_a_latency() -> None:
         null=Blocks(tuple(one.runs_ns for one in null), (4_000_000,) * 12),
         candidate=Blocks(tuple(one.runs_ns for one in candidate), (2_000_000,) * 12),
         reference_p50_ms=statistics.median(ref_ns) / 1e6,
-        candidate_p50_ms=p50.value / 1e6,
+        candidate_p50_ms=statistics.median(cand_ns) / 1e6,
         candidate_p90_ms=float(np.percentile(runs_ms, 90)),
         candidate_p99_ms=float(np.percentile(runs_ms, 99)),
         percentile_bounds_ms=(
@@ -57,6 +63,11 @@ def test_every_figure_of_a_latency() -> None:
         speedup_ci=Interval(speedup.low, speedup.high),
         null_ratio_ci=Interval(null_ratio.low, null_ratio.high),
         half_width_pct=100.0 * (speedup.high - speedup.low) / 2.0 / speedup.value,
+        confidence=0.9,
+        looks=2,
+        session_sd=float(ratio.session_sd.item()),
+        effective_rounds=float(ratio.effective_rounds.item()),
+        widened=widening(ratio, 12, PLAN),
     )
     for field in fields(LatencyResult):
         value = getattr(expected, field.name)
@@ -74,7 +85,10 @@ def test_reasons_and_notes_stand_beside_the_figures() -> None:
     assert found.reasons == (*null_reasons(found.null_ratio_ci), *budget_reasons(4, PLAN))
     assert len(found.reasons) == 2
     medians = [[statistics.median(one.runs_ns) for one in side] for side in (candidate, reference)]
-    assert found.notes == noise_notes(*medians)
+    logs = [np.log(side) for side in (medians[1], found.null.medians_ns, medians[0])]
+    looks, known = Looks(8, 8, 40, 0.9), SessionNoise(PLAN.session_sd, PLAN.session_freedom)
+    ratio, _ = judge_ratio(logs[0], logs[1], logs[2], looks, known)
+    assert found.notes == noise_notes(medians[0], medians[1], ratio)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +114,11 @@ def test_too_few_rounds() -> None:
     assert budget_reasons(6, plan) == ()
 
 
+WAVES = (
+    "slow waves: a round's ratio resembles the one before it (r = {r}): 24 rounds tell as much as {n} independent ones"
+)
+
+
 @pytest.mark.parametrize(
     ("times", "notes"),
     [
@@ -108,24 +127,33 @@ def test_too_few_rounds() -> None:
             [100.0] * 8 + [101.0] * 8 + [103.5] * 8,
             (
                 "trend: the candidate took 1.03 times as long at the end as at the start",
-                "slow waves: a round of the candidate resembles the one before it (r = {r})",
+                WAVES,
             ),
         ),
         (
             [100.0] * 8 + [101.0] * 8 + [102.9] * 8,
-            ("slow waves: a round of the candidate resembles the one before it (r = {r})",),
+            (WAVES,),
         ),
     ],
 )
 def test_signs_of_noise(times: list[float], notes: tuple[str, ...]) -> None:
-    """Each with its figure; r is statsmodels'."""
-    r = f"{acf(times, nlags=1, fft=False)[1]:.2f}"
-    assert noise_notes(times, [100.0, 100.1] * 12) == tuple(note.replace("{r}", r) for note in notes)
+    """Each with its figure; r is that of the ratio."""
+    reference = [100.0, 100.1] * 12
+    ratio = _ratio(times, reference)
+    r = float(resemblance(np.log(reference) - np.log(times)))
+    figures = {"{r}": f"{r:.2f}", "{n}": f"{24 * (1 - r) / (1 + r):.1f}"}
+    expected = [note.replace("{r}", figures["{r}"]).replace("{n}", figures["{n}"]) for note in notes]
+    assert list(noise_notes(times, reference, ratio)) == expected
+
+
+def _ratio(candidate: list[float], reference: list[float]) -> Judged:
+    times = [np.log(one) for one in (reference, reference, candidate)]
+    return judge_ratio(times[0], times[1], times[2], Looks(), SessionNoise(0.005, 4.0))[0]
 
 
 def test_one_round_shows_nothing() -> None:
     """Two may."""
-    assert noise_notes([100.0], [100.0]) == ()
+    assert noise_notes([100.0], [100.0], _ratio([100.0], [100.0])) == ()
 
 
 def test_engines_that_did_not_settle_are_named() -> None:
