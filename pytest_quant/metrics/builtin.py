@@ -120,9 +120,9 @@ BUILTIN = {
             fewest_classes=_TOP + 1,
         ),
         ResolvedMetric("f1", "higher", "%", _class_pairs, macro_f1_pct, reads_classes=True),
-        ResolvedMetric("mae", "lower", "", _absolute_error, _mean),
+        ResolvedMetric("mae", "lower", "", _absolute_error, _mean, rate=1.0),
         ResolvedMetric("rmse", "lower", "", _squared_error, _root_mean),
-        ResolvedMetric("cosine", "higher", "", _cosine, _mean),
+        ResolvedMetric("cosine", "higher", "", _cosine, _mean, rate=1.0),
     )
 }
 

@@ -18,6 +18,9 @@ from pytest_quant.stats.paired import mcnemar_p, samples_to_resolve, tango_inter
 
 _WHOLE_PCT = 100.0
 
+MOST_SCORES = 10_000
+"""Of larger sets no scores of single samples are kept, since they would take more than 53 kB of every record."""
+
 FEWEST_UNBOUNDED = 10
 """Samples from which a score without a largest value has an interval: what fewer show says little about the next."""
 
@@ -107,6 +110,8 @@ class Scores:
         if metric.rate is not None and _right_and_wrong(reference, candidate, metric.unit):
             result = replace(result, sample_weight=metric.rate / len(reference))
             return _right_or_wrong(result, reference != 0, candidate != 0, metric.rate, margin)
+        if metric.rate is not None and len(candidate) == result.n:
+            result = replace(result, candidate_scores=_packed_scores(metric.rate * candidate))
         return _resampled(result, reference, candidate, metric, margin)
 
 
@@ -205,6 +210,17 @@ def _span(reference: Array, candidate: Array, metric: ResolvedMetric) -> float |
 
 def _packed(right: Array) -> str:
     return base64.b64encode(zlib.compress(np.packbits(right).tobytes())).decode("ascii")
+
+
+def _packed_scores(scores: Array) -> str | None:
+    """Return scores (n,) as a record keeps them; ``None`` for too many, or where float32 has no such numbers."""
+    if len(scores) > MOST_SCORES:
+        return None
+    with np.errstate(over="ignore"):
+        kept = scores.astype("<f4")
+    if not np.isfinite(kept).all():
+        return None
+    return base64.b64encode(zlib.compress(kept.tobytes())).decode("ascii")
 
 
 _SMALLEST = 1e-12

@@ -85,6 +85,8 @@ class AccuracyResult:
     simulated : the candidate's numbers come from a float simulation.
     reference_correct, candidate_correct : for 0/1 scores, which samples each gets right: packed bits, deflated,
         base64.
+    candidate_scores : the candidate's score of each sample in `unit`, for scores other than 0/1 that are means over
+        at most 10 000 samples: float32, little-endian, deflated, base64.
     """
 
     n: Count
@@ -115,6 +117,7 @@ class AccuracyResult:
     identical: bool = False
     simulated: bool = False
     sample_weight: float | None = None
+    candidate_scores: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import numpy as np
 from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Quantity, Row
 from pytest_quant.history.compare.latency import on_common_machines
 from pytest_quant.history.compare.pairing import Draft, Pair, measured
-from pytest_quant.history.compare.samples import Bits, Overlap, answers_of, candidate_right, overlap
+from pytest_quant.history.compare.samples import Bits, Overlap, Scores, answers_of, candidate_right, overlap, scores_of
+from pytest_quant.history.compare.scores import change_unit, paired_scores, reference_note, unpaired
 from pytest_quant.history.compare.status import row_of, worse_or_better
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
@@ -60,6 +61,7 @@ class _Sample:
     check: StoredCheck
     found: AccuracyResult
     right: Bits | None
+    scores: Scores | None
 
     @property
     def record(self) -> Record:
@@ -92,9 +94,12 @@ def _samples(launches: tuple[StoredCheck, ...]) -> list[_Sample]:
     for check in reversed(launches):
         result = check.record.accuracy
         if result is not None:
-            answers = (result.candidate_correct, result.candidate, result.drop, result.agreement_pct, result.sqnr_db)
+            answers = (
+                *(result.candidate_correct, result.candidate_scores),
+                *(result.candidate, result.drop, result.agreement_pct, result.sqnr_db),
+            )
             if answers not in samples:
-                samples[answers] = _Sample(check, result, candidate_right(check.record))
+                samples[answers] = _Sample(check, result, candidate_right(check.record), scores_of(check.record))
     return list(samples.values())
 
 
@@ -120,8 +125,10 @@ def _between(pair: Pair, base: _Sample, head: _Sample) -> Draft:
             return _on_overlap(pair, base, head, both)
     if base.right is not None and head.right is not None and len(base.right) == len(head.right):
         return _paired(pair, base, head, base.right, head.right)
+    if base.scores is not None and head.scores is not None and len(base.scores) == len(head.scores):
+        return paired_scores(pair, base.found, head.found, head.record, base.scores, head.scores)
     if base.found.drop is not None and head.found.drop is not None:
-        return _unpaired(pair, base.found, head.found, head.record)
+        return unpaired(pair, base.found, head.found, head.record)
     return _without_metric(pair, base.found, head.found, head.record)
 
 
@@ -141,13 +148,13 @@ def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> D
         base=base.found.candidate,
         head=result.candidate,
         change=sign * rate * (won - lost) / n + 0.0,
-        change_unit=_change_unit(result.unit),
+        change_unit=change_unit(result.unit),
         interval=Interval(ends[0] + 0.0, ends[1] + 0.0),
         p=mcnemar_p(lost, won) if lost or won else None,
         lost=lost,
         won=won,
         n=n,
-        notes=_reference_note(base.found, result),
+        notes=reference_note(base.found, result),
     )
     if lost == won:
         return Draft(replace(row, outcome=Outcome.CHANGED if lost else Outcome.UNCHANGED))
@@ -156,7 +163,11 @@ def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> D
 
 
 def _on_overlap(pair: Pair, base: _Sample, head: _Sample, both: Overlap) -> Draft:
-    """Compare on the samples that both sets have; records have scores per sample for right and wrong only."""
+    """Compare on the samples that both sets have."""
+    if base.scores is not None and head.scores is not None:
+        was_scored, now_scored = base.scores[list(both.base)], head.scores[list(both.head)]
+        draft = paired_scores(pair, base.found, head.found, head.record, was_scored, now_scored)
+        return _noted(draft, (str(both),))
     if base.right is None or head.right is None:
         note = f"the evaluation data changed: {len(both.base)} samples are in both of {both.n_base} and {both.n_head}"
         row = replace(
@@ -166,7 +177,7 @@ def _on_overlap(pair: Pair, base: _Sample, head: _Sample, both: Overlap) -> Draf
             head=head.found.candidate,
             n=len(both.base),
             outcome=Outcome.INCONCLUSIVE,
-            notes=(f"{note}, and scores of single samples are kept of metrics of right and wrong only",),
+            notes=(f"{note}, and a record has no scores of single samples",),
         )
         return Draft(row)
     higher = head.found.better != "lower"
@@ -182,42 +193,22 @@ def _on_overlap(pair: Pair, base: _Sample, head: _Sample, both: Overlap) -> Draf
     return Draft(completed(draft.row), completed(draft.if_rejected) if draft.if_rejected else None)
 
 
+def _noted(draft: Draft, notes: tuple[str, ...]) -> Draft:
+    rejected = draft.if_rejected
+    return Draft(replace(draft.row, notes=notes), None if rejected is None else replace(rejected, notes=notes))
+
+
 def _drops_on(base: _Sample, head: _Sample, both: Overlap) -> Iterator[str]:
     """Yield a note with the drops of base and head, each against its own reference, on the common samples."""
     was = drop_on(base.found, base.record.nodeid, both.base)
     now = drop_on(head.found, head.record.nodeid, both.head)
     if was is not None and now is not None:
-        yield f"drop on them: {was:.4g} -> {now:.4g} {_change_unit(head.found.unit)}".rstrip()
+        yield f"drop on them: {was:.4g} -> {now:.4g} {change_unit(head.found.unit)}".rstrip()
 
 
 def _rate(sample: _Sample) -> float | None:
     """Return the score of one right answer in the metric's unit, 100 for percent."""
     return None if sample.right is None else score_of_one(sample.found, sample.right)
-
-
-def _unpaired(pair: Pair, base: AccuracyResult, head: AccuracyResult, record: Record) -> Draft:
-    """Return the row of the drop against the own reference, significant where the two intervals do not overlap."""
-    change = (head.drop or 0.0) - (base.drop or 0.0)
-    row = replace(
-        row_of(pair, record, "drop"),
-        unit=_change_unit(head.unit),
-        better="lower",
-        base=base.drop,
-        head=head.drop,
-        change=change,
-        change_unit=_change_unit(head.unit),
-        n=head.n,
-        notes=(*_intervals_note(base, head), *_reference_note(base, head)),
-    )
-    if change == 0.0:
-        same = base.candidate == head.candidate
-        return Draft(replace(row, outcome=Outcome.UNCHANGED if same else Outcome.CHANGED))
-    apart = _apart(base.drop_ci, head.drop_ci)
-    return Draft(replace(row, outcome=worse_or_better(change > 0.0, proven=apart)))
-
-
-def _apart(base: Interval | None, head: Interval | None) -> bool:
-    return base is not None and head is not None and (base.high < head.low or head.high < base.low)
 
 
 def _without_metric(pair: Pair, base: AccuracyResult, head: AccuracyResult, record: Record) -> Draft:
@@ -232,7 +223,7 @@ def _without_metric(pair: Pair, base: AccuracyResult, head: AccuracyResult, reco
         better="higher",
         base=_finite(before),
         head=_finite(after),
-        change_unit=_change_unit(unit),
+        change_unit=change_unit(unit),
         n=head.n,
     )
     if not classes and _outputs_pooled(base, head):
@@ -259,24 +250,6 @@ def _sqnr(result: AccuracyResult) -> float | None:
 
 def _finite(value: float | None) -> float | None:
     return None if value is None or math.isinf(value) else value
-
-
-def _change_unit(unit: str | None) -> str:
-    return "pp" if unit == "%" else unit or ""
-
-
-def _reference_note(base: AccuracyResult, head: AccuracyResult) -> tuple[str, ...]:
-    if base.reference == head.reference or base.reference is None or head.reference is None:
-        return ()
-    scores = f"{base.reference:.6g} -> {head.reference:.6g} {head.unit or ''}".rstrip()
-    return (f"the reference's own score changed: {scores}",)
-
-
-def _intervals_note(base: AccuracyResult, head: AccuracyResult) -> tuple[str, ...]:
-    if base.drop == head.drop:
-        return ()
-    spans = (f"[{one.drop_ci.low:.4g}, {one.drop_ci.high:.4g}]" if one.drop_ci else "none" for one in (base, head))
-    return (f"intervals of the drop: {' -> '.join(spans)}",)
 
 
 def _notes(pair: Pair, sides: list[list[_Sample]], same_machine: bool) -> Iterator[str]:

@@ -18,6 +18,7 @@ from pytest_quant.record.build import unpack_samples
 from pytest_quant.result import AccuracyResult
 
 Bits = NDArray[Any]
+Scores = NDArray[np.float64]
 
 
 def candidate_right(record: Record) -> Bits | None:
@@ -35,23 +36,47 @@ def answers_of(result: AccuracyResult, nodeid: str) -> tuple[Bits | None, Bits |
     return _bits(result.reference_correct, result.n, nodeid), _bits(result.candidate_correct, result.n, nodeid)
 
 
+def scores_of(record: Record) -> Scores | None:
+    """Return the candidate's score of each sample (n,) in the metric's unit, ``None`` when the record has none.
+
+    Raises
+    ------
+    HistoryError : the stored scores are damaged, or of another number of samples.
+    """
+    found = record.accuracy
+    if found is None or found.candidate_scores is None:
+        return None
+    raw = _inflated(found.candidate_scores, record.nodeid)
+    scores = np.frombuffer(raw, "<f4").astype(np.float64) if len(raw) == _SCORE_BYTES * found.n else None
+    if scores is None or not np.isfinite(scores).all():
+        raise _damaged(record.nodeid, f"{len(raw)} bytes for {found.n} samples")
+    return scores
+
+
+_SCORE_BYTES = 4
+
+
 def _bits(kept: str | None, n: int, nodeid: str) -> Bits | None:
     if kept is None:
         return None
-    try:
-        packed = np.frombuffer(zlib.decompress(base64.b64decode(kept, validate=True)), np.uint8)
-    except (ValueError, zlib.error) as error:
-        raise _damaged(nodeid, str(error)) from error
+    packed = np.frombuffer(_inflated(kept, nodeid), np.uint8)
     if len(packed) != (n + 7) // 8:
         raise _damaged(nodeid, f"{len(packed)} bytes for {n} samples")
     return np.unpackbits(packed, count=n).astype(bool)
+
+
+def _inflated(kept: str, nodeid: str) -> bytes:
+    try:
+        return zlib.decompress(base64.b64decode(kept, validate=True))
+    except (ValueError, zlib.error) as error:
+        raise _damaged(nodeid, str(error)) from error
 
 
 def _damaged(nodeid: str, value: str) -> HistoryError:
     return HistoryError(
         f"the answers kept of {nodeid} are damaged",
         value=value,
-        allowed="one bit for each sample, deflated, in base64",
+        allowed="one bit for each sample, or a score of four bytes, deflated, in base64",
         fix="run the test again, or remove its run from the history",
     )
 

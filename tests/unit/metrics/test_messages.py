@@ -138,7 +138,8 @@ def test_what_each_metric_tells_the_evaluation() -> None:
         "top1": (100.0, 1, True, False, False),
         "top5": (100.0, 5, True, False, False),
         "f1": (None, None, True, False, False),
-        **dict.fromkeys(("mae", "rmse", "cosine"), (None, None, False, False, False)),
+        **dict.fromkeys(("mae", "cosine"), (1.0, None, False, False, False)),
+        "rmse": (None, None, False, False, False),
     }
     accuracy = torchmetrics.classification.MulticlassAccuracy(num_classes=3)
     own, theirs, tensors = (

@@ -161,7 +161,7 @@ def test_a_score_that_is_not_right_or_wrong_says_what_is_missing() -> None:
     found = compared(pairs[0], pairs[1])
     shown = row(found, "accuracy")
     assert shown.outcome is Outcome.INCONCLUSIVE
-    assert "49 samples are in both of 50 and 50, and scores of single samples" in shown.notes[0]
+    assert "49 samples are in both of 50 and 50, and a record has no scores of single samples" in shown.notes[0]
     assert row(found, "size").outcome is Outcome.UNCHANGED
 
 

@@ -95,35 +95,6 @@ def test_a_reference_that_changed_is_told_beside_the_candidate() -> None:
 MAP: dict[str, Any] = {"metric": "map", "unit": "%", "better": "higher", "reference": 70.0}
 
 
-@pytest.mark.parametrize(
-    ("spans", "outcome", "told"),
-    [
-        ((Interval(0.5, 1.5), Interval(1.75, 4.25)), Outcome.REGRESSION, "[0.5, 1.5] -> [1.75, 4.25]"),
-        ((Interval(0.5, 1.5), Interval(1.5, 4.25)), Outcome.WORSE, "[0.5, 1.5] -> [1.5, 4.25]"),
-        ((None, Interval(1.75, 4.25)), Outcome.WORSE, "none -> [1.75, 4.25]"),
-        ((Interval(0.5, 1.5), None), Outcome.WORSE, "[0.5, 1.5] -> none"),
-    ],
-)
-def test_drops_without_pairs(spans: tuple[Interval | None, Interval | None], outcome: Outcome, told: str) -> None:
-    """A difference of points, which is lower for what is better; the intervals decide, and both are told."""
-    base, head = (
-        scored(**MAP, candidate=70.0 - drop, drop=drop, drop_ci=span)
-        for drop, span in zip((1.0, 3.0), spans, strict=True)
-    )
-    others: dict[str, Any] = {
-        "unit": "pp",
-        "better": "lower",
-        "change_unit": "pp",
-        "n": N,
-        "notes": (f"intervals of the drop: {told}",),
-    }
-    assert row(between(base, head), "drop") == a_row("drop", outcome, 1.0, 3.0, change=2.0, **others)
-    turned = " -> ".join(reversed(told.split(" -> ")))
-    others["notes"] = (f"intervals of the drop: {turned}",)
-    gained = {Outcome.REGRESSION: Outcome.IMPROVEMENT, Outcome.WORSE: Outcome.BETTER}[outcome]
-    assert row(between(head, base), "drop") == a_row("drop", gained, 3.0, 1.0, change=-2.0, **others)
-
-
 def test_a_drop_that_is_gone() -> None:
     """From 1 point to 0, and back."""
     base, head = (scored(**MAP, candidate=70.0 - drop, drop=drop) for drop in (1.0, 0.0))

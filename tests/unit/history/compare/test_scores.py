@@ -1,0 +1,244 @@
+"""Scores that are not right or wrong: paired per sample where both records have them, never gated for a rounding."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.history.compare import Comparison, Outcome, compare
+from pytest_quant.history.compare.scores import paired_p
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.metrics.metric import Metric, resolve_wrapped
+from pytest_quant.metrics.scores import MOST_SCORES, Scores
+from pytest_quant.record import Record
+from pytest_quant.record.build import pack_samples
+from pytest_quant.result import AccuracyResult, Better, Interval
+from tests.unit.history.compare.launched import N, launch, record_of, row
+from tests.unit.history.compare.test_samples import hashes
+from tests.unit.history.compare.test_whole_rows import MAP, a_row, about, scored
+from tests.unit.history.compare.test_whole_rows import between as whole_rows
+
+MAE = resolve_wrapped(Metric(lambda outputs, _: outputs[:, 0], better="lower", unit="mm", scale=1, name="error"))
+
+
+def measured(errors: np.ndarray, reference: float = 1.0, better: Better = "lower") -> Record:
+    """A record of these errors, as a check keeps it; the reference's are all `reference`."""
+    scores = Scores(replace(MAE, better=better))
+    scores.add(
+        np.full((len(errors), 1), reference), errors[:, None], np.zeros(len(errors)), np.ones(len(errors), bool), 0
+    )
+    found = scores.added_to(AccuracyResult(n=len(errors)), None, 0.95)
+    return replace(record_of(), accuracy=found, metric="error")
+
+
+def between(base: Record, head: Record, *others: Record) -> Comparison:
+    """Compare two commits with one launch each; `others` are further tests that did not change."""
+    series = [replace(one, series=f"other {index}", nodeid=f"other {index}") for index, one in enumerate(others)]
+    return compare(launch(base, *series), launch(head, *series, commit="head"))
+
+
+def without_samples(record: Record) -> Record:
+    """The record as earlier versions wrote it."""
+    assert record.accuracy is not None
+    return replace(record, accuracy=replace(record.accuracy, candidate_scores=None))
+
+
+def test_errors_are_compared_sample_by_sample() -> None:
+    """A rise by 2 % of the mean that the intervals of two drops hide is proven where the samples are paired."""
+    errors = np.exp(np.random.default_rng(1).normal(size=400))
+    worse = errors + 0.03 * np.random.default_rng(2).random(400)
+    base, head = measured(errors), measured(worse)
+    found = row(between(base, head), "accuracy")
+    assert found.outcome is Outcome.REGRESSION
+    assert found.p == pytest.approx(float(scipy_stats.ttest_rel(worse, errors).pvalue), abs=1e-12)
+    assert (found.base, found.head) == pytest.approx((errors.mean(), worse.mean()))
+    assert found.interval is not None
+    assert found.interval.low <= (worse - errors).mean() <= found.interval.high
+    assert (found.n, found.unit, found.change_unit) == (400, "mm", "mm")
+    assert row(between(head, base), "accuracy").outcome is Outcome.IMPROVEMENT
+    higher = (measured(one, better="higher") for one in (errors, worse))
+    assert row(between(*higher), "accuracy").outcome is Outcome.IMPROVEMENT
+    old = row(between(without_samples(base), without_samples(head)), "drop")
+    assert old.outcome is Outcome.WORSE
+
+
+def test_one_record_without_scores_is_compared_as_before() -> None:
+    """Drops of two records of which one is older, with their intervals."""
+    errors = np.linspace(1.0, 2.0, 50)
+    base, head = without_samples(measured(errors)), measured(errors + 3.0)
+    assert row(between(base, head), "drop").outcome is Outcome.REGRESSION
+    assert row(between(head, base), "drop").outcome is Outcome.IMPROVEMENT
+
+
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize(("reference", "change"), [(0.0, 1e-7), (2.0, 5e-5)])
+def test_a_change_that_is_a_rounding_does_not_gate(reference: float, change: float, paired: bool) -> None:
+    """However often it shows: 0 -> 1e-7 of a perfect reference, or 5e-5 of what the reference itself errs."""
+    errors = np.full(400, reference)
+    base, head = measured(errors, reference), measured(errors + change, reference)
+    if not paired:
+        base, head = without_samples(base), without_samples(head)
+        assert base.accuracy is not None
+        assert head.accuracy is not None
+        spans = (Interval(0.0, 0.0), Interval(change, change))
+        base, head = (
+            replace(one, accuracy=replace(one.accuracy, drop_ci=span))
+            for one, span in zip((base, head), spans, strict=True)
+            if one.accuracy
+        )
+    found = row(between(base, head), "accuracy" if paired else "drop")
+    assert (found.outcome, found.p) == (Outcome.WORSE, None)
+    assert found.change == pytest.approx(change)
+
+
+@pytest.mark.parametrize(
+    ("spans", "outcome", "told"),
+    [
+        ((Interval(0.5, 1.5), Interval(1.75, 4.25)), Outcome.REGRESSION, "[0.5, 1.5] -> [1.75, 4.25]"),
+        ((Interval(0.5, 1.5), Interval(1.5, 4.25)), Outcome.WORSE, "[0.5, 1.5] -> [1.5, 4.25]"),
+        ((None, Interval(1.75, 4.25)), Outcome.WORSE, "none -> [1.75, 4.25]"),
+        ((Interval(0.5, 1.5), None), Outcome.WORSE, "[0.5, 1.5] -> none"),
+    ],
+)
+def test_drops_without_pairs(spans: tuple[Interval | None, Interval | None], outcome: Outcome, told: str) -> None:
+    """A difference of points, which is lower for what is better; the intervals decide, and both are told.
+
+    p is SciPy's normal one, with the standard errors of the ends that face each other.
+    """
+    base, head = (
+        scored(**MAP, candidate=70.0 - drop, drop=drop, drop_ci=span)
+        for drop, span in zip((1.0, 3.0), spans, strict=True)
+    )
+    others: dict[str, Any] = {
+        "unit": "pp",
+        "better": "lower",
+        "change_unit": "pp",
+        "n": N,
+        "notes": (f"intervals of the drop: {told}",),
+    }
+    if spans[0] is not None and spans[1] is not None:
+        error = np.hypot(spans[0].high - 1.0, 3.0 - spans[1].low) / scipy_stats.norm.ppf(0.975)
+        others["p"] = others["p_adjusted"] = about(2.0 * float(scipy_stats.norm.sf(2.0 / error)))
+    assert row(whole_rows(base, head), "drop") == a_row("drop", outcome, 1.0, 3.0, change=2.0, **others)
+    turned = " -> ".join(reversed(told.split(" -> ")))
+    others["notes"] = (f"intervals of the drop: {turned}",)
+    gained = {Outcome.REGRESSION: Outcome.IMPROVEMENT, Outcome.WORSE: Outcome.BETTER}[outcome]
+    assert row(whole_rows(head, base), "drop") == a_row("drop", gained, 3.0, 1.0, change=-2.0, **others)
+
+
+def test_unpaired_drops_share_the_alarms_of_all_tests() -> None:
+    """Intervals that just do not touch (p = 0.0056) are proven alone, and are not where another row is tested too."""
+    drops = (replace(measured(np.linspace(1.0, 2.0, 50)), metric="error") for _ in range(2))
+    base, head = (
+        replace(
+            one,
+            accuracy=replace(one.accuracy, candidate_scores=None, drop=drop, drop_ci=Interval(drop - 1.0, drop + 1.0)),
+        )
+        for one, drop in zip(drops, (1.0, 3.01), strict=True)
+        if one.accuracy
+    )
+    alone = between(base, head)
+    assert (alone.family, row(alone, "drop").outcome) == (1, Outcome.REGRESSION)
+    assert row(alone, "drop").p == pytest.approx(
+        2.0 * scipy_stats.norm.sf(2.01 / (2.0**0.5 / scipy_stats.norm.ppf(0.975)))
+    )
+    other = (
+        launch(base, replace(base, series="s", nodeid="t")),
+        launch(head, replace(head, series="s", nodeid="t"), commit="head"),
+    )
+    both = compare(*other)
+    assert both.family == 2
+    assert {one.outcome for one in both.rows if one.quantity == "drop"} == {Outcome.WORSE}
+
+
+def test_equal_errors_are_unchanged_and_not_tested() -> None:
+    """Of a mean that is the same with other errors, the change is named."""
+    errors = np.linspace(1.0, 2.0, 40)
+    same = row(between(measured(errors), measured(errors)), "accuracy")
+    assert (same.outcome, same.p, same.change, same.interval) == (Outcome.UNCHANGED, None, 0.0, None)
+    turned = row(between(measured(errors), measured(errors[::-1])), "accuracy")
+    assert turned.outcome is Outcome.CHANGED
+
+
+def test_other_data_is_paired_on_what_both_have() -> None:
+    """The mean of the common samples at base and head; both sets are named."""
+
+    def stored(samples: Sequence[int], more: float, commit: str) -> StoredCheck:
+        record = replace(measured(1.0 + more + np.array(samples) / 50.0), digests={"data": commit})
+        (one,) = launch(record, commit=commit)
+        packed = pack_samples(hashes(samples))
+        assert packed is not None
+        return StoredCheck(replace(one.run, samples={commit: packed}), one.record)
+
+    base, head = stored(range(50), 0.0, "base"), stored(range(10, 60), 0.5, "head")
+    found = row(compare([base], [head]), "accuracy")
+    assert (found.outcome, found.n) == (Outcome.REGRESSION, 40)
+    assert (found.base, found.head) == pytest.approx((1.59, 2.09))
+    assert found.notes == ("compared on the 40 samples that both have, of 50 and 50",)
+
+
+@pytest.mark.parametrize("spoiled", ["%%%", "AAAA", "eJwDAAAAAAE=", None])
+def test_damaged_scores_are_named(spoiled: str | None) -> None:
+    """Not base64, not deflated, too few of them, and no numbers."""
+    record = measured(np.linspace(1.0, 2.0, 40))
+    assert record.accuracy is not None
+    not_a_number = base64.b64encode(zlib.compress(np.full(40, np.nan, "<f4").tobytes())).decode()
+    broken = replace(record, accuracy=replace(record.accuracy, candidate_scores=spoiled or not_a_number))
+    with pytest.raises(HistoryError, match="damaged"):
+        between(record, broken)
+
+
+def test_what_a_record_keeps_is_bounded() -> None:
+    """Four bytes for each of at most 10 000 samples, in base64; scores that float32 does not hold are left out."""
+    random = np.random.default_rng(3)
+    kept = measured(random.random(MOST_SCORES)).accuracy
+    assert kept is not None
+    assert kept.candidate_scores is not None
+    assert len(kept.candidate_scores) <= 4 / 3 * (4 * MOST_SCORES + 100)
+    for errors in (random.random(MOST_SCORES + 1), np.full(20, 1e300)):
+        none = measured(errors).accuracy
+        assert none is not None
+        assert none.candidate_scores is None
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 1000), n=st.integers(10, 200))
+def test_p_is_that_of_students_paired_test(seed: int, n: int) -> None:
+    """SciPy's, where so many samples changed that chance could have turned each of them."""
+    differences = np.random.default_rng(seed).normal(0.1, 1.0, n)
+    expected = max(float(scipy_stats.ttest_1samp(differences, 0.0).pvalue), 2.0 ** (1 - n))
+    assert paired_p(differences) == pytest.approx(expected, rel=1e-6)
+
+
+def test_p_of_few_changes_is_what_chance_can_do() -> None:
+    """Five equal changes of 1000 are 2 in 2^5, where Student's t says 0.025; one change proves nothing."""
+    differences = np.zeros(1000)
+    differences[:5] = 1.0
+    assert paired_p(differences) == 2.0**-4
+    differences[1:5] = 0.0
+    assert paired_p(differences) == 1.0
+    assert paired_p(np.ones(8)) == 2.0**-7
+    assert paired_p(np.ones(1)) == 1.0
+    assert paired_p(np.zeros(3)) is None
+
+
+def test_equal_commits_are_rarely_told_apart() -> None:
+    """Lognormal errors of 50 samples, a tenth of which come out anew at the head: p <= 1 % in at most 2 %."""
+    random = np.random.default_rng(5)
+    false = 0
+    for _ in range(1000):
+        base = np.exp(1.5 * random.normal(size=50))
+        head = np.where(random.random(50) < 0.1, np.exp(1.5 * random.normal(size=50)), base)
+        p = paired_p(head - base)
+        false += p is not None and p <= 0.01
+    assert false <= 20
