@@ -82,18 +82,21 @@ def compare(
 def _sides(store: Store, base: str | None, head: str | None, root: Path) -> tuple[Found, Found]:
     from pytest_quant.cli.named_records import Found, find_side, is_run
     from pytest_quant.environment import Repository
-    from pytest_quant.history.merge_base import select_base
+    from pytest_quant.history.merge_base import elsewhere, records_of, select_base
 
     now = find_side(store, head or "HEAD", root, take_dirty=True)
     if base is not None and is_run(base):
         before = find_side(store, base, root, take_dirty=True)
         return Found(before.checks, f"base {before.told}"), Found(now.checks, f"head {now.told}")
-    run = now.checks[-1].run if now.checks else None
-    if run is None or run.commit is None:
+    if now.commit is None:
         raise UsageError("the head is no commit", value=now.told, fix="name a run as the base too")
-    chosen = select_base(store.commits, Repository(root), base, run.commit, dirty=run.dirty)
-    checks = [] if chosen.commit is None else store.launches(chosen.commit)
-    return Found(checks, str(chosen)), Found(now.checks, f"head {now.told}")
+    dirty = any(one.run.dirty for one in now.checks)
+    chosen = select_base(store.commits, Repository(root), base, now.commit.id, dirty=dirty)
+    earlier = [] if chosen.found is None else records_of(store, chosen.found, now.commit)
+    same = chosen.tree is not None and chosen.tree == now.commit.tree
+    later = records_of(store, now.commit, chosen.found) if same else now.checks
+    told = f"{chosen}{elsewhere(earlier, chosen.commit)}"
+    return Found(earlier, told), Found(later, f"head {now.told}")
 
 
 def _show(comparison: Comparison, ruling: Ruling, *, as_json: bool, as_markdown: bool) -> None:

@@ -11,6 +11,7 @@ from pytest_quant.errors import UsageError
 from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
+    from pytest_quant.environment import Committed
     from pytest_quant.history import StoredCheck
     from pytest_quant.history.store import Store
 
@@ -21,10 +22,11 @@ _RECENT_RUNS = 200
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The records of a revision or run; `told` describes them in one line."""
+    """The records of a revision or run; `told` describes them in one line, `commit` is what they are of."""
 
     checks: list[StoredCheck]
     told: str
+    commit: Committed | None = None
 
 
 def is_run(text: str) -> bool:
@@ -49,14 +51,16 @@ def find_side(store: Store, text: str, root: Path, *, take_dirty: bool) -> Found
     if is_run(text):
         return _of_run(store, text)
     # Here, because it loads the database.
-    from pytest_quant.environment import Repository
-    from pytest_quant.history.merge_base import resolve
+    from pytest_quant.environment import Committed, Repository
+    from pytest_quant.history.merge_base import elsewhere, records_of, resolve
 
-    commit = resolve(Repository(root), text)
-    checks = store.launches(commit)
+    git = Repository(root)
+    commit = resolve(git, text)
+    named = Committed(commit, git.tree(commit))
+    checks = records_of(store, named)
     shown = f"{clean(text)} ({commit[:12]})" if not commit.startswith(text) else commit[:12]
     if checks:
-        return Found(checks, f"{shown}: {_count(checks)}")
+        return Found(checks, f"{shown}: {_count(checks)}{elsewhere(checks, commit)}", named)
     dirty = next(
         (one.run for one in store.runs(limit=_RECENT_RUNS) if one.run.commit == commit and one.run.dirty), None
     )
@@ -70,12 +74,14 @@ def find_side(store: Store, text: str, root: Path, *, take_dirty: bool) -> Found
 
 
 def _of_run(store: Store, text: str) -> Found:
+    from pytest_quant.environment import Committed
     from pytest_quant.history import StoredCheck
 
     run = store.run(text).run
     checks = [StoredCheck(run, record) for record in store.records(run.id)]
     dirty = ", of a tree with changes that were not committed" if run.dirty else ""
-    return Found(checks, f"run {run.id} of {(run.commit or 'no commit')[:12]}{dirty}: {_count(checks)}")
+    told = f"run {run.id} of {(run.commit or 'no commit')[:12]}{dirty}: {_count(checks)}"
+    return Found(checks, told, None if run.commit is None else Committed(run.commit))
 
 
 def _count(checks: list[StoredCheck]) -> str:

@@ -3,6 +3,7 @@
 from pytest_quant.environment.machine import ONEDNN_LIMIT, fingerprint, has_vnni, isa_tier, onednn_tier
 from pytest_quant.environment.revision import (
     MAX_DISTANCE,
+    Committed,
     GitState,
     Repository,
     ci_branch,
@@ -16,6 +17,7 @@ from pytest_quant.environment.revision import (
 __all__ = [
     "MAX_DISTANCE",
     "ONEDNN_LIMIT",
+    "Committed",
     "GitState",
     "Repository",
     "ci_branch",

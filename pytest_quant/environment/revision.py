@@ -178,6 +178,19 @@ _USUAL_TARGETS = ("origin/main", "origin/master", "main", "master")
 
 
 @dataclass(frozen=True, slots=True)
+class Committed:
+    """A commit, and its tree, which is equal for commits of equal content; ``None`` where git does not have it."""
+
+    id: str
+    tree: str | None = None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the commit and of its tree, by which its records are found."""
+        return (self.id,) if self.tree is None else (self.id, self.tree)
+
+
+@dataclass(frozen=True, slots=True)
 class Repository:
     """The repository around the folder `root`. Every method raises `UsageError` when git cannot answer."""
 
@@ -212,12 +225,18 @@ class Repository:
         answer = ask_git(self.root, "rev-list", "--parents", "--max-count=1", commit, "--")
         return tuple(answer.text.split()[1:]) if answer.ok else ()
 
-    def first_parents(self, commit: str, limit: int = MAX_DISTANCE) -> tuple[str, ...]:
+    def tree(self, commit: str) -> str | None:
+        """Return the id of a commit's tree, equal for commits of equal content; ``None`` where git lacks the commit."""
+        answer = ask_git(self.root, "rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
+        return answer.text if answer.ok else None
+
+    def first_parents(self, commit: str, limit: int = MAX_DISTANCE) -> tuple[Committed, ...]:
         """Return `commit` and up to `limit` first parents below it, nearest first."""
-        answer = ask_git(self.root, "rev-list", "--first-parent", f"--max-count={limit + 1}", commit, "--")
+        shown = ("--first-parent", f"--max-count={limit + 1}", "--format=%H %T")
+        answer = ask_git(self.root, "-c", "log.showSignature=false", "log", *shown, commit, "--")
         if not answer.ok:
             raise UsageError(f"git cannot list the ancestors of {commit[:12]}", value=answer.error)
-        return tuple(answer.text.split())
+        return tuple(Committed(*line.split()) for line in answer.text.splitlines())
 
     def is_checked_out(self, commit: str) -> bool:
         """Whether `commit` is what the working tree was made from."""

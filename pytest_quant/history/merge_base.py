@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from pytest_quant.environment import MAX_DISTANCE, Repository
+from pytest_quant.environment import MAX_DISTANCE, Committed, Repository
 from pytest_quant.errors import UsageError
 from pytest_quant.printable import clean
+
+if TYPE_CHECKING:
+    from pytest_quant.history.rows import StoredCheck
+    from pytest_quant.history.store import Recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,7 @@ class ChosenBase:
     asked_as : description of that commit, ``merge base with origin/main``.
     distance : first parents from `asked` to `commit`.
     hint : why older commits may be missing, and the command that helps; else empty.
+    tree : of `commit`, whose records may be those of another commit with the same content.
     """
 
     commit: str | None
@@ -28,6 +34,12 @@ class ChosenBase:
     asked_as: str
     distance: int = 0
     hint: str = ""
+    tree: str | None = field(default=None, compare=False)
+
+    @property
+    def found(self) -> Committed | None:
+        """The commit with its tree."""
+        return None if self.commit is None else Committed(self.commit, self.tree)
 
     def __str__(self) -> str:
         """Return one line for the user."""
@@ -53,7 +65,7 @@ def select_base(
 
     Parameters
     ----------
-    known : returns those of the given commits that have records of a clean tree, see `Store.commits`.
+    known : returns those of the given commits and trees that have records of a clean tree, see `Store.commits`.
     git : the repository.
     base : a revision; ``None`` for the merge base of `head` and its target branch. Where that is `head` itself,
         because it is on that branch, the search starts at its first parent.
@@ -67,12 +79,35 @@ def select_base(
     tip = resolve(git, head)
     asked, asked_as = _merge_base(git, tip, dirty=dirty) if base is None else (resolve(git, base), clean(base))
     line = git.first_parents(asked, MAX_DISTANCE)
-    recorded = set(known(line))
+    recorded = set(known([one for each in line for one in each.ids]))
     hint = _shallow_hint(git) if len(line) <= MAX_DISTANCE else ""
-    for distance, commit in enumerate(line):
-        if commit in recorded:
-            return ChosenBase(commit, asked, asked_as, distance, hint if distance else "")
+    for distance, one in enumerate(line):
+        if recorded.intersection(one.ids):
+            return ChosenBase(one.id, asked, asked_as, distance, hint if distance else "", one.tree)
     return ChosenBase(None, asked, asked_as, len(line) - 1, hint)
+
+
+def records_of(recorded: Recorded, one: Committed, beside: Committed | None = None) -> list[StoredCheck]:
+    """Return the records of a commit, those of other commits with the same content among them, oldest run first.
+
+    Parameters
+    ----------
+    recorded : the history.
+    one : the commit.
+    beside : what it is compared with. Where both have the same content, each has its own records as far as it has any.
+    """
+    same = beside is not None and one.tree is not None and one.tree == beside.tree
+    own = recorded.launches(one.id) if same else []
+    return own or recorded.launches(*one.ids)
+
+
+def elsewhere(checks: Sequence[StoredCheck], commit: str | None) -> str:
+    """Return which records are of other commits with the content of `commit`, as the end of a line; else empty."""
+    others = sorted({one.run.commit[:12] for one in checks if one.run.commit not in (None, commit)})
+    if not others:
+        return ""
+    share = "some" if any(one.run.commit == commit for one in checks) else "all"
+    return f", {share} of them of the same content as {', '.join(others)}"
 
 
 def resolve(git: Repository, revision: str) -> str:

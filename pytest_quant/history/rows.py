@@ -51,6 +51,14 @@ class StoredCheck:
     record: Record
 
 
+def commit_of(checks: Iterable[StoredCheck]) -> str | None:
+    """Return the commit of all runs, the last one of several with the same content; ``None`` where they differ."""
+    runs = [one.run for one in checks]
+    trees = {run.tree for run in runs}
+    one = len({run.commit for run in runs}) == 1 or (len(trees) == 1 and None not in trees)
+    return runs[-1].commit if runs and one else None
+
+
 def one_of_each_run(checks: Iterable[StoredCheck]) -> list[StoredCheck]:
     """Return `checks` with one for each test and run: where several workers ran it, the one of the worst status."""
     return worst_of_workers(
@@ -66,6 +74,7 @@ def run_row(run: Run) -> Row:
         "commit": None if run.commit is None else indexed(run.commit),
         "branch": None if run.branch is None else indexed(run.branch),
         "dirty": run.dirty,
+        "tree": None if run.tree is None else indexed(run.tree),
         "run": encode(run_to_json(run, [])["run"]),
     }
 

@@ -6,6 +6,7 @@ version  what changed
 1        first version: runs and records, each whole as JSON
 2        each series once; the summary of a check in columns; records compressed, in a table of their own
 3        self-tests of runners
+4        the tree of each run
 =======  ==================================================================================================
 
 Runs and records are stored as whole documents; the other columns are searched, listed and drawn without decoding them.
@@ -28,7 +29,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = 3
+VERSION = 4
 
 METADATA = MetaData()
 
@@ -48,6 +49,7 @@ RUNS = Table(
     Column("branch", String, index=True),
     Column("dirty", Boolean, nullable=False),
     Column("run", Text, nullable=False),
+    Column("tree", String, index=True),
 )
 """`started_at` is converted to UTC, so that its order is that of time."""
 

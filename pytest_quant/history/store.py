@@ -129,10 +129,10 @@ class Recorded(Protocol):
     """Access to the records of commits, as `Store` gives it. Every method raises `HistoryError` when reading fails."""
 
     def commits(self, known: Sequence[str]) -> set[str]:
-        """Return those commits of `known` that have a run of a clean tree."""
+        """Return those of `known`, ids of commits or of trees, that have a run of a clean tree."""
 
-    def launches(self, commit: str) -> list[StoredCheck]:
-        """Return every record of every run of the clean commit, oldest first."""
+    def launches(self, *known: str) -> list[StoredCheck]:
+        """Return every record of every run of the clean commits or trees, oldest first."""
 
     def launches_of(self, series: str, commits: Sequence[str]) -> list[StoredCheck]:
         """Return the records of one series of the clean commits, oldest first."""
@@ -238,17 +238,21 @@ class Store:
         return _stored_checks(self._read(wanted))
 
     def commits(self, known: Sequence[str]) -> set[str]:
-        """Return those commits of `known` that have a run of a clean tree, without uncommitted changes."""
+        """Return those of `known`, ids of commits or of trees, that have a run without uncommitted changes."""
         recorded: set[str] = set()
         for start in range(0, len(known), _ASKED_AT_ONCE):
             asked = {indexed(commit): commit for commit in known[start : start + _ASKED_AT_ONCE]}
-            rows = self._read(select(RUNS.c.commit).distinct().where(RUNS.c.commit.in_(asked), ~RUNS.c.dirty))
-            recorded |= {asked[str(commit)] for (commit,) in rows}
+            for column in (RUNS.c.commit, RUNS.c.tree):
+                rows = self._read(select(column).distinct().where(column.in_(asked), ~RUNS.c.dirty))
+                recorded |= {asked[str(found)] for (found,) in rows}
         return recorded
 
-    def launches(self, commit: str) -> list[StoredCheck]:
-        """Return every record of every run of `commit` with a clean tree, oldest run first, each run in its order."""
-        wanted = _checks().where(RUNS.c.commit == indexed(commit), ~RUNS.c.dirty)
+    def launches(self, *known: str) -> list[StoredCheck]:
+        """Return every record of every run of these commits or trees with a clean tree, oldest run first.
+
+        The records of each run are in its order.
+        """
+        wanted = _checks().where(*_clean(known))
         return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
 
     def launches_of(self, series: str, commits: Sequence[str]) -> list[StoredCheck]:
@@ -330,8 +334,9 @@ def _wanted(branch: str | None, since: str | None) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _clean(commits: Sequence[str]) -> tuple[ColumnElement[bool], ...]:
-    return RUNS.c.commit.in_([indexed(commit) for commit in commits]), ~RUNS.c.dirty
+def _clean(known: Sequence[str]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    asked = [indexed(one) for one in known]
+    return RUNS.c.commit.in_(asked) | RUNS.c.tree.in_(asked), ~RUNS.c.dirty
 
 
 def _checks() -> Select[*tuple[Any, ...]]:

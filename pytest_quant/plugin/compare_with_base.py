@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pytest_quant.environment import Repository
+from pytest_quant.environment import Committed, Repository
 from pytest_quant.errors import QuantError
 from pytest_quant.history import StoredCheck, open_store
 from pytest_quant.history.baselines.since import accepted_since
 from pytest_quant.history.compare import Comparison, Outcome, Ruling, compare, rule
-from pytest_quant.history.merge_base import select_base
+from pytest_quant.history.merge_base import elsewhere, records_of, select_base
 from pytest_quant.plugin.controller import takes_all
 from pytest_quant.plugin.settings import Settings
 from pytest_quant.record import Record, Run
@@ -56,7 +56,8 @@ def compare_run(
         store = open_store(settings.history)
         head = run.commit or "HEAD"
         base = select_base(store.commits, Repository(config.rootpath), settings.compare_base, head, dirty=run.dirty)
-        earlier = [] if base.commit is None else store.launches(base.commit)
+        earlier = [] if base.found is None else records_of(store, base.found, Committed(head, run.tree))
+        found = f"{base}{elsewhere(earlier, base.commit)}"
         checks = [check for check in earlier if check.run.id != run.id]
         now = [StoredCheck(run, record) for record in records]
         accepted = accepted_since(config.rootpath, checks, now, datetime.now(UTC).date())
@@ -66,7 +67,7 @@ def compare_run(
     full_suite = whole and takes_all(config)
     ruling = rule(comparison, strict=settings.strict, full_suite=full_suite)
     unsure = "; not every test ran, so that none counts as removed" if comparison.removed and not full_suite else ""
-    return Compared(f"{base}{unsure}", comparison, ruling, _fault(comparison, ruling) if ruling.code else "")
+    return Compared(f"{found}{unsure}", comparison, ruling, _fault(comparison, ruling) if ruling.code else "")
 
 
 def _fault(comparison: Comparison, ruling: Ruling) -> str:

@@ -36,6 +36,7 @@ class Ancestry:
     merge_base: str | None = None
     target: str | None = None
     pull_request: str | None = None
+    tree: str | None = None
 
 
 def ancestry(root: Path) -> Ancestry:
@@ -59,6 +60,7 @@ def ancestry(root: Path) -> Ancestry:
         merge_base=None if target is None else repository.merge_base(state.commit, target),
         target=ci_target(os.environ) if target is None else target.removeprefix("origin/"),
         pull_request=pull_request,
+        tree=None if state.dirty else repository.tree(state.commit),
     )
 
 
@@ -87,6 +89,8 @@ class Run:
     merge_base : best common ancestor of the commit and `target`.
     target : the branch that the work is to be merged into, without the remote's name.
     pull_request : its number, as CI tells it.
+    tree : id of the tree of `commit`, equal for commits of equal content, as an amended, squashed or picked one may be;
+        ``None`` where it is dirty or not known.
     samples : digests of the evaluated samples by the digest of their data, see `pytest_quant.record.build`.
     """
 
@@ -101,6 +105,7 @@ class Run:
     target: str | None = None
     pull_request: str | None = None
     samples: Mapping[str, str] = field(default_factory=dict)
+    tree: str | None = None
 
 
 def start_run(root: Path) -> Run:
@@ -118,6 +123,7 @@ def start_run(root: Path) -> Run:
         merge_base=code.merge_base,
         target=code.target,
         pull_request=code.pull_request,
+        tree=code.tree,
     )
 
 

@@ -20,7 +20,7 @@ from pytest_quant.history.baselines.launches import (
     launch_base,
     noise_beside,
 )
-from pytest_quant.history.merge_base import select_base
+from pytest_quant.history.merge_base import records_of, select_base
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
 from pytest_quant.record.build import unpack_digests, unpack_samples
 from pytest_quant.result import AccuracyResult, Baseline, LaunchFigures, NoBaseline, Status
@@ -179,16 +179,17 @@ class Baselines:
             git = Repository(self._root)
             recorded = self._open_history()
             base = select_base(recorded.commits, git, dirty=bool(state and state.dirty))
-            if base.commit is None:
+            if base.found is None or base.commit is None:
                 return _MergeBase([], f"{_NOT_ACCEPTED}, and {base}")
-            checks = recorded.launches(base.commit)
+            checks = records_of(recorded, base.found)
             line = git.first_parents(base.commit)
-            known = recorded.commits(line)
+            known = recorded.commits([one for each in line for one in each.ids])
         except (UsageError, HistoryError) as error:
             # Without a baseline one limit cannot be judged; the other verdicts of the check must not be lost.
             return _MergeBase([], f"{_NOT_ACCEPTED}, and {error.what}" + (f": {error.value}" if error.value else ""))
         why = f"{_NOT_ACCEPTED}, and {base.commit[:12]} ({base.asked_as}) has no record of it within its limits"
-        return _MergeBase(checks, why, recorded, tuple(one for one in line if one in known)[:MOST_COMMITS])
+        reach = [each for each in line if known.intersection(each.ids)][:MOST_COMMITS]
+        return _MergeBase(checks, why, recorded, tuple(one for each in reach for one in each.ids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,7 @@ class _MergeBase:
     ----------
     why : reason to give for a series without a record there.
     recorded : the history; ``None`` where it cannot be read.
-    commits : the last ones with records, the merge base first.
+    commits : ids of the last commits with records, the merge base first, and of their trees.
     """
 
     checks: Sequence[StoredCheck]

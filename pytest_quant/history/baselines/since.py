@@ -10,7 +10,7 @@ from pytest_quant.environment import Repository
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.baselines.entry import BaselineEntry
 from pytest_quant.history.baselines.file import NAME, parse_baselines, read_baselines
-from pytest_quant.history.rows import StoredCheck
+from pytest_quant.history.rows import StoredCheck, commit_of
 
 
 def accepted_since(
@@ -33,18 +33,13 @@ def accepted_since(
     HistoryError : the head's file is damaged; the message names the line.
     """
     git = Repository(root)
-    now = _of_head(git, root, _commit(head))
-    before = _of_base(git, _commit(base))
+    now = _of_head(git, root, commit_of(head))
+    before = _of_base(git, commit_of(base))
     return {
         key: entry
         for key, entry in now.items()
         if not entry.expired(today) and (entry.removed or _is_news(entry, before, base))
     }
-
-
-def _commit(side: Sequence[StoredCheck]) -> str | None:
-    commits = {one.run.commit for one in side}
-    return commits.pop() if len(commits) == 1 else None
 
 
 def _of_head(git: Repository, root: Path, commit: str | None) -> dict[str, BaselineEntry]:

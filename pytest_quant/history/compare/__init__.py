@@ -28,7 +28,7 @@ from pytest_quant.history.compare.latency import compare_latency
 from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
 from pytest_quant.history.compare.samples import overlap
 from pytest_quant.history.compare.status import compare_statuses
-from pytest_quant.history.rows import StoredCheck
+from pytest_quant.history.rows import StoredCheck, commit_of
 
 __all__ = [
     "ALPHA",
@@ -124,9 +124,9 @@ def _order(row: Row) -> tuple[int, str, str, str]:
 
 def _side(checks: Sequence[StoredCheck]) -> Side:
     runs = {check.run.id: check.run for check in checks}
-    commits, branches = {run.commit for run in runs.values()}, {run.branch for run in runs.values()}
+    branches = {run.branch for run in runs.values()}
     return Side(
-        commit=commits.pop() if len(commits) == 1 else None,
+        commit=commit_of(checks),
         branch=branches.pop() if len(branches) == 1 else None,
         dirty=any(run.dirty for run in runs.values()),
         launches=len(runs),
@@ -139,6 +139,7 @@ def _notes(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Iterator
         if not side:
             yield f"the {name} has no records"
         elif len({check.run.commit for check in side}) > 1:
-            yield f"the records of the {name} are of several commits"
+            content = " with the same content" if commit_of(side) else ""
+            yield f"the records of the {name} are of several commits{content}"
         if any(check.run.dirty for check in side):
             yield f"the {name} was run with uncommitted changes"

@@ -35,7 +35,12 @@ def _add(scratch: ScratchRepository, revision: str, records: list[Record], *, di
     store = open_store(scratch.path / ".quant" / "history.db")
     number = len(store.runs())
     run = replace(
-        RUN, id=f"20260102T03040{number}Z-x", started_at=f"2026-01-02T03:04:0{number}+00:00", commit=commit, dirty=dirty
+        RUN,
+        id=f"20260102T03040{number}Z-x",
+        started_at=f"2026-01-02T03:04:0{number}+00:00",
+        commit=commit,
+        dirty=dirty,
+        tree=None if dirty else scratch.git("rev-parse", f"{revision}^{{tree}}"),
     )
     store.append(run, records)
     return run.id
@@ -106,6 +111,52 @@ def test_few_launches_are_inconclusive_under_strict(scratch: ScratchRepository) 
     _add(scratch, "main", [a_pass()])
     _add(scratch, "topic", [a_pass()])
     assert _compare("--strict").exit_code == 3
+
+
+def test_a_commit_that_was_amended_or_squashed_has_the_records_of_its_content(scratch: ScratchRepository) -> None:
+    """By the tree of its files, which a new message, a squash and a cherry-pick onto the same files leave as it is."""
+    _add(scratch, "main", [a_pass()])
+    _add(scratch, "topic", [a_record()])
+    before = scratch.git("rev-parse", "topic")
+    scratch.git("commit", "--amend", "-m", "a better message")
+    done = _compare()
+    assert done.exit_code == 1
+    assert f"1 record of 1 run, all of them of the same content as {before[:12]}" in done.stdout
+    scratch.commit("4")
+    _add(scratch, "topic", [a_pass()])
+    scratch.git("checkout", "-b", "squashed", "main")
+    scratch.git("merge", "--squash", "topic")
+    scratch.git("commit", "-m", "both at once")
+    assert _compare().exit_code == 0
+    scratch.git("checkout", "-b", "picked", "main")
+    scratch.git("cherry-pick", before)
+    assert _compare().exit_code == 1
+
+
+def test_a_base_that_was_amended_has_the_records_of_its_content(scratch: ScratchRepository) -> None:
+    """The line of the base names the commit that they are of."""
+    _add(scratch, "main", [a_pass()])
+    _add(scratch, "topic", [a_pass()])
+    old = scratch.git("rev-parse", "main")
+    scratch.git("checkout", "main")
+    scratch.git("commit", "--amend", "-m", "a better message")
+    scratch.git("checkout", "topic")
+    scratch.git("rebase", "--onto", "main", old)
+    done = _compare()
+    fork = scratch.git("rev-parse", "main")
+    assert f"base {fork[:12]}: merge base with main, all of them of the same content as {old[:12]}" in done.stdout
+    assert done.exit_code == 0
+
+
+def test_an_empty_commit_is_compared_with_its_own_runs(scratch: ScratchRepository) -> None:
+    """Base and head have one content: each has its own runs, and one without any has those of the other."""
+    _add(scratch, "topic", [a_pass()])
+    scratch.git("commit", "--allow-empty", "-m", "empty")
+    done = _compare("HEAD~1")
+    assert done.exit_code == 0
+    assert "NO REGRESSION" in done.stdout
+    _add(scratch, "topic", [a_record()])
+    assert _compare("HEAD~1").exit_code == 1
 
 
 def test_json_is_one_document(scratch: ScratchRepository) -> None:

@@ -18,21 +18,16 @@ class InMemory:
 
     def commits(self, known: Sequence[str]) -> set[str]:
         """Those of a clean tree."""
-        return {
-            one.run.commit for one in self.checks if one.run.commit in known and not one.run.dirty and one.run.commit
-        }
+        clean = [one.run for one in self.checks if not one.run.dirty]
+        return {one for run in clean for one in (run.commit, run.tree) if one in known and one}
 
-    def launches(self, commit: str) -> list[StoredCheck]:
-        """Those of the clean commit."""
-        return [one for one in self.checks if one.run.commit == commit and not one.run.dirty]
+    def launches(self, *known: str) -> list[StoredCheck]:
+        """Those of the clean commits or trees."""
+        return [one for one in self.checks if {one.run.commit, one.run.tree} & set(known) and not one.run.dirty]
 
     def launches_of(self, series: str, commits: Sequence[str]) -> list[StoredCheck]:
         """Those of one series of the clean commits."""
-        return [
-            one
-            for one in self.checks
-            if one.record.series == series and one.run.commit in commits and not one.run.dirty
-        ]
+        return [one for one in self.launches(*commits) if one.record.series == series]
 
     def points_of(self, commits: Sequence[str]) -> list[Point]:
         """Summaries of the latency of every series."""

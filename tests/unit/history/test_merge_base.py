@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pytest_quant.environment import Repository
+from pytest_quant.environment import Committed, Repository
 from pytest_quant.errors import UsageError
-from pytest_quant.history.merge_base import ChosenBase, select_base
+from pytest_quant.history.merge_base import ChosenBase, records_of, select_base
+from pytest_quant.history.rows import StoredCheck
 from tests.support.repository import ScratchRepository, make_repository, without_ci
+from tests.unit.history.in_memory import InMemory
+from tests.unit.record.examples import RUN, a_pass
 
 
 def _having(*commits: str) -> Callable[[Sequence[str]], set[str]]:
@@ -56,6 +60,29 @@ def test_a_named_base_is_looked_for_in_the_same_way(scratch: ScratchRepository) 
     git = Repository(scratch.path)
     assert select_base(_having(tagged, first), git, "v1") == ChosenBase(tagged, tagged, "v1")
     assert select_base(_having(first), git, "v1") == ChosenBase(first, tagged, "v1", distance=1)
+
+
+def test_a_commit_is_found_by_its_tree(scratch: ScratchRepository) -> None:
+    """Its content was run as another commit, which an amended or a squashed one replaced."""
+    fork, tree = (scratch.git("rev-parse", name) for name in ("main~1", "main~1^{tree}"))
+    found = select_base(_having(tree), Repository(scratch.path))
+    assert found == ChosenBase(fork, fork, "merge base with main")
+    assert found.found == Committed(fork, tree)
+
+
+def _run(number: int, commit: str, tree: str | None) -> StoredCheck:
+    return StoredCheck(replace(RUN, id=str(number), commit=commit, tree=tree), a_pass())
+
+
+def test_records_of_a_commit_are_those_of_its_content() -> None:
+    """Beside a commit with the same content each has its own, as far as it has any."""
+    runs = (_run(1, "old", "t"), _run(2, "new", "t"), _run(3, "other", "u"), _run(4, "older", None))
+    found = [one.run.id for one in records_of(InMemory(runs), Committed("new", "t"), Committed("other", "u"))]
+    assert found == ["1", "2"]
+    beside = Committed("old", "t")
+    assert [one.run.id for one in records_of(InMemory(runs), Committed("new", "t"), beside)] == ["2"]
+    assert [one.run.id for one in records_of(InMemory(runs), Committed("newest", "t"), beside)] == ["1", "2"]
+    assert [one.run.id for one in records_of(InMemory(runs), Committed("older"), beside)] == ["4"]
 
 
 def test_no_records_anywhere_is_no_base(scratch: ScratchRepository) -> None:
@@ -141,11 +168,12 @@ def test_a_hostile_revision_is_a_clean_error(scratch: ScratchRepository) -> None
 
 
 def test_records_further_than_the_reach_are_not_seen(scratch: ScratchRepository) -> None:
-    """The list that is asked about is as long as the reach and the commit itself."""
+    """The list that is asked about is as long as the reach and the commit itself, and has the tree of each."""
     asked: list[int] = []
 
     def known(commits: Sequence[str]) -> set[str]:
-        asked.append(len(commits))
+        assert commits.count(tree) == 51
+        asked.append(len(commits) - 51)
         return set()
 
     scratch.git("checkout", "-b", "long", "main")

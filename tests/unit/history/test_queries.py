@@ -84,6 +84,15 @@ def test_commits_with_a_run_of_exactly_their_code(store: Store) -> None:
     assert store.commits([]) == set()
 
 
+def test_runs_are_found_by_their_tree(store: Store) -> None:
+    """Beside those of the commit, and once where a run is both."""
+    store.append(replace(_run(6, commit="c6"), tree="t6"), [a_pass()])
+    store.append(replace(_run(7, commit="c7"), tree="t6"), [a_pass()])
+    assert store.commits(["t6", "c1", "t7"]) == {"t6", "c1"}
+    assert [check.run.id for check in store.launches("c7", "t6")] == [_run(6).id, _run(7).id]
+    assert [check.run.id for check in store.launches("c7")] == [_run(7).id]
+
+
 def test_launches_of_a_commit(store: Store) -> None:
     """Every record of its runs without changed files, oldest first, each run in its order."""
     found = [(check.run.id, check.record) for check in store.launches("c1")]

@@ -23,16 +23,21 @@ def test_git_tells_parents_and_merge_base(tmp_path: Path, monkeypatch: pytest.Mo
     second, third = made.commit("second"), made.commit("third")
     monkeypatch.setenv("GITHUB_REF", "refs/pull/8/merge")
     monkeypatch.setenv("GITHUB_SHA", _SHA)
-    expected = Ancestry(third, "topic", False, (second,), first, "main", "8")
+    tree = made.git("rev-parse", "HEAD^{tree}")
+    expected = Ancestry(third, "topic", False, (second,), first, "main", "8", tree)
     assert ancestry(tmp_path) == expected
     run = start_run(tmp_path)
-    assert (run.commit, run.parents, run.merge_base, run.target, run.pull_request) == (
-        third,
-        (second,),
-        first,
-        "main",
-        "8",
-    )
+    assert (run.commit, run.parents, run.merge_base) == (third, (second,), first)
+    assert (run.target, run.pull_request, run.tree) == ("main", "8", tree)
+
+
+def test_uncommitted_changes_are_no_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tree of the commit is not what was run."""
+    without_ci(monkeypatch)
+    made = make_repository(tmp_path)
+    made.commit("first")
+    (tmp_path / "file").write_text("changed")
+    assert ancestry(tmp_path).tree is None
 
 
 def test_ci_tells_what_git_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +58,8 @@ def test_a_target_that_was_not_fetched_stops_no_run(tmp_path: Path, monkeypatch:
     made = make_repository(tmp_path)
     first = made.commit("first")
     monkeypatch.setenv("CHANGE_TARGET", "release")
-    assert ancestry(tmp_path) == Ancestry(first, "main", False, target="release")
+    tree = made.git("rev-parse", "HEAD^{tree}")
+    assert ancestry(tmp_path) == Ancestry(first, "main", False, target="release", tree=tree)
 
 
 def test_a_repository_without_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,7 +159,8 @@ def _move_runs(connection: Connection) -> None:
 def _new_run(old: Row[*tuple[Any, ...]]) -> dict[str, object]:
     kept = {"id": old.id, "run": old.run}
     try:
-        return run_row(decode_run(old.run)) | kept
+        row = run_row(decode_run(old.run)) | kept
+        return {name: value for name, value in row.items() if name in RUNS.c}
     except HistoryError:
         # Marked as dirty, because its state is unknown, so that it is never compared.
         columns = {"started_at": in_utc(old.started_at), "commit": old.commit, "branch": old.branch, "dirty": True}
