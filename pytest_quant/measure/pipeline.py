@@ -251,7 +251,7 @@ def _comparer(check: Check, bench: _Bench, recorded: RecordedOutputs, tools: Too
 
 
 def _latency_batch_size(check: Check, bench: _Bench) -> int:
-    asked = 1 if check.latency is None else check.latency.batch_size
+    asked = check.batch_size if check.latency is None else check.latency.batch_size
     for side in (bench.candidate, bench.reference):
         if side.batched.pads:
             return side.batched.batch_size
