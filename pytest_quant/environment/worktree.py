@@ -35,8 +35,7 @@ LOCAL_VARIABLES = (
     *("GIT_INTERNAL_SUPER_PREFIX", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE", "GIT_NO_REPLACE_OBJECTS"),
     *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_REPLACE_REF_BASE", "GIT_IMPLICIT_WORK_TREE"),
 )
-"""Set for a hook of git; within one they would point another tree at the user's index (``git rev-parse
---local-env-vars``)."""
+"""Set for a hook of git; within one they would point another tree at the user's index."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pytest
 from pytest_quant.marks.marked import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge, sweep_storage
 from pytest_quant.plugin.controller import Controller, note_left_out
-from pytest_quant.plugin.options import add_options, check_options, on_command_line
+from pytest_quant.plugin.options import add_options, check_options, on_command_line, option_value
 from pytest_quant.plugin.shutdown import Shutdown
 from pytest_quant.printable import clean_lines, guard_lines
 
@@ -61,9 +61,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.pluginmanager.register(Profiling(Path(profile)), "quant-profiling")
     elif not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Controller(config), "quant-controller")
+        controller = Controller(config)
+        config.pluginmanager.register(controller, "quant-controller")
         config.pluginmanager.register(Shutdown(), "quant-shutdown")
         config.pluginmanager.register(BenchmarkBridge(config), "quant-benchmark-bridge")
+        if option_value(config, "quant_against") and not config.getoption("quant_leave"):
+            from pytest_quant.plugin.against import Against
+
+            config.pluginmanager.register(Against(config, controller), "quant-against")
+    leave = getattr(config, "workerinput", {}).get("quant_leave") or config.getoption("quant_leave")
+    if leave:
+        from pytest_quant.plugin.leave import Leaving
+
+        config.pluginmanager.register(Leaving(Path(leave)), "quant-leaving")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

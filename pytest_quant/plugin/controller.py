@@ -147,10 +147,8 @@ class Controller:
         from pytest_quant.plugin.finish import end_run
 
         ended_by_tests = session.exitstatus in _ENDED_BY_TESTS
-        by_place = sorted(self._records.items(), key=lambda kept: (kept[1][0], kept[0][1]))
-        in_order = [record for _, (_, record) in by_place]
         whole = ended_by_tests and not (session.shouldstop or session.shouldfail)
-        self._ended = end_run(self._config, in_order, check_required=ended_by_tests, whole=whole)
+        self._ended = end_run(self._config, self.in_order(), check_required=ended_by_tests, whole=whole)
         if self._ended.faults and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -161,6 +159,11 @@ class Controller:
             from pytest_quant.plugin.finish import show
 
             show(self._config, self._ended, terminalreporter, self._expected_tests())
+
+    def in_order(self) -> list[dict[str, Json]]:
+        """Return the records so far, in the order of the tests."""
+        by_place = sorted(self._records.items(), key=lambda kept: (kept[1][0], kept[0][1]))
+        return [record for _, (_, record) in by_place]
 
     def _expected_tests(self) -> set[str]:
         """Return the node ids of tests that failed as expected wherever they failed."""

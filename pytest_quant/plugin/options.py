@@ -57,6 +57,13 @@ def _seconds_or_none(text: str) -> float:
     return seconds
 
 
+def _percent(text: str) -> float:
+    percent = _number(text.strip().removesuffix("%"), "5")
+    if not (percent > 0.0 and math.isfinite(percent)):
+        raise argparse.ArgumentTypeError(f"{text} is not a percentage above 0; write 5")
+    return percent
+
+
 def _number(text: str, example: str) -> float:
     try:
         return float(text)
@@ -89,12 +96,16 @@ def _location(text: str) -> str:
 
 
 class Option(NamedTuple):
-    """One option: `parse` is ``None`` for a flag; `name` is that of the ini option."""
+    """One option: `parse` is ``None`` for a flag; `name` is that of the ini option.
+
+    `alone` is the value of an option that may be written without one.
+    """
 
     name: str
     metavar: str
     parse: Parse | None
     help: str
+    alone: str | None = None
 
     @property
     def flag(self) -> str:
@@ -143,6 +154,35 @@ OPTIONS = (
         "run",
     ),
     Option("quant_compare_base", "REV", _name, "compare with this revision of git; turns --quant-compare on"),
+    Option(
+        "quant_against",
+        "REV",
+        _name,
+        "when the tests have run, run those of this revision of git too, in a worktree with its own files, and time "
+        "the engines of both in pairs of processes whose runs alternate; a regression fails the run (without REV, or "
+        "merge-base: the merge base with the target branch)",
+        "merge-base",
+    ),
+    Option(
+        "quant_against_env",
+        "PYTHON_OR_COMMAND",
+        _name,
+        "environment of --quant-against's base where its dependencies are not those of the checkout: an interpreter, "
+        "or a command that prints one on its last line, with the base's folder for {worktree} in it",
+    ),
+    Option(
+        "quant_against_limit",
+        "PERCENT",
+        _percent,
+        "largest slow-down that --quant-against allows a test whose mark sets neither max_slowdown nor "
+        "max_p50_increase (default: 5)",
+    ),
+    Option(
+        "quant_against_equal",
+        "",
+        None,
+        "let --quant-against time engines that are the same on both sides too: how restless is this machine?",
+    ),
     Option("quant_no_latency", "", None, "measure no latency; its limits are then INCONCLUSIVE, never PASS"),
     Option(
         "quant_confidence",
@@ -216,13 +256,18 @@ def add_options(parser: pytest.Parser) -> None:
     )
     # What `pytest-quant profile` gives: see `pytest_quant.plugin.profiling`.
     group.addoption("--quant-profile", metavar="FILE", default=None, help=argparse.SUPPRESS)
+    # What `--quant-against` and `pytest-quant bisect` give: see `pytest_quant.plugin.leave`.
+    group.addoption("--quant-leave", metavar="DIR", default=None, help=argparse.SUPPRESS)
     for option in OPTIONS:
         if option.parse is None:
             # With ``--no-``, so that a run can turn off what the ini file turns on.
             group.addoption(option.flag, action=argparse.BooleanOptionalAction, default=None, help=option.help)
             parser.addini(option.name, f"{option.help}; as {option.flag}", type="bool", default=False)
         else:
-            group.addoption(option.flag, metavar=option.metavar, type=option.read, default=None, help=option.help)
+            bare = {} if option.alone is None else {"nargs": "?", "const": option.alone}
+            group.addoption(
+                option.flag, metavar=option.metavar, type=option.read, default=None, help=option.help, **bare
+            )
             parser.addini(option.name, f"{option.help}; as {option.flag}", type="string", default="")
     parser.addini(
         TRUST,

@@ -35,6 +35,10 @@ class Settings:
         over the environment variable, which takes precedence over the ini file.
     compare : compare the records of this run with earlier ones.
     compare_base : the revision to compare with; ``None`` for the merge base.
+    against : the revision whose tests are run and timed beside these; ``None`` for no such comparison.
+    against_env : the interpreter of its environment, or a command that makes one; ``None`` for that of this run.
+    against_limit_pct : largest slow-down in percent where a mark sets none; ``None`` for the default.
+    against_equal : time engines that are the same there too.
     latency_off : reason why latency is not measured; empty when it is.
     confidence : judge accuracy by its interval at this level; ``None`` judges it by the measured value.
     max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
@@ -55,6 +59,10 @@ class Settings:
     history: str | None
     compare: bool
     compare_base: str | None
+    against: str | None
+    against_env: str | None
+    against_limit_pct: float | None
+    against_equal: bool
     latency_off: str
     confidence: float | None
     max_time_s: float | None
@@ -79,6 +87,10 @@ class Settings:
             history=_history(config),
             compare=bool(option_value(config, "quant_compare") or option_value(config, "quant_compare_base")),
             compare_base=cast("str | None", option_value(config, "quant_compare_base")),
+            against=cast("str | None", option_value(config, "quant_against")),
+            against_env=cast("str | None", option_value(config, "quant_against_env")),
+            against_limit_pct=cast("float | None", option_value(config, "quant_against_limit")),
+            against_equal=bool(option_value(config, "quant_against_equal")),
             latency_off=_latency_off(config),
             confidence=cast("float | None", option_value(config, "quant_confidence")),
             max_time_s=cast("float | None", option_value(config, "quant_max_time")),

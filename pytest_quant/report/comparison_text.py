@@ -43,7 +43,9 @@ _STYLES = {
 _MAX_LISTED = 10
 
 
-def comparison_text(comparison: Comparison, ruling: Ruling, width: int, color: bool = False) -> str:
+def comparison_text(
+    comparison: Comparison, ruling: Ruling, width: int, color: bool = False, *, rows: Sequence[Row] | None = None
+) -> str:
     """Return the comparison as a dense table, changed rows first, without a newline at the end.
 
     What did not change is counted in one line. Nothing is cut: what does not fit into `width` cells goes on in the
@@ -55,9 +57,10 @@ def comparison_text(comparison: Comparison, ruling: Ruling, width: int, color: b
     ruling : what it comes to.
     width : of the terminal, in cells.
     color : put ANSI colours around the outcomes.
+    rows : that stand in the table; ``None`` for those that changed.
     """
     lines = [*_wrap(title(comparison), width, ""), *_wrap(verdict(comparison, ruling), width, "")]
-    lines += printed(_table(comparison.changed, width), color)
+    lines += printed(_table(comparison.changed if rows is None else rows, width), color)
     if comparison.flaky:
         lines += _listed("NEWLY FLAKY", list(newly_flaky(comparison)), width)
     for heading, entries in other_lists(comparison):

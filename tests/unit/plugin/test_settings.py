@@ -22,6 +22,10 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         history=str(pytester.path / ".quant" / "history.db"),
         compare=False,
         compare_base=None,
+        against=None,
+        against_env=None,
+        against_limit_pct=None,
+        against_equal=False,
         latency_off="",
         confidence=None,
         max_time_s=None,
@@ -40,6 +44,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
     args = ["--quant-backend=trt", "--quant-strict", "--quant-require=ort,trt", "--quant-json=run.json"]
     args += ["--quant-cache=c", "--quant-history=h.db", "--quant-no-latency", "--quant-confidence=0.9"]
     args += ["--quant-max-time=3", "--quant-diagnose-time=0", "--quant-columns=model,drop", "--quant-simulate=SM89"]
+    args += ["--quant-against=v0.9", "--quant-against-env=python3", "--quant-against-limit=3%", "--quant-against-equal"]
     args += ["--quant-compare-base=v1.0", "--quant-lock-timeout=20", "--quant-lock-clocks", "--quant-step-timeout=0"]
     assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
         backend="trt",
@@ -51,6 +56,10 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         history=str(pytester.path / "h.db"),
         compare=True,
         compare_base="v1.0",
+        against="v0.9",
+        against_env="python3",
+        against_limit_pct=3.0,
+        against_equal=True,
         latency_off="--quant-no-latency is set",
         confidence=0.9,
         max_time_s=3.0,

@@ -1,0 +1,260 @@
+"""``--quant-against REV``: the tests of this run are compared with those of another commit, on this machine and now.
+
+The base is run when the tests have ended, in a worktree and a process of its own; then the engines of both are timed in
+pairs of fresh processes. All of it is before the end of the session, so that Ctrl-C and SIGTERM end it as they end the
+tests, and what is in the temporary folder is gone in any case.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_quant.plugin.controller import Controller, takes_all
+from pytest_quant.plugin.leave import OPTION, Leaving
+from pytest_quant.plugin.options import on_command_line
+from pytest_quant.printable import clean, clean_lines, guard_lines
+
+if TYPE_CHECKING:
+    from types import SimpleNamespace
+
+    from pytest_quant.history.compare import Comparison, Ruling
+    from pytest_quant.plugin.settings import Settings
+    from pytest_quant.sides.left import Left
+    from pytest_quant.sides.run import Asked
+
+MERGE_BASE = "merge-base"
+"""What stands for the revision where the user names none."""
+
+_PASSED_ON = (
+    *("quant_backend", "quant_simulate", "quant_device", "quant_confidence"),
+    *("quant_lock_timeout", "quant_step_timeout"),
+)
+"""Our options that decide what is measured, and how: of the command line, for each commit has its own ini file."""
+
+_UNDECIDED = "not everything could be compared, and --quant-strict is set"
+
+_NO_CACHE = "no:cacheprovider"
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """What came out; `base` names the base in one line."""
+
+    base: str
+    comparison: Comparison
+    ruling: Ruling
+    fault: str
+
+
+class Against:
+    """Hooks of the controlling process of a run with ``--quant-against``.
+
+    Parameters
+    ----------
+    config : of that process.
+    controller : has the records of the run.
+    """
+
+    def __init__(self, config: pytest.Config, controller: Controller) -> None:
+        self._config = config
+        self._controller = controller
+        self._held = ExitStack()
+        self._compared: _Compared | None = None
+        self._why_not = ""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """Find the base before any test runs, and a place for what both sides leave."""
+        if self._config.getoption("collectonly", False):
+            return
+        from pytest_quant.environment.worktree import top_level, workplace
+        from pytest_quant.errors import QuantError
+
+        try:
+            checkout = top_level(self._config.rootpath)
+            self._commit, self._named = self._base()
+            self._place = self._held.enter_context(workplace(checkout))
+        except QuantError as error:
+            raise pytest.UsageError(clean_lines(f"--quant-against: {error}")) from None
+        self._config.add_cleanup(self._held.close)
+        self._checkout = checkout
+        self._head = self._place / "head"
+        self._head.mkdir()
+        self._config.pluginmanager.register(Leaving(self._head), "quant-leaving")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: SimpleNamespace) -> None:
+        """Tell a worker of xdist where to leave its engines."""
+        node.workerinput[OPTION] = str(self._head)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Compare when all tests have run."""
+        result = yield
+        if self._config.getoption("collectonly", False):
+            return result
+        if session.shouldstop or session.shouldfail:
+            self._why_not = f"not compared: {session.shouldstop or session.shouldfail}"
+        elif self._controller.in_order():
+            self._compare()
+        return result
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail the run when something regressed."""
+        if self._compared is not None and self._compared.fault and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the section of the comparison."""
+        if self._compared is None:
+            if self._why_not:
+                terminalreporter.write_line(clean(f"--quant-against: {self._why_not}"))
+            return
+        from pytest_quant.history.compare import Outcome
+        from pytest_quant.report.comparison_text import comparison_text
+
+        found, terminal = self._compared.comparison, self._config.get_terminal_writer()
+        listed = (Outcome.INCONCLUSIVE, Outcome.NO_BASELINE)
+        rows = [row for row in found.rows if row.outcome not in listed]
+        terminalreporter.write_sep("=", f"quant against {clean(self._commit[:12])}")
+        terminalreporter.write_line(clean(self._compared.base))
+        text = comparison_text(found, self._compared.ruling, terminal.fullwidth, terminal.hasmarkup, rows=rows)
+        terminalreporter.write_line(guard_lines(text))
+        if self._compared.fault:
+            terminalreporter.write_line(clean_lines(self._compared.fault), red=True)
+
+    def _base(self) -> tuple[str, str]:
+        """Return the base's commit and the line that names it. Raises `UsageError`."""
+        from pytest_quant.environment import Repository, git_state
+        from pytest_quant.sides.base import find_base
+
+        asked = self._settings.against or MERGE_BASE
+        root = self._config.rootpath
+        state = git_state(root)
+        dirty = state is not None and state.dirty
+        return find_base(Repository(root), None if asked == MERGE_BASE else asked, dirty=dirty)
+
+    @property
+    def _settings(self) -> Settings:
+        from pytest_quant.plugin.settings import settings_of
+
+        return settings_of(self._config)
+
+    def _compare(self) -> None:
+        from pytest_quant.errors import QuantError
+        from pytest_quant.history.compare import Outcome, rule
+        from pytest_quant.measure.lock import LOCK_TIMEOUT_S
+        from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
+        from pytest_quant.plugin.console import Progress, open_console
+        from pytest_quant.sides.compare import Terms, compare_sides
+        from pytest_quant.sides.timing import LIMIT_PCT, PairTimer
+        from pytest_quant.spec import LatencyPlan
+
+        settings = self._settings
+        progress = Progress(open_console(self._config))
+        head = self._left_by_head()
+        whole = takes_all(self._config)
+        limit_pct = LIMIT_PCT if settings.against_limit_pct is None else settings.against_limit_pct
+        step_s = STEP_TIMEOUT_S if settings.step_timeout_s is None else settings.step_timeout_s
+        try:
+            with progress.step(f"running the tests of {self._commit[:12]}"):
+                base = self._left_by_base(head, whole=whole)
+            times = PairTimer(
+                progress.notify,
+                progress.step,
+                LOCK_TIMEOUT_S if settings.lock_timeout_s is None else settings.lock_timeout_s,
+                step_s or None,
+                LatencyPlan().max_s if settings.max_time_s is None else settings.max_time_s,
+            )
+            comparison = compare_sides(base, head, times, Terms(limit_pct, settings.against_equal, whole))
+        except QuantError as error:
+            self._why_not = str(error)
+            return
+        ruling = rule(comparison, strict=settings.strict)
+        worse = len(comparison.having(Outcome.REGRESSION))
+        why = f"{worse} of {len(comparison.rows)} rows regressed" if worse else _UNDECIDED
+        self._compared = _Compared(self._named, comparison, ruling, f"--quant-against: {why}" if ruling.code else "")
+
+    def _left_by_head(self) -> Left:
+        from pytest_quant.plugin.unfinished import run_in_progress
+        from pytest_quant.record import Encoded, from_json
+        from pytest_quant.record.build import gather_samples
+        from pytest_quant.sides.left import Collected, Left, read_collected
+
+        encoded = [Encoded(from_json(one), one) for one in self._controller.in_order()]
+        run, kept = gather_samples(run_in_progress(self._config).run, encoded)
+        records = {one.record.nodeid: one.record for one in reversed(kept)}
+        return Left(
+            self._head,
+            run,
+            tuple(reversed(records.values())),
+            read_collected(self._head) or Collected(),
+            sys.executable,
+            cwd=self._config.invocation_params.dir,
+        )
+
+    def _left_by_base(self, head: Left, *, whole: bool) -> Left:
+        from dataclasses import replace
+
+        from pytest_quant.environment.worktree import check_out
+        from pytest_quant.sides.dependencies import changed_dependencies, own_python
+        from pytest_quant.sides.left import Selection
+        from pytest_quant.sides.run import run_side
+
+        tree = check_out(self._checkout, self._commit, self._place / "base-tree")
+        python = sys.executable
+        rootdir = self._config.rootpath.resolve()
+        differing = changed_dependencies(tree.path, self._checkout, rootdir.relative_to(self._checkout.resolve()))
+        notes: list[str] = []
+        if differing and self._settings.against_env is not None:
+            python = own_python(self._settings.against_env, tree.path)
+            notes.append(f"the base ran in an environment of its own: {', '.join(differing)} differ")
+        elif differing:
+            notes.append(
+                f"{', '.join(differing)} differ, and both sides ran in this environment; --quant-against-env gives the "
+                "base its own"
+            )
+        nodeids = tuple(record.nodeid for record in head.records)
+        selection = Selection(nodeids, whole, str(self._checkout))
+        left = run_side(tree, self._asked(), selection, self._place / "base", python)
+        return replace(left, notes=(*notes, *left.notes))
+
+    def _asked(self) -> Asked:
+        from pytest_quant.sides.run import Asked
+
+        config, source = self._config, pytest.Config.ArgsSource
+        paths = None if config.args_source is source.TESTPATHS else tuple(config.args)
+        return Asked(
+            checkout=self._checkout,
+            rootdir=config.rootpath,
+            cwd=config.invocation_params.dir,
+            paths=paths,
+            options=tuple(self._passed_on()),
+            cache=self._settings.cache.absolute(),
+        )
+
+    def _passed_on(self) -> Iterator[str]:
+        plugins = list(self._config.getoption("plugins", None) or ())
+        for plugin in plugins:
+            yield from ("-p", plugin)
+        if _NO_CACHE not in plugins:
+            yield from ("-o", f"cache_dir={self._place / 'pytest'}")
+        for override in self._config.getoption("override_ini", None) or ():
+            yield from ("-o", override)
+        ini = self._config.getoption("inifilename", None)
+        if ini:
+            place = Path(self._config.invocation_params.dir, ini).resolve()
+            if place.is_relative_to(self._checkout.resolve()):
+                yield from ("-c", str(self._place / "base-tree" / place.relative_to(self._checkout.resolve())))
+        for name in _PASSED_ON:
+            if on_command_line(self._config, name):
+                yield f"--{name.replace('_', '-')}={self._config.getoption(name)}"

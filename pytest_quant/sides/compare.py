@@ -1,0 +1,266 @@
+"""Two sides compared test by test: accuracy on the same samples, latency by pairs of processes. A `Comparison`."""
+
+from __future__ import annotations
+
+import math
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import pytest_quant
+from pytest_quant.backends import get_backend
+from pytest_quant.errors import QuantError
+from pytest_quant.history.compare import ALPHA, Comparison, Listed, Outcome, Row, Side
+from pytest_quant.history.compare.accuracy import compare_accuracy
+from pytest_quant.history.compare.pairing import Pair, judge, measured, pair
+from pytest_quant.history.compare.status import row_of
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.measure.pairs import PairedTimes
+from pytest_quant.record import Record
+from pytest_quant.result import Interval
+from pytest_quant.sides.left import Left
+from pytest_quant.sides.timing import LIMIT_PCT
+from pytest_quant.stats.pairs import PairedShift
+
+_INSTALLED = ("purelib", "platlib")
+
+_SHIFTS = ("max_slowdown", "max_p50_increase")
+"""Limits of a mark on a slow-down in percent, whichever is smaller."""
+
+
+class Times(Protocol):
+    """Times one test of both sides, see `PairTimer`."""
+
+    def __call__(
+        self, base: tuple[Left, str], head: tuple[Left, str], limit_pct: float, *, same_reference: bool
+    ) -> PairedTimes:
+        """Return the candidate of the head against that of the base. Raises `QuantError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How two sides are compared.
+
+    Attributes
+    ----------
+    limit_pct : largest slow-down in percent of a test whose mark names none.
+    equal_too : time engines that are the same on both sides too.
+    whole : both sides ran every test, so that one that is missing was removed.
+    """
+
+    limit_pct: float = LIMIT_PCT
+    equal_too: bool = False
+    whole: bool = True
+
+
+def compare_sides(base: Left, head: Left, times: Times, terms: Terms) -> Comparison:
+    """Compare every test that both sides have; what cannot be compared is a row that says why.
+
+    Parameters
+    ----------
+    base, head : what the runs of the two commits left.
+    times : times the engines of a test.
+    terms : limits, and what is compared.
+
+    Raises
+    ------
+    HistoryError : a record is damaged.
+    """
+    pairing = pair(_checks(base), _checks(head))
+    drafts = [draft for one in pairing.pairs if _is_measured(one) for draft in compare_accuracy(one)]
+    records = {one.series: one.head[-1].record for one in pairing.pairs}
+    rows = [_within_limit(row, records[row.series]) for row in judge(drafts, ALPHA)]
+    rows += [row for one in pairing.pairs for row in _other_rows(one, base, head, times, terms)]
+    without, added = _without_base(pairing.added, base, head)
+    return Comparison(
+        base=_side(base),
+        head=_side(head),
+        rows=tuple(sorted((*rows, *without), key=_order)),
+        added=added,
+        removed=pairing.removed if terms.whole else (),
+        renamed=pairing.renamed,
+        reversioned=pairing.reversioned,
+        notes=tuple(_notes(base, head)),
+        family=sum(row.p is not None for row in rows),
+    )
+
+
+def _order(row: Row) -> tuple[int, str, str, str]:
+    return list(Outcome).index(row.outcome), row.nodeid, row.series, row.quantity
+
+
+def _checks(left: Left) -> list[StoredCheck]:
+    return [] if left.run is None else [StoredCheck(left.run, record) for record in left.records]
+
+
+def _is_measured(one: Pair) -> bool:
+    return all(measured(side[-1].record) for side in (one.base, one.head))
+
+
+def _within_limit(row: Row, record: Record) -> Row:
+    """Judge a change of accuracy by `max_drop_increase` where the mark has it: a fact about these samples.
+
+    Without it only a change that is proven fails, see `compare_accuracy`.
+    """
+    allowed = _limits(record).get("max_drop_increase")
+    if allowed is None or row.change is None or row.better is None:
+        return row
+    increase = row.change if row.better == "lower" else -row.change
+    note = f"max_drop_increase {allowed:g}"
+    if increase > allowed:
+        return replace(row, outcome=Outcome.REGRESSION, notes=(*row.notes, note))
+    outcome = Outcome.WORSE if row.outcome is Outcome.REGRESSION else row.outcome
+    return replace(row, outcome=outcome, notes=(*row.notes, note))
+
+
+def _limits(record: Record) -> Mapping[str, float]:
+    return {verdict.limit: verdict.allowed for verdict in record.verdicts or () if verdict.allowed is not None}
+
+
+def _other_rows(one: Pair, base: Left, head: Left, times: Times, terms: Terms) -> Iterator[Row]:
+    """Yield the row of the latency, or of what keeps a test from being compared."""
+    was, now = one.base[-1].record, one.head[-1].record
+    if not _is_measured(one):
+        yield from _unmeasured(one, was, now)
+        return
+    if now.latency is None:
+        return
+    row = replace(row_of(one, now, "p50"), unit="ms", better="lower", change_unit="%")
+    if _same_engine(was, now) and base.python == head.python and not terms.equal_too:
+        yield replace(row, unit="", change=0.0, notes=("the same engine on both sides: not timed",))
+        return
+    allowed = _limits(now)
+    named = [allowed[name] for name in _SHIFTS if name in allowed]
+    limit_pct = min(named) if named else terms.limit_pct
+    same_reference = (
+        was.digests.get("reference_engine") == now.digests.get("reference_engine")
+        and now.latency.reference_precision == "fp32"
+        and base.python == head.python
+    )
+    try:
+        found = times((base, was.nodeid), (head, now.nodeid), limit_pct, same_reference=same_reference)
+    except QuantError as error:
+        value = f": {error.value}" if error.value else ""
+        yield replace(row, outcome=Outcome.INCONCLUSIVE, notes=(f"{error.what}{value}",))
+        return
+    yield _timed(row, found, limit_pct, "" if named else " (no limit in the mark; --quant-against-limit)")
+
+
+def _unmeasured(one: Pair, was: Record, now: Record) -> Iterator[Row]:
+    row = replace(row_of(one, now, "status"), base=was.status.value, head=now.status.value)
+    if measured(was):
+        yield replace(row, outcome=Outcome.INCONCLUSIVE, notes=(_first_line(now.message),))
+    elif measured(now):
+        yield replace(row, outcome=Outcome.NO_BASELINE, notes=(f"the base: {_first_line(was.message)}",))
+    else:
+        yield replace(row, outcome=Outcome.INCONCLUSIVE, notes=(f"neither side: {_first_line(now.message)}",))
+
+
+def _first_line(message: str) -> str:
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return " / ".join(lines[:2]) or "it was not measured"
+
+
+def _same_engine(was: Record, now: Record) -> bool:
+    """Whether nothing that is timed can differ; a backend of the project itself is code that may, on equal engines."""
+    equal = all(was.digests.get(name) == now.digests.get(name) is not None for name in ("engine", "data"))
+    return equal and not _is_of_the_project(now.backend)
+
+
+def _is_of_the_project(backend: str) -> bool:
+    installed = {Path(pytest_quant.__file__).parent, *(Path(sysconfig.get_path(name)) for name in _INSTALLED)}
+    file = getattr(sys.modules.get(type(get_backend(backend)).__module__), "__file__", None)
+    return file is None or not any(Path(file).resolve().is_relative_to(folder.resolve()) for folder in installed)
+
+
+def _timed(row: Row, found: PairedTimes, limit_pct: float, whence: str) -> Row:
+    voided = f", {len(found.voided)} more do not count" if found.voided else ""
+    notes = [f"limit {limit_pct:g} %{whence}; {len(found.pairs)} pairs of processes{voided}"]
+    if found.shift is None or found.reference_shift is None:
+        return replace(row, outcome=Outcome.INCONCLUSIVE, notes=(found.reason, *notes))
+    pct, reference = _percent(found.shift), _percent(found.reference_shift)
+    sd = 100.0 * found.shift.sd
+    notes.append(f"pairs differ by {sd:.2g} % (sd); reference {reference[0]:+.2g} % on the head's side")
+    middle = len(found.pairs) // 2
+    return replace(
+        row,
+        outcome=_outcome(found),
+        base=sorted(one.base_ms for one in found.pairs)[middle],
+        head=sorted(one.head_ms for one in found.pairs)[middle],
+        change=pct[0],
+        interval=Interval(pct[1], pct[2]),
+        base_launches=len(found.pairs),
+        head_launches=len(found.pairs),
+        notes=(*([found.reason] if found.reason else []), *notes),
+    )
+
+
+def _percent(shift: PairedShift) -> tuple[float, float, float]:
+    value, low, high = (100.0 * math.expm1(one) for one in (shift.value, shift.low, shift.high))
+    return value, low, high
+
+
+def _outcome(found: PairedTimes) -> Outcome:
+    shift = found.shift
+    if found.side == "open" or shift is None:
+        return Outcome.INCONCLUSIVE
+    if found.side == "above":
+        return Outcome.REGRESSION
+    if shift.low > 0.0:
+        return Outcome.WORSE
+    if shift.high < 0.0:
+        return Outcome.IMPROVEMENT if shift.high < -found.limit else Outcome.BETTER
+    return Outcome.UNCHANGED
+
+
+def _without_base(added: Sequence[Listed], base: Left, head: Left) -> tuple[list[Row], tuple[Listed, ...]]:
+    """Return a row for each test that the base could not measure, and the tests that it does not have."""
+    checks = {check.record.series: check for check in _checks(head)}
+    rows, new = [], []
+    for one in added:
+        why = _why_not(base, one.nodeid)
+        check = checks.get(one.series)
+        if why and check is not None:
+            row = row_of(Pair(one.series, (), (check,)), check.record, "status")
+            status = check.record.status.value
+            rows.append(replace(row, head=status, outcome=Outcome.NO_BASELINE, notes=(f"the base: {why}",)))
+        else:
+            new.append(one)
+    return rows, tuple(new)
+
+
+def _why_not(base: Left, nodeid: str) -> str:
+    if base.trouble:
+        return base.trouble
+    file = nodeid.partition("::")[0]
+    for where, why in base.collected.errors.items():
+        if where in ("", ".") or file == where or file.startswith(f"{where}/"):
+            return f"{where} cannot be collected: {_cause(why)}"
+    return "the test ended without a check there" if nodeid in base.collected.tests else ""
+
+
+def _cause(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
+    return (told or lines or ["it does not say why"])[-1]
+
+
+def _side(left: Left) -> Side:
+    if left.run is None:
+        return Side(None, None, dirty=False, launches=0, checks=0)
+    run = left.run
+    return Side(run.commit, run.branch, dirty=run.dirty, launches=1, checks=len(left.records))
+
+
+def _notes(base: Left, head: Left) -> Iterator[str]:
+    yield from base.notes
+    both = base.collected.tests.keys() & head.collected.tests.keys()
+    changed = sorted(nodeid for nodeid in both if base.collected.tests[nodeid] != head.collected.tests[nodeid])
+    if changed:
+        yield f"changed tests, whose mark or code differs: {', '.join(changed)}"
+    if head.run is not None and head.run.dirty:
+        yield "the head is the working tree, with uncommitted changes"

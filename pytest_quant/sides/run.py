@@ -1,0 +1,195 @@
+"""The marked tests of a commit, run by pytest with the commit's own files: conftest, marks, ini file and code.
+
+Nothing is timed there and nothing is judged: accuracy is measured, and the engines are described for `Launch`. The
+plugin is this one on both sides, because it is the instrument and not what is compared; engines come from the user's
+cache, whose keys are their contents.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest_quant
+from pytest_quant.backends.apart import running_apart
+from pytest_quant.environment.worktree import LOCAL_VARIABLES, Tree
+from pytest_quant.errors import HistoryError
+from pytest_quant.sides.left import (
+    RECORDS,
+    Collected,
+    Left,
+    Selection,
+    read_collected,
+    read_records,
+    write_selection,
+)
+
+_KEPT = ("PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+_DROPPED = ("PYTEST_", "COV_CORE_")
+_LAST_LINES = 6
+_SHOWN_MODULES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How the user's own run finds its tests.
+
+    Attributes
+    ----------
+    checkout : top folder of the checkout.
+    rootdir : pytest's root directory, within it.
+    cwd : where pytest was started.
+    paths : files and folders that the user names; ``None`` for those that the ini file names.
+    options : further options of pytest.
+    cache : folder of the engines.
+    """
+
+    checkout: Path
+    rootdir: Path
+    cwd: Path
+    paths: tuple[str, ...] | None
+    options: tuple[str, ...]
+    cache: Path
+
+    def in_tree(self, tree: Path, path: Path) -> Path | None:
+        """Return the place of a file or folder of the checkout in another tree; ``None`` for one outside."""
+        try:
+            return tree / path.resolve().relative_to(self.checkout.resolve())
+        except ValueError:
+            return None
+
+
+def run_side(tree: Tree, asked: Asked, selection: Selection, folder: Path, python: str = sys.executable) -> Left:
+    """Run the tests of a tree to their end, and return what they left.
+
+    Parameters
+    ----------
+    tree : the files of the commit.
+    asked : how the user's run finds its tests.
+    selection : which of them are wanted.
+    folder : gets what they leave; must not exist yet.
+    python : the interpreter, which may be of another environment.
+    """
+    folder.mkdir()
+    rootdir = asked.in_tree(tree.path, asked.rootdir)
+    cwd = asked.in_tree(tree.path, asked.cwd)
+    environment = _environment(tree, asked, folder.parent, python)
+    place = cwd if cwd is not None and cwd.is_dir() else tree.path
+    notes = list(tree.notes)
+
+    def nothing(trouble: str, collected: Collected | None = None) -> Left:
+        return Left(
+            folder, None, (), collected or Collected(), python, trouble, place, environment, tuple(notes)
+        )  # fmt: skip
+
+    if rootdir is None or not rootdir.is_dir():
+        return nothing(f"{tree.commit[:12]} does not have the folder of the tests, {asked.rootdir.name}")
+    paths = _paths(tree, asked, selection, rootdir)
+    if paths is not None and not paths:
+        return nothing("", Collected())
+    write_selection(folder, selection)
+    command = [*_command(python, folder, asked), f"--rootdir={rootdir}", *(["--", *paths] if paths else [])]
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
+        with running_apart(command, log, (), place, environment) as process:
+            code = process.wait()
+        log.seek(0)
+        said = log.read()
+    collected = read_collected(folder)
+    try:
+        run, records = read_records(folder)
+    except (HistoryError, ValueError) as error:
+        return nothing(f"its records cannot be read: {error}", collected)
+    if collected is None or run is None:
+        return nothing(f"pytest ended there with {code}: {_last(said)}", collected)
+    if collected.imported:
+        names = ", ".join(collected.imported[:_SHOWN_MODULES])
+        notes.append(f"both sides ran the same {names}: the base imported it from the user's checkout")
+    return Left(folder, run, records, collected, python, "", place, environment, tuple(notes))
+
+
+def _paths(tree: Tree, asked: Asked, selection: Selection, rootdir: Path) -> list[str] | None:
+    """Return the files and folders to collect, which are all there; ``None`` for those of the commit's ini file."""
+    if not selection.others:
+        named = dict.fromkeys(rootdir / nodeid.partition("::")[0] for nodeid in selection.nodeids)
+        return [str(path) for path in named if path.exists()]
+    if asked.paths is None:
+        return None
+    places = (asked.in_tree(tree.path, asked.cwd / path.partition("::")[0]) for path in asked.paths)
+    return [str(path) for path in dict.fromkeys(places) if path is not None and path.exists()]
+
+
+def _command(python: str, folder: Path, asked: Asked) -> Iterator[str]:
+    # Without the current folder on Python's path, as the user's pytest has it.
+    yield from (python, "-P", "-m", "pytest", "-q", "--no-header", "--tb=line", "--show-capture=no", "-W", "ignore")
+    yield from ("-m", "", "-k", "", "--maxfail=0")
+    yield "--continue-on-collection-errors"
+    if _has_xdist(python):
+        yield from ("-n", "0")
+    yield from (f"--quant-leave={folder}", f"--quant-json={folder / RECORDS}", f"--quant-cache={asked.cache}")
+    yield from ("--quant-no-history", "--no-quant-compare", "--quant-no-latency", "--quant-diagnose-time=0")
+    yield from ("--no-quant-strict", *asked.options)
+
+
+def _has_xdist(python: str) -> bool:
+    if python == sys.executable:
+        return find_spec("xdist") is not None
+    probe = "import importlib.util, sys; sys.exit(importlib.util.find_spec('xdist') is None)"
+    done = subprocess.run(  # nosec B603 # noqa: S603 - the user's interpreter, and our own words
+        [python, "-c", probe], check=False, stdin=subprocess.DEVNULL, capture_output=True
+    )
+    return done.returncode == 0
+
+
+def _environment(tree: Tree, asked: Asked, place: Path, python: str) -> dict[str, str]:
+    """Return the environment of the processes of a side: what names the user's checkout names the tree in its place.
+
+    Otherwise a project that is installed from its checkout would be imported from there on both sides.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _KEPT
+        or not (name.startswith(_DROPPED) or name in LOCAL_VARIABLES)
+        # What is ours is called PYTEST_QUANT.
+        or name.startswith("PYTEST_QUANT_")
+    }
+    return kept | {"PYTHONPATH": os.pathsep.join(_import_path(tree, asked, place, python))}
+
+
+def _import_path(tree: Tree, asked: Asked, place: Path, python: str) -> Sequence[str]:
+    package = Path(pytest_quant.__file__).resolve().parent
+    found: dict[str, None] = {}
+    if asked.in_tree(tree.path, package) is not None:
+        found[str(_linked(package, place))] = None
+    ours = [] if python != sys.executable else [Path(entry or asked.cwd) for entry in sys.path]
+    inherited = [Path(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    installed = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
+    for entry in (*ours, *inherited):
+        moved = asked.in_tree(tree.path, entry)
+        if moved is not None and not any(entry.resolve().is_relative_to(one) for one in installed if one != one.parent):
+            found[str(moved)] = None
+        elif entry in inherited:
+            found[str(entry)] = None
+    return list(found)
+
+
+def _linked(package: Path, place: Path) -> Path:
+    """Return a folder that has this package and nothing else, where it lies in the very checkout that is compared."""
+    folder = place / "plugin"
+    folder.mkdir(exist_ok=True)
+    link = folder / package.name
+    if not link.exists():
+        link.symlink_to(package, target_is_directory=True)
+    return folder
+
+
+def _last(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    telling = [line for line in lines if line.startswith(("ERROR", "E ", "ImportError", "ModuleNotFoundError"))]
+    return " / ".join((telling or lines)[-_LAST_LINES:]) or "it wrote nothing"
