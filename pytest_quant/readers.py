@@ -119,6 +119,36 @@ def refuse_share(name: str, value: object, found: float) -> None:
         raise UsageError(f"{name} is in percent", value=repr(value), allowed="0 to 100", fix=f"write {name}=100")
 
 
+def in_unit(unit: str, reader: Reader[float] = NUMBER) -> Reader[float]:
+    """Return the reader that takes a text with a number and its unit as well: ``"5%"``, ``"4 ms"``.
+
+    Parameters
+    ----------
+    unit : of the key; any other one is refused, and never converted.
+    reader : of the number.
+    """
+    example = f"5{unit}" if unit in _JOINED else f"5 {unit}"
+
+    def form(name: str, value: object) -> float | None:
+        written = _WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
+        if written is None:
+            return reader.form(name, value)
+        number, given = written.groups()
+        if given != unit:
+            allowed = f"a number, or one with its unit: {example!r}"
+            raise UsageError(f"{name} is in {unit}", value=repr(value), allowed=allowed, fix=f"convert it to {unit}")
+        found = float(number)
+        return reader.read(name, int(found) if number.isdecimal() and math.isfinite(found) else found)
+
+    return Reader(f"{reader.allowed}, or a text with its unit, {example!r}", form, reader.refusal)
+
+
+_JOINED = ("%", "x")
+"""Units that are written right behind a number."""
+
+_WITH_UNIT = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s.+-]\S*)\s*", re.ASCII)
+
+
 def count(at_least: int = 1) -> Reader[int]:
     """Return the reader of whole numbers from `at_least` on; a truth value is none."""
 

@@ -185,13 +185,33 @@ def _no_metric(key: str, value: object) -> UsageError:
 METRIC: Reader[str | Metric] = Reader("a name or a Metric", _metric, _no_metric)
 
 
-def check_accuracy(value: object | None, metric: str | Metric | None) -> None:
-    """Refuse a `min_accuracy` written as a share when the metric is in percent."""
-    if value is None:
-        return
+_OF_METRIC = ("max_drop", "min_accuracy", "max_drop_increase")
+"""Limits in the metric's unit, which only some metrics have in percent."""
+
+
+def check_scores(values: Mapping[str, object], metric: str | Metric | None) -> None:
+    """Refuse percentages for a metric that is in none, and a `min_accuracy` written as a share of one that is.
+
+    Parameters
+    ----------
+    values : of the mark's keys, as they were written.
+    metric : the mark's.
+
+    Raises
+    ------
+    UsageError : it says what to write.
+    """
     found = metric_by_name(metric) if isinstance(metric, str) else metric
     if found is None or found.unit == "%":
-        refuse_share("min_accuracy", value, NUMBER.read("min_accuracy", value))
+        value = values.get("min_accuracy")
+        if value is not None and not isinstance(value, str):
+            refuse_share("min_accuracy", value, NUMBER.read("min_accuracy", value))
+        return
+    for name in _OF_METRIC:
+        value = values.get(name)
+        if isinstance(value, str):
+            what = f"{name} is in the unit of {found.name}{f', {found.unit}' if found.unit else ''}"
+            raise UsageError(what, value=repr(value), allowed="a number", fix=f"write {name}=0.1")
 
 
 def mark_keys(backends: tuple[str, ...] = ()) -> dict[str, Key]:

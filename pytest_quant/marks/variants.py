@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.marks.keys import LISTABLE, Asked, check_accuracy, check_names, read
+from pytest_quant.marks.keys import LISTABLE, Asked, check_names, check_scores, read
 from pytest_quant.marks.marked import NAME
 from pytest_quant.spec import QUANTIZED_PRECISIONS
 
@@ -150,7 +150,7 @@ def combine(marks: Sequence[Written], parameter_marks: Sequence[Written] = (), *
         _check_parameter(mark.kwargs, lists)
     values = _merge((*parameter_marks, *marks))
     asked = read(values, backends, lists)
-    check_accuracy(values.get("min_accuracy"), asked.metric)
+    check_scores(values, asked.metric)
     return asked
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_quant.errors import UsageError
-from pytest_quant.readers import NUMBER, PERCENT, Key, Reader, keys_of, row
+from pytest_quant.readers import NUMBER, PERCENT, Key, Reader, in_unit, keys_of, row
 
 OutputLimit = float | tuple[tuple[str, float], ...]
 """A limit on every output, or ``(output, limit)`` pairs; an output without a pair has no limit."""
@@ -85,17 +85,20 @@ def _cosine(key: str, value: object) -> float | None:
     return cosine
 
 
+_MS = in_unit("ms")
+
+
 def _percentiles(key: str, value: object) -> tuple[tuple[float, float], ...] | None:
     """Return ``(percentile, milliseconds)`` pairs in the order of the percentiles; a plain number is the median."""
     if not isinstance(value, dict):
-        median = NUMBER.form(key, value)
+        median = _MS.form(key, value)
         return None if median is None else ((50.0, median),)
     pairs: dict[float, float] = {}
     for written, allowed in value.items():
         percentile = _percentile(key, written)
         if percentile in pairs:
             raise UsageError(f"{key} names p{percentile:g} twice", value=repr(value))
-        pairs[percentile] = NUMBER.read(f"{key}[{written!r}]", allowed)
+        pairs[percentile] = _MS.read(f"{key}[{written!r}]", allowed)
     if not pairs:
         raise UsageError(f"{key} is an empty dict", fix=f"write {key}={{'p50': 3, 'p99': 9}}")
     return tuple(sorted(pairs.items()))
@@ -118,7 +121,7 @@ def _percentile(key: str, written: object) -> float:
     return percentile
 
 
-_PERCENTILES = Reader(f"{NUMBER.allowed}, or a dict of them by percentile", _percentiles, NUMBER.refusal)
+_PERCENTILES = Reader(f"{_MS.allowed}, or a dict of them by percentile", _percentiles, _MS.refusal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +129,17 @@ class Limits:
     """Every limit that a mark can set; ``None`` where it sets none.
 
     Percentages and drops are in points of a hundred, latency in milliseconds per run of one batch, sizes in
-    megabytes of 10^6 bytes, SQNR in dB, energy in millijoules per run, `min_ratio` and `min_speedup` as ratios.
-    `min_coverage` refers to all eligible compute. `default_min_coverage`, not a key of the mark, applies where the
-    mark sets no `min_coverage`, and refers to what the engine's scheme can quantize. `max_latency_ms` has
-    ``(percentile, milliseconds)`` pairs; 50 is the median. `min_sqnr_db`, `min_cosine` and `max_abs_error` apply to
-    each output separately.
+    megabytes of 10^6 bytes, SQNR in dB, energy in millijoules per run, `min_ratio` and `min_speedup` as ratios; a text
+    with the unit, as a mark may have it, is read into the number. `min_coverage` refers to all eligible compute.
+    `default_min_coverage`, not a key of the mark, applies where the mark sets no `min_coverage`, and refers to what the
+    engine's scheme can quantize. `max_latency_ms` has ``(percentile, milliseconds)`` pairs; 50 is the median.
+    `min_sqnr_db`, `min_cosine` and `max_abs_error` apply to each output separately.
     """
 
     max_drop: float | None = field(
         default=None,
         metadata=_limit(
-            NUMBER,
+            in_unit("pp"),
             "loss against the reference in the metric's unit, percentage points for percentages",
             figure="score",
             called="drop",
@@ -154,7 +157,7 @@ class Limits:
     min_accuracy: float | None = field(
         default=None,
         metadata=_limit(
-            NUMBER,
+            in_unit("%"),
             "the reference's own score, in the metric's unit",
             figure="reference",
             called="score of the reference",
@@ -163,7 +166,7 @@ class Limits:
     min_agreement: float | None = field(
         default=None,
         metadata=_limit(
-            PERCENT,
+            in_unit("%", PERCENT),
             "samples with the same top-1 class, in percent",
             unit="%",
             figure="accuracy.agreement_pct",
@@ -174,7 +177,7 @@ class Limits:
     min_sqnr_db: OutputLimit | None = field(
         default=None,
         metadata=_limit(
-            _by_output(NUMBER),
+            _by_output(in_unit("dB")),
             "signal to quantization noise in dB of each output, or a dict by output, {'scores': 20}",
             unit="dB",
             figure="output.sqnr_db",
@@ -217,16 +220,18 @@ class Limits:
     )
     min_speedup: float | None = field(
         default=None,
-        metadata=_limit(NUMBER, "reference time / candidate time", unit="x", figure="latency", called="speedup"),
+        metadata=_limit(in_unit("x"), "reference time / candidate time", unit="x", figure="latency", called="speedup"),
     )
     max_size_mb: float | None = field(
         default=None,
-        metadata=_limit(NUMBER, "engine file in 10^6 bytes", unit="MB", figure="resources.size_mb", called="size"),
+        metadata=_limit(
+            in_unit("MB"), "engine file in 10^6 bytes", unit="MB", figure="resources.size_mb", called="size"
+        ),
     )
     max_memory_mb: float | None = field(
         default=None,
         metadata=_limit(
-            NUMBER,
+            in_unit("MB"),
             "peak memory added while running, in 10^6 bytes",
             unit="MB",
             figure="resources.peak_memory_mb",
@@ -236,13 +241,17 @@ class Limits:
     max_build_s: float | None = field(
         default=None,
         metadata=_limit(
-            NUMBER, "seconds to build the engine", unit="s", figure="resources.build_s", called="time of the build"
+            in_unit("s"),
+            "seconds to build the engine",
+            unit="s",
+            figure="resources.build_s",
+            called="time of the build",
         ),
     )
     max_energy_mj: float | None = field(
         default=None,
         metadata=_limit(
-            NUMBER,
+            in_unit("mJ"),
             "millijoules of one run, judged on the interval of 3 to 6 repeats of 5 s",
             unit="mJ",
             figure="resources.energy_mj",
@@ -253,7 +262,7 @@ class Limits:
     min_coverage: float | None = field(
         default=None,
         metadata=_limit(
-            PERCENT,
+            in_unit("%", PERCENT),
             "compute that ran in the asked precision, in percent (default: 50, for dynamic and weight-only of "
             "what the scheme can quantize)",
             unit="%",
@@ -265,13 +274,13 @@ class Limits:
     max_slowdown: float | None = field(
         default=None,
         metadata=_limit(
-            NUMBER, "slowdown against the baseline in percent", unit="%", figure="latency", called="slowdown"
+            in_unit("%"), "slowdown against the baseline in percent", unit="%", figure="latency", called="slowdown"
         ),
     )
     max_p50_increase: float | None = field(
         default=None,
         metadata=_limit(
-            NUMBER,
+            in_unit("%"),
             "increase of the candidate's median time against the baseline's in percent",
             unit="%",
             figure="latency",
@@ -281,7 +290,7 @@ class Limits:
     max_drop_increase: float | None = field(
         default=None,
         metadata=_limit(
-            NUMBER,
+            in_unit("pp"),
             "drop above the baseline's, in percentage points",
             figure="score",
             called="drop beyond the baseline's",

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from pytest_quant import UsageError
 from pytest_quant.backends.options import check_calibration
-from pytest_quant.marks.keys import KEYS, read
-from pytest_quant.spec import Calibration, EngineSpec, Limits, Model
+from pytest_quant.marks.keys import KEYS, check_scores, read
+from pytest_quant.spec import LIMITS, Calibration, EngineSpec, Limits, Model
 
 BACKENDS = ("numpy", "ort", "ort-trt", "trt")
 NUMBERS = [field.name for field in fields(Limits) if field.name in KEYS]
@@ -256,3 +256,86 @@ def test_a_wrong_type_is_refused_by_its_key(key: str, value: object) -> None:
 def test_none_is_as_good_as_not_written() -> None:
     """A closer mark can take back what a farther one sets."""
     assert read({"max_drop": None, "backend": None, "options": None}, BACKENDS) == read({}, BACKENDS)
+
+
+UNITS = {
+    "max_drop": "pp",
+    "min_accuracy": "%",
+    "min_agreement": "%",
+    "min_sqnr_db": "dB",
+    "max_latency_ms": "ms",
+    "min_speedup": "x",
+    "max_size_mb": "MB",
+    "max_memory_mb": "MB",
+    "max_build_s": "s",
+    "max_energy_mj": "mJ",
+    "min_coverage": "%",
+    "max_slowdown": "%",
+    "max_p50_increase": "%",
+    "max_drop_increase": "pp",
+}
+
+
+def test_every_limit_with_a_unit_takes_it() -> None:
+    """Those of the table's rows, and of the drops, whose unit is the metric's."""
+    told = {name: row.unit for name, row in LIMITS.items() if row.unit}
+    assert {**UNITS, **told} == UNITS
+
+
+@pytest.mark.parametrize(("key", "unit"), UNITS.items())
+@pytest.mark.parametrize(("number", "read_as"), [("12", 12), ("12.5", 12.5), ("1.2e1", 12.0), ("+12.", 12.0)])
+def test_a_number_with_its_unit_is_the_number(key: str, unit: str, number: str, read_as: float) -> None:
+    """With a space or without; a whole number stays one."""
+    for text in (f"{number}{unit}", f"{number} {unit}", f" {number}  {unit} "):
+        assert _limits(**{key: text}) == _limits(**{key: read_as})
+        assert repr(_limits(**{key: text})) == repr(_limits(**{key: read_as}))
+
+
+@pytest.mark.parametrize(("key", "unit"), UNITS.items())
+@pytest.mark.parametrize("other", ["percent", "us", "mb", "GB", "ms2", "db", "X", "ppm", "%%", "k%"])
+def test_another_unit_is_refused_with_the_right_one(key: str, unit: str, other: str) -> None:
+    """Nothing is converted."""
+    with pytest.raises(UsageError, match=f"{key} is in {unit}") as caught:
+        read({key: f"4 {other}"}, BACKENDS)
+    assert f"convert it to {unit}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ms", "4", "4 ms or so", "4,5 ms", "four ms", "0x4 ms", "nan ms", "-4 ms", "1e999 ms"]
+)
+def test_a_text_that_is_no_number_with_a_unit_is_refused(text: str) -> None:
+    """The message names the key and says what a limit is."""
+    with pytest.raises(UsageError, match="max_latency_ms"):
+        read({"max_latency_ms": text}, BACKENDS)
+
+
+def test_limits_in_a_dict_have_units_too() -> None:
+    """Of percentiles and of outputs; a wrong one is named with its key."""
+    assert _limits(max_latency_ms={"p50": "3 ms", "p99": 9}).max_latency_ms == ((50.0, 3), (99.0, 9))
+    assert _limits(min_sqnr_db={"y": "20 dB"}).min_sqnr_db == (("y", 20),)
+    with pytest.raises(UsageError, match=r"max_latency_ms\['p99'\] is in ms"):
+        read({"max_latency_ms": {"p99": "1 s"}}, BACKENDS)
+
+
+def test_a_percentage_with_its_sign_may_be_a_share_no_more_than_without() -> None:
+    """0.99 % of the compute is a mistake, however it is written."""
+    with pytest.raises(UsageError, match="min_coverage is in percent"):
+        read({"min_coverage": "0.99%"}, BACKENDS)
+
+
+@pytest.mark.parametrize("key", ["min_ratio", "min_cosine", "max_abs_error"])
+def test_a_limit_without_a_unit_takes_none(key: str) -> None:
+    """A ratio is a number."""
+    with pytest.raises(UsageError, match=f"{key} must be a number"):
+        read({key: "0.9 x"}, BACKENDS)
+
+
+@pytest.mark.parametrize("key", ["max_drop", "min_accuracy", "max_drop_increase"])
+def test_points_are_refused_for_a_metric_that_has_none(key: str) -> None:
+    """The mean absolute error is not in percent; plain numbers are in its own unit."""
+    values = {key: f"1 {UNITS[key]}"}
+    with pytest.raises(UsageError, match=f"{key} is in the unit of mae"):
+        check_scores(values, "mae")
+    check_scores({key: 1.5}, "mae")
+    check_scores(values, "top1")
+    check_scores(values, None)
