@@ -134,7 +134,7 @@ def unpaired(pair: Pair, base: AccuracyResult, head: AccuracyResult, record: Rec
         n=head.n,
         notes=(*_intervals_note(base, head), *reference_note(base, head)),
     )
-    return _tested(row, change, _p_of_intervals(base, head), base, head)
+    return _tested(row, change, _p_of_intervals(base, head) if change else None, base, head)
 
 
 def _p_of_intervals(base: AccuracyResult, head: AccuracyResult) -> float | None:
