@@ -1,0 +1,129 @@
+"""`--quant-against`: pairs of processes of the same code and of 5 % more work, real ones and simulated ones."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from pytest_quant.measure.launch import Launch
+from pytest_quant.measure.lock import exclusive
+from pytest_quant.measure.pairs import Pair, PairedTimes, time_pair, time_pairs
+from pytest_quant.spec import LatencyPlan
+from tests.benchmarks.detection.arms import Arm
+from tests.benchmarks.detection.launches import check_file
+from tests.benchmarks.detection.ledger import Found, Ledger
+from tests.benchmarks.detection.rates import Rate, rate
+from tests.benchmarks.detection.table import Row
+
+LIMIT_PCT = 3.0
+MODELS = ("products", "convolutions")
+REAL = {0.0: 50, 5.0: 20}
+"""Comparisons of each model, by percent more work at the head."""
+
+PLAN = LatencyPlan(max_s=2.0)
+SDS_PCT = (0.5, 1.0)
+WITHIN_SD = 0.002
+"""Standard error of the shift of one pair from its rounds, as 40 of 3 % have it."""
+
+BATCH, BATCHES = 100, 10
+FALSE_AT_MOST_PCT = 1.0
+CAUGHT_AT_LEAST_PCT = {0.5: 95.0, 1.0: 90.0}
+
+
+def compared(base: Path, head: Path, seed: int) -> PairedTimes:
+    """Time the check of a file against that of another, as the plugin does with two commits."""
+
+    def one_pair(number: int) -> Pair:
+        with ExitStack() as held:
+            held.enter_context(exclusive("cpu", lambda _: None))
+            sides = [held.enter_context(Launch(file)) for file in (base, head)]
+            return time_pair(sides[0], sides[1], PLAN, seed=seed + number)
+
+    return time_pairs(one_pair, math.log1p(LIMIT_PCT / 100.0), same_reference=True)
+
+
+def trial(folder: Path, name: str, more_pct: float, seed: int) -> Found:
+    """Compare a model with itself with more work."""
+    found = compared(check_file(folder, name, 0.0), check_file(folder, name, more_pct), seed)
+    return {
+        "side": found.side,
+        "pairs": len(found.pairs),
+        "voided": len(found.voided),
+        "shift": None if found.shift is None else found.shift.value,
+        "span": None if found.shift is None else [found.shift.low, found.shift.high],
+        "sd": None if found.shift is None else found.shift.sd,
+    }
+
+
+def batch(sd: float, more_pct: float, seed: int) -> Found:
+    """Simulate so many comparisons, whose launches of each side have that spread."""
+    random = np.random.default_rng(seed)
+    truth, limit = math.log1p(more_pct / 100.0), math.log1p(LIMIT_PCT / 100.0)
+    spread = math.hypot(math.sqrt(2.0) * sd, WITHIN_SD)
+    sides = []
+    for _ in range(BATCH):
+        pairs = (Pair(float(random.normal(truth, spread)), 0.0, 1.0, 1.0, 40) for _ in iter(int, 1))
+        sides.append(time_pairs(lambda _, pairs=pairs: next(pairs), limit, same_reference=True).side)
+    return {"n": BATCH, "above": sides.count("above"), "within": sides.count("within")}
+
+
+def arms(folder: Path) -> list[Arm]:
+    """Real ones for each model, simulated ones for each spread of launches."""
+    real = [
+        Arm(_key(name, pct), wanted, partial(trial, folder, name, pct))
+        for pct, wanted in REAL.items()
+        for name in MODELS
+    ]
+    return [
+        *real,
+        *(Arm(_simulated(sd, pct), BATCHES, partial(batch, sd / 100.0, pct)) for sd in SDS_PCT for pct in REAL),
+    ]
+
+
+def _key(name: str, more_pct: float) -> str:
+    return f"against +{more_pct:g} {name}"
+
+
+def _simulated(sd_pct: float, more_pct: float) -> str:
+    return f"against simulated sd {sd_pct:g} +{more_pct:g}"
+
+
+def rows(ledger: Ledger) -> list[Row]:
+    """Real ones, then simulated ones."""
+    return [*_real(ledger), *_of_simulated(ledger)]
+
+
+def _real(ledger: Ledger) -> Iterator[Row]:
+    for pct in REAL:
+        trials = [one for name in MODELS for one in ledger.trials(_key(name, pct))]
+        above, within = (rate(one["side"] == side for one in trials) for side in ("above", "within"))
+        sds = [float(str(one["sd"])) for one in trials if one["sd"] is not None]
+        told = f"{above}; within {within.pct:.0f} %" if trials else str(above)
+        if sds:
+            told += f"; median sd of pairs {100.0 * statistics.median(sds):.2f} %"
+        enough = above.pct <= FALSE_AT_MOST_PCT if pct == 0.0 else above.pct >= CAUGHT_AT_LEAST_PCT[0.5]
+        asked = f"<= {FALSE_AT_MOST_PCT:g} %" if pct == 0.0 else f">= {CAUGHT_AT_LEAST_PCT[0.5]:g} %"
+        what = "same code both sides" if pct == 0.0 else f"+{pct:g} % at a limit of {LIMIT_PCT:g} %"
+        yield Row(f"`--quant-against`, {what}: FAIL", asked, told, enough if trials else None)
+
+
+def _of_simulated(ledger: Ledger) -> Iterator[Row]:
+    for sd in SDS_PCT:
+        found = {}
+        for pct in REAL:
+            trials = ledger.trials(_simulated(sd, pct))
+            found[pct] = Rate(*(sum(int(str(one[what])) for one in trials) for what in ("above", "n")))
+        yield Row(
+            f"`--quant-against`, simulated, launch sd {sd:g} %: FAIL at +0 %; at +5 %",
+            f"<= {FALSE_AT_MOST_PCT:g} %; >= {CAUGHT_AT_LEAST_PCT[sd]:g} %",
+            f"{found[0.0]}; {found[5.0]}",
+            found[0.0].pct <= FALSE_AT_MOST_PCT and found[5.0].pct >= CAUGHT_AT_LEAST_PCT[sd]
+            if all(one.n for one in found.values())
+            else None,
+        )
