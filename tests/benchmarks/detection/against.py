@@ -26,7 +26,7 @@ MODELS = ("products", "convolutions")
 REAL = {0.0: 50, 5.0: 20}
 """Comparisons of each model, by percent more work at the head."""
 
-PLAN = LatencyPlan(max_s=2.0)
+PLAN = LatencyPlan(max_s=1.0)
 SDS_PCT = (0.5, 1.0)
 WITHIN_SD = 0.002
 """Standard error of the shift of one pair from its rounds, as 40 of 3 % have it."""
@@ -66,10 +66,11 @@ def batch(sd: float, more_pct: float, seed: int) -> Found:
     random = np.random.default_rng(seed)
     truth, limit = math.log1p(more_pct / 100.0), math.log1p(LIMIT_PCT / 100.0)
     spread = math.hypot(math.sqrt(2.0) * sd, WITHIN_SD)
-    sides = []
-    for _ in range(BATCH):
-        pairs = (Pair(float(random.normal(truth, spread)), 0.0, 1.0, 1.0, 40) for _ in iter(int, 1))
-        sides.append(time_pairs(lambda _, pairs=pairs: next(pairs), limit, same_reference=True).side)
+
+    def one_pair(number: int) -> Pair:
+        return Pair(float(random.normal(truth, spread)), 0.0, 1.0, 1.0, PLAN.max_rounds)
+
+    sides = [time_pairs(one_pair, limit, same_reference=True).side for _ in range(BATCH)]
     return {"n": BATCH, "above": sides.count("above"), "within": sides.count("within")}
 
 

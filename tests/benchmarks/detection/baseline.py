@@ -1,4 +1,4 @@
-"""`max_slowdown` with the true slowdown at its limit: what is decided there is decided wrongly half of the time."""
+"""`max_slowdown` with the true slowdown at its limit, where every decision is wrong, and away from it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from functools import partial
 
 import numpy as np
 
-from pytest_quant.result import AccuracyResult, Baseline, Interval, Status
+from pytest_quant.history.baselines.launches import CommonNoise, launch_base
+from pytest_quant.result import AccuracyResult, Baseline, LaunchFigures, Status
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.baseline import baseline_verdicts
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
 from tests.benchmarks.detection.rates import Rate
 from tests.benchmarks.detection.table import Row
+from tests.unit.history.baselines.test_launches import check
 from tests.unit.verdict.test_latency import timed
 
 LIMIT_PCT = 3.0
@@ -23,51 +25,80 @@ WITHIN_SD = 0.0075
 """Standard error of the log speedup within one launch, as 40 rounds on a shared machine have it."""
 
 SDS_PCT = (1.0, 2.0)
-BATCH, BATCHES = 200, 10
+BASE_LAUNCHES = 10
+"""Of as many commits, each on a day of its own."""
+
+HEAD_LAUNCHES = (1, 5)
+SLOWER_PCT = (0.0, LIMIT_PCT, 8.0)
+BATCH, BATCHES = 100, 20
 WRONG_AT_MOST_PCT = 3.0
+_NOW = "2026-03-{:02}T12:{:02}:00+00:00"
 
 
-def judged(sd: float, random: np.random.Generator) -> Status:
-    """Judge one launch against one accepted launch; the head is slower by exactly the limit."""
+def judged(sd: float, head_launches: int, slower_pct: float, random: np.random.Generator) -> Status:
+    """Judge the launches of a head against those of the last ten commits."""
     spread = math.hypot(sd, WITHIN_SD)
-    base = math.exp(random.normal(0.0, spread))
-    head = math.exp(random.normal(-math.log1p(LIMIT_PCT / 100.0), spread))
-    reach = math.exp(1.96 * WITHIN_SD)
-    latency = replace(timed(1.0, 1.0), speedup=head, speedup_ci=Interval(head / reach, head * reach))
-    accepted = Baseline("c" * 40, drop=None, speedup=base, candidate_p50_ms=1.0, same_identity=True)
+    base = np.exp(random.normal(0.0, spread, BASE_LAUNCHES))
+    head = np.exp(random.normal(-math.log1p(slower_pct / 100.0), spread, head_launches))
+    before = launch_base([check(day, float(speedup)) for day, speedup in enumerate(base, 1)], CommonNoise())
+    today = [_NOW.format(BASE_LAUNCHES + 1, minute) for minute in range(head_launches)]
+    more = (LaunchFigures(at, float(one), 1.0 / float(one)) for at, one in zip(today[1:], head[1:], strict=True))
+    latency = replace(timed(1.0, 1.0), speedup=float(head[0]), launches=tuple(more))
+    accepted = Baseline(
+        "c" * 40,
+        drop=None,
+        speedup=float(np.median(base)),
+        candidate_p50_ms=1.0,
+        same_identity=True,
+        launches=before.launches,
+        p50_launches=before.p50_launches,
+        speedup_noise=before.speedup_noise,
+        p50_noise=before.p50_noise,
+        now=today[0],
+    )
     (verdict,) = baseline_verdicts(Limits(max_slowdown=LIMIT_PCT), AccuracyResult(n=1), latency, accepted)
     return verdict.status
 
 
-def batch(sd: float, seed: int) -> Found:
-    """Judge so many launches."""
+def batch(sd: float, head_launches: int, slower_pct: float, seed: int) -> Found:
+    """Judge so many heads."""
     random = np.random.default_rng(seed)
-    statuses = [judged(sd, random) for _ in range(BATCH)]
+    statuses = [judged(sd, head_launches, slower_pct, random) for _ in range(BATCH)]
     return {"n": BATCH, "fail": statuses.count(Status.FAIL), "pass": statuses.count(Status.PASS)}
 
 
 def arms() -> list[Arm]:
-    """One for each spread between launches."""
-    return [Arm(_key(sd), BATCHES, partial(batch, sd / 100.0)) for sd in SDS_PCT]
+    """One for each spread between launches, number of launches of the head, and true slowdown."""
+    kinds = [(sd, head, pct) for sd in SDS_PCT for head in HEAD_LAUNCHES for pct in SLOWER_PCT]
+    return [Arm(_key(sd, head, pct), BATCHES, partial(batch, sd / 100.0, head, pct)) for sd, head, pct in kinds]
 
 
-def _key(sd_pct: float) -> str:
-    return f"baseline sd {sd_pct:g}"
+def _key(sd_pct: float, head: int, slower_pct: float) -> str:
+    return f"baseline sd {sd_pct:g} head {head} +{slower_pct:g}"
+
+
+def _rates(ledger: Ledger, sd_pct: float, head: int, slower_pct: float) -> tuple[Rate, Rate]:
+    trials = ledger.trials(_key(sd_pct, head, slower_pct))
+    fail, passed, n = (sum(int(str(one[what])) for one in trials) for what in ("fail", "pass", "n"))
+    return Rate(fail, n), Rate(passed, n)
 
 
 def rows(ledger: Ledger) -> list[Row]:
-    """One for each spread between launches."""
+    """One for each spread between launches and number of launches of the head."""
     return list(_rows(ledger))
 
 
 def _rows(ledger: Ledger) -> Iterator[Row]:
     for sd_pct in SDS_PCT:
-        trials = ledger.trials(_key(sd_pct))
-        n = sum(int(str(one["n"])) for one in trials)
-        failed, passed = (Rate(sum(int(str(one[what])) for one in trials), n) for what in ("fail", "pass"))
-        yield Row(
-            f"`max_slowdown` at its limit of {LIMIT_PCT:g} %, launch sd {sd_pct:g} %: FAIL / PASS",
-            f"<= {WRONG_AT_MOST_PCT:g} / <= {WRONG_AT_MOST_PCT:g} %",
-            f"{failed} / {passed}",
-            max(failed.pct, passed.pct) <= WRONG_AT_MOST_PCT if n else None,
-        )
+        for head in HEAD_LAUNCHES:
+            failed, passed = _rates(ledger, sd_pct, head, LIMIT_PCT)
+            same, slower = (_rates(ledger, sd_pct, head, pct) for pct in (0.0, 8.0))
+            away = ((0, same), (8, slower))
+            beside = "".join(f"; at +{pct} %: {one[0].pct:.1f} / {one[1].pct:.1f} %" for pct, one in away)
+            yield Row(
+                f"`max_slowdown` at its limit of {LIMIT_PCT:g} %, launch sd {sd_pct:g} %, head of {head}, base of "
+                f"{BASE_LAUNCHES}: FAIL / PASS",
+                f"<= {WRONG_AT_MOST_PCT:g} / <= {WRONG_AT_MOST_PCT:g} %",
+                f"{failed} / {passed}" + (beside if failed.n else ""),
+                max(failed.pct, passed.pct) <= WRONG_AT_MOST_PCT if failed.n else None,
+            )
