@@ -15,6 +15,7 @@ from pytest_quant.cli.exchange import export, import_records, pull, push
 from pytest_quant.cli.history import history
 from pytest_quant.cli.maintain import prune, verify
 from pytest_quant.cli.profile import profile
+from pytest_quant.cli.selftest import selftest
 from pytest_quant.errors import QuantError, UsageError, nearest
 
 __all__ = ["commands", "main"]
@@ -42,6 +43,7 @@ def commands() -> None:
     \b
     Examples:
       pytest-quant doctor                which backends can run here, and how to fix the others
+      pytest-quant selftest --quick      which limits on speed this machine can hold
       pytest-quant profile NODEID        which layers of one check take the time, beside those of its reference
       pytest-quant history               the last runs
       pytest-quant history RUN           every check of one run, with its figures
@@ -72,6 +74,7 @@ commands.add_command(profile)
 commands.add_command(prune)
 commands.add_command(pull)
 commands.add_command(push)
+commands.add_command(selftest)
 commands.add_command(verify)
 
 

@@ -13,17 +13,17 @@ from pytest_quant.history.rows import StoredCheck, in_utc
 from pytest_quant.history.selftests import is_there, newest_selftest
 from pytest_quant.record import LatencyFigures
 from pytest_quant.result import SelfTest
-from pytest_quant.spec import UNMEASURED_SESSION_FREEDOM, UNMEASURED_SESSION_SD
-from pytest_quant.stats.runner import Draw, Spread, draw_of, session_spread
-
-DEFAULT = Spread(UNMEASURED_SESSION_SD, UNMEASURED_SESSION_FREEDOM)
-"""Of a runner that nobody measured. The default is taken for as much as four draws would tell: CPUs differ between 0.4
-and 3 %, so that a runner's own ten draws count for more."""
+from pytest_quant.stats.runner import UNMEASURED as DEFAULT
+from pytest_quant.stats.runner import Draw, draw_of, session_spread
 
 _NEWEST = 200
 """Checks whose nulls are read: some 0.1 s, and with so many a standard deviation is known within 10 %."""
 
 _FEWEST_ROUNDS = 8
+
+_MOST_FREEDOM = 20.0
+"""However many draws there are: they are of other models, whose sessions may differ by twice as much or by half, so
+that what a launch's own null shows must keep its weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class SessionNoise:
     Attributes
     ----------
     sd : natural logarithm.
-    freedom : degrees of freedom that it rests on.
+    freedom : degrees of freedom that it rests on, 20 at most.
     selftest : of this runner; ``None`` without one.
     nulls : of ordinary runs that count.
     """
@@ -75,7 +75,7 @@ def session_noise(place: str | Path, identity: Mapping[str, str], device: str) -
     nulls = list(null_draws(checks, identity, device, since))
     measured = [] if selftest is None else [Draw(*draw) for kind in selftest.kinds for draw in kind.draws]
     spread = session_spread(DEFAULT, [*measured, *nulls])
-    return SessionNoise(spread.sd, spread.freedom, selftest, len(nulls))
+    return SessionNoise(spread.sd, min(spread.freedom, _MOST_FREEDOM), selftest, len(nulls))
 
 
 def null_draws(

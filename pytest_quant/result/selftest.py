@@ -83,7 +83,8 @@ class SelfTest:
     alarms_below_pct : what that proves: the largest rate that is not excluded at 95 %.
     seconds : that it took.
     identity : of the machine, see `Environment`.
-    kinds : of models, fewer where it was interrupted.
+    kinds : of models.
+    notes : what took processor time away meanwhile, and in how many processes.
     """
 
     measured_at: str
@@ -97,6 +98,7 @@ class SelfTest:
     seconds: float
     identity: Mapping[str, str]
     kinds: tuple[KindNoise, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def best(self) -> KindNoise:

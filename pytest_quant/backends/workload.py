@@ -1,0 +1,77 @@
+"""Models that only do work: chains of products whose cost is known, to find out how well a machine can time them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+_OPSET, _IR_VERSION = 17, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A chain of layers, each a square product and a ReLU.
+
+    Attributes
+    ----------
+    name : of the kind of model.
+    rows, width : of the input, ``(1, rows, width)``; one layer costs rows * width^2 multiplications.
+    shares : all layers have the same weights, which then stay in the caches; else each has its own.
+    """
+
+    name: str
+    rows: int
+    width: int
+    shares: bool
+
+
+LAYERS = 20
+
+WORKLOADS = (
+    Workload("tiny", 1, 32, shares=True),
+    Workload("compute-bound", 64, 384, shares=True),
+    Workload("memory-bound", 1, 768, shares=False),
+)
+"""What dominates a run: the way into the runtime and out of it, arithmetic, and reading 47 MB of weights."""
+
+
+def write_workload(file: Path, work: Workload, layers: int) -> None:
+    """Write a chain of so many layers as an ONNX file; two of them with one more layer each differ by its work alone.
+
+    Parameters
+    ----------
+    file : to write.
+    work : the layers.
+    layers : their number; 21 in place of 20 are 5 % more of the same work.
+    """
+    # Here, because who asks for the workloads need not have any runtime, and onnx comes with those.
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    shape = [1, work.rows, work.width]
+    count = 1 if work.shares else layers
+    weights = [numpy_helper.from_array(_weight(rng, work.width), f"weight{index}") for index in range(count)]
+    nodes = []
+    for index in range(layers):
+        weight = weights[0 if work.shares else index].name
+        nodes.append(helper.make_node("MatMul", [f"x{index}", weight], [f"product{index}"], name=f"MatMul{index}"))
+        nodes.append(helper.make_node("Relu", [f"product{index}"], [f"x{index + 1}"], name=f"Relu{index}"))
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x0", f"x{layers}")]
+    graph = helper.make_graph(nodes, work.name, ends[:1], ends[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
+    onnx.save(model, file)
+
+
+def inputs_of(work: Workload, samples: int) -> NDArray[np.float32]:
+    """Return so many samples, the first axis counting them."""
+    return np.random.default_rng(1).normal(size=(samples, work.rows, work.width)).astype(np.float32)
+
+
+def _weight(rng: np.random.Generator, width: int) -> NDArray[np.float32]:
+    """Return weights that keep the size of what goes through them and a ReLU (He et al. 2015, section 2.2)."""
+    weights: NDArray[np.float32] = (rng.standard_normal((width, width)) * np.sqrt(2.0 / width)).astype(np.float32)
+    return weights

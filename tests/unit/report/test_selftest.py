@@ -1,0 +1,58 @@
+"""The page of a self-test can be read by a stranger."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_quant.report.selftest import held_line, remedy, selftest_page
+from tests.unit.history.noisy import a_kind, a_selftest
+
+
+def test_the_page_says_what_was_measured_and_what_to_do() -> None:
+    """Each kind of model in each table, the machine, and limits as they are written into a mark."""
+    page = selftest_page(a_selftest())
+    assert "Some CPU, avx2, 2 cores" in page
+    assert "20 of 20 fresh processes, ort on cpu, 5 min 0 s" in page
+    for kind in ("tiny", "compute-bound", "memory-bound"):
+        assert page.count(f"  {kind} ") >= 4
+    assert "compute-bound: min_speedup=S/1.025 in one launch; max_slowdown=1.5 over five launches" in page
+    assert "memory-bound: min_speedup=S/1.05 in one launch; max_slowdown=3 over five launches" in page
+    assert max(map(len, page.splitlines())) <= 120
+
+
+def test_no_alarm_proves_only_so_much() -> None:
+    """Zero in twenty is a rate below 14 %, and not zero."""
+    line = next(line for line in selftest_page(a_selftest()).splitlines() if line.startswith("False alarms"))
+    assert "in 0 of 20 processes" in line
+    assert "proves only a rate below 14 %" in line
+    alarmed = selftest_page(replace(a_selftest(), alarms=2, alarms_below_pct=28.3))
+    assert "in 2 of 20 processes; the rate may be up to 28 %" in alarmed
+
+
+@pytest.mark.parametrize("kinds", [1, 3])
+def test_the_line_names_the_best_and_the_worst(kinds: int) -> None:
+    """With one kind alone, that one."""
+    found = a_selftest(*a_selftest().kinds[-kinds:])
+    best = "" if kinds == 1 else "2.1 % (compute-bound models) to "
+    limits = f"{best}4.4 % (memory-bound models)"
+    assert held_line(found) == f"self-test of 2026-01-01: smallest limit in one launch {limits}"
+
+
+def test_a_remedy_proposes_a_limit_that_every_kind_holds() -> None:
+    """Rounded up, with what holds a smaller one."""
+    said = remedy(a_selftest(a_kind("tiny", 2.0), a_kind("memory-bound", 4.4)))
+    assert "allow 5 %" in said
+    assert "five launches, which hold 2.9 %" in said
+
+
+def test_a_machine_that_holds_no_limit_is_told_so() -> None:
+    """A limit of 140 % guards nothing; what disturbed it is named."""
+    loud = a_selftest(a_kind("tiny", 2.0), a_kind("memory-bound", 140.0))
+    page = selftest_page(replace(loud, notes=("busy machine in 3 of 20 processes",)))
+    assert "memory-bound: no limit on speed; measure again while nothing else runs" in page
+    assert "busy machine in 3 of 20 processes: the figures are those of this machine under that load" in page
+    assert "  memory-bound  none below 50 %  none below 50 %  none below 50 %" in page
+    assert "allow 2 %, or take five launches" in remedy(loud)
+    assert "allow" not in remedy(a_selftest(a_kind("tiny", 60.0)))
