@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
 
 from pytest_quant.cli.echo import say, show, show_json
+from pytest_quant.cli.places import HISTORY_VARIABLE, history_place
 
 
 @click.command(short_help="Tell which backends can run here, and how to fix the others.")
@@ -29,7 +31,7 @@ def doctor(as_json: bool, require: str | None) -> None:
     for name in required:
         if name not in backend_names():
             raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, backend_names()))
-    examination = examine()
+    examination = examine(history_place(os.environ.get(HISTORY_VARIABLE)))
     if as_json:
         from dataclasses import asdict
 

@@ -13,6 +13,9 @@ from pytest_quant.errors import UsageError
 
 FOLDER = ".quant"
 
+HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
+"""Environment variable for the history, as the plugin reads it."""
+
 
 def nearest_folder() -> Path:
     """Return the folder ``.quant`` here or in the nearest folder above; the one here when there is none."""
@@ -73,7 +76,7 @@ history_option = click.option(
     "place",
     callback=_require_libraries,
     metavar="FILE_OR_URL",
-    envvar="PYTEST_QUANT_HISTORY",
+    envvar=HISTORY_VARIABLE,
     help="The history, as given to --quant-history  [$PYTEST_QUANT_HISTORY, else .quant/history.db]",
 )
 

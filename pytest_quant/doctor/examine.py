@@ -24,6 +24,7 @@ from pytest_quant.doctor.probe import (
     find_libraries,
     probe,
 )
+from pytest_quant.doctor.runner import runner_line
 from pytest_quant.environment import fingerprint, has_vnni, isa_tier
 from pytest_quant.printable import clean
 from pytest_quant.report.text import aligned
@@ -119,8 +120,11 @@ def _no_cuda_memory(facts: Facts) -> Iterator[Problem]:
     yield Problem(why if can_build else f"{why}, and pycuda cannot be built: {missing}", "pip install cuda-bindings")
 
 
-def examine() -> Examination:
-    """Probe every backend in a process of its own, and examine libraries and machine. Never raises."""
+def examine(history: str | None = None) -> Examination:
+    """Probe every backend in a process of its own, and examine libraries and machine. Never raises.
+
+    `history` is the place of a history that may have a self-test of this machine; ``None`` asks none.
+    """
     with ThreadPoolExecutor(_AT_ONCE) as probes:
         asked = probes.map(probe, backend_names())
         cards = find_cards()
@@ -131,7 +135,8 @@ def examine() -> Examination:
             "python": fingerprint().context["python"],
             "gpus": ", ".join(f"{card.name} (driver {card.driver})" for card in cards.states) or "none",
         }
-        return Examination(machine, tuple(asked), find_libraries(), problems, cards.states)
+        runner = "" if history is None else runner_line(history)
+        return Examination(machine, tuple(asked), find_libraries(), problems, cards.states, runner)
 
 
 def _card_problems(cards: Cards) -> Iterator[Problem]:
@@ -161,7 +166,10 @@ def describe(examination: Examination) -> str:
 
 def _machine(examination: Examination) -> Iterator[str]:
     yield f"pytest-quant {examination.machine['pytest-quant']}"
-    for line in aligned([(name, clean(examination.machine[name])) for name in _MACHINE]):
+    rows = [(name, clean(examination.machine[name])) for name in _MACHINE]
+    if examination.runner:
+        rows.append(("runner", clean(examination.runner)))
+    for line in aligned(rows):
         yield f"  {line}"
 
 

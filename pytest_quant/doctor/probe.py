@@ -64,13 +64,17 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The result of an examination; `machine` has the properties that identify it, as text by name."""
+    """The result of an examination; `machine` has the properties that identify it, as text by name.
+
+    `runner` says which limits on speed it holds, or how to find out; empty where no history was asked.
+    """
 
     machine: Mapping[str, str]
     backends: tuple[BackendState, ...]
     libraries: tuple[Library, ...]
     problems: tuple[Problem, ...]
     cards: tuple[CardState, ...] = ()
+    runner: str = ""
 
 
 DISTRIBUTION = "pytest-quant"

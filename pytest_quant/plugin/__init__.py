@@ -29,7 +29,7 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
     from pytest_quant.doctor.examine import describe, examine, unmet
     from pytest_quant.plugin.settings import settings_of
 
-    examination = examine()
+    examination = examine(settings_of(config).history)
     sys.stdout.write(guard_lines(describe(examination)) + "\n")
     absent = unmet(examination, settings_of(config).require)
     for state in absent:
@@ -118,6 +118,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
         choose(config, marked)
         before_loading(marked)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Say which limits are below what this machine is known to hold, before any of them is measured."""
+    marked = [item for item in session.items if is_marked(item)]
+    if marked and not session.config.getoption("collectonly", False):
+        from pytest_quant.plugin.runner import tell_what_is_too_tight
+
+        tell_what_is_too_tight(session.config, marked)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
