@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_quant.measure.latency import measure
-from pytest_quant.measure.timing import timed_within
+from pytest_quant.measure.timing import CONFIRMING, timed_within
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict.latency import latency_verdicts
@@ -84,3 +84,43 @@ def test_a_limit_leaves_the_second_measurement_its_share() -> None:
     check = Check(1.0, 1.0, 1.5)
     found = check.run(10.0)
     assert [plan.max_s for plan in check.plans] == pytest.approx([6.0, 10.0 - found.spent_s])
+
+
+@pytest.mark.parametrize(("limit", "apart"), [(0.99, 1), (3.0, 0)])
+def test_a_close_failure_is_confirmed_in_a_fresh_process(limit: float, apart: int) -> None:
+    """A ratio of 0.98 against a limit near it might be that of this process; against x3 it is no matter of one."""
+    check = Check(1.0, 1.0 / 0.98, limit)
+    fresh: list[LatencyPlan] = []
+
+    def measure_apart(plan: LatencyPlan) -> LatencyResult:
+        fresh.append(plan)
+        return check.once(plan)
+
+    plan = LatencyPlan(min_speedup=limit)
+    found = timed_within(plan, check.once, lambda found: Status.FAIL in check.statuses(found), measure_apart)
+    assert check.statuses(found) == [Status.FAIL]
+    assert len(fresh) == apart
+    assert len(check.plans) == 2
+    assert check.plans[1].confidence == CONFIRMING
+
+
+@pytest.mark.parametrize(("limit_ms", "apart"), [(1.0 / 1.015, 1), (0.5, 0)])
+def test_a_close_median_is_confirmed_in_a_fresh_process(limit_ms: float, apart: int) -> None:
+    """A limit on milliseconds is judged by the same rule."""
+    check = Check(1.0, 1.0, None)
+    fresh: list[LatencyPlan] = []
+
+    def measure_apart(plan: LatencyPlan) -> LatencyResult:
+        fresh.append(plan)
+        return check.once(plan)
+
+    limits = Limits(max_latency_ms=((50.0, limit_ms),))
+    plan = LatencyPlan(max_latency_ms=limits.max_latency_ms)
+    found = timed_within(plan, check.once, lambda one: breaks(limits, one), measure_apart)
+    assert found.repeat is not None
+    assert len(fresh) == apart
+
+
+def breaks(limits: Limits, found: LatencyResult) -> bool:
+    """Whether one of these limits fails."""
+    return any(one.status is Status.FAIL for one in latency_verdicts(limits, found))

@@ -20,11 +20,12 @@ from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.latency import measure
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from pytest_quant.measure.sessions import Subject, device_note
-from pytest_quant.measure.timing import time_check
+from pytest_quant.measure.timing import _time_apart, time_check
 from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import breaks_latency
 from tests.support.nvml_stub import NO_PERMISSION, NvmlStub, StubCard, each
+from tests.unit.measure.played_apart import PlayedBackend, played
 from tests.unit.measure.simulated import SimulatedTime
 from tests.unit.record.examples import a_check
 
@@ -114,6 +115,21 @@ def test_what_breaks_no_limit_is_measured_once(time: SimulatedTime, tmp_path: Pa
     reference, candidate = Simulated(time, 2.0), Simulated(time, 1.0)
     assert timed(limits, reference, candidate, tmp_path).repeat is None
     assert (reference.opened, candidate.opened) == (2, 1)
+
+
+def test_the_second_measurement_of_a_close_failure_has_its_own_process(tmp_path: Path) -> None:
+    """Where no other process can open the engines fresh sessions have to do, and that is told."""
+
+    class OnlyHere(PlayedBackend):
+        pass
+
+    tools = Tools(Cache(tmp_path), pytest.fail, lambda _: nullcontext())
+    plan = LatencyPlan(max_s=0.5, max_warmup_s=0.05)
+    here = "measured again in the same process: played-quiet of net can be timed in this process only"
+    for backend, told in ((PlayedBackend(), "measured in a process of its own"), (OnlyHere(), here)):
+        found = _time_apart(plan, played("quiet", backend), played("quiet", backend), tools)
+        assert told in found.notes
+        assert found.rounds >= plan.min_rounds
 
 
 def test_a_limit_on_a_percentile_is_measured(time: SimulatedTime, tmp_path: Path) -> None:
