@@ -70,8 +70,9 @@ def tell_what_is_too_tight(config: pytest.Config, marked: Sequence[pytest.Item])
 
 def _limits_on_speed(limits: Limits) -> Iterator[tuple[str, float]]:
     """Yield each limit that noise may exceed, as it is written, with the slowdown in percent that it allows."""
-    if limits.max_slowdown is not None:
-        yield f"max_slowdown={limits.max_slowdown:g}", limits.max_slowdown
+    for name, percent in (("max_slowdown", limits.max_slowdown), ("max_p50_increase", limits.max_p50_increase)):
+        if percent is not None:
+            yield f"{name}={percent:g}", percent
     if limits.min_speedup is not None and _NEAR_ONE < limits.min_speedup < 1.0:
         yield f"min_speedup={limits.min_speedup:.4g}", 100.0 * (1.0 / limits.min_speedup - 1.0)
 

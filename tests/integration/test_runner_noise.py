@@ -92,7 +92,7 @@ def test_one(): pass
 @mark.quant(output="PASS", max_slowdown=1)
 def test_two(): pass
 
-@mark.quant(output="PASS", max_slowdown=3, min_speedup=1/1.02)
+@mark.quant(output="PASS", max_slowdown="3 %", min_speedup=1/1.02, max_p50_increase=1.5)
 def test_three(): pass
 
 @mark.quant(output="PASS", min_speedup=1.5)
@@ -123,11 +123,12 @@ def test_limits_that_the_runner_cannot_hold_are_told_once(
     result = run_fake_apart(pytester, monkeypatch, TIGHT, *args)
     result.assert_outcomes(passed=5)
     said = _said(result)
-    assert len(said) == 2, output(result)
+    assert len(said) == 3, output(result)
     assert "max_slowdown=1 of test_it.py::test_one and 1 more is less" in said[0]
     assert "2.1 % (compute-bound models) to 4.4 % (memory-bound models) in one launch" in said[0]
     assert "allow 5 %, or take five launches, which hold 2.9 %" in said[0]
-    assert "min_speedup=0.9804 of test_it.py::test_three" in said[1]
+    assert "max_p50_increase=1.5 of test_it.py::test_three is less" in said[1]
+    assert "min_speedup=0.9804 of test_it.py::test_three is less" in said[2]
 
 
 def test_it_is_told_before_the_first_check(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

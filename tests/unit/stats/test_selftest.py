@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-from pytest_quant.stats.runner import UNMEASURED
+from pytest_quant.stats.rounds import SessionNoise, judge_ratio
+from pytest_quant.stats.runner import UNMEASURED, session_spread
 from pytest_quant.stats.selftest import KindTimed, Timed, figures
+from pytest_quant.stats.sequential import Looks
 
 ROUNDS = 40
 SLOWER = math.log(1.05)
@@ -88,3 +92,40 @@ def test_a_process_that_alarms_is_counted_once() -> None:
     found = figures(quiet, UNMEASURED)
     assert found.alarms == 1
     assert found.alarms_below_pct == pytest.approx(39.4, abs=0.1)
+
+
+def _share(kind: Timed, allowed: float, looks: Looks, known: SessionNoise, *, passed: bool) -> float:
+    """The share of launches that pass, or fail, at the first look that decides: by the rule of ordinary checks."""
+    verdicts = np.zeros(kind.reference.shape[0])
+    for rounds in looks.until(ROUNDS):
+        reference, null, candidate = (side[:, :rounds] for side in (kind.reference, kind.null, kind.candidate))
+        span = judge_ratio(reference, null, candidate, looks, known)[0].span
+        now = np.where(span.low >= allowed, 1, np.where(span.high < allowed, -1, 0))
+        verdicts = np.where(verdicts == 0, now, verdicts)
+    return float(np.mean(verdicts > 0 if passed else verdicts < 0))
+
+
+@pytest.mark.parametrize("spreads", [(0.006, 0.003, 0.003), (0.018, 0.01, 0.01), (0.03, 0.02, 0.005)])
+def test_the_limit_that_is_told_is_held_by_ordinary_checks(spreads: tuple[float, float, float]) -> None:
+    """Of 30 self-tests of 20 processes, each asked with 200 later launches of the same machine.
+
+    On average 80 % of unchanged code pass and at most 1 % fail, and 80 % of what lost twice the limit fail. The limits
+    of single self-tests scatter, so that the average of 30 is known within 2 %.
+    """
+    rounds, sessions, launches = spreads
+    machine = partial(a_kind, round_sd=rounds, session_sd=sessions, launch_sd=launches)
+    rates = []
+    for seed in range(30):
+        tested = machine(20, seed=seed)
+        (found,) = figures([tested], UNMEASURED).kinds
+        known = session_spread(UNMEASURED, tested.draws())
+        later = machine(200, seed=1000 + seed).candidate
+        limit = math.log1p(found.one_pct / 100.0)
+        slower = replace(later, candidate=later.candidate + 2.0 * limit)
+        asked = (math.log(2.0) - limit, Looks(most=ROUNDS), SessionNoise(known.sd, min(known.freedom, 20.0)))
+        passing, failing = (_share(later, *asked, passed=passed) for passed in (True, False))
+        rates.append((passing, failing, _share(slower, *asked, passed=False)))
+    passed, alarmed, caught = np.mean(rates, axis=0)
+    assert passed >= 0.78
+    assert alarmed <= 0.01
+    assert caught >= 0.78
