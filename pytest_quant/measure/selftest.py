@@ -122,8 +122,7 @@ def run_selftest(
         prepared = _prepare(effort, chosen, place, tools)
         processes: list[_Process] = []
         try:
-            for process in _processes(effort, prepared, place, tools, clock):
-                processes.append(process)  # noqa: PERF402 - what was measured stays when the user interrupts
+            _measure(effort, prepared, place, tools, clock, processes)
         except KeyboardInterrupt:
             if len(processes) < FEWEST_PROCESSES:
                 raise
@@ -228,10 +227,15 @@ def _prepare(effort: Effort, backend: Backend, folder: Path, tools: Tools) -> _P
     return _Prepared(tuple(work.name for work in effort.kinds), tuple(files), backend.device)
 
 
-def _processes(
-    effort: Effort, prepared: _Prepared, folder: Path, tools: Tools, clock: Callable[[], float]
-) -> Iterator[_Process]:
-    """Yield what each process found, measured while it has the device alone."""
+def _measure(
+    effort: Effort,
+    prepared: _Prepared,
+    folder: Path,
+    tools: Tools,
+    clock: Callable[[], float],
+    measured: list[_Process],
+) -> None:
+    """Add what each process found to `measured`, which keeps it when the user interrupts; each has the device alone."""
     began, longest = clock(), 0.0
     for number in range(1, effort.processes + 1):
         over = effort.budget_s is not None and clock() - began + longest > effort.budget_s
@@ -243,8 +247,8 @@ def _processes(
             found = _one(prepared.files, folder / f"rounds-{number}.json")
         took = clock() - now
         longest = max(longest, took)
+        measured.append(found)
         tools.notify(f"process {number} of {effort.processes}: {took:.0f} s")
-        yield found
 
 
 def _one(files: Sequence[Path], out: Path) -> _Process:

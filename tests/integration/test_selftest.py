@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -57,3 +63,52 @@ def test_json_is_one_document(few: Path) -> None:
     assert len(document["kinds"][0]["draws"]) == 6
     assert document["kinds"][0]["slowdowns"][-1]["is_planted"] is True
     assert newest_selftest(few / ".quant" / "history.db", fingerprint().identity, "cpu") is not None
+
+
+LONG = """
+from dataclasses import replace
+from pytest_quant.backends.workload import WORKLOADS
+from pytest_quant.cli import main
+from pytest_quant.measure import selftest
+
+plan = replace(selftest.WHOLE.plan, min_rounds=8, max_rounds=8, min_block_s=0.001, max_warmup_s=0.05)
+selftest.WHOLE = selftest.Effort(1000, None, WORKLOADS[:1], plan)
+main()
+"""
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    """It reaches the whole group, as from a terminal; the page follows, the result is kept, and no process is left."""
+    command = [sys.executable, "-c", LONG, "selftest", "--history", str(tmp_path / "runner.db")]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        told = [line for line in iter(process.stderr.readline, "") if _is_third(line, process.pid)]
+        page = process.stdout.read() if process.stdout is not None else ""
+    assert process.returncode == 0
+    assert len(told) == 1
+    assert "of 1000 fresh processes" in page
+    kept = newest_selftest(tmp_path / "runner.db", fingerprint().identity, "cpu")
+    assert kept is not None
+    assert 3 <= kept.processes < 1000
+    _, alive = psutil.wait_procs(_living(process.pid), timeout=60)
+    assert alive == []
+
+
+def _living(group: int) -> list[psutil.Process]:
+    """The processes of a group, without those that ended and that nobody has asked about yet."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def _is_third(line: str, group: int) -> bool:
+    """Whether it tells of the third process; the group is then interrupted."""
+    if "process 3 of" not in line:
+        return False
+    os.killpg(group, signal.SIGINT)
+    return True
