@@ -25,19 +25,26 @@ from pytest_quant.measure.engines import (
     usable_backend,
     with_steps,
 )
+from pytest_quant.measure.launches import Wanted, add_launches
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S
 from pytest_quant.measure.pipeline import EVAL_BATCH_SIZE, Measurement, measure_check
+from pytest_quant.measure.total_time import TotalTime
 from pytest_quant.measure.watchdog import STEP_TIMEOUT_S, Watchdog, unwatched
 from pytest_quant.record import Encoded, build_record, failed_record
-from pytest_quant.result import Baseline, NoBaseline, Status
+from pytest_quant.result import Baseline, LatencyResult, NoBaseline, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec
-from pytest_quant.verdict import breaks_latency, judge, reference_doubts, worst
+from pytest_quant.verdict import breaks_latency, in_doubt, judge, reference_doubts, worst
 
 if TYPE_CHECKING:
     from pytest_quant.measure.layers import LayerProfile
 
 DIAGNOSE_S = 30.0
 """Default budget in seconds for the search for advice about one check."""
+
+
+def one_launch(_measurement: Measurement) -> Wanted:
+    """Want no launch but this process."""
+    return Wanted()
 
 
 class Session:
@@ -55,6 +62,8 @@ class Session:
     lock_timeout_s : longest wait in seconds for a device that another process holds.
     step_timeout_s : longest single run or build in seconds; 0 for no bound.
     locks_clocks : lock the clocks of a GPU while engines are timed on it.
+    wanted : how many launches a measurement is given.
+    total : bounds the time of all measuring of latency; ``None`` for no bound.
     """
 
     def __init__(
@@ -69,6 +78,8 @@ class Session:
         lock_timeout_s: float = LOCK_TIMEOUT_S,
         step_timeout_s: float = STEP_TIMEOUT_S,
         locks_clocks: bool = False,
+        wanted: Callable[[Measurement], Wanted] = one_launch,
+        total: TotalTime | None = None,
     ) -> None:
         watch = Watchdog(step_timeout_s, notify) if step_timeout_s else unwatched
         lock_clocks = ClockLocker(notify) if locks_clocks else free_clocks
@@ -76,11 +87,36 @@ class Session:
         self._baseline = baseline
         self._times = times
         self._diagnose_s = diagnose_s
+        self._wanted = wanted
+        self._total = total or TotalTime()
 
     def measure(self, check: Check) -> Measurement:
         """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
         with dead_workers_named():
-            return measure_check(check, self._tools, breaks_latency)
+            measurement = measure_check(self._total.begin(check), self._tools, breaks_latency)
+            try:
+                return self._launched(measurement)
+            except BaseException:
+                measurement.close()
+                raise
+
+    def _launched(self, measurement: Measurement) -> Measurement:
+        """Add further launches to a measurement that is wanted in several."""
+        if measurement.latency is None or measurement.bench is None:
+            return measurement
+        latency = self._total.first(measurement.latency)
+        wanted = self._wanted(measurement)
+        if wanted == Wanted():
+            return replace(measurement, latency=latency)
+        baseline = self._baseline(measurement)
+
+        def unsure(found: LatencyResult) -> bool:
+            return in_doubt(replace(measurement, latency=found), baseline)
+
+        found = add_launches(
+            measurement.check, latency, measurement.bench.timed, wanted, unsure, self._tools, self._total
+        )
+        return replace(measurement, latency=found)
 
     def judge(self, measurement: Measurement) -> Encoded:
         """Judge every limit, search for remedies of a broken one, and return the record of the check."""

@@ -46,6 +46,7 @@ ELSEWHERE = {
     "plugin.finish": "tests/integration/test_run_end.py",
     "plugin.fixtures": "tests/integration/test_fixtures.py",
     "plugin.leave": "tests/integration/test_against.py",
+    "plugin.launches": "tests/integration/test_launches.py",
     "plugin.profiling": "tests/integration/test_profile.py",
     "plugin.runner": "tests/integration/test_runner_noise.py",
     "plugin.shutdown": "tests/integration/test_killed_runs.py",

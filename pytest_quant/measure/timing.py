@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import zlib
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,26 +90,42 @@ def time_check(
     tools : the messages to the user.
     breaks : whether a latency breaks a limit of the check.
     """
-    plan = replace(
+    plan = plan_for(check, plan)
+    with hold_devices((reference, candidate), tools) as locks:
+        return timed_within(
+            plan,
+            lambda once: with_clocks(_time_once(once, reference, candidate, tools), locks),
+            lambda latency: breaks(check, latency),
+            lambda once: with_clocks(_time_apart(once, reference, candidate, tools), locks),
+        )
+
+
+def plan_for(check: Check, plan: LatencyPlan) -> LatencyPlan:
+    """Return `plan` with the limits of a check to decide, and the random order that its node id seeds."""
+    return replace(
         plan,
         min_speedup=check.limits.min_speedup,
         max_latency_ms=check.limits.max_latency_ms,
         seed=zlib.crc32(check.nodeid.encode()),
     )
+
+
+@contextmanager
+def hold_devices(subjects: Sequence[Subject], tools: Tools) -> Iterator[Sequence[ClockLock]]:
+    """Hold the devices of engines alone, with their clocks locked where that is asked for; give those locks.
+
+    Raises
+    ------
+    QuantError : a device was not free within `tools.lock_timeout_s`; the message names who holds it.
+    """
+    devices = sorted({subject.backend.device for subject in subjects})
     with ExitStack() as stack:
-        devices = sorted({reference.backend.device, candidate.backend.device})
         for device in devices:
             stack.enter_context(exclusive(device, tools.notify, tools.lock_timeout_s))
-        locks = [lock for device in devices if (lock := stack.enter_context(tools.lock_clocks(device))) is not None]
-        return timed_within(
-            plan,
-            lambda once: _told(_time_once(once, reference, candidate, tools), locks),
-            lambda latency: breaks(check, latency),
-            lambda once: _told(_time_apart(once, reference, candidate, tools), locks),
-        )
+        yield [lock for device in devices if (lock := stack.enter_context(tools.lock_clocks(device))) is not None]
 
 
-def _told(latency: LatencyResult, locks: Sequence[ClockLock]) -> LatencyResult:
+def with_clocks(latency: LatencyResult, locks: Sequence[ClockLock]) -> LatencyResult:
     """Return a latency that says whether the clocks were locked; as it is where nobody asked for that."""
     if not locks:
         return latency

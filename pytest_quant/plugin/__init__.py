@@ -115,7 +115,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if marked:
         from pytest_quant.plugin.collect import before_loading
         from pytest_quant.plugin.devices import choose
+        from pytest_quant.plugin.launches import CHECKS
 
+        config.stash[CHECKS] = len(marked)
         choose(config, marked)
         before_loading(marked)
 

@@ -24,6 +24,7 @@ from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, s
 from pytest_quant.plugin.collect import PLANNED, Planned, prepare
 from pytest_quant.plugin.console import Progress, open_console, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
+from pytest_quant.plugin.launches import total_time, wanted_launches
 from pytest_quant.plugin.resolve import find_data, find_model, model_of, simulate_check
 from pytest_quant.plugin.runner import noise_of_runner
 from pytest_quant.plugin.settings import Settings, settings_of
@@ -54,6 +55,8 @@ def session_of(config: pytest.Config) -> Session:
             lock_timeout_s=LOCK_TIMEOUT_S if settings.lock_timeout_s is None else settings.lock_timeout_s,
             step_timeout_s=STEP_TIMEOUT_S if settings.step_timeout_s is None else settings.step_timeout_s,
             locks_clocks=settings.lock_clocks,
+            wanted=lambda _: wanted_launches(settings),
+            total=total_time(config, settings),
         )
     return config.stash[SESSION]
 

@@ -18,6 +18,8 @@ from pytest_quant.printable import clean
 
 Parse = Callable[[str], object]
 
+_MOST_LAUNCHES = 100
+
 
 TRUST = "quant_cache_trust"
 """An ini option without a flag: whom to trust is settled in a file that is reviewed, not in the line of one run."""
@@ -62,6 +64,13 @@ def _percent(text: str) -> float:
     if not (percent > 0.0 and math.isfinite(percent)):
         raise argparse.ArgumentTypeError(f"{text} is not a percentage above 0; write 5")
     return percent
+
+
+def _launches(text: str) -> int | str:
+    asked = text.strip().lower()
+    if asked != "auto" and not (asked.isdecimal() and 1 <= int(asked) <= _MOST_LAUNCHES):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
+    return asked if asked == "auto" else int(asked)
 
 
 def _number(text: str, example: str) -> float:
@@ -196,7 +205,23 @@ OPTIONS = (
         "SECONDS",
         _seconds,
         "measure the latency of one check for at most so long, warming up and confirming a broken limit included "
-        "(default: 10)",
+        "(default: 10); each further launch has as long again",
+    ),
+    Option(
+        "quant_total_time",
+        "SECONDS",
+        _seconds,
+        "measure latency for at most so long in the whole run, all launches included: each check has an equal share of "
+        "what is left, and more than the fewest rounds only where a limit is in doubt; what is then undecided is "
+        "INCONCLUSIVE (default: no limit)",
+    ),
+    Option(
+        "quant_launches",
+        "N|auto",
+        _launches,
+        "time each check in N processes, fresh ones that open the built engines and do nothing else, and judge "
+        "min_speedup and the median of max_latency_ms over all of them; auto: in more than one only where a limit is "
+        "in doubt, until it is decided, in at most 10 (default: 1)",
     ),
     Option(
         "quant_diagnose_time",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import pytest
 
@@ -42,6 +42,8 @@ class Settings:
     latency_off : reason why latency is not measured; empty when it is.
     confidence : judge accuracy by its interval at this level; ``None`` judges it by the measured value.
     max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
+    total_time_s : longest measuring of latency of the whole run in seconds; ``None`` for no bound.
+    launches : processes that time each check; ``"auto"``: more than one where a limit is in doubt.
     diagnose_s : longest search for remedies of a broken limit in seconds; ``None`` for the default.
     lock_timeout_s : longest wait for a device that another process holds, in seconds; ``None`` for the default.
     lock_clocks : lock the clocks of a GPU while engines are timed on it.
@@ -66,6 +68,8 @@ class Settings:
     latency_off: str
     confidence: float | None
     max_time_s: float | None
+    total_time_s: float | None
+    launches: int | Literal["auto"]
     diagnose_s: float | None
     lock_timeout_s: float | None
     lock_clocks: bool
@@ -94,6 +98,8 @@ class Settings:
             latency_off=_latency_off(config),
             confidence=cast("float | None", option_value(config, "quant_confidence")),
             max_time_s=cast("float | None", option_value(config, "quant_max_time")),
+            total_time_s=cast("float | None", option_value(config, "quant_total_time")),
+            launches=cast('int | Literal["auto"] | None', option_value(config, "quant_launches")) or 1,
             diagnose_s=cast("float | None", option_value(config, "quant_diagnose_time")),
             lock_timeout_s=cast("float | None", option_value(config, "quant_lock_timeout")),
             lock_clocks=bool(option_value(config, "quant_lock_clocks")),

@@ -323,6 +323,9 @@ def _latency(record: Record) -> Iterator[str]:
     if found.host_speedup is not None:
         medians = f"{figure(found.host_reference_p50_ms)} -> {figure(found.host_candidate_p50_ms)} ms"
         yield f"timed by the {found.clock}'s clock; by the host's p50 {medians}, x{figure(found.host_speedup)}"
+    if found.launches:
+        each = ", ".join(f"x{figure(one)}" for one in (found.speedup, *(launch.speedup for launch in found.launches)))
+        yield f"speedup of {1 + len(found.launches)} launches: {each}"
     if found.compared_with:
         yield f"latency reference: {found.compared_with}"
     if found.widened:

@@ -9,6 +9,7 @@ from pytest_quant.result.latency import (
     LatencyResult,
     LaunchFigures,
     LaunchNoise,
+    OverLaunches,
     WhichClock,
 )
 from pytest_quant.result.proof import Coverage, Environment, OpCoverage, Resources
@@ -36,6 +37,7 @@ __all__ = [
     "OpCoverage",
     "OutputError",
     "OutputFault",
+    "OverLaunches",
     "Percent",
     "Positive",
     "Probability",

@@ -67,6 +67,24 @@ NOTHING_KNOWN = LaunchNoise()
 
 
 @dataclass(frozen=True, slots=True)
+class OverLaunches:
+    """What several launches of one check say together, see `pytest_quant.stats.one_sample`.
+
+    Attributes
+    ----------
+    launches : how many, that of this process included.
+    speedup, candidate_p50_ms : means of their logarithms, as a ratio and as milliseconds.
+    speedup_ci, candidate_p50_ci_ms : intervals of what further launches would have as their mean.
+    """
+
+    launches: int
+    speedup: float
+    speedup_ci: Interval
+    candidate_p50_ms: float
+    candidate_p50_ci_ms: Interval
+
+
+@dataclass(frozen=True, slots=True)
 class LatencyResult:
     """Reference, null and candidate timed interleaved, round by round.
 
@@ -101,6 +119,8 @@ class LatencyResult:
     effective_rounds : how many independent rounds tell as much as these, see `pytest_quant.stats.rounds`.
     widened : what makes the interval of the speedup wider than its rounds alone would, one sentence.
     launches : further launches of the same check in this run, each a fresh process; this one is not among them.
+    over : what all of them say together, with this one; ``None`` without further ones.
+    cut : why a limit that is in doubt was not measured for longer; empty where the check's own plan ended it.
     """
 
     batch_size: int
@@ -134,6 +154,8 @@ class LatencyResult:
     session_sd: float = 0.0
     effective_rounds: float | None = None
     widened: str = ""
+    over: OverLaunches | None = None
+    cut: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pytest_quant.result import Baseline, LatencyResult, Measured, NoBaseline, Status, Verdict
 from pytest_quant.spec import Check
@@ -12,7 +13,7 @@ from pytest_quant.verdict.latency import latency_verdicts
 from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts
 from pytest_quant.verdict.unsteady import repeated, within_itself
 
-__all__ = ["breaks_latency", "judge", "reference_doubts", "worst"]
+__all__ = ["breaks_latency", "in_doubt", "judge", "reference_doubts", "worst"]
 
 
 def judge(measured: Measured, baseline: Baseline | NoBaseline | None = None) -> tuple[Verdict, ...]:
@@ -26,13 +27,34 @@ def judge(measured: Measured, baseline: Baseline | NoBaseline | None = None) -> 
     of_accuracy, against_earlier = (
         within_itself(verdicts, accuracy, measured.unsteady) for verdicts in (of_accuracy, against_earlier)
     )
-    return (
+    found = (
         *carried(of_accuracy, accuracy, check.output),
         *latency_verdicts(limits, measured.latency, check.latency_off),
         *resource_verdicts(limits, measured.resources, check.latency_off),
         *coverage_verdicts(limits, measured.coverage, check.candidate.scheme),
         *carried(against_earlier, accuracy, check.output),
     )
+    return tuple(_cut_short(verdict, measured.latency) for verdict in found)
+
+
+LAUNCHED = ("min_speedup", "max_latency_ms", "max_slowdown", "max_p50_increase")
+"""Limits on figures that every launch gives: more launches tell more about them."""
+
+
+def in_doubt(measured: Measured, baseline: Baseline | NoBaseline | None) -> bool:
+    """Tell whether a limit of `measured` is undecided that more launches could decide."""
+    return any(
+        verdict.limit in LAUNCHED and verdict.status is Status.INCONCLUSIVE and verdict.observed is not None
+        for verdict in judge(measured, baseline)
+    )
+
+
+def _cut_short(verdict: Verdict, latency: LatencyResult | None) -> Verdict:
+    """Return a verdict on latency that was left in doubt with the reason why nothing more was measured."""
+    undecided = verdict.status is Status.INCONCLUSIVE and verdict.limit.partition("[")[0] in LAUNCHED
+    if latency is None or not latency.cut or not undecided:
+        return verdict
+    return replace(verdict, reason=f"{verdict.reason}; {latency.cut}")
 
 
 def breaks_latency(check: Check, latency: LatencyResult) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_quant.result import LatencyResult, Status, Verdict
+from pytest_quant.result import LatencyResult, OverLaunches, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.rules import not_measured, written
 
@@ -29,11 +29,15 @@ def latency_verdicts(limits: Limits, latency: LatencyResult | None, latency_off:
         name = "max_latency_ms" if percentile == 50 else f"max_latency_ms[p{percentile:g}]"
         if latency is None:
             yield not_measured(name, allowed, latency_off or _NOT_ASKED)
+        elif latency.over is not None and percentile == 50:
+            yield _p50_over(allowed, latency.over)
         else:
             yield _confirmed(_percentile(name, percentile, allowed, latency), latency, percentile, allowed)
     if limits.min_speedup is not None:
         if latency is None:
             yield not_measured("min_speedup", limits.min_speedup, latency_off or _NOT_ASKED)
+        elif latency.over is not None:
+            yield _speedup_over(limits.min_speedup, latency.over)
         else:
             yield _confirmed(_speedup(limits.min_speedup, latency), latency, None, limits.min_speedup)
 
@@ -81,6 +85,30 @@ def _speedup(allowed: float, latency: LatencyResult) -> Verdict:
     else:
         status, reason = Status.INCONCLUSIVE, f"{span} encloses x{written(allowed)}"
     return Verdict("min_speedup", allowed, latency.speedup, status, reason)
+
+
+def _speedup_over(allowed: float, over: OverLaunches) -> Verdict:
+    low, high = over.speedup_ci.low, over.speedup_ci.high
+    span = f"speedup x{over.speedup:.3f} [{low:.3f}, {high:.3f}] over {over.launches} launches"
+    if low >= allowed:
+        status, reason = Status.PASS, f"{span} reaches x{written(allowed)}"
+    elif high < allowed:
+        status, reason = Status.FAIL, f"{span} lies below x{written(allowed)}"
+    else:
+        status, reason = Status.INCONCLUSIVE, f"{span} encloses x{written(allowed)}"
+    return Verdict("min_speedup", allowed, over.speedup, status, reason)
+
+
+def _p50_over(allowed: float, over: OverLaunches) -> Verdict:
+    low, high = over.candidate_p50_ci_ms.low, over.candidate_p50_ci_ms.high
+    span = f"p50 [{low:.4g}, {high:.4g}] ms over {over.launches} launches"
+    if high <= allowed:
+        status, reason = Status.PASS, f"{span} lies within {written(allowed)} ms"
+    elif low > allowed:
+        status, reason = Status.FAIL, f"{span} lies above {written(allowed)} ms"
+    else:
+        status, reason = Status.INCONCLUSIVE, f"{span} encloses {written(allowed)} ms"
+    return Verdict("max_latency_ms", allowed, over.candidate_p50_ms, status, reason)
 
 
 def _clock(latency: LatencyResult) -> str:

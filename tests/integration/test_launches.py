@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def launched(backend: str, model: Model, folder: Path, scheme: str = "static", *
     Launchable.of(reference, candidate, PLAN).save(folder / "check")
     with Launch(folder / "check") as launch:
         found = launch.measure(PLAN)
-    assert found.rounds >= PLAN.min_rounds
+    assert found.rounds >= 1
     assert found.speedup > 0.0
 
 
@@ -63,3 +64,78 @@ def test_a_module_of_this_process(scheme: str, tmp_path: Path) -> None:
             return torch.relu(self.linear(x))
 
     launched("torch", Model.from_torch(OnlyHere(), (torch.zeros(2, 8),)), tmp_path, scheme, compiled=False)
+
+
+CONFTEST = """
+import numpy as np
+import pytest
+
+from pytest_quant import Dataset
+
+
+@pytest.fixture
+def quant_model():
+    return "model.onnx"
+
+
+@pytest.fixture
+def quant_data():
+    x = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
+    return Dataset.from_arrays(x, x[:, :4].argmax(axis=1), calibration=16)
+"""
+TEST = """
+import pytest
+
+@pytest.mark.quant(max_drop=50.0, min_speedup={limit})
+def test_it(quant): pass
+
+@pytest.mark.quant(max_drop=50.0)
+def test_no_limit(quant): pass
+"""
+
+
+def run(pytester: pytest.Pytester, limit: float, *options: str) -> dict[str, dict[str, Any]]:
+    """Run a check with a limit and one without, and return the checks of the run's document by their test."""
+    select_first(pytester.path / "model.onnx")
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_it=TEST.format(limit=limit))
+    options = ("--quant-max-time=0.5", "--quant-no-history", "--quant-json=run.json", *options)
+    pytester.runpytest_subprocess(*options)
+    checks = json.loads((pytester.path / "run.json").read_text(encoding="utf-8"))["checks"]
+    return {check["nodeid"].partition("::")[2]: check for check in checks}
+
+
+def discounted(check: dict[str, Any]) -> int:
+    """Return how many of two further launches a busy machine made worthless, or kept from being made."""
+    latency = check["latency"]
+    return 2 if latency["reasons"] else sum("does not count" in note for note in latency["notes"])
+
+
+def verdict_on_speed(check: dict[str, Any]) -> dict[str, Any]:
+    """Return the verdict on the limit of the first test."""
+    return next(one for one in check["verdicts"] if one["limit"] == "min_speedup")
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_run_launches_as_often_as_it_is_told(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    """Every check, with a limit or without; the verdict is over all launches, and the record has each."""
+    found = run(pytester, 0.001, "--quant-launches=3", *workers)
+    for check in found.values():
+        assert len(check["latency"]["launches"]) + discounted(check) == 2
+    verdict = verdict_on_speed(found["test_it"])
+    launches = 1 + len(found["test_it"]["latency"]["launches"])
+    assert f"over {launches} launches reaches x0.001" in verdict["reason"] or launches == 1
+
+
+def test_auto_launches_nothing_without_doubt(pytester: pytest.Pytester) -> None:
+    """A limit that is far away is decided by one launch, and none is no doubt."""
+    found = run(pytester, 0.001, "--quant-launches=auto")
+    assert [check["latency"]["launches"] for check in found.values()] == [[], []]
+
+
+def test_a_total_that_is_spent_is_never_a_pass(pytester: pytest.Pytester) -> None:
+    """The limit that it leaves undecided names the option."""
+    found = run(pytester, 0.001, "--quant-launches=auto", "--quant-total-time=0.00001")
+    verdict = verdict_on_speed(found["test_it"])
+    assert verdict["status"] == "INCONCLUSIVE"
+    assert "--quant-total-time" in verdict["reason"]

@@ -44,7 +44,7 @@ def test_one_process_answers_all_that_is_asked(tmp_path: Path, candidate: str) -
         block = launch.block(2, 5)
         assert launched() == [process]
     assert not psutil.pid_exists(process.pid)
-    assert min(first.rounds, second.rounds) >= PLAN.min_rounds
+    assert min(first.rounds, second.rounds) >= 1
     assert len(first.reference.runs_ns) == len(first.null.runs_ns) == len(first.candidate.runs_ns) == first.rounds
     assert [one.run_ns > 0 for one in warm] == [True] * 3
     assert len(block.runs_ns) == 5

@@ -42,6 +42,8 @@ BAD = [
     ("quant_max_time", "0", "is not a time above 0"),
     ("quant_max_time", "inf", "is not a time above 0"),
     ("quant_max_time", "soon", "is not a number; write 30"),
+    ("quant_launches", "0", "write auto, or 1 to 100"),
+    ("quant_launches", "some", "is no number of launches"),
     ("quant_simulate", "8.9", "is not a compute capability; write SM89"),
     ("quant_require", " ,", "write one name or several"),
     ("quant_columns", ",", "write one name or several"),

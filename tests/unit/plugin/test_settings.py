@@ -29,6 +29,8 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         latency_off="",
         confidence=None,
         max_time_s=None,
+        total_time_s=None,
+        launches=1,
         diagnose_s=None,
         lock_timeout_s=None,
         lock_clocks=False,
@@ -46,6 +48,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
     args += ["--quant-max-time=3", "--quant-diagnose-time=0", "--quant-columns=model,drop", "--quant-simulate=SM89"]
     args += ["--quant-against=v0.9", "--quant-against-env=python3", "--quant-against-limit=3%", "--quant-against-equal"]
     args += ["--quant-compare-base=v1.0", "--quant-lock-timeout=20", "--quant-lock-clocks", "--quant-step-timeout=0"]
+    args += ["--quant-total-time=60", "--quant-launches=auto"]
     assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
         backend="trt",
         strict=True,
@@ -63,6 +66,8 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         latency_off="--quant-no-latency is set",
         confidence=0.9,
         max_time_s=3.0,
+        total_time_s=60.0,
+        launches="auto",
         diagnose_s=0.0,
         lock_timeout_s=20.0,
         lock_clocks=True,

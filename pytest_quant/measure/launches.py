@@ -1,0 +1,180 @@
+"""Further launches of one check: fresh processes that time what was built, and what all launches say together."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pytest_quant.errors import BuildError, LaunchError
+from pytest_quant.measure.engines import Tools
+from pytest_quant.measure.launch import Launch, Launchable
+from pytest_quant.measure.sessions import Subject
+from pytest_quant.measure.timing import hold_devices, plan_for, with_clocks
+from pytest_quant.measure.total_time import TotalTime
+from pytest_quant.result import Interval, LatencyResult, LaunchFigures, OverLaunches
+from pytest_quant.spec import Check, LatencyPlan
+from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, Known, mean_of_launches
+from pytest_quant.stats.ratio import Estimate
+from pytest_quant.stats.runner import Draw, draw_of
+
+RATIO_FREEDOM = 4.0
+"""Degrees of freedom that the noise between sessions is worth for a ratio: it is known of the runner, not of the
+model."""
+
+TIME_FREEDOM = 1.0
+"""The same for a time, which also varies by all that a reference beside it cancels."""
+
+_OPENS_WITHIN_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How many launches a check is given, the first one included.
+
+    Attributes
+    ----------
+    least : in any case.
+    auto : more, up to the last of `LOOKS`, as long as a limit on latency is in doubt.
+    """
+
+    least: int = 1
+    auto: bool = False
+
+    def after(self, made: int, in_doubt: bool) -> int:
+        """Return the number of launches at which all of them are judged next; 0 where these are enough.
+
+        Parameters
+        ----------
+        made : so far.
+        in_doubt : whether they leave a limit undecided.
+        """
+        if made < self.least:
+            return self.least
+        return next((look for look in LOOKS if self.auto and in_doubt and look > made), 0)
+
+
+def add_launches(
+    check: Check,
+    latency: LatencyResult,
+    timed: tuple[Subject, Subject],
+    wanted: Wanted,
+    in_doubt: Callable[[LatencyResult], bool],
+    tools: Tools,
+    total: TotalTime,
+) -> LatencyResult:
+    """Time a check in fresh processes too, and add what each of them found and what all of them say together.
+
+    A launch whose numbers have a reason against them is a note and does not count. One that fails is a note and the
+    last one, since the next would fail too. Where the numbers of the first are not to be trusted no more are made.
+
+    Parameters
+    ----------
+    check : the limits, and the plan of the first launch, which is that of each.
+    latency : of the first launch, in this process.
+    timed : reference and candidate.
+    wanted : how many.
+    in_doubt : whether a limit is, by a result.
+    tools : the messages to the user.
+    total : bounds the time; launches that are wanted in any case are bounded by it too.
+
+    Raises
+    ------
+    QuantError : a device was not free in time.
+    """
+    if latency.reasons or check.latency is None:
+        return latency
+    plan = plan_for(check, replace(check.latency, batch_size=latency.batch_size))
+    found, results, tried = latency, [latency], 1
+    launch_s = latency.spent_s + _OPENS_WITHIN_S
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-launch-") as folder:
+        file = Path(folder) / "check"
+        while target := wanted.after(tried, in_doubt(found)):
+            refusal = total.refusal(plan, latency, target, launch_s)
+            if refusal:
+                return replace(found, cut=refusal)
+            while tried < target:
+                tried += 1
+                what = f"launch {tried} of {target} of {check.candidate.id} of {check.candidate.model.name}"
+                began = time.monotonic()
+                try:
+                    if not file.exists():
+                        Launchable.of(*timed, plan).save(file)
+                    launched = _time_apart(file, replace(plan, seed=plan.seed + tried), timed, what, tools)
+                except (LaunchError, BuildError) as error:
+                    return replace(found, notes=(*found.notes, f"{what}: {error.what}; {error.value}"))
+                launch_s = time.monotonic() - began
+                total.spend(launch_s)
+                if launched.reasons:
+                    found = replace(found, notes=(*found.notes, f"{what} does not count: {launched.reasons[0]}"))
+                    continue
+                results.append(launched)
+                found = replace(found, launches=(*found.launches, figures_of(launched)))
+            found = with_over(found, results, LOOK_CONFIDENCE if wanted.auto else plan.confidence)
+    return found
+
+
+def _time_apart(
+    file: Path, plan: LatencyPlan, timed: tuple[Subject, Subject], what: str, tools: Tools
+) -> LatencyResult:
+    with ExitStack() as stack:
+        clocks = stack.enter_context(hold_devices(timed, tools))
+        stack.enter_context(tools.bounded_step(what))
+        launch = stack.enter_context(Launch(file, limit_s=None))
+        return with_clocks(launch.measure(plan), clocks)
+
+
+def figures_of(latency: LatencyResult) -> LaunchFigures:
+    """Return what one launch, which ends now, says in one number of each kind."""
+    return LaunchFigures(
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        speedup=latency.speedup,
+        candidate_p50_ms=latency.candidate_p50_ms,
+        reference_p50_ms=latency.reference_p50_ms,
+        error=_ratio(latency).error,
+    )
+
+
+def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confidence: float) -> LatencyResult:
+    """Return the first launch with what all launches say together; one alone says nothing more.
+
+    Parameters
+    ----------
+    latency : the first launch.
+    results : of all launches that count, the first included; each knows the noise between sessions.
+    confidence : of the intervals.
+    """
+    if len(results) < 2:
+        return latency
+    sd = math.sqrt(statistics.fmean(one.session_sd**2 for one in results))
+    ratio = _together([_ratio(one) for one in results], Known(sd, RATIO_FREEDOM), confidence)
+    p50 = _together([_time(one) for one in results], Known(sd, TIME_FREEDOM), confidence)
+    over = OverLaunches(
+        launches=len(results),
+        speedup=math.exp(ratio.value),
+        speedup_ci=Interval(math.exp(ratio.low), math.exp(ratio.high)),
+        candidate_p50_ms=math.exp(p50.value),
+        candidate_p50_ci_ms=Interval(math.exp(p50.low), math.exp(p50.high)),
+    )
+    return replace(latency, over=over)
+
+
+def _together(draws: Sequence[Draw], known: Known, confidence: float) -> Estimate:
+    values, errors = [draw.log_ratio for draw in draws], [draw.error for draw in draws]
+    return mean_of_launches(values, errors, known, confidence=confidence)
+
+
+def _ratio(latency: LatencyResult) -> Draw:
+    pairs = zip(latency.reference.medians_ns, latency.candidate.medians_ns, strict=True)
+    return Draw(math.log(latency.speedup), draw_of([math.log(one / two) for one, two in pairs]).error)
+
+
+def _time(latency: LatencyResult) -> Draw:
+    medians = [math.log(one) for one in latency.candidate.medians_ns]
+    return Draw(math.log(latency.candidate_p50_ms), draw_of(medians).error)

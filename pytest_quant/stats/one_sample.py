@@ -1,0 +1,87 @@
+"""The mean of a few launches of one check, with an interval that a handful of numbers can carry.
+
+Each launch gives one number with a known error of its own; what launches differ by beyond that is known beforehand from
+the runner, roughly, and shown by the launches themselves, roughly. Both are averaged, each by its degrees of freedom.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_quant.stats.ratio import Estimate, student_quantile
+
+LOOKS = (3, 5, 10)
+"""Numbers of launches at which it is asked whether they decide a limit, where they stop as soon as they do."""
+
+LOOK_CONFIDENCE = 1.0 - 0.0213
+"""Of the interval at each of these looks, so that all three together err in 5 %: the same level at each look (Pocock
+1977, Biometrika 64, 191-199, where it is 0.0221 for looks that are equally far apart, and holds for t tests too)."""
+
+FEW = 5
+"""Degrees of freedom of launches below which their mean claims no more than one of them could."""
+
+
+def launches_for(distance: float, sd: float) -> int:
+    """Return about how many launches tell a mean from a limit that lies `distance` away, where one varies by `sd`."""
+    if distance == 0.0:
+        return 10 * LOOKS[-1]
+    return min(math.ceil((_REACH * sd / distance) ** 2), 10 * LOOKS[-1])
+
+
+_REACH = 2.3
+"""Standard errors that the interval of a look reaches to either side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known beforehand of how launches differ.
+
+    Attributes
+    ----------
+    sd : standard deviation, in the unit of the values.
+    freedom : degrees of freedom that this knowledge is worth.
+    """
+
+    sd: float
+    freedom: float
+
+
+def mean_of_launches(
+    values: Sequence[float], errors: Sequence[float], known: Known, *, confidence: float = 0.95
+) -> Estimate:
+    """Estimate the mean that launches have in the long run.
+
+    With m launches of variance s^2, and s0^2 = known.sd^2 + the mean squared error, the variance of one launch is taken
+    to be (d0 s0^2 + (m - 1) s^2) / (d0 + m - 1), and the interval is that of Student's t with d0 + m - 1 degrees of
+    freedom (Smyth 2004, Statistical Applications in Genetics and Molecular Biology 3, article 3). Below 5 degrees of
+    freedom of its own (m < 6) neither end lies nearer than where the most telling single launch would put it, by its
+    error and `known.sd`: a limit is never broken that no one launch lies beyond.
+
+    Simulated, a limit of 3 % and looks only where one launch left doubt, 2000 checks in each world of
+    `tests.support.worlds`: +5 % is caught in 99.9 % or more, +4 % passes in at most 1.0 %, +2 % fails in at most 0.4 %,
+    all of these by the first launch alone, equal engines in none. A limit that is met exactly fails in 1.8 to 3.4 %,
+    but with rounds of AR(0.8) in 6.8 % and, where sessions differ by 1 % and 0.5 % is known, in 11 %.
+
+    Parameters
+    ----------
+    values : one for each launch, at least one.
+    errors : standard error of each within its launch.
+    known : how launches differ; for a ratio the noise between sessions.
+    confidence : of the two-sided interval, 0..1.
+    """
+    m, middle = len(values), statistics.fmean(values)
+    expected = known.sd**2 + statistics.fmean(error**2 for error in errors)
+    shown = sum((value - middle) ** 2 for value in values)
+    freedom = known.freedom + m - 1
+    variance = (known.freedom * expected + shown) / freedom
+    reach = student_quantile(confidence, freedom) * math.sqrt(variance / m)
+    low, high = middle - reach, middle + reach
+    if m - 1 < FEW:
+        normal = statistics.NormalDist().inv_cdf(0.5 + confidence / 2.0)
+        reaches = [normal * math.hypot(error, known.sd) for error in errors]
+        low = min(low, max(value - one for value, one in zip(values, reaches, strict=True)))
+        high = max(high, min(value + one for value, one in zip(values, reaches, strict=True)))
+    return Estimate(middle, low, high)

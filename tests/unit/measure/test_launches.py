@@ -1,0 +1,123 @@
+"""Further launches of a check: how many, what they say together, and what happens when one fails."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pytest_quant.cache import Cache
+from pytest_quant.measure.engines import Tools
+from pytest_quant.measure.launches import Wanted, add_launches
+from pytest_quant.measure.lock import FOLDER_VARIABLE
+from pytest_quant.measure.sessions import open_sessions
+from pytest_quant.measure.total_time import TotalTime
+from pytest_quant.result import LatencyResult
+from pytest_quant.spec import LatencyPlan, Limits
+from tests.unit.measure.played_apart import PlayedBackend, played
+from tests.unit.record.examples import a_check
+
+PLAN = LatencyPlan(max_s=0.2, max_warmup_s=0.01)
+CHECK = replace(a_check(), limits=Limits(min_speedup=0.5), latency=PLAN)
+
+
+@pytest.fixture
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Steps that were shown; locks are of this test only."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
+    return []
+
+
+def launched(
+    steps: list[str], folder: Path, wanted: Wanted, doubts: list[bool], candidate: str = "quiet", total_s: float = 1e9
+) -> LatencyResult:
+    """Time a check here, and add launches as long as `doubts`, which are asked for one after the other, say so."""
+
+    def step(text: str) -> nullcontext[None]:
+        steps.append(text)
+        return nullcontext()
+
+    timed = played("quiet"), played("quiet")
+    with open_sessions(*timed) as sessions:
+        first = sessions.measure(PLAN)
+    total = TotalTime(total_s)
+    total.begin(CHECK)
+    tools = Tools(Cache(folder / "cache"), pytest.fail, step)
+    subjects = timed[0], played(candidate, OnlyHere() if candidate == "only here" else None)
+    found = add_launches(CHECK, replace(first, reasons=()), subjects, wanted, lambda _: doubts.pop(0), tools, total)
+    assert not [child for child in psutil.Process().children() if "launched" in " ".join(child.cmdline())]
+    return found
+
+
+class OnlyHere(PlayedBackend):
+    """A backend that no other process can have."""
+
+    def __reduce__(self) -> str:
+        raise TypeError("it holds a socket")
+
+
+def test_as_many_as_are_asked_for(steps: list[str], tmp_path: Path) -> None:
+    """Each is shown, each has its figures, and all of them are judged together."""
+    found = launched(steps, tmp_path, Wanted(3), [False] * 2)
+    assert steps == [f"launch {number} of 3 of ort-int8-static of digits" for number in (2, 3)]
+    assert len(found.launches) == 2
+    assert found.over is not None
+    assert found.over.launches == 3
+    everyone = [found.speedup, *(one.speedup or 0.0 for one in found.launches)]
+    assert min(everyone) <= found.over.speedup <= max(everyone)
+    assert found.over.speedup_ci.low < found.over.speedup < found.over.speedup_ci.high
+    assert found.over.candidate_p50_ci_ms.low < found.over.candidate_p50_ms < found.over.candidate_p50_ci_ms.high
+    assert all(one.error is not None and one.started_at.endswith("+00:00") for one in found.launches)
+
+
+@pytest.mark.parametrize(("doubts", "launches"), [([False], 1), ([True, False], 3), ([True, True, False], 5)])
+def test_until_there_is_no_doubt(steps: list[str], tmp_path: Path, doubts: list[bool], launches: int) -> None:
+    """It is asked before the first, after three and after five."""
+    found = launched(steps, tmp_path, Wanted(auto=True), doubts)
+    assert len(found.launches) + 1 == launches
+    assert not doubts
+
+
+def test_ten_are_the_most() -> None:
+    """Whatever doubt is left."""
+    wanted = Wanted(auto=True)
+    assert [wanted.after(made, in_doubt=True) for made in (1, 3, 5, 10)] == [3, 5, 10, 0]
+    assert [Wanted(4, auto=True).after(made, in_doubt=True) for made in (1, 4, 5)] == [4, 5, 10]
+    assert [Wanted(4).after(made, in_doubt=True) for made in (1, 4)] == [4, 0]
+
+
+@pytest.mark.parametrize(
+    ("candidate", "words"),
+    [
+        (
+            "refuses",
+            "launch 2 of 3 of ort-int8-static of digits: opening played-refuses of net",
+        ),
+        ("dies in a run", "it died with signal 9"),
+        ("only here", "can be timed in this process only"),
+    ],
+)
+def test_one_that_fails_is_the_last(steps: list[str], tmp_path: Path, candidate: str, words: str) -> None:
+    """A note says why; what this process measured stands."""
+    found = launched(steps, tmp_path, Wanted(3), [False], candidate)
+    assert (found.launches, found.over) == ((), None)
+    assert words in found.notes[-1]
+
+
+def test_time_that_is_spent_is_the_reason(steps: list[str], tmp_path: Path) -> None:
+    """No process is started that the share of the check does not reach for."""
+    found = launched(steps, tmp_path, Wanted(3), [True], total_s=0.5)
+    assert (steps, found.over) == ([], None)
+    assert found.cut.startswith("its share of the 0.5 s of --quant-total-time has 0.5 s left, and")
+
+
+def test_numbers_that_are_not_to_be_trusted_are_not_repeated(steps: list[str], tmp_path: Path) -> None:
+    """The reason stays."""
+    tools = Tools(Cache(tmp_path), pytest.fail, lambda _: nullcontext())
+    with open_sessions(played("quiet"), played("quiet")) as sessions:
+        void = replace(sessions.measure(PLAN), reasons=("the null is off",))
+    assert add_launches(CHECK, void, (played("quiet"),) * 2, Wanted(3), lambda _: True, tools, TotalTime()) is void
+    assert not steps

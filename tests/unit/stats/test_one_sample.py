@@ -1,0 +1,96 @@
+"""The mean of a few launches: its interval against known worlds, and what a handful of numbers may claim."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, Known, launches_for, mean_of_launches
+from pytest_quant.stats.rounds import SessionNoise
+from tests.support.worlds import WORLDS, decide
+
+NOTHING = Known(0.0, 0.0)
+
+
+def test_many_launches_have_the_interval_of_student() -> None:
+    """Where nothing is known beforehand."""
+    values = list(np.random.default_rng(3).normal(0.1, 0.02, 12))
+    found = mean_of_launches(values, [0.0] * 12, NOTHING)
+    expected = stats.t.interval(0.95, 11, np.mean(values), stats.sem(values))
+    assert (found.value, found.low, found.high) == pytest.approx((np.mean(values), *expected))
+
+
+def test_what_is_known_counts_by_its_degrees_of_freedom() -> None:
+    """The variance is that of Smyth (2004), equation 3.4, with the launches' own errors in what is known."""
+    values, errors = [0.0, 0.02, 0.01, -0.01, 0.03, 0.01, 0.0], [0.003] * 7
+    found = mean_of_launches(values, errors, Known(0.004, 4.0), confidence=0.9)
+    variance = (4.0 * (0.004**2 + 0.003**2) + 6.0 * np.var(values, ddof=1)) / 10.0
+    expected = stats.t.interval(0.9, 10.0, np.mean(values), math.sqrt(variance / 7.0))
+    assert (found.low, found.high) == pytest.approx(expected)
+
+
+def test_few_launches_claim_no_more_than_one_of_them() -> None:
+    """Three that agree by chance do not break a limit that each of them leaves open; six may."""
+    known = Known(0.01, 4.0)
+    alone = 1.959964 * 0.01
+    few = mean_of_launches([0.02] * 3, [0.0] * 3, known)
+    assert (few.low, few.high) == pytest.approx((0.02 - alone, 0.02 + alone))
+    six = mean_of_launches([0.02] * 6, [0.0] * 6, known)
+    assert six.high - six.low < 2 * alone
+
+
+def test_one_launch_is_no_less_wide_than_what_is_known() -> None:
+    """It has no spread of its own."""
+    found = mean_of_launches([0.5], [0.0], Known(0.01, 4.0))
+    assert found.high - found.low == pytest.approx(2 * stats.t.ppf(0.975, 4) * 0.01)
+
+
+def test_three_looks_err_in_five_percent() -> None:
+    """Of 200 000 series of normal launches; the bound is four standard errors."""
+    sums = np.random.default_rng(1).normal(size=(200_000, LOOKS[-1])).cumsum(axis=1)
+    reach = stats.norm.ppf(0.5 + LOOK_CONFIDENCE / 2.0)
+    beyond = np.any([np.abs(sums[:, look - 1]) > reach * math.sqrt(look) for look in LOOKS], axis=0)
+    assert abs(beyond.mean() - 0.05) < 4.0 * math.sqrt(0.05 * 0.95 / len(sums))
+
+
+def test_how_many_launches_tell_a_distance() -> None:
+    """By the square of it; a limit that is met exactly is never told."""
+    assert launches_for(0.01, 0.01) == 6
+    assert launches_for(-0.005, 0.01) == 22
+    assert launches_for(0.0, 0.01) == launches_for(1e-9, 0.01) == 100
+
+
+def auto(world: str, slower: float, checks: int, seed: int) -> tuple[float, float]:
+    """Return the shares of checks that fail and that pass a limit of 3 %, where doubt brings further launches."""
+    most, least = LOOKS[-1], -math.log1p(0.03)
+    times = WORLDS[world].launches(slower, checks * most, seed)[0]
+    first = decide(times, slower, 0.03, SessionNoise(0.005, 4.0))
+    logs = times[:, 0] - times[:, 2]
+    failed, passed = first.failed.reshape(checks, most)[:, 0], first.passed.reshape(checks, most)[:, 0]
+    for check in np.flatnonzero(~failed & ~passed):
+        rounds = [logs[launch, : first.rounds[launch]] for launch in range(check * most, (check + 1) * most)]
+        values = [float(np.median(one)) for one in rounds]
+        errors = [
+            1.2533 * 1.4826 * float(np.median(np.abs(one - np.median(one)))) / math.sqrt(len(one)) for one in rounds
+        ]
+        for look in LOOKS:
+            found = mean_of_launches(values[:look], errors[:look], Known(0.005, 4.0), confidence=LOOK_CONFIDENCE)
+            if found.high < least or found.low >= least:
+                failed[check], passed[check] = found.high < least, found.low >= least
+                break
+    return float(failed.mean()), float(passed.mean())
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_doubt_that_further_launches_settle(world: str) -> None:
+    """A limit of 3 %: +5 % is caught, +4 % does not pass, +2 % and equal engines do not fail; 200 checks each."""
+    caught, _ = auto(world, 0.05, 200, 11)
+    _, missed = auto(world, 0.04, 200, 12)
+    alarms, _ = auto(world, 0.02, 200, 13)
+    assert caught >= 0.95
+    assert missed <= 0.03
+    assert alarms <= 0.02
+    assert auto(world, 0.0, 200, 14)[0] == 0.0
