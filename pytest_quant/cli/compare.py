@@ -63,17 +63,22 @@ def compare(
     if as_json and as_markdown:
         raise UsageError("--json and --markdown are two outputs", fix="write one of them")
     # Here, because it loads the database.
+    from pytest_quant.environment import Repository
     from pytest_quant.history import open_store
+    from pytest_quant.history.baselines.launches import points_before
     from pytest_quant.history.baselines.since import accepted_since
     from pytest_quant.history.compare import compare as compare_records
     from pytest_quant.history.compare import rule
 
     root = project_root()
-    before, now = _sides(open_store(existing_history(place)), base, head, root)
+    store = open_store(existing_history(place))
+    before, now = _sides(store, base, head, root)
     for line in (before.told, now.told):
         say(line, err=as_json or as_markdown)
     accepted = accepted_since(root, before.checks, now.checks, datetime.now(UTC).date())
-    comparison = compare_records(before.checks, now.checks, accepted=accepted)
+    commit = before.checks[-1].run.commit if before.checks else None
+    earlier = points_before(store, Repository(root), commit)
+    comparison = compare_records(before.checks, now.checks, accepted=accepted, earlier=earlier)
     ruling = rule(comparison, strict=strict, full_suite=full_suite)
     _show(comparison, ruling, as_json=as_json, as_markdown=as_markdown)
     sys.exit(ruling.code)

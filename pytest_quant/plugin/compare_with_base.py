@@ -11,6 +11,7 @@ import pytest
 from pytest_quant.environment import Committed, Repository
 from pytest_quant.errors import QuantError
 from pytest_quant.history import StoredCheck, open_store
+from pytest_quant.history.baselines.launches import points_before
 from pytest_quant.history.baselines.since import accepted_since
 from pytest_quant.history.compare import Comparison, Outcome, Ruling, compare, rule
 from pytest_quant.history.merge_base import elsewhere, records_of, select_base
@@ -61,7 +62,8 @@ def compare_run(
         checks = [check for check in earlier if check.run.id != run.id]
         now = [StoredCheck(run, record) for record in records]
         accepted = accepted_since(config.rootpath, checks, now, datetime.now(UTC).date())
-        comparison = compare(checks, now, accepted=accepted)
+        before = points_before(store, Repository(config.rootpath), base.commit)
+        comparison = compare(checks, now, accepted=accepted, earlier=before)
     except QuantError as error:
         return Compared("", None, None, f"--quant-compare: {error}")
     full_suite = whole and takes_all(config)

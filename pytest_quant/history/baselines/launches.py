@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from pytest_quant.errors import UsageError
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.trends import Point, find_changes
 from pytest_quant.result import NOTHING_KNOWN, LaunchFigures, LaunchNoise
@@ -18,6 +20,10 @@ from pytest_quant.stats.launches import (
     noise_of,
     noise_of_steps,
 )
+
+if TYPE_CHECKING:
+    from pytest_quant.environment import Repository
+    from pytest_quant.history.store import Recorded
 
 MOST_COMMITS = 30
 """Last commits with records whose launches count."""
@@ -109,6 +115,31 @@ def common_noise_of(points: Iterable[Point]) -> Mapping[str, CommonNoise]:
         )
         for machine, series in machines.items()
     }
+
+
+def points_before(recorded: Recorded, git: Repository, commit: str | None) -> list[Point]:
+    """Return the summaries of all series in the commits before one, oldest first, which tell how launches differ.
+
+    Parameters
+    ----------
+    recorded : the history.
+    git : the repository.
+    commit : of which the first parents are asked; ``None`` has none.
+
+    Raises
+    ------
+    HistoryError : the history cannot be read.
+    """
+    if commit is None:
+        return []
+    try:
+        line = git.first_parents(commit)[1:]
+    except UsageError:
+        # A shallow clone lacks the commit: with less known a difference is harder to prove, and none is made up.
+        return []
+    known = recorded.commits([one for each in line for one in each.ids])
+    reach = [each for each in line if known.intersection(each.ids)][:MOST_COMMITS]
+    return recorded.points_of([one for each in reach for one in each.ids])
 
 
 def _noise_of_points(points: Sequence[Point], figure: str) -> LaunchNoise:

@@ -25,10 +25,12 @@ from pytest_quant.history.compare.exact import compare_exact, what_differs
 from pytest_quant.history.compare.flaky import newly_flaky
 from pytest_quant.history.compare.gate import Ruling, Word, rule
 from pytest_quant.history.compare.latency import compare_latency
+from pytest_quant.history.compare.machine import Machine, machines_of
 from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
 from pytest_quant.history.compare.samples import overlap
 from pytest_quant.history.compare.status import compare_statuses
 from pytest_quant.history.rows import StoredCheck, commit_of
+from pytest_quant.history.trends import Point
 
 __all__ = [
     "ALPHA",
@@ -54,6 +56,7 @@ def compare(
     head: Sequence[StoredCheck],
     *,
     accepted: Mapping[str, BaselineEntry] | None = None,
+    earlier: Sequence[Point] = (),
     alpha: float = ALPHA,
 ) -> Comparison:
     """Compare all launches of one commit with all launches of another.
@@ -63,6 +66,8 @@ def compare(
     base, head : every record of every run of the commit, oldest first; one run of pytest is one launch.
     accepted : entries of the file of baselines by series, of values accepted after the base and of removed tests, see
         `pytest_quant.history.baselines.since`.
+    earlier : summaries of all series in the commits before the base, oldest first, which tell how launches and days
+        differ; without any, a difference between two days is proven only where it is large.
     alpha : probability that a comparison without any true change has a regression or an improvement by a test.
 
     Raises
@@ -72,7 +77,8 @@ def compare(
     pairing = pair(base, head)
     pairs = {one.series: one for one in pairing.pairs}
     accepted = accepted or {}
-    judged = judge([draft for one in pairing.pairs for draft in _drafts(one)], alpha)
+    machines = machines_of(pairing.pairs, earlier)
+    judged = judge([draft for one in pairing.pairs for draft in _drafts(one, machines)], alpha)
     rows = [with_accepted(row, pairs[row.series], accepted.get(row.series)) for row in judged]
     traced = [replace(row, differs=what_differs(pairs[row.series])) if row.changed else row for row in rows]
     return Comparison(
@@ -94,12 +100,12 @@ def _removed(one: Listed, entry: BaselineEntry | None) -> Listed:
     return replace(one, accepted=entry.reason) if entry is not None and entry.removed else one
 
 
-def _drafts(one: Pair) -> Iterator[Draft]:
+def _drafts(one: Pair, machines: Mapping[str, Machine]) -> Iterator[Draft]:
     yield Draft(compare_statuses(one))
     if not one.other_version:
         yield from compare_accuracy(one)
     yield from (Draft(row) for row in compare_exact(one))
-    yield from compare_latency(one)
+    yield from compare_latency(one, machines)
 
 
 def _parts(pairs: Sequence[Pair]) -> Iterator[str]:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from pytest_quant.history.compare.comparison import Outcome, Row
+from pytest_quant.history.compare.machine import Launches, Machine, Noise, by_identity, launches_of, mean_change
 from pytest_quant.history.compare.pairing import Draft, Pace, Pair, measured, when_ratio_changed, when_ratio_held
 from pytest_quant.history.compare.status import row_of, worse_or_better
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
-from pytest_quant.record import LatencyFigures
-from pytest_quant.result import Interval
-from pytest_quant.stats.ratio import MeanDifference, welch
+from pytest_quant.result import Interval, LaunchNoise
+from pytest_quant.stats.launches import ASSUMED_SD, Launch, LaunchDifference, difference
 
 _TELLING = ("gpu", "cpu", "isa", "cores")
-
-
-def by_identity(launches: Iterable[StoredCheck]) -> dict[str, list[StoredCheck]]:
-    """Return the launches by identity of their machine, in the given order."""
-    groups: dict[str, list[StoredCheck]] = {}
-    for one in launches:
-        groups.setdefault(identity_of(one.run, one.record), []).append(one)
-    return groups
 
 
 def on_common_machines(pair: Pair) -> tuple[Pair, bool]:
@@ -52,43 +45,6 @@ MIN_CHANGE_PCT = 1.0
 """A smaller change of a latency counts as none, however significant it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launches:
-    """Natural logarithms of the latencies of base or head, one for each launch.
-
-    Attributes
-    ----------
-    speedup : empty where a launch has no reference, as in records of other tools.
-    spans : interval of the speedup within each launch, where it has one.
-    doubted : number of launches that were left out because their figures are noise.
-    """
-
-    speedup: tuple[float, ...]
-    candidate: tuple[float, ...]
-    reference: tuple[float, ...]
-    spans: tuple[tuple[float, float], ...]
-    doubted: int
-
-    @property
-    def n(self) -> int:
-        """Number of launches that count."""
-        return len(self.candidate)
-
-
-def launches_of(checks: Iterable[StoredCheck]) -> Launches:
-    """Return the latencies of launches; one with a reason not to trust it is only counted as doubted."""
-    latencies = [check.record.latency for check in checks if check.record.latency is not None]
-    sound = [latency for latency in latencies if not latency.reasons and (latency.candidate_p50_ms or 0.0) > 0.0]
-    ratios = list(_logs(latency.speedup for latency in sound))
-    return Launches(
-        speedup=tuple(ratios) if len(ratios) == len(sound) else (),
-        candidate=tuple(_logs(latency.candidate_p50_ms for latency in sound)),
-        reference=tuple(_logs(latency.reference_p50_ms for latency in sound)),
-        spans=tuple(_spans(sound)),
-        doubted=len(latencies) - len(sound),
-    )
-
-
 def percent(log_change: float) -> float:
     """Return a difference of logarithms as a relative change in percent."""
     return 100.0 * math.expm1(log_change)
@@ -99,40 +55,40 @@ def as_log(percentage: float) -> float:
     return math.log1p(percentage / 100.0)
 
 
-def difference(base: tuple[float, ...], head: tuple[float, ...]) -> MeanDifference | None:
-    """Compare base and head by Welch's test; ``None`` for fewer than two launches of either."""
-    return welch(base, head) if min(len(base), len(head)) >= 2 else None
+def pace(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, shift: float = 0.0) -> Pace:
+    """Return whether an engine's latency changed: by at least the minimum, with an interval that excludes none.
 
-
-def mean_change(base: tuple[float, ...], head: tuple[float, ...]) -> float | None:
-    """Return mean(head) - mean(base), ``None`` where one has no launch."""
-    return math.fsum(head) / len(head) - math.fsum(base) / len(base) if base and head else None
-
-
-def pace(base: tuple[float, ...], head: tuple[float, ...]) -> Pace:
-    """Return whether latencies, as logarithms, changed: by at least the minimum, with an interval that excludes 0."""
-    change = difference(base, head)
-    if change is None or change.low <= 0.0 <= change.high or abs(change.value) < as_log(MIN_CHANGE_PCT):
+    Parameters
+    ----------
+    base, head : natural logarithms of the engine's latencies.
+    noise : of its launches.
+    shift : change that the whole machine had, which is taken off.
+    """
+    if not base or not head:
+        return Pace.SAME
+    change = beyond(shift, base, head, noise)
+    if change.low <= 0.0 <= change.high or abs(change.value) < as_log(MIN_CHANGE_PCT):
         return Pace.SAME
     return Pace.SLOWER if change.value > 0.0 else Pace.FASTER
 
 
-def _logs(values: Iterable[float | None]) -> Iterator[float]:
-    return (math.log(value) for value in values if value is not None and value > 0.0)
-
-
-def _spans(sound: Iterable[LatencyFigures]) -> Iterator[tuple[float, float]]:
-    for latency in sound:
-        if latency.speedup_ci is not None and latency.speedup_ci.low > 0.0:
-            yield math.log(latency.speedup_ci.low), math.log(latency.speedup_ci.high)
+def beyond(shift: float, base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise) -> LaunchDifference:
+    """Return the difference of head and base less `shift`, see `pytest_quant.stats.launches.difference`."""
+    return difference(base, [replace(launch, value=launch.value - shift) for launch in head], noise)
 
 
 RESOLVED_PCT = 5.0
 """A comparison that cannot exclude a slowdown of this much is inconclusive."""
 
 
-def compare_latency(pair: Pair) -> Iterator[Draft]:
-    """Yield a row for each machine that base and head share, or one with the reason why there is none."""
+def compare_latency(pair: Pair, machines: Mapping[str, Machine]) -> Iterator[Draft]:
+    """Yield the rows for each machine that base and head share, or one with the reason why there is none.
+
+    Parameters
+    ----------
+    pair : launches of one series.
+    machines : what the series on each machine share, by its identity.
+    """
     timed = [[one for one in side if one.record.latency is not None] for side in (pair.base, pair.head)]
     if not all(timed):
         yield from _not_timed(pair, bool(timed[0]), bool(timed[1]))
@@ -141,14 +97,14 @@ def compare_latency(pair: Pair) -> Iterator[Draft]:
     common = sorted(bases.keys() & heads.keys())
     if not common:
         row = row_of(pair, timed[1][-1].record, "speedup")
-        machines = f"{describe_machine(timed[0][-1])} -> {describe_machine(timed[1][-1])}"
+        machines_told = f"{describe_machine(timed[0][-1])} -> {describe_machine(timed[1][-1])}"
         ways = [way_of_timing(side[-1].record.latency) for side in timed]
         what = "other machine" if ways[0] == ways[1] else "timed in another way"
-        note = f"{what}, never compared: {machines}"
+        note = f"{what}, never compared: {machines_told}"
         yield Draft(replace(row, outcome=Outcome.NO_BASELINE, machine=describe_machine(timed[1][-1]), notes=(note,)))
     for identity in common:
         on_machine = Pair(pair.series, tuple(bases[identity]), tuple(heads[identity]))
-        yield _on_one_machine(on_machine, launches_of(on_machine.base), launches_of(on_machine.head))
+        yield from _on_one_machine(on_machine, machines.get(identity, Machine()))
 
 
 def _not_timed(pair: Pair, base_timed: bool, head_timed: bool) -> Iterator[Draft]:
@@ -162,11 +118,43 @@ def _not_timed(pair: Pair, base_timed: bool, head_timed: bool) -> Iterator[Draft
         yield Draft(replace(row_of(pair, record, "speedup"), outcome=Outcome.NO_BASELINE, notes=(f"base: {why}",)))
 
 
-def _on_one_machine(pair: Pair, base: Launches, head: Launches) -> Draft:
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Base and head of one series on one machine."""
+
+    base: Launches
+    head: Launches
+    noise: Noise
+    machine: Machine
+
+    @property
+    def enough(self) -> bool:
+        return min(self.base.n, self.head.n) >= FEWEST_LAUNCHES
+
+    def paces(self) -> tuple[Pace, Pace]:
+        """What candidate and reference did beside the whole machine."""
+        shift = self.machine.shift or 0.0
+        return (
+            pace(self.base.candidate, self.head.candidate, self.noise.candidate, shift),
+            pace(self.base.reference, self.head.reference, self.noise.reference, shift),
+        )
+
+
+def _on_one_machine(pair: Pair, machine: Machine) -> Iterator[Draft]:
+    base, head = launches_of(pair.base, pair.head)
+    sides = _Sides(base, head, machine.noise_of(pair.series, base, head), machine)
     ratio = all(side.speedup or not side.n for side in (base, head))
+    yield _row_of_ratio(pair, sides) if ratio else _row_of_time(pair, sides)
+    if ratio and sides.enough and machine.shift is not None:
+        yield _row_of_time(pair, sides)
+
+
+def _begun(pair: Pair, sides: _Sides, quantity: Literal["speedup", "p50"]) -> tuple[Row, LaunchDifference | None]:
+    """Return the row with all that is told of any change, and the change; ``None`` without a launch of both."""
+    base, head, ratio = sides.base, sides.head, quantity == "speedup"
     was, now = (base.speedup, head.speedup) if ratio else (base.candidate, head.candidate)
     row = replace(
-        _filled(row_of(pair, pair.head[-1].record, "speedup" if ratio else "p50"), was, now),
+        _filled(row_of(pair, pair.head[-1].record, quantity), was, now),
         unit="x" if ratio else "ms",
         better="higher" if ratio else "lower",
         base_launches=base.n,
@@ -177,21 +165,79 @@ def _on_one_machine(pair: Pair, base: Launches, head: Launches) -> Draft:
         notes=tuple(_doubts(base, head)),
     )
     if not was or not now:
-        return Draft(replace(row, outcome=Outcome.INCONCLUSIVE))
-    change = difference(was, now)
-    if change is not None:
+        return replace(row, outcome=Outcome.INCONCLUSIVE), None
+    change = difference(was, now, sides.noise.speedup if ratio else sides.noise.candidate)
+    if change.freedom and not change.assumed:
         row = replace(row, interval=Interval(percent(change.low), percent(change.high)))
-    if change is None or min(base.n, head.n) < FEWEST_LAUNCHES:
-        return Draft(_advisory(row, base, head, ratio))
-    return _tested(row, change, base, head, ratio)
+    elif change.assumed:
+        row = replace(row, notes=(*row.notes, _ASSUMED))
+    return row, change
 
 
-def _filled(row: Row, was: tuple[float, ...], now: tuple[float, ...]) -> Row:
+_ASSUMED = (
+    f"base and head share no day, and how days differ here is not known yet: {100.0 * ASSUMED_SD:g} % are assumed"
+)
+
+
+def _row_of_ratio(pair: Pair, sides: _Sides) -> Draft:
+    row, change = _begun(pair, sides, "speedup")
+    if change is None:
+        return Draft(row)
+    if not sides.enough:
+        return Draft(_advisory(row, sides.base, sides.head, ratio=True))
+    tested = replace(row, p=change.p_value)
+    candidate, reference = sides.paces()
+    held = when_ratio_held(candidate, reference, told_apart=sides.machine.shift is not None)
+    machine_moved = abs(sides.machine.shift or 0.0) >= as_log(MIN_CHANGE_PCT)
+    if held is not None:
+        row = replace(tested, outcome=held.outcome, moved=held.moved, notes=(*row.notes, held.note))
+    elif change.low < -as_log(RESOLVED_PCT):
+        row = replace(tested, outcome=Outcome.INCONCLUSIVE, notes=(*row.notes, _UNRESOLVED))
+    else:
+        row = replace(tested, notes=(*row.notes, _whole_machine(sides.machine))) if machine_moved else tested
+    if abs(change.value) < as_log(MIN_CHANGE_PCT):
+        return Draft(row)
+    diagnosis = when_ratio_changed(
+        candidate, reference, worse=change.value < 0.0, told_apart=sides.machine.shift is not None
+    )
+    notes = [*tested.notes, *([diagnosis.note] if diagnosis.note else [])]
+    if machine_moved:
+        notes.append(_whole_machine(sides.machine))
+    return Draft(row, replace(tested, outcome=diagnosis.outcome, moved=diagnosis.moved, notes=tuple(notes)))
+
+
+_UNRESOLVED = f"a slowdown of {RESOLVED_PCT:g} % cannot be excluded: more launches, or a quieter machine"
+
+
+def _row_of_time(pair: Pair, sides: _Sides) -> Draft:
+    """Return the row of the candidate's own time, less what the whole machine moved where that is known."""
+    row, change = _begun(pair, sides, "p50")
+    if change is None:
+        return Draft(row)
+    if not sides.enough:
+        return Draft(_advisory(row, sides.base, sides.head, ratio=False))
+    shift = sides.machine.shift or 0.0
+    own = beyond(shift, sides.base.candidate, sides.head.candidate, sides.noise.candidate)
+    notes = row.notes
+    if abs(shift) >= as_log(MIN_CHANGE_PCT):
+        notes = (*notes, f"{_whole_machine(sides.machine)}, this candidate by {percent(own.value):+.1f} % more")
+    row = replace(row, p=own.p_value, notes=notes)
+    changed = replace(row, outcome=worse_or_better(own.value > 0.0, proven=True), moved="candidate")
+    if own.high > as_log(RESOLVED_PCT):
+        row = replace(row, outcome=Outcome.INCONCLUSIVE, notes=(*row.notes, _UNRESOLVED))
+    return Draft(row, changed if abs(own.value) >= as_log(MIN_CHANGE_PCT) else None)
+
+
+def _whole_machine(machine: Machine) -> str:
+    return f"all series on this machine moved by {percent(machine.shift or 0.0):+.1f} %"
+
+
+def _filled(row: Row, was: Sequence[Launch], now: Sequence[Launch]) -> Row:
     """Add the geometric means over launches, and the change in percent."""
     change = mean_change(was, now)
     if change is None:
         return row
-    means = [math.exp(math.fsum(side) / len(side)) for side in (was, now)]
+    means = [math.exp(math.fsum(launch.value for launch in side) / len(side)) for side in (was, now)]
     return replace(row, base=means[0], head=means[1], change=percent(change), change_unit="%")
 
 
@@ -205,28 +251,7 @@ def _doubts(base: Launches, head: Launches) -> Iterator[str]:
             yield f"{side.doubted} of {side.n + side.doubted} launches of the {name} left out: their numbers are noise"
 
 
-def _tested(row: Row, change: MeanDifference, base: Launches, head: Launches, ratio: bool) -> Draft:
-    """Return the row of enough launches: its p joins the family, and the diagnosis gives its outcome if rejected."""
-    gain = change.value if ratio else -change.value
-    worst = change.low if ratio else -change.high
-    candidate, reference = pace(base.candidate, head.candidate), pace(base.reference, head.reference)
-    held = when_ratio_held(candidate, reference) if ratio else None
-    tested = row = replace(row, p=change.p_value)
-    if held is not None:
-        row = replace(row, outcome=held.outcome, moved=held.moved, notes=(*row.notes, held.note))
-    elif worst < -as_log(RESOLVED_PCT):
-        note = f"a slowdown of {RESOLVED_PCT:g} % cannot be excluded: more launches, or a quieter machine"
-        row = replace(row, outcome=Outcome.INCONCLUSIVE, notes=(*row.notes, note))
-    if abs(gain) < as_log(MIN_CHANGE_PCT):
-        return Draft(row)
-    if not ratio:
-        return Draft(row, replace(tested, outcome=worse_or_better(gain < 0.0, proven=True), moved="candidate"))
-    diagnosis = when_ratio_changed(candidate, reference, worse=gain < 0.0)
-    notes = (*tested.notes, diagnosis.note) if diagnosis.note else tested.notes
-    return Draft(row, replace(tested, outcome=diagnosis.outcome, moved=diagnosis.moved, notes=notes))
-
-
-def _advisory(row: Row, base: Launches, head: Launches, ratio: bool) -> Row:
+def _advisory(row: Row, base: Launches, head: Launches, *, ratio: bool) -> Row:
     """Return the row of too few launches: inconclusive, unless the intervals within launches show a clear change."""
     note = f"advisory: {base.n} and {head.n} launches, {FEWEST_LAUNCHES} a side are needed to judge"
     row = replace(row, outcome=Outcome.INCONCLUSIVE, advisory=True, notes=(*row.notes, note))

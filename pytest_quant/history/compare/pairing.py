@@ -30,18 +30,24 @@ class Diagnosis:
     note: str = ""
 
 
-def when_ratio_changed(candidate: Pace, reference: Pace, *, worse: bool) -> Diagnosis:
+def when_ratio_changed(candidate: Pace, reference: Pace, *, worse: bool, told_apart: bool) -> Diagnosis:
     """Return the diagnosis of a proven change of the speedup.
 
     A speedup that is worse only because the reference became faster is no regression of the candidate, and one that is
-    better only because the reference became slower is no improvement.
+    better only because the reference became slower is no improvement. But a candidate that became slower on a machine
+    that became faster looks the same, so that this is said only beside what the whole machine did.
 
     Parameters
     ----------
-    candidate, reference : change of each engine's own latency.
+    candidate, reference : change of each engine's own latency, less that of the machine where it is known.
     worse : the speedup fell.
+    told_apart : it is known what the machine did.
     """
     lost, gained = (Pace.SLOWER, Pace.FASTER) if worse else (Pace.FASTER, Pace.SLOWER)
+    if reference is gained and candidate is not lost and not told_apart:
+        outcome = Outcome.REGRESSION if worse else Outcome.IMPROVEMENT
+        note = f"the reference became {gained}, or the machine did: {_TOO_FEW_SERIES}"
+        return Diagnosis(outcome, "", note)
     if reference is gained and candidate is not lost:
         note = f"the reference became {gained}, and the candidate did not become {lost}"
         return Diagnosis(Outcome.CHANGED, "reference", note)
@@ -53,11 +59,20 @@ def when_ratio_changed(candidate: Pace, reference: Pace, *, worse: bool) -> Diag
     return Diagnosis(outcome, "both", f"the candidate became {candidate}, and the reference {reference}")
 
 
-def when_ratio_held(candidate: Pace, reference: Pace) -> Diagnosis | None:
-    """Return the diagnosis where both engines changed alike, which the speedup does not show; else ``None``."""
+def when_ratio_held(candidate: Pace, reference: Pace, *, told_apart: bool) -> Diagnosis | None:
+    """Return the diagnosis where both engines changed alike, which the speedup does not show; else ``None``.
+
+    Parameters
+    ----------
+    candidate, reference, told_apart : as in `when_ratio_changed`.
+    """
     if candidate is reference and candidate is not Pace.SAME:
-        return Diagnosis(Outcome.CHANGED, "both", f"both became {candidate} alike: the machine, or the runtime")
+        whose = "other series did not: the model, or the runtime" if told_apart else "the machine, or the runtime"
+        return Diagnosis(Outcome.CHANGED, "both", f"both became {candidate} alike: {whose}")
     return None
+
+
+_TOO_FEW_SERIES = "too few series on this machine to tell"
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def test_the_verdict_comes_first() -> None:
     """Which commits, with how many launches, and what came out."""
     lines = _text(_story(), 120).splitlines()
     assert lines[0] == "ba5e (main, 5 launches) -> 4ead (main, 5 launches)"
-    assert lines[1].startswith("REGRESSION: 2 regressions, ")
+    assert lines[1].startswith("REGRESSION: 3 regressions, ")
     for word in ("1 test added", "1 test removed", "1 test renamed", "accuracy of 1 test NOT COMPARED"):
         assert word in lines[1]
 
@@ -155,7 +155,7 @@ def test_markdown_has_the_marker_then_the_verdict() -> None:
     """The marker finds the comment again; unchanged rows are folded."""
     lines = _markdown(_story()).splitlines()
     assert lines[0] == MARKER == "<!-- pytest-quant compare -->"
-    assert lines[1].startswith("**REGRESSION: 2 regressions")
+    assert lines[1].startswith("**REGRESSION: 3 regressions")
     table = [line for line in lines if line.startswith("|")]
     assert len(table) == 2 + len(_story().changed)
     assert lines.count("</details>") == sum(line.startswith("<details>") for line in lines) >= 5

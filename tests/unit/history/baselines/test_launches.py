@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pytest_quant.environment import Repository
 from pytest_quant.history import StoredCheck
 from pytest_quant.history.baselines.launches import (
     CommonNoise,
@@ -16,10 +18,13 @@ from pytest_quant.history.baselines.launches import (
     launch_base,
     launches_in,
     noise_beside,
+    points_before,
 )
 from pytest_quant.history.trends import Point
 from pytest_quant.record.record import LatencyFigures
 from pytest_quant.result import LaunchFigures, LaunchNoise, Status
+from tests.support.repository import make_repository, without_ci
+from tests.unit.history.in_memory import InMemory
 from tests.unit.record.examples import RUN, a_pass
 
 
@@ -90,3 +95,20 @@ def test_series_on_one_machine_have_their_noise_in_common() -> None:
     assert found["there"].speedup.between == pytest.approx(1e-2, rel=0.25)
     assert found["here"].p50 == LaunchNoise()
     assert common_noise_of([]) == {}
+
+
+def test_the_commits_before_one_are_its_first_parents_with_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without itself; a commit that is not here, as in a shallow clone, has none, nor has a run without one."""
+    without_ci(monkeypatch)
+    scratch = make_repository(tmp_path)
+    commits = [scratch.commit(str(number)) for number in range(4)]
+    checks = tuple(
+        replace(one, run=replace(one.run, commit=commits[day]))
+        for day, one in ((day, check(day + 1, 2.0)) for day in (0, 2, 3))
+    )
+    git = Repository(scratch.path)
+    found = points_before(InMemory(checks), git, commits[3])
+    assert {point.commit for point in found} == {commits[0], commits[2]}
+    assert points_before(InMemory(checks), git, None) == points_before(InMemory(checks), git, "f" * 40) == []

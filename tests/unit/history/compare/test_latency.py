@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from pytest_quant.history.compare import Comparison, Outcome, compare
+from pytest_quant.history.compare import Comparison, Outcome, Row, compare
+from pytest_quant.history.rows import StoredCheck, identity_of
+from pytest_quant.history.trends import Point
 from pytest_quant.record import Record
+from pytest_quant.result import LaunchFigures, Status
 from tests.unit.history.compare.launched import launches, record_of, row, timed
+from tests.unit.record.examples import RUN
 
 _NOISE = (0.997, 1.002, 1.0, 0.999, 1.003, 1.001, 0.998)
 
@@ -26,12 +30,12 @@ def _between(base: Sequence[Record], head: Sequence[Record]) -> Comparison:
     return compare(launches(base), launches(head, commit="head"))
 
 
-def test_p_is_that_of_welch_on_one_logarithm_for_each_launch() -> None:
-    """Five against seven launches, whatever the number of rounds in each."""
+def test_p_is_that_of_student_on_one_logarithm_for_each_launch() -> None:
+    """Five against seven launches of one day, whatever the number of rounds in each."""
     base, head = _launched(0.5), _launched(0.51, n=7)
     found = row(_between(base, head), "speedup")
     logs = [[math.log(one.latency.speedup or 0.0) for one in side if one.latency] for side in (base, head)]
-    expected = scipy_stats.ttest_ind(logs[1], logs[0], equal_var=False)
+    expected = scipy_stats.ttest_ind(logs[1], logs[0])
     span = expected.confidence_interval(0.95)
     assert found.p == pytest.approx(expected.pvalue)
     assert found.change == pytest.approx(100.0 * math.expm1(np.mean(logs[1]) - np.mean(logs[0])))
@@ -51,13 +55,156 @@ def test_a_slower_candidate_is_a_regression_and_a_faster_one_an_improvement() ->
     assert (faster.outcome, faster.moved) == (Outcome.IMPROVEMENT, "candidate")
 
 
-def test_a_reference_that_became_faster_is_no_regression_of_the_candidate() -> None:
+def _suite(*sides: tuple[float, float], series: int = 5) -> Comparison:
+    """Base and head of a suite, in which the first series has these candidates and references and the others do not.
+
+    `sides` are ms of candidate and reference at the base, at the head, and of the machine's other series at the head.
+    """
+    (was, was_reference), (now, now_reference), (others, others_reference) = sides
+    checks = []
+    for commit, own, rest in (
+        ("base", (was, was_reference), (was, was_reference)),
+        ("head", (now, now_reference), (others, others_reference)),
+    ):
+        for index in range(series):
+            candidate, reference = rest if index else own
+            node = f"tests/test_x.py::test_{index}"
+            ms = [candidate * noise for noise in _NOISE[:5]]
+            checks.append(launches([timed(record_of(node, latency=True), one, reference) for one in ms], commit=commit))
+    return compare(*([one for side in half for one in side] for half in (checks[:series], checks[series:])))
+
+
+def _first(comparison: Comparison, quantity: str) -> Row:
+    (found,) = (one for one in comparison.rows if one.quantity == quantity and one.nodeid == "tests/test_x.py::test_0")
+    return found
+
+
+def test_a_reference_that_became_faster_alone_is_no_regression_of_the_candidate() -> None:
     """The speedup is worse all the same, and the row says why."""
-    found = row(_between(_launched(0.5, 1.0), _launched(0.5, 0.9)), "speedup")
+    found = _first(_suite((0.5, 1.0), (0.5, 0.9), (0.5, 1.0)), "speedup")
     assert (found.outcome, found.moved) == (Outcome.CHANGED, "reference")
     assert found.change == pytest.approx(-10.0)
-    slower = row(_between(_launched(0.5, 0.9), _launched(0.5, 1.0)), "speedup")
+    slower = _first(_suite((0.5, 0.9), (0.5, 1.0), (0.5, 0.9)), "speedup")
     assert (slower.outcome, slower.moved) == (Outcome.CHANGED, "reference")
+
+
+def test_a_slower_candidate_on_a_faster_machine_is_a_regression() -> None:
+    """5 % slower on a day on which the whole machine is 5 % faster: its time is what it was, its reference is not."""
+    comparison = _suite((0.5, 1.0), (0.5, 0.95), (0.475, 0.95))
+    found = _first(comparison, "speedup")
+    assert (found.outcome, found.moved) == (Outcome.REGRESSION, "candidate")
+    assert found.notes == ("all series on this machine moved by -5.0 %",)
+    time = _first(comparison, "p50")
+    assert (time.outcome, time.moved) == (Outcome.REGRESSION, "candidate")
+    assert time.change == pytest.approx(0.0, abs=1e-9)
+    assert time.notes == ("all series on this machine moved by -5.0 %, this candidate by +5.3 % more",)
+    assert [one for one in comparison.changed if one.nodeid != found.nodeid] == []
+
+
+@pytest.mark.parametrize("series", [1, 2])
+def test_few_series_do_not_tell_the_machine_from_a_change(series: int) -> None:
+    """The ratio is gated all the same, and the row says so; the time alone is not judged."""
+    comparison = _suite((0.5, 1.0), (0.5, 0.95), (0.475, 0.95), series=series)
+    found = _first(comparison, "speedup")
+    assert (found.outcome, found.moved) == (Outcome.REGRESSION, "")
+    assert found.notes == ("the reference became faster, or the machine did: too few series on this machine to tell",)
+    assert [one for one in comparison.rows if one.quantity == "p50"] == []
+
+
+def test_a_model_that_slows_down_with_its_reference_is_a_regression_of_its_time() -> None:
+    """The speedup is what it was; the other series say that it is not the machine."""
+    comparison = _suite((0.5, 1.0), (1.0, 2.0), (0.5, 1.0))
+    ratio, time = _first(comparison, "speedup"), _first(comparison, "p50")
+    assert (ratio.outcome, ratio.moved) == (Outcome.CHANGED, "both")
+    assert ratio.notes == ("both became slower alike: other series did not: the model, or the runtime",)
+    assert time.outcome is Outcome.REGRESSION
+    assert time.change == pytest.approx(100.0)
+    whole = _suite((0.5, 1.0), (1.0, 2.0), (1.0, 2.0))
+    assert whole.changed == ()
+    assert _first(whole, "p50").notes[0].startswith("all series on this machine moved by +100.0 %")
+
+
+def _on_days(days: Sequence[int], ms: Sequence[float], commit: str) -> list[StoredCheck]:
+    """One launch for each of these times, each on its day of March."""
+    checks = launches([timed(record_of(latency=True), one) for one in ms], commit=commit)
+    return [
+        replace(check, run=replace(check.run, started_at=f"2026-03-{day:02}T12:{place:02}:00+00:00"))
+        for place, (day, check) in enumerate(zip(days, checks, strict=True))
+    ]
+
+
+def test_launches_of_two_days_differ_by_their_days_too() -> None:
+    """5 % between five launches of one day and five of another prove nothing; 50 % do, and 5 % within one day."""
+    base, slower = [0.5 * noise for noise in _NOISE[:5]], [0.525 * noise for noise in _NOISE[:5]]
+    found = row(compare(_on_days([1] * 5, base, "base"), _on_days([2] * 5, slower, "head")), "speedup")
+    assert (found.outcome, found.interval) == (Outcome.INCONCLUSIVE, None)
+    assert found.notes[0] == "base and head share no day, and how days differ here is not known yet: 3 % are assumed"
+    far = [one * 1.5 for one in base]
+    found = row(compare(_on_days([1] * 5, base, "base"), _on_days([2] * 5, far, "head")), "speedup")
+    assert found.outcome is Outcome.REGRESSION
+    found = row(compare(_on_days([1] * 5, base, "base"), _on_days([1] * 5, slower, "head")), "speedup")
+    assert found.outcome is Outcome.REGRESSION
+
+
+def test_earlier_commits_tell_how_days_differ() -> None:
+    """With 20 quiet days before, 5 % between two days are a regression; with days of 2 % they are not."""
+    base, slower = [0.5 * noise for noise in _NOISE[:5]], [0.525 * noise for noise in _NOISE[:5]]
+    sides = _on_days([1] * 5, base, "base"), _on_days([2] * 5, slower, "head")
+    (check, *_) = sides[0]
+    for sd, outcome in ((0.001, Outcome.REGRESSION), (0.02, Outcome.INCONCLUSIVE)):
+        speedups = np.exp(np.random.default_rng(8).normal(0.7, sd, 20))
+        earlier = [
+            Point(
+                f"e{day}", f"2026-02-{day:02}T12:00:00+00:00", f"e{day}", "main", False, check.record.series, "",
+                identity_of(check.run, check.record), "", Status.PASS, speedup=float(speedup),
+            )
+            for day, speedup in enumerate(speedups, 1)
+        ]  # fmt: skip
+        assert row(compare(*sides, earlier=earlier), "speedup").outcome is outcome
+    ours = [replace(point, run_id=check.run.id) for point in earlier]
+    assert row(compare(*sides, earlier=ours), "speedup").interval is None, "the base's own runs are no earlier ones"
+
+
+def test_further_launches_of_one_run_count() -> None:
+    """One run with four more launches is five launches."""
+
+    def several(ms: float, hour: int) -> Record:
+        (first, *others) = _launched(ms)
+        assert first.latency is not None
+        further = tuple(
+            LaunchFigures(
+                f"{RUN.started_at[:10]}T{hour:02}:0{place}:00+00:00",
+                one.latency.speedup,
+                one.latency.candidate_p50_ms,
+                1.0,
+            )
+            for place, one in enumerate(others)
+            if one.latency is not None
+        )
+        return replace(first, latency=replace(first.latency, launches=further))
+
+    found = row(_between([several(0.5, 4)], [several(0.525, 5)]), "speedup")
+    assert (found.base_launches, found.head_launches, found.outcome) == (5, 5, Outcome.REGRESSION)
+
+
+def test_no_change_on_days_that_differ_is_rarely_told_as_one() -> None:
+    """20 series, 5 against 5 launches on two days whose ratios differ by 1 %: at most one of 8 comparisons."""
+    random = np.random.default_rng(9)
+    told = 0
+    for _ in range(8):
+        sides = []
+        for commit, day in (("base", 1), ("head", 2)):
+            checks = []
+            for index in range(20):
+                ms = 0.5 * np.exp(random.normal(0.0, 0.01) + random.normal(0.0, 0.005, 5))
+                records = [timed(record_of(f"t.py::t{index}", latency=True), float(one)) for one in ms]
+                checks += [
+                    replace(one, run=replace(one.run, started_at=f"2026-03-{day:02}T12:00:00+00:00"))
+                    for one in launches(records, commit=commit)
+                ]
+            sides.append(checks)
+        told += bool(compare(*sides).changed)
+    assert told <= 1
 
 
 def test_both_slower_alike_is_the_machine() -> None:
@@ -214,5 +361,5 @@ def test_many_series_are_judged_as_one_family() -> None:
             checks += launches([timed(record_of(node, latency=True), ms) for ms in values], commit=commit)
         sides.append(checks)
     many = compare(*sides)
-    assert many.family == 10
+    assert many.family == 20
     assert many.having(Outcome.REGRESSION) == ()

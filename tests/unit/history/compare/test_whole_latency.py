@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 from scipy import stats as scipy_stats
 
 from pytest_quant.history.compare import Outcome, Row, compare
-from pytest_quant.history.compare.latency import as_log, describe_machine, launches_of, mean_change, pace, percent
+from pytest_quant.history.compare.latency import as_log, describe_machine, pace, percent
+from pytest_quant.history.compare.machine import launches_of, mean_change
 from pytest_quant.history.compare.pairing import Pace, when_ratio_changed, when_ratio_held
 from pytest_quant.record import LatencyFigures, Record
 from pytest_quant.result import Interval, Status
+from pytest_quant.stats.launches import Launch, noise_of
 from tests.unit.history.compare.launched import launch, launches, record_of, row, timed
 from tests.unit.history.compare.test_whole_rows import a_row, about
 
@@ -45,9 +48,9 @@ def between(base: Sequence[Record], head: Sequence[Record], quantity: str = "spe
     return row(compare(launches(base), launches(head, commit="head")), quantity)
 
 
-def welch(base: Sequence[float], head: Sequence[float]) -> dict[str, Any]:
-    """Return what a row says of two groups of logarithms, by SciPy."""
-    found = scipy_stats.ttest_ind(head, base, equal_var=False)
+def student(base: Sequence[float], head: Sequence[float]) -> dict[str, Any]:
+    """Return what a row says of two groups of logarithms of one day, by SciPy."""
+    found = scipy_stats.ttest_ind(head, base)
     span = found.confidence_interval(0.95)
     means = [math.exp(sum(side) / len(side)) for side in (base, head)]
     return {
@@ -74,9 +77,9 @@ def welch(base: Sequence[float], head: Sequence[float]) -> dict[str, Any]:
         ),
         (
             ((0.5, 1.0), (0.5, 0.9)),
-            Outcome.CHANGED,
-            "reference",
-            ("the reference became faster, and the candidate did not become slower",),
+            Outcome.REGRESSION,
+            "",
+            ("the reference became faster, or the machine did: too few series on this machine to tell",),
         ),
         (
             ((0.5, 1.0), (0.6, 1.2)),
@@ -99,7 +102,7 @@ def test_a_speedup(
         head_launches=5,
         candidate_change_pct=about(100.0 * (now / was - 1.0), abs=1e-9),
         reference_change_pct=about(100.0 * (now_reference / was_reference - 1.0), abs=1e-9),
-        **welch(*logs),
+        **student(*logs),
     )
     found = between(runs(was, was_reference), runs(now, now_reference))
     if outcome is Outcome.UNCHANGED:
@@ -115,7 +118,7 @@ def test_a_latency_without_a_reference() -> None:
         base_launches=5,
         head_launches=5,
         candidate_change_pct=about(20.0),
-        **welch(*logs),
+        **student(*logs),
     )
     assert between(runs(0.5, **ALONE), runs(0.6, **ALONE), "p50") == expected
 
@@ -130,7 +133,10 @@ ADVISORY = "advisory: 1 and 5 launches, 5 a side are needed to judge"
 
 
 def test_one_launch_against_five() -> None:
-    """The change is told without a test; one launch has no interval of its mean."""
+    """The change is told without a test, with an interval of what the five tell of launches of this day."""
+    logs = [math.log(1.0 / (0.6 * noise)) for noise in NOISE]
+    reach = float(scipy_stats.t.ppf(0.975, 4) * statistics.stdev(logs) * math.sqrt(1.0 + 1.0 / 5.0))
+    change = statistics.fmean(logs) - math.log(2.0)
     expected = a_row(
         "speedup",
         Outcome.WORSE,
@@ -140,6 +146,7 @@ def test_one_launch_against_five() -> None:
         better="higher",
         change=about(-100.0 / 6.0, abs=0.02),
         change_unit="%",
+        interval=Interval(*(about(100.0 * math.expm1(change + end)) for end in (-reach, reach))),
         base_launches=1,
         head_launches=5,
         advisory=True,
@@ -177,10 +184,10 @@ def test_an_advisory_latency_without_a_reference_is_open() -> None:
 
 
 def test_two_launches_have_an_interval() -> None:
-    """Welch's, though it judges nothing."""
+    """Though it judges nothing."""
     found = between(runs(0.5)[:2], runs(0.6)[:2])
     logs = [[math.log(1.0 / (ms * noise)) for noise in NOISE[:2]] for ms in (0.5, 0.6)]
-    assert found.interval == welch(*logs)["interval"]
+    assert found.interval == student(*logs)["interval"]
     assert found.advisory
 
 
@@ -249,10 +256,11 @@ def test_a_side_that_was_not_timed(base: Record, head: Record, outcome: Outcome 
 def test_what_is_read_of_launches() -> None:
     """Natural logarithms; a launch whose candidate took no time is doubted too."""
     checks = launches([run(0.5), run(0.25, 2.0), run(0.5, reasons=("x",)), run(0.5, candidate_p50_ms=0.0), record_of()])
-    found = launches_of(checks)
-    assert found.speedup == about((math.log(2.0), math.log(8.0)))
-    assert found.candidate == about((math.log(0.5), math.log(0.25)))
-    assert found.reference == about((0.0, math.log(2.0)))
+    found, _ = launches_of(checks, checks[:1])
+    read = [[launch.value for launch in side] for side in (found.speedup, found.candidate, found.reference)]
+    assert read[0] == about([math.log(2.0), math.log(8.0)])
+    assert read[1] == about([math.log(0.5), math.log(0.25)])
+    assert read[2] == about([0.0, math.log(2.0)])
     spans = [(math.log(x * 0.99), math.log(x * 1.01)) for x in (2.0, 8.0)]
     assert [list(span) for span in found.spans] == [about(list(span)) for span in spans]
     assert (found.n, found.doubted) == (2, 2)
@@ -262,9 +270,14 @@ def test_percent_and_logarithms_are_inverse() -> None:
     """A quarter more is 25 %."""
     assert percent(math.log(1.25)) == about(25.0)
     assert as_log(25.0) == about(math.log(1.25))
-    assert mean_change((1.0, 2.0), (4.0, 6.0)) == 3.5
-    assert mean_change((), (1.0,)) is None
-    assert mean_change((1.0,), ()) is None
+    assert mean_change(of_one_day(1.0, 2.0), of_one_day(4.0, 6.0)) == 3.5
+    assert mean_change((), of_one_day(1.0)) is None
+    assert mean_change(of_one_day(1.0), ()) is None
+
+
+def of_one_day(*values: float) -> tuple[Launch, ...]:
+    """Launches with these values."""
+    return tuple(Launch(value, 1) for value in values)
 
 
 @pytest.mark.parametrize(
@@ -275,13 +288,16 @@ def test_percent_and_logarithms_are_inverse() -> None:
         ((0.0, 0.0), (0.009, 0.009), Pace.SAME),
         ((0.0, 0.0), (0.0101, 0.0101), Pace.SLOWER),
         ((0.0, 0.2), (0.1, 0.3), Pace.SAME),
-        ((0.0,), (0.5, 0.5), Pace.SAME),
-        ((0.0, 0.0), (0.5,), Pace.SAME),
+        ((), (0.5, 0.5), Pace.SAME),
+        ((0.0,), (0.01,), Pace.SAME),
     ],
 )
 def test_the_pace_of_an_engine(base: tuple[float, ...], head: tuple[float, ...], expected: Pace) -> None:
-    """It moved when that is proven and at least 1 %, which is 0.00995 in logarithms; one launch proves nothing."""
-    assert pace(base, head) is expected
+    """It moved when that is proven and at least 1 %, which is 0.00995 in logarithms; two launches prove little."""
+    sides = of_one_day(*base), of_one_day(*head)
+    assert pace(*sides, noise_of(sides)) is expected
+    shifted = of_one_day(*(value + 0.3 for value in head))
+    assert pace(sides[0], shifted, noise_of((sides[0], shifted)), shift=0.3) is expected
 
 
 SLOWER, SAME, FASTER = Pace.SLOWER, Pace.SAME, Pace.FASTER
@@ -301,11 +317,15 @@ def test_who_moved_a_ratio(candidate: Pace, reference: Pace, worse: bool) -> Non
         expected = (Outcome.CHANGED, "reference")
     else:
         expected = (gated, "")
-    found = when_ratio_changed(candidate, reference, worse=worse)
+    found = when_ratio_changed(candidate, reference, worse=worse, told_apart=True)
     assert (found.outcome, found.moved) == expected
     neither = "neither engine alone moved by more than its noise; their ratio did"
     assert (found.note == neither) is (expected == (gated, ""))
-    assert (when_ratio_held(candidate, reference) is None) is (candidate is not reference or candidate is SAME)
+    held = when_ratio_held(candidate, reference, told_apart=True)
+    assert (held is None) is (candidate is not reference or candidate is SAME)
+    untold = when_ratio_changed(candidate, reference, worse=worse, told_apart=False)
+    assert untold.outcome is gated
+    assert (untold == found) is (expected != (Outcome.CHANGED, "reference"))
 
 
 def test_a_machine_is_described_by_what_it_is_known_for() -> None:

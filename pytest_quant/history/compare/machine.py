@@ -1,0 +1,235 @@
+"""What all series on one machine share: how much launches and days differ there, and how far the machine itself moved.
+
+A machine that is 5 % faster on the day of the head makes every engine 5 % faster. One reference cannot tell that from
+a change of its own, but the median over all series can, which a few changed engines do not move.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_quant.history.baselines.launches import launches_in
+from pytest_quant.history.compare.pairing import Pair
+from pytest_quant.history.rows import StoredCheck, identity_of
+from pytest_quant.history.trends import Point
+from pytest_quant.record import LatencyFigures
+from pytest_quant.result import NOTHING_KNOWN, LaunchNoise
+from pytest_quant.stats.launches import (
+    Launch,
+    common_noise,
+    days_of,
+    moderated_noise,
+    noise_of,
+    noise_of_steps,
+)
+
+FEWEST_SERIES = 3
+"""With fewer series on a machine its own shift cannot be told from a change of one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """Natural logarithms of the latencies of base or head, one for each launch.
+
+    Attributes
+    ----------
+    speedup : empty where a launch has no reference, as in records of other tools.
+    spans : interval of the speedup within each record, where it has one.
+    doubted : number of records that were left out because their figures are noise.
+    """
+
+    speedup: tuple[Launch, ...]
+    candidate: tuple[Launch, ...]
+    reference: tuple[Launch, ...]
+    spans: tuple[tuple[float, float], ...]
+    doubted: int
+
+    @property
+    def n(self) -> int:
+        """Number of launches that count."""
+        return len(self.candidate)
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How launches differ, of each figure."""
+
+    speedup: LaunchNoise = NOTHING_KNOWN
+    candidate: LaunchNoise = NOTHING_KNOWN
+    reference: LaunchNoise = NOTHING_KNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the series on one machine share.
+
+    Attributes
+    ----------
+    common : noise of all series, to moderate that of each.
+    earlier : noise of each series in the commits before the base.
+    shift : by how much its engines became slower from base to head, natural logarithm; ``None`` for too few series.
+    """
+
+    common: Noise = Noise()
+    earlier: Mapping[str, Noise] | None = None
+    shift: float | None = None
+
+    def noise_of(self, series: str, base: Launches, head: Launches) -> Noise:
+        """Return the noise of one series: of base and head, of earlier commits, and of what all series share."""
+        earlier = (self.earlier or {}).get(series, Noise())
+        own = _own_noise(base, head)
+        return Noise(
+            *(
+                moderated_noise(moderated_noise(getattr(own, figure), getattr(earlier, figure)), shared)
+                for figure, shared in (
+                    ("speedup", self.common.speedup),
+                    ("candidate", self.common.candidate),
+                    ("reference", self.common.reference),
+                )
+            )
+        )
+
+
+def by_identity(launches: Iterable[StoredCheck]) -> dict[str, list[StoredCheck]]:
+    """Return the launches by identity of their machine, in the given order."""
+    groups: dict[str, list[StoredCheck]] = {}
+    for one in launches:
+        groups.setdefault(identity_of(one.run, one.record), []).append(one)
+    return groups
+
+
+def launches_of(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> tuple[Launches, Launches]:
+    """Return the latencies of launches of base and head, with days that are the same for both.
+
+    A record with a reason not to trust it is only counted as doubted.
+    """
+    days = days_of(
+        time
+        for check in (*base, *head)
+        for time in (check.run.started_at, *(one.started_at for one in launches_in(check)))
+    )
+    return _read(base, days), _read(head, days)
+
+
+def machines_of(pairs: Iterable[Pair], earlier: Iterable[Point]) -> dict[str, Machine]:
+    """Return the machines that base and head have in common, by identity.
+
+    Parameters
+    ----------
+    pairs : of all series.
+    earlier : summaries of all series in the commits before the base, oldest first.
+    """
+    sides: dict[str, dict[str, tuple[Launches, Launches]]] = {}
+    runs: set[str] = set()
+    for pair in pairs:
+        bases, heads = by_identity(pair.base), by_identity(pair.head)
+        runs |= {check.run.id for check in (*pair.base, *pair.head)}
+        for identity in bases.keys() & heads.keys():
+            found = launches_of(bases[identity], heads[identity])
+            sides.setdefault(identity, {})[pair.series] = found
+    before = _by_machine(point for point in earlier if point.run_id not in runs)
+    return {identity: _machine(series, before.get(identity, {})) for identity, series in sides.items()}
+
+
+def mean_change(base: Sequence[Launch], head: Sequence[Launch]) -> float | None:
+    """Return mean(head) - mean(base), ``None`` where one has no launch."""
+    if not base or not head:
+        return None
+    before, after = (math.fsum(launch.value for launch in side) / len(side) for side in (base, head))
+    return after - before
+
+
+def _machine(series: Mapping[str, tuple[Launches, Launches]], before: Mapping[str, Sequence[Point]]) -> Machine:
+    earlier = {key: _earlier_noise(points) for key, points in before.items()}
+    known = [
+        Noise(
+            *(
+                moderated_noise(getattr(own, figure), getattr(earlier.get(key, Noise()), figure))
+                for figure in ("speedup", "candidate", "reference")
+            )
+        )
+        for key in series.keys() | earlier.keys()
+        for own in (_own_noise(*series[key]) if key in series else Noise(),)
+    ]
+    changes = [
+        change
+        for base, head in series.values()
+        for change in (mean_change(base.candidate, head.candidate), mean_change(base.reference, head.reference))
+        if change is not None
+    ]
+    timed = sum(bool(base.n and head.n) for base, head in series.values())
+    return Machine(
+        Noise(
+            common_noise([one.speedup for one in known]),
+            common_noise([one.candidate for one in known]),
+            common_noise([one.reference for one in known]),
+        ),
+        earlier,
+        statistics.median(changes) if timed >= FEWEST_SERIES else None,
+    )
+
+
+def _own_noise(base: Launches, head: Launches) -> Noise:
+    return Noise(
+        noise_of([base.speedup, head.speedup]),
+        noise_of([base.candidate, head.candidate]),
+        noise_of([base.reference, head.reference]),
+    )
+
+
+def _earlier_noise(points: Sequence[Point]) -> Noise:
+    days = days_of(point.started_at for point in points)
+    return Noise(
+        *(
+            noise_of_steps(list(_by_commit(points, figure, days)))
+            for figure in ("speedup", "candidate_p50_ms", "reference_p50_ms")
+        )
+    )
+
+
+def _by_commit(points: Iterable[Point], figure: str, days: Mapping[str, int]) -> Iterator[list[Launch]]:
+    commits: dict[Hashable, list[Launch]] = {}
+    for point in points:
+        value = getattr(point, figure)
+        if value is not None and value > 0.0:
+            commits.setdefault(point.commit, []).append(Launch(math.log(value), days[point.started_at]))
+    yield from commits.values()
+
+
+def _by_machine(points: Iterable[Point]) -> dict[str, dict[str, list[Point]]]:
+    machines: dict[str, dict[str, list[Point]]] = {}
+    for point in points:
+        machines.setdefault(point.identity, {}).setdefault(point.series, []).append(point)
+    return machines
+
+
+def _read(checks: Sequence[StoredCheck], days: Mapping[str, int]) -> Launches:
+    latencies = [check.record.latency for check in checks if check.record.latency is not None]
+    sound = [one for one in latencies if not one.reasons and (one.candidate_p50_ms or 0.0) > 0.0]
+    launches = [launch for check in checks for launch in launches_in(check) if (launch.candidate_p50_ms or 0.0) > 0.0]
+    figures = {
+        figure: tuple(
+            Launch(math.log(value), days[launch.started_at], launch.error or 0.0)
+            for launch in launches
+            for value in (getattr(launch, figure),)
+            if value is not None and value > 0.0
+        )
+        for figure in ("speedup", "candidate_p50_ms", "reference_p50_ms")
+    }
+    ratios = figures["speedup"]
+    return Launches(
+        speedup=ratios if len(ratios) == len(launches) else (),
+        candidate=figures["candidate_p50_ms"],
+        reference=figures["reference_p50_ms"],
+        spans=tuple(_spans(sound)),
+        doubted=len(latencies) - len(sound),
+    )
+
+
+def _spans(sound: Iterable[LatencyFigures]) -> Iterator[tuple[float, float]]:
+    for latency in sound:
+        if latency.speedup_ci is not None and latency.speedup_ci.low > 0.0:
+            yield math.log(latency.speedup_ci.low), math.log(latency.speedup_ci.high)
