@@ -116,13 +116,24 @@ def series_text(summary: SeriesSummary, found: Sequence[Point], width: int, *, u
 
 
 def _trends(found: Sequence[Point], width: int, unicode: bool) -> list[str]:
-    """One line of bars for each figure that was ever measured, the newest points at its end."""
+    """One line of bars for each figure that was ever measured, the newest points at its end.
+
+    They are of the newest point's branch and version of the data, and times of its machine: bars of several would show
+    steps that no commit made.
+    """
+    figured = [point for point in found if (point.candidate, point.speedup, point.candidate_p50_ms) != (None,) * 3]
+    if not figured:
+        return []
+    last = figured[-1]
+    # A check that never came to be has no version, and is a gap in the bars.
+    alike = [point for point in found if point.branch == last.branch and point.version in ("", last.version)]
+    timed = [point for point in alike if not point.version or point.identity == last.identity]
     figures = (
-        ("score", [point.candidate for point in found]),
-        ("speedup", [point.speedup for point in found]),
-        ("p50 ms", [point.candidate_p50_ms for point in found]),
+        ("score", [point.candidate for point in alike]),
+        ("speedup", [point.speedup for point in timed]),
+        ("p50 ms", [point.candidate_p50_ms for point in timed]),
     )
-    lines = []
+    lines = [_held(last, alike, found)] if len(alike) < len(found) else []
     for name, values in figures:
         known = [value for value in values if value is not None]
         if known:
@@ -130,6 +141,13 @@ def _trends(found: Sequence[Point], width: int, unicode: bool) -> list[str]:
             room = max(1, width - len(span) - 13)
             lines.append(f"{name:<7}  {sparkline(values[-room:], unicode=unicode)}  {span}")
     return lines
+
+
+def _held(last: Point, alike: Sequence[Point], found: Sequence[Point]) -> str:
+    """Return which of the points the bars hold."""
+    branch = f"branch {clean(last.branch)}" if last.branch else "no branch"
+    data = "" if len({point.version for point in found if point.version}) < 2 else ", the newest data"
+    return f"bars of {branch}{data}: {len(alike)} of {count(len(found), 'point')}"
 
 
 def _row(point: Point) -> list[str]:

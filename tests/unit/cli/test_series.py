@@ -16,6 +16,7 @@ from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run
+from pytest_quant.result import Environment, Status
 from tests.unit.record.examples import ACCURACY, RUN, a_check, a_record
 
 _SCORES = (97.5, 97.5, 97.5, 97.5, 95.0, 95.0, 95.0)
@@ -64,6 +65,30 @@ def test_a_series_is_a_table_with_bars(store: Store) -> None:
     rows = [line.split() for line in lines if line.startswith("2026-")]
     assert [row[0][:10] for row in rows] == [f"2026-01-0{number}" for number in range(1, 8)]
     assert [row[6] for row in rows] == ["97.50"] * 4 + ["95.00"] * 3
+
+
+def test_bars_hold_one_branch_and_one_version(store: Store) -> None:
+    """Those of the newest point: a step between branches or data is no step that a commit made. A gap is an ERROR."""
+    assert "bars of branch top\\x1b[31mic: 1 of 8 points" in _run("digits static").stdout.splitlines()
+    other = replace(_scored(80.0), digests={"data": "other"})
+    for number, record in enumerate(
+        (other, replace(a_record(), accuracy=None, latency=None, status=Status.ERROR), other)
+    ):
+        store.append(_day(20 + number), [record])
+    lines = _run("digits static", "--branch", "main").stdout.splitlines()
+    assert "bars of branch main, the newest data: 3 of 10 points" in lines
+    assert "score    ▅ ▅  80 .. 80" in lines
+
+
+def test_bars_of_times_hold_one_machine(store: Store) -> None:
+    """Scores go on from one machine to the next."""
+    fast = a_record(accuracy=replace(ACCURACY, candidate=95.0, drop=2.78))
+    assert fast.latency is not None
+    fast = replace(fast, latency=replace(fast.latency, speedup=9.0))
+    store.append(replace(_day(20), environment=Environment({"cpu": "Another"}, {})), [fast])
+    lines = _run("digits static", "--branch", "main").stdout.splitlines()
+    assert "speedup  ▅  9 .. 9" in lines
+    assert "score    ████▁▁▁▁  95 .. 97.5" in lines
 
 
 def test_last_branch_and_since_choose_points(store: Store) -> None:
