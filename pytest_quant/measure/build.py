@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_quant.backends import Backend, get_backend, get_exporter
@@ -31,6 +32,7 @@ class BuiltEngine:
     status, reason : ``built`` or ``hit``, and why it was built; see `Entry`.
     build_s, calibration_s : seconds that the run that built it took; `build_s` includes `calibration_s`.
     build_memory_mb : megabytes (10^6 bytes) that the build added to the process at its peak.
+    models : digest of each model that it is built from, ``model`` and ``quantized_model``, all files of it together.
     """
 
     folder: Path
@@ -40,6 +42,7 @@ class BuiltEngine:
     build_s: float | None
     calibration_s: float | None
     build_memory_mb: float | None
+    models: Mapping[str, str] = field(default_factory=dict)
 
 
 Alone = Callable[[], AbstractContextManager[None]]
@@ -108,7 +111,19 @@ def build_engine(
         build_s=_number(entry, "build_s"),
         calibration_s=_number(entry, "calibration_s"),
         build_memory_mb=_number(entry, "build_memory_mb"),
+        models=_models(ingredients),
     )
+
+
+def _models(ingredients: Mapping[str, str]) -> dict[str, str]:
+    """Return the digest of each model by its name, of the digests of its files, ``model`` and ``model data x.bin``."""
+    found = {}
+    for name in ("model", "quantized model"):
+        keys = sorted(key for key in ingredients if key == name or key.startswith(f"{name} data "))
+        files = [f"{key} {ingredients[key]}" for key in keys]
+        if files:
+            found[name.replace(" ", "_")] = hashlib.sha256("\n".join(files).encode()).hexdigest()
+    return found
 
 
 def _not_yet(_: Path) -> dict[str, float | None]:

@@ -311,6 +311,7 @@ def _compare_again(check: Check, bench: _Bench, tools: Tools) -> AccuracyResult 
 
 def _digests(bench: _Bench) -> dict[str, str]:
     return {
+        **bench.candidate.built.models,
         "engine": bench.candidate.built.key,
         "reference_engine": bench.reference.built.key,
         "data": bench.data.digest,

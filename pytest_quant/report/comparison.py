@@ -172,7 +172,16 @@ def _paces(row: Row) -> str:
     return f"p50 of {told}{moved}{launches}; {clean(row.machine)}"
 
 
+_DIGEST = " digest"
+_FILES = {"model": "model file", "quantized model": "quantized model file", "data": "evaluation data"}
+
+
 def _difference(one: Difference) -> str:
+    if one.name.endswith(_DIGEST):
+        what = one.name.removesuffix(_DIGEST)
+        missing = " and ".join(side for side, value in (("base", one.base), ("head", one.head)) if value is None)
+        told = f"not recorded at the {missing}" if missing else "changed"
+        return f"{clean(_FILES.get(what, what))} {told}"
     return f"{clean(one.name)} {_short(one.base)} -> {_short(one.head)}"
 
 

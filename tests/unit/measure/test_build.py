@@ -196,3 +196,21 @@ def test_only_torch_modules_are_exported(bench: Bench, monkeypatch: pytest.Monke
     monkeypatch.setattr(bench.backend, "reads", "module")
     assert export_spec(module, bench.cache, bench.step) is module
     assert bench.steps == []
+
+
+def test_a_model_is_known_by_its_files(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By all of them together, and by nothing else that decides the engine."""
+
+    def built(**more: str) -> dict[str, str]:
+        found = {"model": "a", "model data w.bin": "b", "recipe": "1"} | more
+        monkeypatch.setattr(bench.backend, "ingredients", lambda _: dict(found))
+        return dict(bench.build(WEIGHTS).models)
+
+    first = built()
+    assert set(first) == {"model"}
+    assert built(recipe="2", modeled="x") == first
+    assert built(model="c") != first
+    assert built(**{"model data w.bin": "c"}) != first
+    both = built(**{"quantized model": "q"})
+    assert both["model"] == first["model"]
+    assert set(both) == {"model", "quantized_model"}

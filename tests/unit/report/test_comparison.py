@@ -214,3 +214,12 @@ def test_advisory_rows_say_so() -> None:
     text = _text(compare(launches(base), launches(head, commit="head")), 120)
     assert re.search(r"worse +speedup .* advisory", text)
     assert "NO REGRESSION: 1 worse that does not gate" in text
+
+
+def test_a_digest_is_told_in_words() -> None:
+    """What changed has a name, and no row of letters; one that only one side recorded is no change."""
+    base = replace(_record(_A), resources=Resources(size_mb=1.0), digests={"model": "a" * 64, "data": "1"})
+    head = replace(base, resources=Resources(size_mb=2.0), digests={"model": "b" * 64, "data": "1", "engine": "c" * 64})
+    text = _text(compare(launch(base), launch(head, commit="head")), 200)
+    assert "differs: model file changed; engine not recorded at the base" in text
+    assert not re.search(r"[abc]{8}", text)
