@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_quant.environment.machine import fingerprint
-from tests.benchmarks.detection import accuracy, against, baseline, changes, compared, launches, simulated
+from tests.benchmarks.detection import accuracy, against, baseline, changes, compared, launches, runs, simulated
 from tests.benchmarks.detection.arms import Arm, work
 from tests.benchmarks.detection.ledger import Ledger
 from tests.benchmarks.detection.table import Row, markdown, renew
@@ -44,6 +44,7 @@ class Family:
 
 FAMILIES: Mapping[str, Family] = {
     "launch": Family("real launches of one check, and other tools beside them", launches.arms, launches.rows),
+    "pytest": Family("real runs of pytest: --quant-launches auto, and xdist", runs.arms, runs.rows),
     "against": Family("pairs of processes of two sides, real and simulated", against.arms, against.rows),
     "worlds": Family("min_speedup in worlds of known noise, simulated", lambda _: simulated.arms(), simulated.rows),
     "baseline": Family("max_slowdown at its limit, simulated", lambda _: baseline.arms(), baseline.rows),

@@ -1,0 +1,185 @@
+"""Whole runs of pytest: `--quant-launches auto`, and A/A on more workers of xdist than there are processors."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pytest_quant.result import Status
+from tests.benchmarks.detection import more_work
+from tests.benchmarks.detection.arms import Arm
+from tests.benchmarks.detection.bursts import bursts
+from tests.benchmarks.detection.ledger import Found, Ledger
+from tests.benchmarks.detection.models import WRITERS, model_file
+from tests.benchmarks.detection.rates import Rate, rate
+from tests.benchmarks.detection.table import Row
+from tests.support.third_party import register_backend
+
+RUNS = {("quiet", 0.0): 15, ("bursty", 0.0): 15, ("quiet", 5.0): 20, ("bursty", 5.0): 15}
+"""Of pytest with launches as they are needed, each with all models, by load and percent more work."""
+
+ON_WORKERS, WORKERS, COPIES = 50, 4, 2
+"""Runs on workers of xdist beside our load, with so many checks of each model."""
+
+FALSE_AT_MOST_PCT, CAUGHT_AT_LEAST_PCT = 1.0, 95.0
+_ROOT = Path(__file__).parents[3]
+_HANGS_S = 900.0
+
+CONFTEST = """
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_quant import Dataset, Model
+from tests.benchmarks.detection.models import feeds_of
+
+MODELS = Path({folder!r})
+
+
+@pytest.fixture
+def quant_model(request):
+    name = request.node.originalname.removeprefix("test_")
+    return Model.from_onnx(MODELS / f"{{name}}-0.onnx", name=name)
+
+
+@pytest.fixture
+def quant_data(request):
+    feeds = feeds_of(request.node.originalname.removeprefix("test_"))
+    return Dataset.from_arrays({{name: np.repeat(array, 2, axis=0) for name, array in feeds.items()}})
+"""
+TEST = """
+
+@pytest.mark.parametrize("copy", range({copies}))
+@pytest.mark.quant(backend={backend!r}, reference="ort", precision="fp32", min_speedup=1 / 1.03)
+def test_{name}(copy):
+    pass
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A run of pytest: beside which load, with how much more work, how many checks of each model, and which options."""
+
+    load: str
+    more_pct: float
+    copies: int
+    options: tuple[str, ...]
+
+
+def trial(folder: Path, kind: Kind, seed: int) -> Found:
+    """Run pytest once, and return what became of each check, by the name of its model."""
+    for name in WRITERS:
+        for pct in (0.0, more_work.MORE_PCT):
+            model_file(folder, name, pct)
+    backend = more_work.NAME if kind.more_pct else "ort"
+    with tempfile.TemporaryDirectory() as place:
+        project, packages = Path(place, "project"), Path(place, "packages")
+        project.mkdir()
+        packages.mkdir()
+        register_backend(packages, more_work.NAME, f"{more_work.__name__}:{more_work.MoreWork.__name__}")
+        (project / "conftest.py").write_text(CONFTEST.format(folder=str(folder)), "utf-8")
+        tests = (TEST.format(backend=backend, name=name, copies=kind.copies) for name in WRITERS)
+        (project / "test_models.py").write_text("import pytest\n" + "".join(tests), "utf-8")
+        with bursts(seed) if kind.load == "bursty" else nullcontext():
+            return _run(project, packages, folder, kind)
+
+
+def _run(project: Path, packages: Path, folder: Path, kind: Kind) -> Found:
+    written = project / "found.json"
+    plugins = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", f"--rootdir={project}")
+    kept = (f"--quant-history={project / 'history.db'}", f"--quant-cache={folder / 'pytest-cache'}")
+    options = ("--quant-diagnose-time=0", f"--quant-json={written}", *kind.options)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugins, *kept, *options, str(project)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(packages), str(_ROOT)])},
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_HANGS_S,
+    )
+    if not written.exists():
+        raise RuntimeError(f"pytest did not run:\n{done.stdout}{done.stderr}")
+    checks = json.loads(written.read_text("utf-8"))["checks"]
+    found = {
+        name: [
+            {"status": one["status"], "launches": 1 + len(one["latency"].get("launches") or ())}
+            for one in checks
+            if one["model"] == name and one["verdicts"]
+        ]
+        for name in WRITERS
+    }
+    if any(len(of_one) != kind.copies for of_one in found.values()):
+        raise RuntimeError(f"pytest did not measure every model:\n{done.stdout}{done.stderr}")
+    return found
+
+
+def arms(folder: Path) -> list[Arm]:
+    """One for each load and size of a slow-down, and one on workers."""
+    as_needed = [
+        Arm(_key(load, pct), wanted, partial(trial, folder, Kind(load, pct, 1, ("--quant-launches=auto",))))
+        for (load, pct), wanted in RUNS.items()
+    ]
+    on_workers = Kind("bursty", 0.0, COPIES, ("-n", str(WORKERS)))
+    return [*as_needed, Arm(_WORKERS, ON_WORKERS, partial(trial, folder, on_workers))]
+
+
+_WORKERS = "on workers"
+
+
+def _key(load: str, more_pct: float) -> str:
+    return f"auto {load} +{more_pct:g}"
+
+
+def rows(ledger: Ledger) -> list[Row]:
+    """One for each load and size of a slow-down."""
+    return list(_rows(ledger))
+
+
+def _rows(ledger: Ledger) -> Iterator[Row]:
+    for load, pct in RUNS:
+        found = _checks(ledger, _key(load, pct))
+        failed = _having(found, Status.FAIL)
+        what = f"+{pct:g} % at a limit of 3 %" if pct else "A/A"
+        asked = f">= {CAUGHT_AT_LEAST_PCT:g} %" if pct else f"<= {FALSE_AT_MOST_PCT:g} %"
+        reached = failed.pct >= CAUGHT_AT_LEAST_PCT if pct else failed.pct <= FALSE_AT_MOST_PCT
+        yield Row(
+            f"`--quant-launches auto`, {what}, {load}: FAIL",
+            asked,
+            _told(found),
+            reached if found else None,
+        )
+    found = _checks(ledger, _WORKERS)
+    runs = len(ledger.trials(_WORKERS))
+    yield Row(
+        f"`pytest -n {WORKERS}` on {os.cpu_count()} processors, A/A, bursty: FAIL",
+        f"none in {ON_WORKERS} runs",
+        f"{_told(found)}; {runs} runs" if found else "not run",
+        _having(found, Status.FAIL).hits == 0 if found else None,
+    )
+
+
+def _checks(ledger: Ledger, arm: str) -> list[dict[str, object]]:
+    found = (one[name] for one in ledger.trials(arm) for name in WRITERS)
+    return [check for checks in found if isinstance(checks, list) for check in checks]
+
+
+def _having(checks: list[dict[str, object]], status: Status) -> Rate:
+    return rate(one["status"] == status.value for one in checks)
+
+
+def _told(checks: list[dict[str, object]]) -> str:
+    told = str(_having(checks, Status.FAIL))
+    if not checks:
+        return told
+    launches = sum(int(str(one["launches"])) for one in checks) / len(checks)
+    return f"{told}; PASS {_having(checks, Status.PASS).pct:.0f} %; {launches:.1f} launches on average"
