@@ -32,7 +32,7 @@ WITHIN_SD = 0.002
 """Standard error of the shift of one pair from its rounds, as 40 of 3 % have it."""
 
 BATCH, BATCHES = 100, 10
-FALSE_AT_MOST_PCT = 1.0
+FALSE_AT_MOST_PCT, COVERED_AT_LEAST_PCT = 1.0, 93.0
 CAUGHT_AT_LEAST_PCT = {0.5: 95.0, 1.0: 90.0}
 
 
@@ -97,7 +97,7 @@ def _simulated(sd_pct: float, more_pct: float) -> str:
 
 def rows(ledger: Ledger) -> list[Row]:
     """Real ones, then simulated ones."""
-    return [*_real(ledger), *_of_simulated(ledger)]
+    return [*_real(ledger), _covered(ledger), *_of_simulated(ledger)]
 
 
 def _real(ledger: Ledger) -> Iterator[Row]:
@@ -112,6 +112,24 @@ def _real(ledger: Ledger) -> Iterator[Row]:
         asked = f"<= {FALSE_AT_MOST_PCT:g} %" if pct == 0.0 else f">= {CAUGHT_AT_LEAST_PCT[0.5]:g} %"
         what = "same code both sides" if pct == 0.0 else f"+{pct:g} % at a limit of {LIMIT_PCT:g} %"
         yield Row(f"`--quant-against`, {what}: FAIL", asked, told, enough if trials else None)
+
+
+def _covered(ledger: Ledger) -> Row:
+    """Whether the intervals enclose no shift, or the median over all comparisons of a model with more work."""
+    found: list[bool] = []
+    for name in MODELS:
+        for pct in REAL:
+            trials = [one for one in ledger.trials(_key(name, pct)) if one["span"] is not None]
+            shifts = [float(str(one["shift"])) for one in trials]
+            truth = statistics.median(shifts) if pct and shifts else 0.0
+            found += [span[0] <= truth <= span[1] for one in trials if isinstance(span := one["span"], list)]
+    covered = rate(found)
+    return Row(
+        "`--quant-against`: coverage of its interval, which holds at both looks",
+        f">= {COVERED_AT_LEAST_PCT:g} %",
+        str(covered),
+        covered.pct >= COVERED_AT_LEAST_PCT if covered.n else None,
+    )
 
 
 def _of_simulated(ledger: Ledger) -> Iterator[Row]:

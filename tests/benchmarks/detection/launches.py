@@ -28,7 +28,7 @@ from tests.benchmarks.detection.rates import Rate, rate
 from tests.benchmarks.detection.table import Row
 
 LIMIT_PCT = 3.0
-MAX_S = 4.0
+MAX_S = LatencyPlan().max_s
 LOADS = ("quiet", "bursty")
 LAUNCHES = {("quiet", 0.0): 70, ("bursty", 0.0): 70, ("quiet", 5.0): 50, ("bursty", 5.0): 50, ("quiet", 10.0): 15}
 """Of each model, by load and by percent more of the same work."""
