@@ -87,25 +87,34 @@ def warmup_s(plan: LatencyPlan) -> float:
     return min(plan.max_warmup_s, _WARMUP_SHARE * plan.max_s)
 
 
-def runs_of_block(run_ns: float, plan: LatencyPlan, left_s: float, percentiles: tuple[float, ...] = ()) -> int:
+def runs_of_block(run_ns: float, plan: LatencyPlan, left_s: float, rounds: int = 0) -> int:
     """Return the number of runs of a block, at least 1.
 
-    They last `plan.min_block_s`, are at least `plan.min_runs`, and so many that half of the rounds suffice to bound
-    each of `percentiles`; but fewer where twice the smallest number of rounds would not fit into `left_s` otherwise,
-    since many short blocks are more precise than few long ones.
+    They last `plan.min_block_s` and are at least `plan.min_runs`; but fewer where twice the smallest number of rounds
+    would not fit into `left_s` otherwise, since many short blocks are more precise than few long ones, and where
+    `rounds` would not.
 
     Parameters
     ----------
     run_ns : nanoseconds of one run.
     plan : bounds on rounds, runs and times.
     left_s : seconds for all rounds of the three engines.
-    percentiles : with a limit on the latency there, 0..100.
+    rounds : that must fit, as far as they do with one run in each block; 0 for no such number.
     """
-    runs = _runs(run_ns, plan)
-    for percentile in percentiles:
-        runs = max(runs, math.ceil(2 * runs_needed(percentile, plan.confidence) / plan.max_rounds))
-    block_ns = left_s * _NS_PER_S / (_ENGINES * _SLACK * plan.min_rounds)
-    return max(1, min(runs, int(block_ns / max(run_ns, 1.0)) - 1))
+    share = left_s * _NS_PER_S / _ENGINES / max(run_ns, 1.0)
+    runs = min(_runs(run_ns, plan), int(share / (_SLACK * plan.min_rounds)) - 1)
+    if rounds:
+        runs = min(runs, int(share / rounds) - 1)
+    return max(1, runs)
+
+
+def _rounds_of_tails(plan: LatencyPlan, beyond: int = 1) -> int:
+    """Return how many rounds bound every percentile with a limit, but the median, from above; 0 without such limits.
+
+    Runs of one block may share one burst, so that a round is worth one run; `beyond` of the rounds may be freaks.
+    """
+    tails = [percentile for percentile, _ in plan.max_latency_ms if percentile != 50.0]
+    return max((runs_needed(one, plan.confidence, beyond) for one in tails), default=0)
 
 
 def _runs(run_ns: float, plan: LatencyPlan) -> int:
@@ -128,8 +137,10 @@ def latency_figures(
     """
     by_device = all(block.device_ns for block in chain(reference, null, candidate))
     sides = ref, nul, cand = [_judged(side, by_device) for side in (reference, null, candidate)]
-    looks, rounds = looks_of(plan), len(ref.runs_ns)
-    ref_logs, null_logs, cand_logs = (np.log(side.medians_ns) for side in sides)
+    looks = looks_of(plan)
+    rounds = min(len(ref.runs_ns), looks.most)  # those after them are for the tails only
+    ref_ns, null_ns, cand_ns = (side.medians_ns[:rounds] for side in sides)
+    ref_logs, null_logs, cand_logs = np.log(ref_ns), np.log(null_ns), np.log(cand_ns)
     ratio, of_null = judge_ratio(
         ref_logs, null_logs, cand_logs, looks, SessionNoise(plan.session_sd, plan.session_freedom)
     )
@@ -138,7 +149,8 @@ def latency_figures(
     runs_ms = [run / NS_PER_MS for run in chain.from_iterable(cand.runs_ns)]
     bounds: dict[float, tuple[float | None, float | None]] = {50.0: (p50_ms.low, p50_ms.high)}
     for percentile in {*_STATED_PERCENTILES, *(asked for asked, _ in plan.max_latency_ms)} - {50.0}:
-        bounds[percentile] = percentile_bounds(runs_ms, percentile, confidence=plan.confidence)
+        blocks = len(cand.runs_ns)
+        bounds[percentile] = percentile_bounds(runs_ms, percentile, confidence=plan.confidence, clusters=blocks)
     speedup, speedup_ci, null_ratio_ci = _value(ratio), _interval(ratio), _interval(of_null)
     result = LatencyResult(
         batch_size=plan.batch_size,
@@ -146,17 +158,17 @@ def latency_figures(
         reference=ref,
         null=nul,
         candidate=cand,
-        reference_p50_ms=statistics.median(ref.medians_ns) / NS_PER_MS,
-        candidate_p50_ms=statistics.median(cand.medians_ns) / NS_PER_MS,
-        candidate_p90_ms=_stated(runs_ms, 90, bounds[90.0][1]),
-        candidate_p99_ms=_stated(runs_ms, 99, bounds[99.0][1]),
+        reference_p50_ms=statistics.median(ref_ns) / NS_PER_MS,
+        candidate_p50_ms=statistics.median(cand_ns) / NS_PER_MS,
+        candidate_p90_ms=_stated(runs_ms, 90, plan),
+        candidate_p99_ms=_stated(runs_ms, 99, plan),
         percentile_bounds_ms=tuple((percentile, *bounds[percentile]) for percentile in sorted(bounds)),
         speedup=speedup,
         speedup_ci=speedup_ci,
         null_ratio_ci=null_ratio_ci,
         half_width_pct=50.0 * (speedup_ci.high - speedup_ci.low) / speedup,
         reasons=(*null_reasons(null_ratio_ci, plan.session_sd), *budget_reasons(rounds, plan)),
-        notes=noise_notes(cand.medians_ns, ref.medians_ns, ratio),
+        notes=noise_notes(cand_ns, ref_ns, ratio),
         confidence=plan.confidence,
         looks=len(looks.until(rounds)),
         session_sd=float(ratio.session_sd.item()),
@@ -187,9 +199,11 @@ def _with_host(
     plan: LatencyPlan,
 ) -> LatencyResult:
     """Add what the same runs took by the host's clock, and a note where that turns the comparison round."""
-    ref_ns, null_ns, cand_ns = (_judged(side, by_device=False).medians_ns for side in (reference, null, candidate))
+    looks = looks_of(plan)
+    sides = (_judged(side, by_device=False).medians_ns for side in (reference, null, candidate))
+    ref_ns, null_ns, cand_ns = (medians[: looks.most] for medians in sides)
     known = SessionNoise(plan.session_sd, plan.session_freedom)
-    found, _ = judge_ratio(np.log(ref_ns), np.log(null_ns), np.log(cand_ns), looks_of(plan), known)
+    found, _ = judge_ratio(np.log(ref_ns), np.log(null_ns), np.log(cand_ns), looks, known)
     by_host, notes = _interval(found), result.notes
     if (by_host.high < 1.0 < result.speedup_ci.low) or (result.speedup_ci.high < 1.0 < by_host.low):
         words = ("faster", "slower") if result.speedup > 1.0 else ("slower", "faster")
@@ -208,9 +222,11 @@ def _with_host(
     )
 
 
-def _stated(runs_ms: Sequence[float], percentile: int, upper: float | None) -> float | None:
-    """Return a percentile in ms, ``None`` when there were too few runs to bound it from above."""
-    return None if upper is None else statistics.quantiles(runs_ms, n=100, method="inclusive")[percentile - 1]
+def _stated(runs_ms: Sequence[float], percentile: int, plan: LatencyPlan) -> float | None:
+    """Return a percentile in ms, ``None`` when as many independent runs would not bound it from above."""
+    if len(runs_ms) < runs_needed(percentile, plan.confidence):
+        return None
+    return statistics.quantiles(runs_ms, n=100, method="inclusive")[percentile - 1]
 
 
 def _judged(blocks: Sequence[Block], by_device: bool) -> Blocks:
@@ -249,22 +265,25 @@ def measure(
     plan : budgets, limits to decide and the seed of the order.
     clock : nanoseconds.
     machine : reads the counters of other load on the machine.
-    observe : called when warming up is over and after each round, at most `plan.max_rounds` + 1 times and never within
-        a timed run; what it takes is part of the budget.
+    observe : called when warming up is over and after each round, at most `plan.max_rounds` + 1 times, but where a
+        limit on a tail takes more rounds, and never within a timed run; what it takes is part of the budget.
     """
     before, started = machine(), clock()
     calls = (reference, null, candidate)
     warm = [warm_up(call, plan, clock) for call in calls]
     observe()
-    asked = tuple(percentile for percentile, _ in plan.max_latency_ms if percentile != 50.0)
     until = started + int(plan.max_s * _NS_PER_S)
     left_s = max(until - clock(), 0) / _NS_PER_S
-    runs = [runs_of_block(one.run_ns, plan, left_s, of) for one, of in zip(warm, ((), (), asked), strict=True)]
+    of_tails = _rounds_of_tails(plan, beyond=0)
+    if _round_ns([1] * len(calls), warm) * of_tails > left_s * _NS_PER_S:
+        of_tails = 0  # no number of rounds that fit bounds the tail: the other figures are worth the time
+    most = max(plan.max_rounds, _rounds_of_tails(plan) if of_tails else 0)
+    runs = [runs_of_block(one.run_ns, plan, left_s, of_tails) for one in warm]
     if _round_ns(runs, warm) * plan.min_rounds > left_s * _NS_PER_S:
         # One engine is too slow for its share of the time: more rounds are worth more than more runs of the others.
         runs = [1] * len(runs)
     if _round_ns(runs, warm) <= until - clock():
-        result = _timed(calls, runs, plan, clock, until, observe)
+        result = _timed(calls, runs, plan, most, clock, until, observe)
     else:
         of_reference, of_null, of_candidate = ([Block(one.first_ns, (one.first_ns,))] for one in warm)
         result = latency_figures(of_reference, of_null, of_candidate, plan)
@@ -282,11 +301,12 @@ def _timed(
     calls: Sequence[Call],
     runs: Sequence[int],
     plan: LatencyPlan,
+    most: int,
     clock: Clock,
     until: int,
     observe: Callable[[], object],
 ) -> LatencyResult:
-    """Add rounds until every limit is decided, or until another round would not be over at `until`.
+    """Add rounds until every limit is decided, there are `most`, or another one would not be over at `until`.
 
     What a look leaves open gets longer blocks: the sign test takes rounds of any precision.
     """
@@ -298,14 +318,14 @@ def _timed(
             blocks[index].append(time_block(calls[index], runs[index], clock))
         observe()
         rounds, now = len(blocks[0]), clock()
-        spent = rounds >= plan.max_rounds or now + (now - began) > until
+        spent = rounds >= most or now + (now - began) > until
         looking = rounds >= plan.min_rounds and (rounds - plan.min_rounds) % plan.look_every == 0
         if spent or looking:
             result = latency_figures(*blocks, plan)
             if spent or _decided(result, plan):
                 return result
             if plan.min_speedup is not None or plan.max_latency_ms:
-                runs = _longer(runs, plan.max_rounds - rounds, now - began, until - now)
+                runs = _longer(runs, most - rounds, now - began, until - now)
 
 
 def _longer(runs: Sequence[int], rounds: int, round_ns: int, left_ns: int) -> Sequence[int]:
@@ -329,6 +349,7 @@ def _decided(result: LatencyResult, plan: LatencyPlan) -> bool:
     """Whether each limit is outside of its figure's interval; without limits, whether the speedup is precise enough.
 
     It is when its interval is narrow, or when more rounds would hardly narrow it: most of it is noise between sessions.
+    That a percentile is within its limit is looked at once, when all its rounds are there.
     """
     if result.reasons:
         return False
@@ -340,7 +361,8 @@ def _decided(result: LatencyResult, plan: LatencyPlan) -> bool:
     bounds = {percentile: (low, high) for percentile, low, high in result.percentile_bounds_ms}
     for percentile, allowed in plan.max_latency_ms:
         low, high = bounds[percentile]
-        below, above = high is not None and high <= allowed, low is not None and low > allowed
+        waits = percentile != 50.0 and len(result.candidate.runs_ns) < _rounds_of_tails(plan)
+        below, above = high is not None and high <= allowed and not waits, low is not None and low > allowed
         if not (below or above):
             return False
     return True

@@ -99,7 +99,8 @@ class LatencyPlan:
     Attributes
     ----------
     batch_size : samples in one run.
-    min_rounds, max_rounds : bounds on the rounds; every engine is timed once in each round.
+    min_rounds, max_rounds : bounds on the rounds; every engine is timed once in each round. A limit on a tail takes as
+        many more as bound it.
     look_every : rounds between two looks at the interval.
     min_runs : fewest runs of one block, not counting its first one, which is recorded separately as cold.
     min_block_s : shortest duration of a block in seconds.

@@ -80,7 +80,7 @@ def _bootstrap_median(values: NDArray[np.float64], confidence: float, seed: int)
 
 
 def percentile_bounds(
-    samples: Sequence[float], percentile: float, *, confidence: float = 0.95
+    samples: Sequence[float], percentile: float, *, confidence: float = 0.95, clusters: int | None = None
 ) -> tuple[float | None, float | None]:
     """Return one-sided lower and upper bounds of a percentile, each at `confidence`.
 
@@ -89,27 +89,42 @@ def percentile_bounds(
     P(B <= k - 1) >= confidence; ``None`` where even the largest sample does not reach that, see `runs_needed`.
     The lower bound mirrors it.
 
+    Samples of one cluster may all share one cause, as runs of a block do in a burst of load. Then only the clusters are
+    independent: n is their number (the largest design effect of Kish 1965, section 5.4), and the bounds lie at the same
+    shares of all samples. An effect that is estimated instead misses what no cluster has shown yet.
+
     Parameters
     ----------
     samples : any positive number of values, in any order.
     percentile : strictly between 0 and 100.
     confidence : of each bound, 0..1.
+    clusters : number of independent ones, of about one size; ``None`` for independent samples.
     """
     ordered = np.sort(np.asarray(samples, dtype=np.float64))
-    below = _binomial_cdf(ordered.size, percentile / 100.0)[:-1]  # P(B <= k - 1) at index k - 1, k = 1..n
+    n = ordered.size if clusters is None else clusters
+    below = _binomial_cdf(n, percentile / 100.0)[:-1]  # P(B <= k - 1) at index k - 1, k = 1..n
     uppers, lowers = np.flatnonzero(below >= confidence), np.flatnonzero(1.0 - below >= confidence)
     return (
-        float(ordered[lowers[-1]]) if lowers.size else None,
-        float(ordered[uppers[0]]) if uppers.size else None,
+        float(ordered[int(lowers[-1]) * ordered.size // n]) if lowers.size else None,
+        float(ordered[-(-(int(uppers[0]) + 1) * ordered.size // n) - 1]) if uppers.size else None,
     )
 
 
-def runs_needed(percentile: float, confidence: float = 0.95) -> int:
-    """Return the fewest samples n that bound a percentile from above: 1 - (percentile / 100)^n >= confidence.
+def runs_needed(percentile: float, confidence: float = 0.95, beyond: int = 0) -> int:
+    """Return the fewest samples n that bound a percentile from above when the largest `beyond` of them are left out.
 
-    At 95 % that is 29 for p90, 59 for p95 and 299 for p99.
+    Without any that is 1 - (percentile / 100)^n >= confidence: at 95 % 29 for p90, 59 for p95 and 299 for p99.
+
+    Parameters
+    ----------
+    percentile : strictly between 0 and 100.
+    confidence : of the bound, 0..1.
+    beyond : 0 or more, so that as many may be freaks.
     """
-    return math.ceil(math.log1p(-confidence) / math.log(percentile / 100.0))
+    n = math.ceil(math.log1p(-confidence) / math.log(percentile / 100.0))
+    while beyond and _binomial_cdf(n, percentile / 100.0)[n - 1 - beyond] < confidence:
+        n += 1
+    return n
 
 
 def _binomial_cdf(n: int, share: float) -> NDArray[np.float64]:

@@ -148,7 +148,7 @@ def judge_rounds(values: Floats, neighbours: tuple[Floats, ...], looks: Looks, s
     share = (1.0 - alike) / (1.0 + alike)
     of_rounds = widened(median_span(values, looks.boundary(n).beyond[-1]), 1.0 / np.sqrt(share), np.zeros(1))
     whole = widened(of_rounds, np.ones(1), reach(looks.confidence) * session_sd)
-    return Judged(whole, of_rounds.low, of_rounds.high, alike, n * share, session_sd)
+    return Judged(whole, of_rounds.low, of_rounds.high, alike, np.maximum(n * share, 1.0), session_sd)
 
 
 def _standard_error(judged: Judged, looks: Looks, rounds: int) -> Floats:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from pytest_quant.result import LatencyResult, OverLaunches, Status, Verdict
 from pytest_quant.spec import Limits
+from pytest_quant.stats.ratio import runs_needed
 from pytest_quant.verdict.rules import not_measured, written
 
 _NOT_ASKED = "latency measurement is off"
@@ -130,7 +131,15 @@ def _percentile(name: str, percentile: float, allowed: float, latency: LatencyRe
     elif low is not None and low > allowed:
         status, reason = Status.FAIL, f"{span} lies above {written(allowed)} ms"
     elif high is None:
-        return not_measured(name, allowed, f"too few runs to state p{percentile:g}")
+        return not_measured(name, allowed, _too_few(percentile, latency))
     else:
         status, reason = Status.INCONCLUSIVE, f"{span} encloses {written(allowed)} ms"
     return Verdict(name, allowed, observed if observed is not None else low, status, reason)
+
+
+def _too_few(percentile: float, latency: LatencyResult) -> str:
+    """Say how many rounds bound a percentile: the runs of one may share one burst of load."""
+    there, needed = len(latency.candidate.runs_ns), runs_needed(percentile, latency.confidence)
+    return (
+        f"p{percentile:g} takes {needed} rounds to bound, and there was time for {there}: --quant-max-time gives more"
+    )

@@ -41,3 +41,46 @@ def test_very_many_runs_do_not_overflow() -> None:
     low, high = percentile_bounds(list(range(100_000)), 50.0)
     half_width = scipy_stats.norm.ppf(0.95) * np.sqrt(100_000) / 2
     assert (low, high) == pytest.approx((50_000 - half_width, 50_000 + half_width), abs=2)
+
+
+@pytest.mark.parametrize(("percentile", "beyond", "runs"), [(90, 1, 46), (95, 1, 93), (99, 1, 473), (90, 2, 61)])
+def test_the_runs_needed_with_freaks_left_out(percentile: float, beyond: int, runs: int) -> None:
+    """The first n of which the order statistic below the `beyond` largest bounds the percentile: binomial, by SciPy."""
+    assert runs_needed(percentile, beyond=beyond) == runs
+    for n, enough in ((runs, True), (runs - 1, False)):
+        assert (scipy_stats.binom.cdf(n - 1 - beyond, n, percentile / 100) >= 0.95) is np.bool_(enough)
+
+
+def bursts(blocks: int, runs: int, share: float, trials: int) -> np.ndarray:
+    """Runs in blocks, of which so many are slower by half from their first run to their last."""
+    random = np.random.default_rng(11)
+    hit = random.random((trials, blocks, 1)) < share
+    steady = random.lognormal(0.0, 0.03, (trials, blocks, runs))
+    return np.where(hit, 1.5 * random.lognormal(0.0, 0.1, (trials, blocks, 1)), 1.0) * steady
+
+
+@pytest.mark.parametrize(
+    ("percentile", "blocks", "runs", "share"),
+    [(99, 38, 8, 0.015), (99, 304, 4, 0.01), (99, 304, 4, 0.015), (90, 40, 5, 0.1), (90, 40, 5, 0.12)],
+)
+def test_bursts_as_long_as_a_block_do_not_take_a_bound_below_its_percentile(
+    percentile: float, blocks: int, runs: int, share: float
+) -> None:
+    """In at most 5 % of 400 launches, 3 deviations more by chance; with runs as independent ones in many more."""
+    true = np.percentile(bursts(100_000, runs, share, 1), percentile)
+    launches = bursts(blocks, runs, share, 400)
+
+    def too_low(clusters: int | None) -> float:
+        highs = [percentile_bounds(list(one.ravel()), percentile, clusters=clusters)[1] for one in launches]
+        return float(np.mean([high is not None and high < true for high in highs]))
+
+    assert too_low(blocks) <= 0.05 + 3.0 * np.sqrt(0.05 * 0.95 / 400)
+    assert too_low(None) >= 0.15
+
+
+@given(st.integers(1, 60), st.integers(1, 6), st.sampled_from([50.0, 90.0]))
+def test_clusters_of_equal_runs_are_single_samples(blocks: int, runs: int, percentile: float) -> None:
+    """A block of which every run takes the same time tells as much as one run."""
+    values = np.random.default_rng(blocks).permutation(blocks).astype(float)
+    of_blocks = percentile_bounds(list(np.repeat(values, runs)), percentile, clusters=blocks)
+    assert of_blocks == percentile_bounds(list(values), percentile)

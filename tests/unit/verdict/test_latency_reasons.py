@@ -12,6 +12,7 @@ from pytest_quant.verdict.latency import latency_verdicts
 from tests.unit.verdict.test_latency import timed
 
 PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
+TOO_FEW = "p{} takes {} rounds to bound, and there was time for 8: --quant-max-time gives more"
 OF_LATENCY = [
     (Limits(min_speedup=1.4), 1.5, PASS, "speedup x1.500 [1.400, 1.600] over 8 rounds reaches x1.4"),
     (Limits(min_speedup=1.5), 1.5, INCONCLUSIVE, "speedup x1.500 [1.400, 1.600] over 8 rounds encloses x1.5"),
@@ -23,8 +24,8 @@ OF_LATENCY = [
     (Limits(max_latency_ms=((90.0, 2.4),)), 2.2, PASS, "p90 [2.1, 2.4] ms lies within 2.4 ms"),
     (Limits(max_latency_ms=((95.0, 3.0),)), 2.75, PASS, "p95 [2.5, 2.75] ms lies within 3.0 ms"),
     (Limits(max_latency_ms=((99.0, 2),)), 2.3, FAIL, "p99 ms lies above 2 ms"),
-    (Limits(max_latency_ms=((99.0, 9.0),)), None, INCONCLUSIVE, "not measured: too few runs to state p99"),
-    (Limits(max_latency_ms=((99.5, 9.0),)), None, INCONCLUSIVE, "not measured: too few runs to state p99.5"),
+    (Limits(max_latency_ms=((99.0, 9.0),)), None, INCONCLUSIVE, f"not measured: {TOO_FEW.format(99, 299)}"),
+    (Limits(max_latency_ms=((99.5, 9.0),)), None, INCONCLUSIVE, f"not measured: {TOO_FEW.format(99.5, 598)}"),
 ]
 BOUNDED = replace(timed(1.4, 1.6), percentile_bounds_ms=(*timed(1.4, 1.6).percentile_bounds_ms, (95.0, 2.5, 2.75)))
 
