@@ -46,27 +46,34 @@ class Chunk:
         return Chunk(outputs, None if self.labels is None else self.labels[rows], first, last - first)
 
 
-def run_over(engine: Batched, data: Data) -> Iterator[Chunk]:
-    """Run `engine` over the evaluation set and yield its outputs in the order of the set, without padding."""
+def run_over(engine: Batched, data: Data, most: int = _CHUNK_SAMPLES) -> Iterator[Chunk]:
+    """Run `engine` over the evaluation set and yield its outputs in the order of the set, without padding.
+
+    Parameters
+    ----------
+    engine : open engine.
+    data : the evaluation set.
+    most : samples after which a chunk ends; whole batches are run.
+    """
     waiting: list[Chunk] = []
     samples = size = 0
-    for chunk in _in_order(_runs(engine, data)):
+    for chunk in _in_order(_runs(engine, data, most)):
         if waiting and not _alike(waiting[-1].outputs, chunk.outputs):
             yield _merge(waiting)
             waiting, samples, size = [], 0, 0
         waiting.append(chunk)
         samples += chunk.n
         size += sum(array.nbytes for array in chunk.outputs.values())
-        if samples >= _CHUNK_SAMPLES or size >= _CHUNK_BYTES:
+        if samples >= most or size >= _CHUNK_BYTES:
             yield _merge(waiting)
             waiting, samples, size = [], 0, 0
     if waiting:
         yield _merge(waiting)
 
 
-def _runs(engine: Batched, data: Data) -> Iterator[tuple[Chunk, tuple[int, ...] | None]]:
+def _runs(engine: Batched, data: Data, most: int) -> Iterator[tuple[Chunk, tuple[int, ...] | None]]:
     """Yield the outputs of each run, and the indices of its samples in the set where they are not consecutive."""
-    for batches in _prepared(data.batches(engine.batch_size, pad=engine.pads)):
+    for batches in _prepared(data.batches(engine.batch_size, pad=engine.pads), most):
         feeds = [engine.feeds(batch.feeds) for batch in batches]
         returned = [engine.engine.run(one) for one in feeds]
         for batch, given in zip(batches, returned, strict=True):
@@ -76,7 +83,7 @@ def _runs(engine: Batched, data: Data) -> Iterator[tuple[Chunk, tuple[int, ...] 
             yield Chunk(outputs, batch.labels, batch.start, batch.n), batch.positions
 
 
-def _prepared(batches: Iterator[Batch]) -> Iterator[list[Batch]]:
+def _prepared(batches: Iterator[Batch], most: int) -> Iterator[list[Batch]]:
     """Yield lists of batches, each as many as fit into a chunk.
 
     A run of the engine evicts Python's code and objects from the CPU's caches, so that work between two runs takes ten
@@ -88,7 +95,7 @@ def _prepared(batches: Iterator[Batch]) -> Iterator[list[Batch]]:
         waiting.append(batch)
         samples += batch.n
         size += sum(array.nbytes for array in batch.feeds.values())
-        if samples >= _CHUNK_SAMPLES or size >= _CHUNK_BYTES:
+        if samples >= most or size >= _CHUNK_BYTES:
             yield waiting
             waiting, samples, size = [], 0, 0
     if waiting:

@@ -26,13 +26,17 @@ FEWEST_UNBOUNDED = 10
 
 
 class Scores:
-    """Accumulates a metric's statistics: a few numbers per sample, or whole samples for a third party's metric."""
+    """Accumulates a metric's statistics: a few numbers per sample, or whole samples for a third party's metric.
+
+    `last` holds those of reference and candidate of the samples that were added last, ``None`` where none has any.
+    """
 
     def __init__(self, metric: ResolvedMetric) -> None:
         self._metric = metric
         self._reference: list[Array] = []
         self._candidate: list[Array] = []
         self._classes: int | None = None
+        self.last: tuple[Array, Array] | None = None
 
     def add(self, reference: Array, candidate: Array, labels: Array, sound: Array, start: int) -> None:
         """Score one chunk of consecutive samples.
@@ -50,6 +54,12 @@ class Scores:
         UsageError : the metric gives NaN or Inf for a sample.
         """
         self._classes = reference.shape[1] if reference.ndim == 2 else None
+        before = len(self._reference)
+        self._add(reference, candidate, labels, sound, start)
+        added = len(self._reference) > before
+        self.last = (self._reference[-1], self._candidate[-1]) if added else None
+
+    def _add(self, reference: Array, candidate: Array, labels: Array, sound: Array, start: int) -> None:
         whole = bool(sound.all())
         if whole or not self._scores_wrong():
             rows = np.flatnonzero(sound)
@@ -79,7 +89,9 @@ class Scores:
             )
         return statistics
 
-    def added_to(self, result: AccuracyResult, margin: float | None, confidence: float) -> AccuracyResult:
+    def added_to(
+        self, result: AccuracyResult, margin: float | None, confidence: float, order: Array | None = None
+    ) -> AccuracyResult:
         """Return `result` with the scores of both engines.
 
         Parameters
@@ -88,6 +100,7 @@ class Scores:
         margin : limit on the drop in the metric's unit, for which the samples needed to decide it are computed;
             ``None`` for no limit.
         confidence : of the drop's interval, 0..1.
+        order : index in the set of each sample in the order in which all of them were added; ``None`` for their own.
 
         Raises
         ------
@@ -100,6 +113,9 @@ class Scores:
         if not self._reference:
             return result
         reference, candidate = np.concatenate(self._reference), np.concatenate(self._candidate)
+        if order is not None and len(order) == len(reference):
+            places = np.argsort(order)
+            reference, candidate = reference[places], candidate[places]
         scores = _score(metric, reference), _score(metric, candidate)
         if not all(math.isfinite(score) for score in scores):
             return result
@@ -228,7 +244,7 @@ _SMALLEST = 1e-12
 
 
 class ClassError:
-    """Accumulates agreement, divergence and right answers by class over a set."""
+    """Accumulates agreement, divergence and right answers by class over a set; `agreed` (n,) are those added last."""
 
     def __init__(self, classes: int) -> None:
         self._n = self._agree = 0
@@ -237,6 +253,7 @@ class ClassError:
         self._are_probabilities: bool | None = None
         self._counts = np.zeros((3, classes), dtype=np.int64)
         self._indices = True
+        self.agreed: Array = np.zeros(0, dtype=bool)
 
     def add(self, reference: Array, candidate: Array, labels: Array | None, sound: Array) -> None:
         """Add a chunk of samples.
@@ -250,7 +267,8 @@ class ClassError:
         """
         r_class, c_class = np.argmax(reference, axis=1), np.argmax(candidate, axis=1)
         self._n += len(reference)
-        self._agree += int(np.count_nonzero((r_class == c_class) & sound))
+        self.agreed = (r_class == c_class) & sound
+        self._agree += int(np.count_nonzero(self.agreed))
         if self._are_probabilities is None:
             self._are_probabilities = _probabilities(reference)
         if self._are_probabilities:

@@ -247,7 +247,9 @@ def _check(config: pytest.Config, planned: Planned, model: Model, quantized: Mod
 
 def _measuring(config: pytest.Config, settings: Settings, backend: str) -> Measuring:
     """Return how the run measures; what its runner is known for only where that is timed."""
-    measuring = Measuring(settings.confidence, settings.latency_off, settings.max_time_s)
+    measuring = Measuring(
+        settings.confidence, settings.latency_off, settings.max_time_s, sequential=settings.sequential
+    )
     if settings.latency_off:
         return measuring
     noise = noise_of_runner(config, get_backend(backend).device)

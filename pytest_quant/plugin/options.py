@@ -201,6 +201,14 @@ OPTIONS = (
         "place of the measured value",
     ),
     Option(
+        "quant_sequential",
+        "",
+        None,
+        "evaluate samples in random order and stop as soon as a confidence sequence (at the level of "
+        "--quant-confidence, by default 0.95) decides max_drop, min_agreement and min_accuracy; where a limit needs "
+        "all samples, or the data gives them in its own order only, all are evaluated",
+    ),
+    Option(
         "quant_max_time",
         "SECONDS",
         _seconds,

@@ -41,6 +41,7 @@ class Settings:
     against_equal : time engines that are the same there too.
     latency_off : reason why latency is not measured; empty when it is.
     confidence : judge accuracy by its interval at this level; ``None`` judges it by the measured value.
+    sequential : stop the evaluation of a check when its limits on scores are decided.
     max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
     total_time_s : longest measuring of latency of the whole run in seconds; ``None`` for no bound.
     launches : processes that time each check; ``"auto"``: more than one where a limit is in doubt.
@@ -67,6 +68,7 @@ class Settings:
     against_equal: bool
     latency_off: str
     confidence: float | None
+    sequential: bool
     max_time_s: float | None
     total_time_s: float | None
     launches: int | Literal["auto"]
@@ -97,6 +99,7 @@ class Settings:
             against_equal=bool(option_value(config, "quant_against_equal")),
             latency_off=_latency_off(config),
             confidence=cast("float | None", option_value(config, "quant_confidence")),
+            sequential=bool(option_value(config, "quant_sequential")),
             max_time_s=cast("float | None", option_value(config, "quant_max_time")),
             total_time_s=cast("float | None", option_value(config, "quant_total_time")),
             launches=cast('int | Literal["auto"] | None', option_value(config, "quant_launches")) or 1,

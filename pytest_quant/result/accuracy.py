@@ -87,6 +87,10 @@ class AccuracyResult:
         base64.
     candidate_scores : the candidate's score of each sample in `unit`, for scores other than 0/1 that are means over
         at most 10 000 samples: float32, little-endian, deflated, base64.
+    of_samples : samples of the whole set, of which a random `n` were evaluated: a confidence sequence decided every
+        limit early. ``None`` where all were.
+    agreement_ci, reference_ci : confidence sequences of agreement and of the reference's score; ``None`` where the
+        evaluation is not sequential.
     """
 
     n: Count
@@ -118,6 +122,9 @@ class AccuracyResult:
     simulated: bool = False
     sample_weight: float | None = None
     candidate_scores: str | None = field(default=None, repr=False)
+    of_samples: Count | None = None
+    agreement_ci: Interval | None = None
+    reference_ci: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)

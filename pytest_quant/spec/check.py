@@ -152,6 +152,7 @@ class Check:
     latency : ``None`` when latency is not to be measured.
     latency_off : reason why latency is not measured; empty when it is.
     confidence : judge accuracy by its interval at this level; ``None`` judges it by the point estimate.
+    sequential : stop the evaluation when a confidence sequence decides every limit on a score.
     """
 
     nodeid: str
@@ -167,6 +168,7 @@ class Check:
     latency: LatencyPlan | None = field(default_factory=LatencyPlan)
     latency_off: str = ""
     confidence: float | None = None
+    sequential: bool = False
     batch_size: int = 1
     reference_precision: str = "fp32"
     timed_reference: EngineSpec | None = None

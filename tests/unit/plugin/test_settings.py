@@ -28,6 +28,7 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         against_equal=False,
         latency_off="",
         confidence=None,
+        sequential=False,
         max_time_s=None,
         total_time_s=None,
         launches=1,
@@ -49,6 +50,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
     args += ["--quant-against=v0.9", "--quant-against-env=python3", "--quant-against-limit=3%", "--quant-against-equal"]
     args += ["--quant-compare-base=v1.0", "--quant-lock-timeout=20", "--quant-lock-clocks", "--quant-step-timeout=0"]
     args += ["--quant-total-time=60", "--quant-launches=auto"]
+    args += ["--quant-sequential"]
     assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
         backend="trt",
         strict=True,
@@ -65,6 +67,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         against_equal=True,
         latency_off="--quant-no-latency is set",
         confidence=0.9,
+        sequential=True,
         max_time_s=3.0,
         total_time_s=60.0,
         launches="auto",
@@ -99,6 +102,7 @@ def test_every_option_is_read_from_the_ini_file(pytester: pytest.Pytester) -> No
         quant_history = sqlite:///elsewhere.db
         quant_no_latency = true
         quant_confidence = 0.9
+        quant_sequential = true
         quant_max_time = 3
         quant_diagnose_time = 60
         quant_columns = model, drop
@@ -110,7 +114,7 @@ def test_every_option_is_read_from_the_ini_file(pytester: pytest.Pytester) -> No
     assert (found.json_file, found.cache) == (pytester.path / "out" / "run.json", pytester.path / "c")
     assert found.history == "sqlite:///elsewhere.db"
     assert (found.latency_off, found.confidence, found.max_time_s) == ("--quant-no-latency is set", 0.9, 3.0)
-    assert found.diagnose_s == 60.0
+    assert (found.diagnose_s, found.sequential) == (60.0, True)
     assert (found.columns, found.simulate) == (("model", "drop"), "SM90")
 
 
