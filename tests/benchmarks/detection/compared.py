@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_quant.history.compare import compare
-from pytest_quant.history.rows import StoredCheck
+from pytest_quant.history.rows import StoredCheck, identity_of
+from pytest_quant.history.trends import Point
 from pytest_quant.record import Record
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
@@ -22,12 +24,26 @@ SERIES = 20
 DAY_SDS_PCT = (0.0, 0.5, 1.0)
 LAUNCH_SD = 0.005
 LAUNCHES_A_DAY = 5
-BASE_DAYS = (1, 10)
-"""How many days the base was run on; the head is of one day."""
-
 BATCH, BATCHES = 10, 20
 FALSE_AT_MOST_PCT = 5.0
+CHANGED_PCT = 5.0
 _FIRST = datetime(2026, 1, 1, 3, 0, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """On how many earlier days earlier commits ran, and whether base and head ran on one day."""
+
+    earlier_days: int
+    one_day: bool
+
+    def __str__(self) -> str:
+        """As a row has it."""
+        days = "one day" if self.one_day else "a day each"
+        return f"base and head on {days}, {self.earlier_days} earlier days"
+
+
+KINDS = (Kind(0, one_day=False), Kind(20, one_day=False), Kind(0, one_day=True))
 
 
 @cache
@@ -35,11 +51,12 @@ def _record(number: int) -> Record:
     return record_of(f"tests/test_models.py::test_{number:02}", latency=True)
 
 
-def day_of_launches(day: int, day_sd: float, commit: str, random: np.random.Generator) -> list[StoredCheck]:
-    """Return the launches of a day: each series has a level of its own that day."""
-    levels = random.normal(0.0, day_sd, SERIES)
+def day_of_launches(
+    day: int, levels: NDArray[np.float64], commit: str, launches: int, random: np.random.Generator
+) -> list[StoredCheck]:
+    """Return launches of all series on a day, on which each has a level of its own, a natural logarithm."""
     found = []
-    for number in range(LAUNCHES_A_DAY):
+    for number in range(launches):
         times = np.exp(levels + random.normal(0.0, LAUNCH_SD, SERIES))
         records = [timed(_record(series), float(ms)) for series, ms in enumerate(times)]
         started = (_FIRST + timedelta(days=day, minutes=10 * number)).isoformat()
@@ -48,44 +65,87 @@ def day_of_launches(day: int, day_sd: float, commit: str, random: np.random.Gene
     return found
 
 
-def anything_changed(base_days: int, day_sd: float, random: np.random.Generator) -> bool:
-    """Compare a day of the head with days of the base, all of the same speed, and return whether a row changed."""
-    base = [one for day in range(base_days) for one in day_of_launches(day, day_sd, "base", random)]
-    head = day_of_launches(base_days, day_sd, "head", random)
-    return bool(compare(base, head).changed)
+def points_of(checks: list[StoredCheck]) -> list[Point]:
+    """Return what a history has of earlier launches."""
+    return [
+        Point(
+            one.run.id,
+            one.run.started_at,
+            one.run.commit,
+            one.run.branch,
+            one.run.dirty,
+            one.record.series,
+            "",
+            identity_of(one.run, one.record),
+            "",
+            one.record.status,
+            speedup=one.record.latency.speedup,
+            reference_p50_ms=one.record.latency.reference_p50_ms,
+            candidate_p50_ms=one.record.latency.candidate_p50_ms,
+        )
+        for one in checks
+        if one.record.latency is not None
+    ]
 
 
-def batch(base_days: int, day_sd: float, seed: int) -> Found:
-    """Make so many comparisons."""
+def changed(kind: Kind, day_sd: float, slower_pct: float, random: np.random.Generator) -> set[str]:
+    """Compare base and head, whose first series became slower, and return the tests with a changed row."""
+
+    def levels() -> NDArray[np.float64]:
+        return random.normal(0.0, day_sd, SERIES)
+
+    earlier = [
+        point
+        for day in range(kind.earlier_days)
+        for point in points_of(day_of_launches(day, levels(), f"e{day}", 1, random))
+    ]
+    of_base = levels()
+    of_head = of_base if kind.one_day else levels()
+    slower = np.where(np.arange(SERIES) == 0, np.log1p(slower_pct / 100.0), 0.0)
+    base_day = kind.earlier_days
+    base = day_of_launches(base_day, of_base, "base", LAUNCHES_A_DAY, random)
+    head_day = base_day if kind.one_day else base_day + 1
+    head = day_of_launches(head_day, of_head + slower, "head", LAUNCHES_A_DAY, random)
+    return {row.nodeid for row in compare(base, head, earlier=earlier).changed}
+
+
+def batch(kind: Kind, day_sd: float, seed: int) -> Found:
+    """Make so many comparisons without a change, and as many with one."""
     random = np.random.default_rng(seed)
-    return {"n": BATCH, "changed": sum(anything_changed(base_days, day_sd, random) for _ in range(BATCH))}
+    false = sum(bool(changed(kind, day_sd, 0.0, random)) for _ in range(BATCH))
+    told = sum(_record(0).nodeid in changed(kind, day_sd, CHANGED_PCT, random) for _ in range(BATCH))
+    return {"n": BATCH, "changed": false, "told": told}
 
 
 def arms() -> list[Arm]:
-    """One for each spread of days, and each number of days of the base."""
-    return [Arm(_key(days, sd), BATCHES, partial(batch, days, sd / 100.0)) for days in BASE_DAYS for sd in DAY_SDS_PCT]
+    """One for each kind and spread of days."""
+    return [Arm(_key(kind, sd), BATCHES, partial(batch, kind, sd / 100.0)) for kind in KINDS for sd in DAY_SDS_PCT]
 
 
-def _key(base_days: int, day_sd_pct: float) -> str:
-    return f"compare base days {base_days} day sd {day_sd_pct:g}"
+def _key(kind: Kind, day_sd_pct: float) -> str:
+    return f"compare {kind}, day sd {day_sd_pct:g}"
 
 
 def rows(ledger: Ledger) -> list[Row]:
-    """One for each number of days of the base."""
+    """One for each kind."""
     return list(_rows(ledger))
 
 
 def _rows(ledger: Ledger) -> Iterator[Row]:
-    for days in BASE_DAYS:
-        found = []
-        for sd in DAY_SDS_PCT:
-            trials = ledger.trials(_key(days, sd))
-            found.append(Rate(*(sum(int(str(one[what])) for one in trials) for what in ("changed", "n"))))
-        of_base = "one day" if days == 1 else f"{days} days"
-        sds = " / ".join(f"{sd:g}" for sd in DAY_SDS_PCT)
-        yield Row(
-            f"`compare`, {SERIES} series, base of {of_base}, head of one, day sd {sds} %, no change: any change told",
-            f"<= {FALSE_AT_MOST_PCT:g} %",
-            " / ".join(map(str, found)),
-            all(one.pct <= FALSE_AT_MOST_PCT for one in found) if all(one.n for one in found) else None,
+    for kind in KINDS:
+        false, told = (
+            [Rate(*(_sum(ledger, _key(kind, sd), what) for what in (hits, "n"))) for sd in DAY_SDS_PCT]
+            for hits in ("changed", "told")
         )
+        sds = " / ".join(f"{sd:g}" for sd in DAY_SDS_PCT)
+        slower = f"; one series +{CHANGED_PCT:g} %: told in {' / '.join(f'{one.pct:.0f}' for one in told)} %"
+        yield Row(
+            f"`compare`, {SERIES} series, {kind}, day sd {sds} %, no change: any change told",
+            f"<= {FALSE_AT_MOST_PCT:g} %",
+            " / ".join(map(str, false)) + (slower if false[0].n else ""),
+            all(one.pct <= FALSE_AT_MOST_PCT for one in false) if all(one.n for one in false) else None,
+        )
+
+
+def _sum(ledger: Ledger, arm: str, what: str) -> int:
+    return sum(int(str(one[what])) for one in ledger.trials(arm))
