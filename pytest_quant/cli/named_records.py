@@ -55,7 +55,7 @@ def find_side(store: Store, text: str, root: Path, *, take_dirty: bool) -> Found
     from pytest_quant.history.merge_base import elsewhere, records_of, resolve
 
     git = Repository(root)
-    commit = resolve(git, text)
+    commit = resolve(git, text, store.commits)
     named = Committed(commit, git.tree(commit))
     checks = records_of(store, named)
     shown = f"{clean(text)} ({commit[:12]})" if not commit.startswith(text) else commit[:12]

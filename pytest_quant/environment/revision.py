@@ -221,9 +221,13 @@ class Repository:
         return answer.text.splitlines()[0] if answer.ok and answer.text else None
 
     def parents(self, commit: str) -> tuple[str, ...]:
-        """Return the parents in their order; none for a root commit, or for one that was not fetched."""
-        answer = ask_git(self.root, "rev-list", "--parents", "--max-count=1", commit, "--")
-        return tuple(answer.text.split()[1:]) if answer.ok else ()
+        """Return the parents in their order; none for a root commit, or for one that was not fetched.
+
+        The commit itself names them, so that they are known in a clone that ends there and does not have them.
+        """
+        answer = ask_git(self.root, "cat-file", "commit", commit)
+        header = answer.text.partition("\n\n")[0].splitlines()
+        return tuple(line.removeprefix("parent ") for line in header if line.startswith("parent ")) if answer.ok else ()
 
     def tree(self, commit: str) -> str | None:
         """Return the id of a commit's tree, equal for commits of equal content; ``None`` where git lacks the commit."""
@@ -231,12 +235,17 @@ class Repository:
         return answer.text if answer.ok else None
 
     def first_parents(self, commit: str, limit: int = MAX_DISTANCE) -> tuple[Committed, ...]:
-        """Return `commit` and up to `limit` first parents below it, nearest first."""
+        """Return `commit` and up to `limit` first parents below it, nearest first.
+
+        The last one may be a commit that was not fetched, which the one before names.
+        """
         shown = ("--first-parent", f"--max-count={limit + 1}", "--format=%H %T")
         answer = ask_git(self.root, "-c", "log.showSignature=false", "log", *shown, commit, "--")
         if not answer.ok:
             raise UsageError(f"git cannot list the ancestors of {commit[:12]}", value=answer.error)
-        return tuple(Committed(*line.split()) for line in answer.text.splitlines())
+        line = [Committed(*shown.split()) for shown in answer.text.splitlines()]
+        beyond = self.parents(line[-1].id)[:1] if line and len(line) <= limit else ()
+        return (*line, *map(Committed, beyond))
 
     def is_checked_out(self, commit: str) -> bool:
         """Whether `commit` is what the working tree was made from."""

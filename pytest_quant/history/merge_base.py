@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -76,15 +77,22 @@ def select_base(
     ------
     UsageError : git does not know a revision, or no target branch, or no common ancestor.
     """
-    tip = resolve(git, head)
-    asked, asked_as = _merge_base(git, tip, dirty=dirty) if base is None else (resolve(git, base), clean(base))
-    line = git.first_parents(asked, MAX_DISTANCE)
+    tip = resolve(git, head, known)
+    asked, asked_as = (
+        _merge_base(known, git, tip, dirty=dirty) if base is None else (resolve(git, base, known), clean(base))
+    )
+    line = line_below(git, asked)
     recorded = set(known([one for each in line for one in each.ids]))
     hint = _shallow_hint(git) if len(line) <= MAX_DISTANCE else ""
     for distance, one in enumerate(line):
         if recorded.intersection(one.ids):
             return ChosenBase(one.id, asked, asked_as, distance, hint if distance else "", one.tree)
     return ChosenBase(None, asked, asked_as, len(line) - 1, hint)
+
+
+def line_below(git: Repository, commit: str) -> tuple[Committed, ...]:
+    """Return `commit` and the first parents below it, nearest first; itself alone where it was not fetched."""
+    return git.first_parents(commit, MAX_DISTANCE) if git.resolve(commit) else (Committed(commit),)
 
 
 def records_of(recorded: Recorded, one: Committed, beside: Committed | None = None) -> list[StoredCheck]:
@@ -110,9 +118,25 @@ def elsewhere(checks: Sequence[StoredCheck], commit: str | None) -> str:
     return f", {share} of them of the same content as {', '.join(others)}"
 
 
-def resolve(git: Repository, revision: str) -> str:
-    """Return the full id of the commit that `revision` names. Raises `UsageError` when git knows none."""
+_FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def resolve(git: Repository, revision: str, known: Callable[[Sequence[str]], Collection[str]] | None = None) -> str:
+    """Return the full id of the commit that `revision` names.
+
+    Parameters
+    ----------
+    git : the repository.
+    revision : a branch, a tag, a commit; also the full id of one that was not fetched and has records.
+    known : see `select_base`; ``None`` takes only commits that git has.
+
+    Raises
+    ------
+    UsageError : there is no such commit.
+    """
     commit = git.resolve(revision)
+    if commit is None and known is not None and _FULL_ID.fullmatch(revision) and known([revision]):
+        return revision
     if commit is None:
         shallow = _shallow_hint(git)
         raise UsageError(
@@ -124,7 +148,20 @@ def resolve(git: Repository, revision: str) -> str:
     return commit
 
 
-def _merge_base(git: Repository, tip: str, *, dirty: bool) -> tuple[str, str]:
+def _merge_base(
+    known: Callable[[Sequence[str]], Collection[str]], git: Repository, tip: str, *, dirty: bool
+) -> tuple[str, str]:
+    try:
+        return _common(git, tip, dirty=dirty)
+    except UsageError:
+        # A clone of the last commit has no merge base. Its parent is that of a merge commit, which CI services test.
+        parents = git.parents(tip) if git.is_shallow() else ()
+        if not parents or not known(parents[:1]):
+            raise
+        return parents[0], f"the first parent of {tip[:12]}, for the merge base is not in this shallow clone"
+
+
+def _common(git: Repository, tip: str, *, dirty: bool) -> tuple[str, str]:
     target = git.target()
     if target is None:
         raise UsageError(

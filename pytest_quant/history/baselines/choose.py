@@ -20,7 +20,7 @@ from pytest_quant.history.baselines.launches import (
     launch_base,
     noise_beside,
 )
-from pytest_quant.history.merge_base import records_of, select_base
+from pytest_quant.history.merge_base import line_below, records_of, select_base
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
 from pytest_quant.record.build import unpack_digests, unpack_samples
 from pytest_quant.result import AccuracyResult, Baseline, LaunchFigures, NoBaseline, Status
@@ -182,7 +182,7 @@ class Baselines:
             if base.found is None or base.commit is None:
                 return _MergeBase([], f"{_NOT_ACCEPTED}, and {base}")
             checks = records_of(recorded, base.found)
-            line = git.first_parents(base.commit)
+            line = line_below(git, base.commit)
             known = recorded.commits([one for each in line for one in each.ids])
         except (UsageError, HistoryError) as error:
             # Without a baseline one limit cannot be judged; the other verdicts of the check must not be lost.

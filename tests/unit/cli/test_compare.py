@@ -159,6 +159,24 @@ def test_an_empty_commit_is_compared_with_its_own_runs(scratch: ScratchRepositor
     assert _compare("HEAD~1").exit_code == 1
 
 
+def test_a_clone_of_one_commit_is_compared_with_the_parent_that_it_names(
+    scratch: ScratchRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history has its records; and so it is where the base, or the head too, is given by its full id."""
+    _add(scratch, "main", [a_pass()])
+    _add(scratch, "topic", [a_record()])
+    fork, tip = (scratch.git("rev-parse", name) for name in ("main", "topic"))
+    shallow = tmp_path / "shallow"
+    scratch.git("clone", "--depth=1", "--branch=topic", f"file://{scratch.path}", str(shallow))
+    (scratch.path / ".quant").rename(shallow / ".quant")
+    monkeypatch.chdir(shallow)
+    done = _compare()
+    assert done.exit_code == 1
+    assert done.stdout.startswith(f"base {fork[:12]}: ")
+    assert _compare(fork).exit_code == 1
+    assert _compare(tip, fork).exit_code == 0
+
+
 def test_json_is_one_document(scratch: ScratchRepository) -> None:
     """What both sides are goes to stderr."""
     _add(scratch, "main", [a_pass()])

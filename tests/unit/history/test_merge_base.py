@@ -133,6 +133,52 @@ def test_a_shallow_clone_names_the_fix(
         select_base(_having(), Repository(shallow), "v1")
 
 
+def _shallow(scratch: ScratchRepository, path: Path, *arguments: str) -> Repository:
+    scratch.git("clone", "--depth=1", *arguments, f"file://{scratch.path}", str(path))
+    return Repository(path)
+
+
+def test_a_clone_of_one_commit_knows_the_parent_that_the_commit_names(
+    scratch: ScratchRepository, tmp_path: Path
+) -> None:
+    """On the target branch, where its records are in the history; without any the way to more commits is told."""
+    tip, before = (scratch.git("rev-parse", name) for name in ("main", "main~1"))
+    git = _shallow(scratch, tmp_path / "shallow", "--branch=main")
+    assert git.parents(tip) == (before,)
+    found = select_base(_having(before), git)
+    assert found == ChosenBase(before, before, f"the commit before, for {tip[:12]} is on origin/main")
+    hint = select_base(_having(), git).hint
+    assert "git fetch --unshallow" in hint
+    assert select_base(_having(before), git, "HEAD") == ChosenBase(before, tip, "HEAD", 1, hint)
+
+
+def test_a_clone_of_a_merge_commit_is_compared_with_its_first_parent(
+    scratch: ScratchRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CI tests that commit of a pull request; its target is not fetched."""
+    target = scratch.git("rev-parse", "main")
+    scratch.git("checkout", "-b", "pull", "main")
+    scratch.git("merge", "--strategy=ours", "-m", "merge", "topic")
+    git = _shallow(scratch, tmp_path / "shallow", "--branch=pull")
+    monkeypatch.setenv("GITHUB_BASE_REF", "main")
+    tip = scratch.git("rev-parse", "pull")
+    found = select_base(_having(target), git)
+    assert found.commit == target
+    assert found.asked_as == f"the first parent of {tip[:12]}, for the merge base is not in this shallow clone"
+    with pytest.raises(UsageError, match="that branch is not here"):
+        select_base(_having(), git)
+
+
+def test_a_commit_that_was_not_fetched_is_known_by_its_full_id(scratch: ScratchRepository, tmp_path: Path) -> None:
+    """Where the history has records of it; else git's answer stands."""
+    first = scratch.git("rev-parse", "main~3")
+    git = _shallow(scratch, tmp_path / "shallow", "--branch=main")
+    assert select_base(_having(first), git, first) == ChosenBase(first, first, first)
+    for unknown in (first[:12], "f" * 40):
+        with pytest.raises(UsageError, match="git knows no such commit"):
+            select_base(_having(first), git, unknown)
+
+
 def test_a_base_further_back_in_a_shallow_clone_carries_the_hint(scratch: ScratchRepository, tmp_path: Path) -> None:
     """A nearer one has none: nothing that was not fetched could be nearer than itself."""
     shallow = tmp_path / "shallow"
