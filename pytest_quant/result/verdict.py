@@ -27,6 +27,7 @@ class Baseline:
     launches, p50_launches : those launches since the speedup, and since the candidate's own time, last changed.
     speedup_noise, p50_noise : how launches of this series differ here, as far as the history knows.
     now : start of the launch that is judged, ISO 8601 in UTC.
+    note : why it is of another commit than the merge base; empty where it is not.
     """
 
     commit: str
@@ -41,6 +42,7 @@ class Baseline:
     speedup_noise: LaunchNoise = NOTHING_KNOWN
     p50_noise: LaunchNoise = NOTHING_KNOWN
     now: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,14 @@ def baseline_verdicts(
     latency : the launch, or launches, of this run; ``None`` when latency was not measured.
     baseline : the accepted record, or why there is none; ``None`` when no record of the series was accepted.
     """
+    note = baseline.note if isinstance(baseline, Baseline) else ""
+    for verdict in _judged(limits, accuracy, latency, baseline):
+        yield replace(verdict, reason=f"{verdict.reason}; {note}") if note else verdict
+
+
+def _judged(
+    limits: Limits, accuracy: AccuracyResult, latency: LatencyResult | None, baseline: Baseline | NoBaseline | None
+) -> Iterator[Verdict]:
     if limits.max_slowdown is not None:
         verdict = _latency("max_slowdown", limits.max_slowdown, latency, baseline)
         if limits.max_p50_increase is None and latency is not None and isinstance(baseline, Baseline):

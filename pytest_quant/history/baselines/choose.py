@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_quant.environment import Repository, git_state
+from pytest_quant.environment import Committed, Repository, git_state
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.baselines.entry import BaselineEntry
 from pytest_quant.history.baselines.file import NAME, read_baselines
@@ -91,8 +91,7 @@ class Baselines:
             self._merge_base = self._read_merge_base()
         if entry is not None and not entry.removed:
             return self._accepted(entry, data, way, "" if now is None else now.started_at)
-        checks, why = self._merge_base.checks, self._merge_base.why
-        found = _of_launches([one for one in checks if one.record.series == series], data, why, now)
+        found = self._of_commits(self._merge_base, series, data, now)
         if isinstance(found, NoBaseline):
             return found
         timed = self._timed_before(series, way)
@@ -108,6 +107,24 @@ class Baselines:
             p50_noise=base.p50_noise,
             now="" if now is None else now.started_at,
         )
+
+    def _of_commits(
+        self, base: _MergeBase, series: str, data: str | None, now: Evaluated | None
+    ) -> Baseline | NoBaseline:
+        """Return the baseline of the merge base, or where that has no usable record, of the nearest commit below it."""
+        checks = [one for one in base.checks if one.record.series == series]
+        first = _of_launches(checks, data, base.why, now)
+        if base.recorded is None or any(one.record.status not in _NEVER_A_BASE for one in checks):
+            return first
+        try:
+            below = base.recorded.launches_of(series, base.commits)
+        except HistoryError as error:
+            return NoBaseline(f"{base.why}, and {error.what}")
+        for commit in base.reach:
+            found = _of_launches([one for one in below if _is_of(one, commit)], data, base.why, now)
+            if isinstance(found, Baseline):
+                return replace(found, note=f"{_why_not(base, checks)}, so that {commit.id[:12]} below it is the base")
+        return first
 
     def _accepted(
         self, entry: BaselineEntry, data: str | None, way: tuple[str, ...], now: str
@@ -189,7 +206,7 @@ class Baselines:
             return _MergeBase([], f"{_NOT_ACCEPTED}, and {error.what}" + (f": {error.value}" if error.value else ""))
         why = f"{_NOT_ACCEPTED}, and {base.commit[:12]} ({base.asked_as}) has no record of it within its limits"
         reach = [each for each in line if known.intersection(each.ids)][:MOST_COMMITS]
-        return _MergeBase(checks, why, recorded, tuple(one for each in reach for one in each.ids))
+        return _MergeBase(checks, why, recorded, tuple(reach), f"{base.commit[:12]} ({base.asked_as})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +217,30 @@ class _MergeBase:
     ----------
     why : reason to give for a series without a record there.
     recorded : the history; ``None`` where it cannot be read.
-    commits : ids of the last commits with records, the merge base first, and of their trees.
+    reach : the last commits with records, the merge base first.
+    told : the merge base, with how it was found.
     """
 
     checks: Sequence[StoredCheck]
     why: str
     recorded: Recorded | None = None
-    commits: tuple[str, ...] = ()
+    reach: tuple[Committed, ...] = ()
+    told: str = ""
+
+    @property
+    def commits(self) -> tuple[str, ...]:
+        """The ids of the last commits with records, and of their trees."""
+        return tuple(one for each in self.reach for one in each.ids)
+
+
+def _is_of(check: StoredCheck, commit: Committed) -> bool:
+    return check.run.commit == commit.id or (commit.tree is not None and check.run.tree == commit.tree)
+
+
+def _why_not(base: _MergeBase, checks: Sequence[StoredCheck]) -> str:
+    """Return why the merge base is not the base of a series, of which it has `checks`."""
+    words = " and ".join(sorted({one.record.status.value for one in checks}))
+    return f"the test is {words} at {base.told}" if words else f"{base.told} has no record of the test"
 
 
 # A regressed record is never a baseline, or each further loss would be measured from the one before.

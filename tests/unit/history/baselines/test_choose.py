@@ -175,6 +175,38 @@ def test_a_regressed_record_of_the_merge_base_is_no_baseline(scratch: ScratchRep
     assert found.speedup == 3.0
 
 
+@pytest.mark.parametrize("status", [Status.FAIL, Status.ERROR, Status.UNAVAILABLE, None])
+def test_a_red_merge_base_gives_way_to_the_nearest_usable_commit(
+    scratch: ScratchRepository, status: Status | None
+) -> None:
+    """The limit stays on, and the verdict's reason tells what the merge base was and which commit is used."""
+    first = replace(_run(scratch, "first"), commit=scratch.git("rev-parse", "main"))
+    scratch.git("checkout", "main")
+    second = replace(_run(scratch, "second"), commit=scratch.commit("also good"))
+    red = replace(_run(scratch, "red"), commit=scratch.commit("red"))
+    other = replace(_check(red).record, series="another")
+    at_base = StoredCheck(red, other if status is None else replace(_check(red).record, status=status))
+    scratch.git("checkout", "-b", "later")
+    scratch.commit("later")
+    found = _of_merge_base(scratch, _check(first, drop=0.1), _check(second, drop=0.4), at_base)
+    assert isinstance(found, Baseline)
+    assert (found.commit, found.drop) == (second.commit, 0.4)
+    told = f"{(red.commit or '')[:12]} (merge base with main)"
+    why = f"{told} has no record of the test" if status is None else f"the test is {status.value} at {told}"
+    assert found.note == f"{why}, so that {(second.commit or '')[:12]} below it is the base"
+    accuracy = replace(ACCURACY, drop=2.0)
+    (verdict,) = baseline_verdicts(Limits(max_drop_increase=1.0), accuracy, None, found)
+    assert verdict.status is Status.FAIL
+    assert verdict.reason.endswith(found.note)
+
+
+def test_a_green_merge_base_is_the_base_without_a_word(scratch: ScratchRepository) -> None:
+    """Nothing is walked past."""
+    found = _of_merge_base(scratch, _check(_run(scratch, "a")))
+    assert isinstance(found, Baseline)
+    assert found.note == ""
+
+
 def test_a_merge_base_with_other_data_is_not_compared(scratch: ScratchRepository) -> None:
     """Its data's digest is another one."""
     check = _check(_run(scratch, "a"))
