@@ -25,15 +25,28 @@ def held_line(found: SelfTest) -> str:
     return f"self-test of {found.measured_at[:10]}: smallest limit in one launch {_range(found)}"
 
 
-def remedy(found: SelfTest) -> str:
-    """Return what a runner holds, and what can be done about a limit below that, as the end of a sentence."""
-    worst = found.worst
-    held = [kind for kind in (found.best, worst) if kind.one_pct <= _MOST_PCT]
-    allow = f"allow {to_write(held[-1].one_pct):g} %, or " if held else ""
-    return (
-        f"{_range(found)} in one launch, by its self-test of {found.measured_at[:10]}; "
-        f"{allow}take five launches, which hold {_percent(worst.five_each_pct)}, or --quant-against REV"
-    )
+FIVE = 5
+"""Launches for which a self-test tells the smallest limits beside those of one."""
+
+
+def smallest_pct(kind: KindNoise, launches: int) -> float:
+    """Return the smallest limit in percent that so many launches hold for a kind of model."""
+    return kind.five_pct if launches >= FIVE else kind.one_pct
+
+
+def remedy(found: SelfTest, launches: int = 1) -> str:
+    """Return what so many launches hold on a runner, and what can be done, as the end of a sentence."""
+    kinds = sorted(found.kinds, key=lambda kind: smallest_pct(kind, launches))
+    limits = [smallest_pct(kind, launches) for kind in kinds]
+    ends = {kind.name: f"{_percent(limit)} ({kind.name} models)" for kind, limit in zip(kinds, limits, strict=True)}
+    held = " to ".join(dict.fromkeys([ends[kinds[0].name], ends[kinds[-1].name]]))
+    among = "five launches" if launches >= FIVE else "one launch"
+    likely = [limit for limit in (limits[0], limits[-1]) if limit <= _MOST_PCT]
+    choices = [f"allow {to_write(likely[-1]):g} %"] if likely else []
+    if launches < FIVE:
+        choices.append(f"take --quant-launches {FIVE} (it holds {_percent(min(kind.five_pct for kind in kinds))})")
+    choices.append("compare commits by --quant-against REV")
+    return f"{held} in {among}, by its self-test of {found.measured_at[:10]}; {', or '.join(choices)}"
 
 
 def _range(found: SelfTest) -> str:
@@ -127,7 +140,7 @@ def _advice(found: SelfTest) -> Iterator[str]:
     yield "What to write into a mark, for a model whose speedup is S:"
     for kind in found.kinds:
         one = f"min_speedup=S/{1.0 + to_write(kind.one_pct) / 100.0:g} in one launch"
-        five = f"max_slowdown={to_write(kind.five_each_pct):g} over five launches"
+        five = f"max_slowdown={to_write(kind.five_each_pct):g} with --quant-launches {FIVE} in each run"
         likely = [text for text, percent in ((one, kind.one_pct), (five, kind.five_each_pct)) if percent <= _MOST_PCT]
         yield f"  {kind.name}: {'; '.join(likely) or 'no limit on speed; measure again while nothing else runs'}"
     yield "Smaller differences are seen by --quant-against REV, which times two commits side by side."

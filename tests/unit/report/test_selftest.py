@@ -17,8 +17,10 @@ def test_the_page_says_what_was_measured_and_what_to_do() -> None:
     assert "20 of 20 fresh processes, ort on cpu, 5 min 0 s" in page
     for kind in ("tiny", "compute-bound", "memory-bound"):
         assert page.count(f"  {kind} ") >= 4
-    assert "compute-bound: min_speedup=S/1.025 in one launch; max_slowdown=1.5 over five launches" in page
-    assert "memory-bound: min_speedup=S/1.05 in one launch; max_slowdown=3 over five launches" in page
+    assert (
+        "compute-bound: min_speedup=S/1.025 in one launch; max_slowdown=1.5 with --quant-launches 5 in each run" in page
+    )
+    assert "memory-bound: min_speedup=S/1.05 in one launch; max_slowdown=3 with --quant-launches 5 in each run" in page
     assert max(map(len, page.splitlines())) <= 120
 
 
@@ -44,7 +46,12 @@ def test_a_remedy_proposes_a_limit_that_every_kind_holds() -> None:
     """Rounded up, with what holds a smaller one."""
     said = remedy(a_selftest(a_kind("tiny", 2.0), a_kind("memory-bound", 4.4)))
     assert "allow 5 %" in said
-    assert "five launches, which hold 2.9 %" in said
+    assert "take --quant-launches 5 (it holds 1.0 %)" in said
+    assert "--quant-against REV" in said
+    already = remedy(a_selftest(a_kind("tiny", 2.0), a_kind("memory-bound", 4.4)), launches=5)
+    assert already.startswith("1.0 % (tiny models) to 2.2 % (memory-bound models) in five launches, by its self-test")
+    assert "allow 2.5 %, or compare commits by --quant-against REV" in already
+    assert "--quant-launches" not in already
 
 
 def test_a_machine_that_holds_no_limit_is_told_so() -> None:
@@ -54,5 +61,5 @@ def test_a_machine_that_holds_no_limit_is_told_so() -> None:
     assert "memory-bound: no limit on speed; measure again while nothing else runs" in page
     assert "busy machine in 3 of 20 processes: the figures are those of this machine under that load" in page
     assert "  memory-bound  none below 50 %  none below 50 %  none below 50 %" in page
-    assert "allow 2 %, or take five launches" in remedy(loud)
+    assert "allow 2 %, or take --quant-launches 5" in remedy(loud)
     assert "allow" not in remedy(a_selftest(a_kind("tiny", 60.0)))
