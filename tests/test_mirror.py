@@ -18,6 +18,7 @@ ELSEWHERE = {
     "backends.trt.*": "tests/integration/trt_traps",
     "cache.files": "tests/unit/cache/test_sudden_death.py",
     "cache.store": "tests/unit/cache/test_cache.py",
+    "cli.bisect": "tests/integration/test_bisect.py",
     "cli.doctor": "tests/integration/test_doctor.py",
     "cli.maintain": "tests/unit/cli/test_exchange.py",
     "cli.named_records": "tests/unit/cli/test_compare.py",

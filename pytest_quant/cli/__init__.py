@@ -7,6 +7,7 @@ import sys
 import click
 
 from pytest_quant.cli.accept import accept
+from pytest_quant.cli.bisect import bisect
 from pytest_quant.cli.cache import cache
 from pytest_quant.cli.compare import compare
 from pytest_quant.cli.doctor import doctor
@@ -50,6 +51,7 @@ def commands() -> None:
       pytest-quant history resnet int8   the series with these words in their names; every check where it is one
       pytest-quant history --json        the same as the documents of --quant-json
       pytest-quant compare               what changed since the merge base with the target branch
+      pytest-quant bisect TEST GOOD BAD  which commit made a test slower or worse
       pytest-quant accept --reason WHY   make the last records of this commit the baseline
       pytest-quant history --changes     at which commits a figure changed
       pytest-quant export FILE           every run as newline-delimited JSON
@@ -64,6 +66,7 @@ def commands() -> None:
 
 
 commands.add_command(accept)
+commands.add_command(bisect)
 commands.add_command(cache)
 commands.add_command(compare)
 commands.add_command(doctor)

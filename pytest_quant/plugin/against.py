@@ -40,8 +40,6 @@ _PASSED_ON = (
 
 _UNDECIDED = "not everything could be compared, and --quant-strict is set"
 
-_NO_CACHE = "no:cacheprovider"
-
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
@@ -243,11 +241,8 @@ class Against:
         )
 
     def _passed_on(self) -> Iterator[str]:
-        plugins = list(self._config.getoption("plugins", None) or ())
-        for plugin in plugins:
+        for plugin in self._config.getoption("plugins", None) or ():
             yield from ("-p", plugin)
-        if _NO_CACHE not in plugins:
-            yield from ("-o", f"cache_dir={self._place / 'pytest'}")
         for override in self._config.getoption("override_ini", None) or ():
             yield from ("-o", override)
         ini = self._config.getoption("inifilename", None)

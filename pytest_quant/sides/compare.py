@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pytest_quant
 from pytest_quant.backends import get_backend
-from pytest_quant.errors import QuantError
+from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.history.compare import ALPHA, Comparison, Listed, Outcome, Row, Side
 from pytest_quant.history.compare.accuracy import compare_accuracy
 from pytest_quant.history.compare.pairing import Pair, judge, measured, pair
@@ -50,11 +50,17 @@ class Terms:
     limit_pct : largest slow-down in percent of a test whose mark names none.
     equal_too : time engines that are the same on both sides too.
     whole : both sides ran every test, so that one that is missing was removed.
+    option : how a user sets that limit.
+    by_mark : a limit of the mark comes before `limit_pct`.
+    times_all : time tests whose own run has measured no latency too, as where both sides are commits.
     """
 
     limit_pct: float = LIMIT_PCT
     equal_too: bool = False
     whole: bool = True
+    option: str = "--quant-against-limit"
+    by_mark: bool = True
+    times_all: bool = False
 
 
 def compare_sides(base: Left, head: Left, times: Times, terms: Terms) -> Comparison:
@@ -127,18 +133,18 @@ def _other_rows(one: Pair, base: Left, head: Left, times: Times, terms: Terms) -
     if not _is_measured(one):
         yield from _unmeasured(one, was, now)
         return
-    if now.latency is None:
+    if now.latency is None and (not terms.times_all or _is_simulated(now)):
         return
     row = replace(row_of(one, now, "p50"), unit="ms", better="lower", change_unit="%")
     if _same_engine(was, now) and base.python == head.python and not terms.equal_too:
         yield replace(row, unit="", change=0.0, notes=("the same engine on both sides: not timed",))
         return
     allowed = _limits(now)
-    named = [allowed[name] for name in _SHIFTS if name in allowed]
+    named = [allowed[name] for name in _SHIFTS if name in allowed] if terms.by_mark else []
     limit_pct = min(named) if named else terms.limit_pct
     same_reference = (
         was.digests.get("reference_engine") == now.digests.get("reference_engine")
-        and now.latency.reference_precision == "fp32"
+        and (now.latency is None or now.latency.reference_precision == "fp32")
         and base.python == head.python
     )
     try:
@@ -147,7 +153,8 @@ def _other_rows(one: Pair, base: Left, head: Left, times: Times, terms: Terms) -
         value = f": {error.value}" if error.value else ""
         yield replace(row, outcome=Outcome.INCONCLUSIVE, notes=(f"{error.what}{value}",))
         return
-    yield _timed(row, found, limit_pct, "" if named else " (no limit in the mark; --quant-against-limit)")
+    is_default = terms.by_mark and not named
+    yield _timed(row, found, limit_pct, f" (no limit in the mark; {terms.option})" if is_default else "")
 
 
 def _unmeasured(one: Pair, was: Record, now: Record) -> Iterator[Row]:
@@ -168,12 +175,21 @@ def _first_line(message: str) -> str:
 def _same_engine(was: Record, now: Record) -> bool:
     """Whether nothing that is timed can differ; a backend of the project itself is code that may, on equal engines."""
     equal = all(was.digests.get(name) == now.digests.get(name) is not None for name in ("engine", "data"))
-    return equal and not _is_of_the_project(now.backend)
+    return equal and not is_of_the_project(now.backend)
 
 
-def _is_of_the_project(backend: str) -> bool:
+def _is_simulated(record: Record) -> bool:
+    return record.accuracy is not None and record.accuracy.simulated
+
+
+def is_of_the_project(backend: str) -> bool:
+    """Whether a backend is code of the user's project, which may differ between two commits while engines do not."""
     installed = {Path(pytest_quant.__file__).parent, *(Path(sysconfig.get_path(name)) for name in _INSTALLED)}
-    file = getattr(sys.modules.get(type(get_backend(backend)).__module__), "__file__", None)
+    try:
+        file = getattr(sys.modules.get(type(get_backend(backend)).__module__), "__file__", None)
+    except UsageError:
+        # Known in the runs of the two sides only, where it is registered from the project.
+        return True
     return file is None or not any(Path(file).resolve().is_relative_to(folder.resolve()) for folder in installed)
 
 

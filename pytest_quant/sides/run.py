@@ -43,7 +43,7 @@ class Asked:
     Attributes
     ----------
     checkout : top folder of the checkout.
-    rootdir : pytest's root directory, within it.
+    rootdir : pytest's root directory, within it; ``None`` where pytest is to find it.
     cwd : where pytest was started.
     paths : files and folders that the user names; ``None`` for those that the ini file names.
     options : further options of pytest.
@@ -51,7 +51,7 @@ class Asked:
     """
 
     checkout: Path
-    rootdir: Path
+    rootdir: Path | None
     cwd: Path
     paths: tuple[str, ...] | None
     options: tuple[str, ...]
@@ -77,7 +77,7 @@ def run_side(tree: Tree, asked: Asked, selection: Selection, folder: Path, pytho
     python : the interpreter, which may be of another environment.
     """
     folder.mkdir()
-    rootdir = asked.in_tree(tree.path, asked.rootdir)
+    rootdir = None if asked.rootdir is None else asked.in_tree(tree.path, asked.rootdir)
     cwd = asked.in_tree(tree.path, asked.cwd)
     environment = _environment(tree, asked, folder.parent, python)
     place = cwd if cwd is not None and cwd.is_dir() else tree.path
@@ -88,13 +88,14 @@ def run_side(tree: Tree, asked: Asked, selection: Selection, folder: Path, pytho
             folder, None, (), collected or Collected(), python, trouble, place, environment, tuple(notes)
         )  # fmt: skip
 
-    if rootdir is None or not rootdir.is_dir():
+    if asked.rootdir is not None and (rootdir is None or not rootdir.is_dir()):
         return nothing(f"{tree.commit[:12]} does not have the folder of the tests, {asked.rootdir.name}")
     paths = _paths(tree, asked, selection, rootdir)
     if paths is not None and not paths:
         return nothing("", Collected())
     write_selection(folder, selection)
-    command = [*_command(python, folder, asked), f"--rootdir={rootdir}", *(["--", *paths] if paths else [])]
+    root = [] if rootdir is None else [f"--rootdir={rootdir}"]
+    command = [*_command(python, folder, asked), *root, *(["--", *paths] if paths else [])]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         with running_apart(command, log, (), place, environment) as process:
             code = process.wait()
@@ -113,15 +114,16 @@ def run_side(tree: Tree, asked: Asked, selection: Selection, folder: Path, pytho
     return Left(folder, run, records, collected, python, "", place, environment, tuple(notes))
 
 
-def _paths(tree: Tree, asked: Asked, selection: Selection, rootdir: Path) -> list[str] | None:
+def _paths(tree: Tree, asked: Asked, selection: Selection, rootdir: Path | None) -> list[str] | None:
     """Return the files and folders to collect, which are all there; ``None`` for those of the commit's ini file."""
-    if not selection.others:
+    if not selection.others and rootdir is not None:
         named = dict.fromkeys(rootdir / nodeid.partition("::")[0] for nodeid in selection.nodeids)
         return [str(path) for path in named if path.exists()]
     if asked.paths is None:
         return None
-    places = (asked.in_tree(tree.path, asked.cwd / path.partition("::")[0]) for path in asked.paths)
-    return [str(path) for path in dict.fromkeys(places) if path is not None and path.exists()]
+    named_paths = [path.partition("::") for path in asked.paths]
+    places = [(asked.in_tree(tree.path, asked.cwd / file), gap + rest) for file, gap, rest in named_paths]
+    return [f"{path}{rest}" for path, rest in dict.fromkeys(places) if path is not None and path.exists()]
 
 
 def _command(python: str, folder: Path, asked: Asked) -> Iterator[str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_quant.errors import LaunchError
 from pytest_quant.measure.build import Step
-from pytest_quant.measure.launch import Launch, Launchable, read_header
+from pytest_quant.measure.launch import Launch, read_header
 from pytest_quant.measure.lock import exclusive
 from pytest_quant.measure.pairs import Pair, PairedTimes, time_pair, time_pairs
 from pytest_quant.sides.left import Left, launch_file
@@ -57,7 +58,7 @@ class PairTimer:
         files = [_described(left, nodeid) for left, nodeid in (base, head)]
         headers = [read_header(file) for file in files]
         devices = sorted({device for header in headers for device in header.devices})
-        plan = replace(Launchable.load(files[1]).plan, max_s=self.max_s)
+        plan = LatencyPlan(max_s=self.max_s, seed=zlib.crc32(head[1].encode()))
 
         def launch(place: int) -> Launch:
             left = (base, head)[place][0]

@@ -1,0 +1,100 @@
+"""``pytest-quant bisect`` finds planted commits in a real repository, and leaves it as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.measure.lock import FOLDER_VARIABLE
+from tests.support.history_project import MISCALIBRATES, SLOWS
+from tests.support.history_repository import Answer, Repository, make_repository, run_command
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """The project of a user whose commits have known effects; one of them cannot be collected."""
+    made = make_repository(tmp_path_factory.mktemp("bisect") / "repository")
+    made.checkout("main", made.main[MISCALIBRATES - 2])
+    conftest = made.root / "conftest.py"
+    whole = conftest.read_text()
+    conftest.write_text(f"import no_such_module\n{whole}")
+    made.git("commit", "-qam", "a broken commit")
+    conftest.write_text(whole)
+    made.git("commit", "-qam", "mended")
+    identity = ("-c", "user.name=A User", "-c", "user.email=user@example.invalid")
+    for commit in made.main[MISCALIBRATES - 1 :]:
+        made.git(*identity, "cherry-pick", commit)
+    line = made.git("rev-list", "--reverse", "HEAD").split()
+    return Repository(made.root, tuple(line), made.feature)
+
+
+def bisected(repository: Repository, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> Answer:
+    """Run the command; what it starts finds the backends of the project as an installed one is found."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--this-is-of-another-run")
+    # What is slower here is three times as slow, so that nobody's timing beside it matters.
+    monkeypatch.setenv(FOLDER_VARIABLE, str(repository.root / ".git" / "locks"))
+    before = repository.git("rev-parse", "HEAD"), repository.git("status", "--porcelain", "--untracked-files=no")
+    found = run_command(repository.root, "bisect", *arguments)
+    after = repository.git("rev-parse", "HEAD"), repository.git("status", "--porcelain", "--untracked-files=no")
+    assert after == before
+    assert repository.git("worktree", "list").count("\n") == 0
+    return found
+
+
+def test_worse_answers_are_traced_past_a_commit_that_cannot_be_run(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The steps, the commit and its figures are printed."""
+    found = bisected(
+        repository, "test_quality.py::test_ranges", repository.main[MISCALIBRATES - 2], "HEAD", monkeypatch=monkeypatch
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    named = next(line for line in found.stdout.splitlines() if line.startswith("first bad commit: "))
+    assert named.endswith("calibrates on quiet samples")
+    assert "24 lost, 0 won of 200 samples" in found.stdout
+    assert "the same engines and answers as" in found.stdout
+
+
+def test_a_slower_engine_is_traced(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code of the project takes three times as long from that commit on."""
+    found = bisected(
+        repository, "test_speed.py::test_speed", repository.main[SLOWS - 1], "HEAD", "--limit=20%",
+        monkeypatch=monkeypatch,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "first bad commit: " in found.stdout
+    named = next(line for line in found.stdout.splitlines() if line.startswith("first bad commit: "))
+    assert named.endswith("another turbo"), found.stdout
+    assert "limit 20 %; 5 pairs of processes" in found.stdout
+
+
+def test_no_difference_is_said(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing to search for."""
+    found = bisected(repository, "test_names.py", "HEAD~2", "HEAD~1", monkeypatch=monkeypatch)
+    assert found.returncode == 1
+    assert "is not worse at BAD than at GOOD" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("test_names.py", "HEAD", "HEAD~1"), "GOOD is not before BAD"),
+        (("test_names.py", "HEAD", "HEAD"), "GOOD is not before BAD"),
+        (("test_names.py", "no-such-branch", "HEAD"), "git knows no such commit"),
+        (("test_names.py::test_no", "HEAD~1", "HEAD"), "cannot be measured at GOOD"),
+        (("test_names.py", "HEAD~1", "HEAD", "--limit=fast"), "a slow-down in percent"),
+    ],
+)
+def test_what_cannot_be_searched_is_an_error(
+    repository: Repository, arguments: tuple[str, ...], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 2, with what was meant."""
+    found = bisected(repository, *arguments, monkeypatch=monkeypatch)
+    assert (found.returncode, why in found.stderr) == (2, True), found.stderr
+
+
+def test_a_folder_without_a_repository_is_an_error(tmp_path: Path) -> None:
+    """With git's own words."""
+    found = run_command(tmp_path, "bisect", "test_names.py", "a", "b")
+    assert (found.returncode, "git knows no checkout" in found.stderr) == (2, True)
