@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from pytest_quant.result import Baseline, LatencyResult, Measured, NoBaseline, Status, Verdict
 from pytest_quant.spec import Check
+from pytest_quant.stats.one_sample import LOOKS
 from pytest_quant.verdict.accuracy import accuracy_verdicts, carried, reference_doubts
-from pytest_quant.verdict.baseline import baseline_verdicts
+from pytest_quant.verdict.baseline import baseline_verdicts, launches_tell
 from pytest_quant.verdict.latency import latency_verdicts
 from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts
 from pytest_quant.verdict.unsteady import repeated, within_itself
@@ -41,12 +42,25 @@ LAUNCHED = ("min_speedup", "max_latency_ms", "max_slowdown", "max_p50_increase")
 """Limits on figures that every launch gives: more launches tell more about them."""
 
 
+_AGAINST_EARLIER = ("max_slowdown", "max_p50_increase")
+
+
 def in_doubt(measured: Measured, baseline: Baseline | NoBaseline | None) -> bool:
     """Tell whether a limit of `measured` is undecided that more launches could decide."""
     return any(
-        verdict.limit in LAUNCHED and verdict.status is Status.INCONCLUSIVE and verdict.observed is not None
+        verdict.limit in LAUNCHED
+        and verdict.status is Status.INCONCLUSIVE
+        and verdict.observed is not None
+        and _would_tell(verdict.limit, measured.latency, baseline)
         for verdict in judge(measured, baseline)
     )
+
+
+def _would_tell(limit: str, latency: LatencyResult | None, baseline: Baseline | NoBaseline | None) -> bool:
+    """Whether more launches of today narrow the interval of a limit: those of a base of other days they may not."""
+    if limit not in _AGAINST_EARLIER or latency is None or not isinstance(baseline, Baseline):
+        return True
+    return launches_tell(limit, latency, baseline, LOOKS[-1] - 1)
 
 
 def _cut_short(verdict: Verdict, latency: LatencyResult | None) -> Verdict:

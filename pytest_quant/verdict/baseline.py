@@ -29,6 +29,7 @@ from pytest_quant.stats.launches import (
     days_of,
     difference,
     launch_of,
+    launches_narrow,
     launches_needed,
     with_launches,
 )
@@ -64,6 +65,20 @@ def _judged(
         yield _latency("max_p50_increase", limits.max_p50_increase, latency, baseline)
     if limits.max_drop_increase is not None:
         yield _drop_increase(limits.max_drop_increase, accuracy, baseline)
+
+
+def launches_tell(limit: str, latency: LatencyResult, baseline: Baseline, more: int) -> bool:
+    """Tell whether more launches of today say much more of a limit against the baseline.
+
+    Parameters
+    ----------
+    limit : ``max_slowdown`` or ``max_p50_increase``.
+    latency : of this run.
+    baseline : that it is judged against.
+    more : how many more launches.
+    """
+    sides = _slowdown(latency, baseline) if limit == "max_slowdown" else _p50(latency, baseline)
+    return sides is not None and launches_narrow(sides.base, sides.head, sides.noise, more)
 
 
 def _no_baseline(limit: str, allowed: float, baseline: NoBaseline | None) -> Verdict:
@@ -177,16 +192,19 @@ def _what_would_tell(sides: _Sides, allowed: float) -> str:
     more = launches_needed(sides.base, sides.head, sides.noise, limit=math.log1p(allowed / 100.0))
     if more is not None:
         launches = "1 more launch" if more == 1 else f"{more} more launches"
-        return f"{launches} of today would tell"
+        together = len(sides.head) + more
+        return f"{launches} of today would tell: --quant-launches {'auto' if together <= _AUTO else together}"
     if not found.telling:
         missing = math.ceil(FEWEST_FREEDOM - found.freedom)
         return (
             "too little is known of how days differ on this machine, which launches of one day do not tell: run the "
-            f"base on {missing} more days, or base and head on one day"
+            f"base on {missing} more days, or base and head today: --quant-against"
         )
-    return (
-        "more launches of today do not tell, for the days of the base differ by too much: run base and head on one day"
-    )
+    return "more launches of today do not tell, for the days of the base differ by too much: --quant-against"
+
+
+_AUTO = 10
+"""Launches that ``--quant-launches auto`` makes at most."""
 
 
 def _percent(log_change: float) -> float:

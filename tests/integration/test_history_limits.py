@@ -9,8 +9,9 @@ from click.testing import CliRunner
 
 from pytest_quant.cli import commands
 from pytest_quant.history.baselines.file import NAME
-from tests.integration.projects import output, run_project, write_project
+from tests.integration.projects import output, read_checks, run_project, write_project
 from tests.support import models
+from tests.support.in_process import run_here
 from tests.support.repository import make_repository, without_ci
 
 
@@ -54,6 +55,30 @@ def test_a_limit_judges_the_merge_base_and_then_what_was_accepted(
     result.assert_outcomes(errors=1)
     assert checks[0]["status"] == "ERROR"
     assert f"{NAME}, line {len(text.splitlines()) + 1}: a merge has left both sides" in output(result)
+
+
+def test_latency_is_judged_against_launches_that_accept_keeps(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One launch of today as the base: a thousandfold limit holds, a tight one is open and says what would tell."""
+    without_ci(monkeypatch)
+    models.select_first(pytester.path / "model.onnx")
+    write_project(pytester, mark="max_slowdown=1000, max_p50_increase=0.0")
+    repository = make_repository(pytester.path)
+    repository.git("add", "conftest.py", "test_model.py")
+    repository.commit("1")
+    run_here(pytester, "--quant-max-time=0.5")
+    monkeypatch.chdir(pytester.path)
+    accepted = CliRunner().invoke(commands, ["accept", "--reason", "first"], catch_exceptions=False)
+    assert "1 series accepted" in accepted.stdout
+    assert "launches = [\n    { started_at = " in (pytester.path / NAME).read_text()
+    run_here(pytester, "--quant-max-time=0.5", "--quant-json=run.json")
+    checks = read_checks(pytester.path / "run.json")
+    slowdown, increase = (one for one in checks[0]["verdicts"] if one["limit"] in ("max_slowdown", "max_p50_increase"))
+    assert slowdown["status"] == "PASS"
+    assert "against 1 launch of " in slowdown["reason"]
+    assert increase["status"] == "INCONCLUSIVE"
+    assert increase["reason"].startswith("p50 increase ")
 
 
 def _judged(pytester: pytest.Pytester) -> tuple[str, str]:

@@ -22,7 +22,9 @@ from pytest_quant.result import (
 )
 from pytest_quant.spec import Limits
 from pytest_quant.stats.launches import Launch, noise_of
-from pytest_quant.verdict.baseline import baseline_verdicts
+from pytest_quant.verdict import in_doubt, judge
+from pytest_quant.verdict.baseline import baseline_verdicts, launches_tell
+from tests.unit.record.examples import a_check, found
 from tests.unit.verdict.test_accuracy import TOP1
 from tests.unit.verdict.test_latency import timed
 from tests.unit.verdict.test_proof import ACCEPTED, LAUNCHES
@@ -44,9 +46,7 @@ def lost(speedup: float) -> str:
 
 
 BASE = "12 launches on 12 days of cccccccccccc"
-DAYS_DIFFER = (
-    "more launches of today do not tell, for the days of the base differ by too much: run base and head on one day"
-)
+DAYS_DIFFER = "more launches of today do not tell, for the days of the base differ by too much: --quant-against"
 
 
 OF_SLOWDOWN = [
@@ -142,7 +142,7 @@ def test_launches_of_one_day_need_more_of_them_and_are_told_how_many() -> None:
     base = based_on(today, "2026-01-01T13:00:00")
     (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.2, 1.2), base)
     assert found.status is INCONCLUSIVE
-    assert found.reason.endswith("3 more launches of today would tell")
+    assert found.reason.endswith("3 more launches of today would tell: --quant-launches auto")
     further = [LaunchFigures(f"2026-01-01T13:0{minute}:00", 1.2, 2.5) for minute in range(1, 4)]
     (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, replace(timed(1.2, 1.2), launches=tuple(further)), base)
     assert found.status is FAIL
@@ -155,6 +155,19 @@ def test_a_day_of_which_nothing_is_known_passes_only_what_a_wide_guess_lets_pass
     for allowed, status in ((5, INCONCLUSIVE), (400, PASS)):
         (found,) = baseline_verdicts(Limits(max_slowdown=allowed), TOP1, timed(1.5, 1.5), one)
         assert found.status is status
+
+
+def test_launches_of_today_are_worth_their_time_only_where_they_narrow_the_interval() -> None:
+    """Beside launches of today they are; beside twelve days of one launch each, whose noise is larger, they are not."""
+    today = [replace(one, started_at=f"2026-01-01T12:{minute:02}:00") for minute, one in enumerate(LAUNCHES[:3])]
+    assert launches_tell("max_slowdown", timed(1.2, 1.2), based_on(today, "2026-01-01T13:00:00"), 9)
+    assert not launches_tell("max_slowdown", timed(1.2, 1.2), ACCEPTED, 9)
+    assert not launches_tell("max_p50_increase", timed(1.2, 1.2), ACCEPTED, 9)
+    assert not launches_tell("max_slowdown", timed(1.2, 1.2), replace(ACCEPTED, launches=()), 9)
+    checked = replace(found(replace(a_check(), limits=Limits(max_slowdown=11.0))), latency=timed(1.35, 1.35))
+    assert judge(checked, ACCEPTED)[-1].status is INCONCLUSIVE
+    assert not in_doubt(checked, ACCEPTED)
+    assert in_doubt(checked, based_on(today, "2026-01-01T13:00:00"))
 
 
 def in_one_world(random: np.random.Generator, head: int, slowdown: float, sd: float, shared: bool) -> Status:
