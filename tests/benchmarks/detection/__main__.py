@@ -18,7 +18,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_quant.environment.machine import fingerprint
-from tests.benchmarks.detection import accuracy, against, baseline, changes, compared, launches, runs, simulated
+from tests.benchmarks.detection import (
+    accuracy,
+    against,
+    baseline,
+    changes,
+    compared,
+    launches,
+    runs,
+    sequential,
+    simulated,
+)
 from tests.benchmarks.detection.arms import Arm, work
 from tests.benchmarks.detection.ledger import Ledger
 from tests.benchmarks.detection.table import Row, markdown, renew
@@ -50,6 +60,7 @@ FAMILIES: Mapping[str, Family] = {
     "baseline": Family("max_slowdown at its limit, simulated", lambda _: baseline.arms(), baseline.rows),
     "compare": Family("compare over 20 series without a change, simulated", lambda _: compared.arms(), compared.rows),
     "accuracy": Family("coverage of intervals of f1 and mae, simulated", lambda _: accuracy.arms(), accuracy.rows),
+    "sequential": Family("samples and errors of an early stop", lambda _: sequential.arms(), sequential.rows),
     "changes": Family("change points of histories, simulated", lambda _: changes.arms(), changes.rows),
 }
 

@@ -19,13 +19,12 @@ LIMIT = 0.03
 SLOWER_PCT = (0.0, 2.0, 3.0, 4.0, 5.0, 10.0)
 BATCH, BATCHES = 200, 10
 FAIL_AT_2_AT_MOST_PCT, PASS_AT_4_AT_MOST_PCT = 1.0, 3.0
-DRAWS = 3.0
-"""Worth of what is known of a runner that nobody measured."""
 
 
 def batch(world: str, slower_pct: float, seed: int) -> Found:
     """Judge so many launches; a FAIL needs a second measurement that fails too."""
-    known, slower = SessionNoise(LatencyPlan().session_sd, DRAWS), slower_pct / 100.0
+    plan, slower = LatencyPlan(), slower_pct / 100.0
+    known = SessionNoise(plan.session_sd, plan.session_freedom)
     first, second = WORLDS[world].launches(slower, BATCH, seed, measurements=2)
     found, again = decide(first, slower, LIMIT, known), decide(second, slower, LIMIT, known)
     return {
