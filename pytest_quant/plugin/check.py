@@ -67,7 +67,8 @@ def _baseline(baselines: Baselines, measurement: Measurement) -> Baseline | NoBa
     if not check.limits.on_history:
         return None
     samples, way = pack_samples(measurement.sample_hashes), way_of_timing(measurement.latency)
-    now = Evaluated(check.nodeid, measurement.accuracy, samples, way, datetime.now(UTC).isoformat())
+    started, on_latency = datetime.now(UTC).isoformat(), check.limits.on_earlier_latency
+    now = Evaluated(check.nodeid, measurement.accuracy, samples, way, started, on_latency)
     return baselines.find(series_key(check, measurement.accuracy.metric), measurement.digests.get("data"), now)
 
 

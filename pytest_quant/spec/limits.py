@@ -306,7 +306,12 @@ class Limits:
     @property
     def on_history(self) -> bool:
         """Whether a limit is against a baseline."""
-        return any(limit is not None for limit in (self.max_slowdown, self.max_p50_increase, self.max_drop_increase))
+        return self.max_drop_increase is not None or self.on_earlier_latency
+
+    @property
+    def on_earlier_latency(self) -> bool:
+        """Whether a limit is against the latency of a baseline."""
+        return self.max_slowdown is not None or self.max_p50_increase is not None
 
     @property
     def on_latency(self) -> bool:

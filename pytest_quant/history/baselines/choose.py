@@ -34,7 +34,8 @@ class Evaluated:
     """Accuracy of the check that is judged, and the digests of its samples in the packed form of records.
 
     `way` is the way in which its latency was measured, see `pytest_quant.history.rows.way_of_timing`, and `started_at`
-    the time of that, ISO 8601 in UTC.
+    the time of that, ISO 8601 in UTC. `on_latency` tells whether a limit needs the launches of the baseline, which take
+    longer to read than one drop.
     """
 
     nodeid: str
@@ -42,6 +43,7 @@ class Evaluated:
     samples: str | None
     way: tuple[str, ...] = ()
     started_at: str = ""
+    on_latency: bool = True
 
 
 _NOT_ACCEPTED = "no record of this series was accepted"
@@ -87,12 +89,11 @@ class Baselines:
         if self._entries is None:
             self._entries = read_baselines(self._root / NAME)
         entry = self._entries.get(series)
-        if self._merge_base is None:
-            self._merge_base = self._read_merge_base()
+        on_latency = now is None or now.on_latency
         if entry is not None and not entry.removed:
-            return self._accepted(entry, data, way, "" if now is None else now.started_at)
-        found = self._of_commits(self._merge_base, series, data, now)
-        if isinstance(found, NoBaseline):
+            return self._accepted(entry, data, way, "" if now is None else now.started_at, on_latency)
+        found = self._of_commits(self._history(), series, data, now)
+        if isinstance(found, NoBaseline) or not on_latency:
             return found
         timed = self._timed_before(series, way)
         base = launch_base(timed, self._common_noise(timed))
@@ -107,6 +108,12 @@ class Baselines:
             p50_noise=base.p50_noise,
             now="" if now is None else now.started_at,
         )
+
+    def _history(self) -> _MergeBase:
+        """Return the records of the merge base and the history, read once."""
+        if self._merge_base is None:
+            self._merge_base = self._read_merge_base()
+        return self._merge_base
 
     def _of_commits(
         self, base: _MergeBase, series: str, data: str | None, now: Evaluated | None
@@ -127,7 +134,7 @@ class Baselines:
         return first
 
     def _accepted(
-        self, entry: BaselineEntry, data: str | None, way: tuple[str, ...], now: str
+        self, entry: BaselineEntry, data: str | None, way: tuple[str, ...], now: str, on_latency: bool
     ) -> Baseline | NoBaseline:
         of_commit = f"the accepted baseline of {entry.commit[:12]}"
         if entry.expired(self._today):
@@ -143,7 +150,7 @@ class Baselines:
             candidate_p50_ms=latency.candidate_p50_ms if latency else None,
             same_identity=latency is not None,
         )
-        if latency is None:
+        if latency is None or not on_latency:
             return found
         launches = latency.launches or (
             LaunchFigures(entry.accepted_at.isoformat(), latency.speedup, latency.candidate_p50_ms),
@@ -161,8 +168,8 @@ class Baselines:
 
     def _timed_before(self, series: str, way: tuple[str, ...]) -> list[StoredCheck]:
         """Return the sound records of a series of the last commits on this machine, timed in this way, oldest first."""
-        base = self._merge_base
-        if base is None or base.recorded is None:
+        base = self._history()
+        if base.recorded is None:
             return []
         try:
             checks = base.recorded.launches_of(series, base.commits)
@@ -180,8 +187,8 @@ class Baselines:
 
     def _common_noise(self, timed: Sequence[StoredCheck]) -> CommonNoise:
         """Return what all series have in common on the machine of `timed`."""
-        base = self._merge_base
-        if base is None or base.recorded is None or not timed:
+        base = self._history()
+        if base.recorded is None or not timed:
             return CommonNoise()
         if self._common is None:
             self._common = common_noise_of(base.recorded.points_of(base.commits))

@@ -306,3 +306,21 @@ def test_at_most_thirty_commits_count(scratch: ScratchRepository) -> None:
     """What a machine did before says little of today."""
     found = _line(scratch, [2.0, 2.02] * 16)
     assert len(found.launches) == 30
+
+
+def test_launches_are_read_only_where_a_limit_needs_them(scratch: ScratchRepository) -> None:
+    """A limit on the drop alone is judged without them, and an accepted drop without the history."""
+    now = Evaluated("t", ACCURACY, None, on_latency=False)
+    recorded: Recorded = InMemory((_check(_run(scratch, "a")),))
+    baselines = Baselines(scratch.path, lambda: recorded, RUN.environment.identity, _TODAY)
+    found = baselines.find(_SERIES, "def456", now)
+    assert isinstance(found, Baseline)
+    assert (found.drop, found.launches, found.speedup) == (0.5, (), None)
+    write_baselines(scratch.path / NAME, [ENTRY])
+
+    def unread() -> Recorded:
+        raise AssertionError
+
+    accepted = Baselines(scratch.path, unread, _HERE, _TODAY).find(_SERIES, "def456", now)
+    assert isinstance(accepted, Baseline)
+    assert (accepted.drop, accepted.launches) == (4.23, ())
