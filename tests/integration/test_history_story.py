@@ -182,12 +182,18 @@ def test_a_branch_is_compared_with_where_it_left_main(copy: Place) -> None:
 
 
 def test_a_commit_that_never_ran_gives_way_to_its_nearest_parent(copy: Place) -> None:
-    """Two commits back, and the distance is told."""
-    for note in ("one", "two"):
-        copy.repository.git("commit", "-q", "--allow-empty", "-m", note)
-    main = copy.repository.main
+    """Two commits back, and the distance is told; one without a change has the records of its content."""
+    repository, main = copy.repository, copy.repository.main
+    repository.git("commit", "-q", "--allow-empty", "-m", "empty")
+    tip = repository.git("rev-parse", "HEAD")
     said = copy.compare("HEAD", main[-2])
-    assert f"base {main[-1][:12]}: 2 first parents below" in said.stdout
+    assert f"base {tip[:12]}: HEAD, all of them of the same content as {main[-1][:12]}" in said.stdout
+    for note in ("one", "two"):
+        (repository.root / "note.txt").write_text(note, encoding="utf-8")
+        repository.git("add", "note.txt")
+        repository.git("commit", "-q", "-m", note)
+    said = copy.compare("HEAD", main[-2])
+    assert f"base {tip[:12]}: 2 first parents below" in said.stdout
 
 
 def test_strict_tells_what_could_not_be_told(place: Place, tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ def accepted_since(
     """Return the values that were accepted after the base and up to the head, and all accepted removals, by series.
 
     The file of the head is that of the working tree where the head is what is checked out, else the one that is
-    committed there. An entry that the base's committed file has too is no news. Where git does not have the base, what
-    was accepted after its first run counts.
+    committed there, with the removals and the records of the head that the working tree accepts. An entry that the
+    base's committed file has too is no news. Where git does not have the base, what was accepted after its first run
+    counts.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ def accepted_since(
     HistoryError : the head's file is damaged; the message names the line.
     """
     git = Repository(root)
-    now = _of_head(git, root, commit_of(head))
+    now = _of_head(git, root, head)
     before = _of_base(git, commit_of(base))
     return {
         key: entry
@@ -42,9 +43,16 @@ def accepted_since(
     }
 
 
-def _of_head(git: Repository, root: Path, commit: str | None) -> dict[str, BaselineEntry]:
+def _of_head(git: Repository, root: Path, head: Sequence[StoredCheck]) -> dict[str, BaselineEntry]:
+    here = read_baselines(root / NAME)
+    commit = commit_of(head)
     elsewhere = None if commit is None or git.is_checked_out(commit) else git.file_at(commit, NAME)
-    return read_baselines(root / NAME) if elsewhere is None else parse_baselines(elsewhere, f"{commit}:{NAME}")
+    if elsewhere is None:
+        return here
+    # What is accepted of a commit that is not checked out is written here, to be committed on top of it.
+    runs = {one.run.id for one in head}
+    own = {key: entry for key, entry in here.items() if entry.removed or entry.run in runs}
+    return parse_baselines(elsewhere, f"{commit}:{NAME}") | own
 
 
 def _of_base(git: Repository, commit: str | None) -> Mapping[str, BaselineEntry] | None:

@@ -78,6 +78,21 @@ def test_the_file_is_that_of_the_head(scratch: ScratchRepository) -> None:
     assert _heeded(scratch, base, base) == []
 
 
+def test_what_the_working_tree_accepts_of_another_head_is_heeded(scratch: ScratchRepository) -> None:
+    """Its records and removed tests; what it accepts of other runs came later than that head."""
+    base = scratch.git("rev-parse", "HEAD")
+    scratch.git("checkout", "-b", "topic")
+    head = scratch.commit("2")
+    scratch.git("checkout", "main")
+    _write(scratch, _accepted())
+    assert _heeded(scratch, base, head) == [_accepted()]
+    _write(scratch, replace(_accepted(), run="another"))
+    assert _heeded(scratch, base, head) == []
+    gone = accept_removal(_accepted().series, commit="c", reason="r", accepted_at=_accepted().accepted_at)
+    _write(scratch, gone)
+    assert _heeded(scratch, base, head) == [gone]
+
+
 def test_without_the_base_in_git_its_first_run_is_the_border(scratch: ScratchRepository) -> None:
     """As in a clone of one commit; also where there is no repository."""
     head = _write(scratch, _accepted(), message="accept")
