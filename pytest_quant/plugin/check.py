@@ -55,7 +55,7 @@ def session_of(config: pytest.Config) -> Session:
             lock_timeout_s=LOCK_TIMEOUT_S if settings.lock_timeout_s is None else settings.lock_timeout_s,
             step_timeout_s=STEP_TIMEOUT_S if settings.step_timeout_s is None else settings.step_timeout_s,
             locks_clocks=settings.lock_clocks,
-            wanted=lambda _: wanted_launches(settings),
+            wanted=lambda measurement: wanted_launches(config, settings, measurement),
             total=total_time(config, settings),
         )
     return config.stash[SESSION]

@@ -1,4 +1,4 @@
-"""``--quant-compare``: compares the records of this run with those of the merge base."""
+"""``--quant-compare``: compares the records of this commit, those of this run among them, with the merge base's."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pytest_quant.history.baselines.since import accepted_since
 from pytest_quant.history.compare import Comparison, Outcome, Ruling, compare, rule
 from pytest_quant.history.merge_base import elsewhere, records_of, select_base
 from pytest_quant.plugin.controller import takes_all
+from pytest_quant.plugin.head_launches import with_stored
 from pytest_quant.plugin.settings import Settings
 from pytest_quant.record import Record, Run
 
@@ -62,8 +63,9 @@ def compare_run(
         checks = [check for check in earlier if check.run.id != run.id]
         now = [StoredCheck(run, record) for record in records]
         accepted = accepted_since(config.rootpath, checks, now, datetime.now(UTC).date())
+        ours = with_stored(store, run, now, {check.run.id for check in checks})
         before = points_before(store, Repository(config.rootpath), base.commit)
-        comparison = compare(checks, now, accepted=accepted, earlier=before)
+        comparison = compare(checks, ours, accepted=accepted, earlier=before)
     except QuantError as error:
         return Compared("", None, None, f"--quant-compare: {error}")
     full_suite = whole and takes_all(config)

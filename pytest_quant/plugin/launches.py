@@ -7,16 +7,26 @@ import math
 import pytest
 
 from pytest_quant.measure.launches import Wanted
+from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.measure.total_time import TotalTime
 from pytest_quant.plugin.settings import Settings
+from pytest_quant.record import series_key
 
 CHECKS = pytest.StashKey[int]()
 """How many checks pytest is about to run."""
 
 
-def wanted_launches(settings: Settings) -> Wanted:
-    """Return how often the options want every check launched."""
-    return Wanted(auto=True) if settings.launches == "auto" else Wanted(settings.launches)
+def wanted_launches(config: pytest.Config, settings: Settings, measurement: Measurement) -> Wanted:
+    """Return how often a check is launched: as the option says, else as often as a comparison needs."""
+    if isinstance(settings.launches, int):
+        return Wanted(settings.launches)
+    least = 1
+    if settings.compare:
+        # Here, because only runs that compare should import it.
+        from pytest_quant.plugin.head_launches import lacking_launches
+
+        least = lacking_launches(config, settings, series_key(measurement.check, measurement.accuracy.metric))
+    return Wanted(least, auto=settings.launches == "auto")
 
 
 def total_time(config: pytest.Config, settings: Settings) -> TotalTime:

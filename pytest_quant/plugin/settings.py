@@ -44,7 +44,8 @@ class Settings:
     sequential : stop the evaluation of a check when its limits on scores are decided.
     max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
     total_time_s : longest measuring of latency of the whole run in seconds; ``None`` for no bound.
-    launches : processes that time each check; ``"auto"``: more than one where a limit is in doubt.
+    launches : processes that time each check; ``"auto"``: more than one where a limit is in doubt; ``None`` for one, or
+        as many as a comparison lacks.
     diagnose_s : longest search for remedies of a broken limit in seconds; ``None`` for the default.
     lock_timeout_s : longest wait for a device that another process holds, in seconds; ``None`` for the default.
     lock_clocks : lock the clocks of a GPU while engines are timed on it.
@@ -71,7 +72,7 @@ class Settings:
     sequential: bool
     max_time_s: float | None
     total_time_s: float | None
-    launches: int | Literal["auto"]
+    launches: int | Literal["auto"] | None
     diagnose_s: float | None
     lock_timeout_s: float | None
     lock_clocks: bool
@@ -102,7 +103,7 @@ class Settings:
             sequential=bool(option_value(config, "quant_sequential")),
             max_time_s=cast("float | None", option_value(config, "quant_max_time")),
             total_time_s=cast("float | None", option_value(config, "quant_total_time")),
-            launches=cast('int | Literal["auto"] | None', option_value(config, "quant_launches")) or 1,
+            launches=cast('int | Literal["auto"] | None', option_value(config, "quant_launches")),
             diagnose_s=cast("float | None", option_value(config, "quant_diagnose_time")),
             lock_timeout_s=cast("float | None", option_value(config, "quant_lock_timeout")),
             lock_clocks=bool(option_value(config, "quant_lock_clocks")),

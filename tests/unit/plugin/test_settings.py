@@ -31,7 +31,7 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         sequential=False,
         max_time_s=None,
         total_time_s=None,
-        launches=1,
+        launches=None,
         diagnose_s=None,
         lock_timeout_s=None,
         lock_clocks=False,
