@@ -29,7 +29,7 @@ BASE_LAUNCHES = 10
 """Of as many commits, each on a day of its own."""
 
 HEAD_LAUNCHES = (1, 5)
-SLOWER_PCT = (0.0, LIMIT_PCT, 8.0)
+SLOWER_PCT = (LIMIT_PCT, 0.0, 8.0)
 BATCH, BATCHES = 100, 20
 WRONG_AT_MOST_PCT = 3.0
 _NOW = "2026-03-{:02}T12:{:02}:00+00:00"

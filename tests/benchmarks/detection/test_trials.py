@@ -1,4 +1,4 @@
-"""A real trial of each kind, on the machine that runs this."""
+"""A trial of each kind, the real ones on the machine that runs this."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.detection import launches, peers
+from tests.benchmarks.detection.__main__ import FAMILIES
+from tests.benchmarks.detection.ledger import Ledger
 from tests.benchmarks.detection.models import WRITERS
 
 
@@ -23,3 +25,13 @@ def test_other_tools_say_something_of_each_model(tmp_path: Path) -> None:
     found = peers.pair(tmp_path, "quiet", 25.0, 1)
     answers = [found[name] for name in WRITERS]
     assert [set(one) if isinstance(one, dict) else one for one in answers] == [set(peers.RULES)] * len(WRITERS)
+
+
+@pytest.mark.parametrize("family", ["worlds", "baseline", "compare", "accuracy", "sequential", "changes"])
+def test_what_a_simulated_trial_finds_is_read_by_its_rows(family: str, tmp_path: Path) -> None:
+    """Of the first arm, in the family's table."""
+    arm = FAMILIES[family].arms(tmp_path)[0]
+    ledger = Ledger(tmp_path / "found.jsonl")
+    before = [row.got for row in FAMILIES[family].rows(ledger)]
+    ledger.add(arm.key, 0, arm.trial(1))
+    assert [row.got for row in FAMILIES[family].rows(Ledger(tmp_path / "found.jsonl"))] != before
