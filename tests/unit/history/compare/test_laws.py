@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.history.compare import Comparison, Outcome, compare
+from pytest_quant.history.compare import Comparison, Outcome, Word, compare, rule
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
 from pytest_quant.result import Resources, Status
@@ -81,6 +81,9 @@ def test_nothing_differs_from_itself(checks: list[StoredCheck]) -> None:
     found = _no_change(checks)
     assert found.changed == ()
     assert (found.added, found.removed, found.renamed, found.reversioned) == ((), (), (), ())
+    assert found.flaky == ()
+    for strict in (False, True):
+        assert rule(found, strict=strict, full_suite=True).word is not Word.REGRESSION
 
 
 @settings(max_examples=40)
@@ -106,3 +109,29 @@ def test_every_row_is_within_its_own_bounds(base: list[StoredCheck], head: list[
             if one.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT):
                 assert one.p_adjusted <= found.alpha
         assert one.changed or one.differs == ()
+
+
+@settings(max_examples=30)
+@given(_commits("base"), _commits("head"), st.integers(0, 12))
+def test_another_series_hides_no_regression_but_through_holm(
+    base: list[StoredCheck], head: list[StoredCheck], lost: int
+) -> None:
+    """Facts stay what they are; a tested score stays a regression, unless its p after Holm is above the level.
+
+    Latencies are left out: what all series share tells a machine from a change.
+    """
+    alone = compare(base, head)
+    other = replace(record_of("tests/test_other.py::test_other"), model="other")
+    more = compare(
+        [*base, *launch(other, run="other", commit="base")],
+        [*head, *launch(answered(other, answers(range(lost))), run="other", commit="head")],
+    )
+    after = {(one.series, one.quantity, one.machine): one for one in more.rows}
+    for one in alone.having(Outcome.REGRESSION):
+        if one.quantity in ("speedup", "p50"):
+            continue
+        again = after[one.series, one.quantity, one.machine]
+        if again.outcome is not Outcome.REGRESSION:
+            assert again.p == one.p is not None
+            assert again.p_adjusted is not None
+            assert again.p_adjusted > more.alpha
