@@ -57,7 +57,7 @@ def tell_what_is_too_tight(config: pytest.Config, marked: Sequence[pytest.Item])
     settings = settings_of(config)
     if settings.latency_off or _is_another_worker(config):
         return
-    launches = FIVE if settings.launches == "auto" else settings.launches
+    launches = FIVE if settings.launches == "auto" else settings.launches or 1
     asked: dict[tuple[str, str], list[tuple[float, Planned]]] = {}
     for planned in (item.stash[PLANNED] for item in marked if PLANNED in item.stash):
         device = get_backend(planned.variant.backend).device
