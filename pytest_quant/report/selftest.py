@@ -68,9 +68,9 @@ def _measured(found: SelfTest) -> Iterator[str]:
     if found.notes:
         yield f"{clean('; '.join(found.notes))}: the figures are those of this machine under that load"
     yield ""
-    yield "Each process timed an FP32 reference, a second session of it (the null), an INT8 engine, and one that"
-    yield "does 5 % more of the same work, interleaved as a check does. So what should differ is known, and the rest"
-    yield "is this machine."
+    yield "Each process timed an FP32 reference, a second session of it (the null) and an INT8 engine, interleaved as a"
+    yield "check does; then that engine, a second session of it, and one with 5 % more of the same work. So what should"
+    yield "differ is known, and the rest is this machine."
 
 
 def _noise(found: SelfTest) -> list[str]:

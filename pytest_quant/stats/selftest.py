@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ FEWEST_PROCESSES = 3
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """Reference, a second session of it, and an INT8 engine, interleaved: natural logarithms of their times.
+    """Reference, a second session of it, and another engine, interleaved: natural logarithms of their times.
 
     Each is an array with the processes on the first axis and their rounds on the second.
     """
@@ -56,9 +56,9 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class KindTimed:
-    """One kind of model in every process: measured with the candidate, and once more with the planted one.
+    """One kind of model in every process: reference and candidate, then candidate and the planted engine.
 
-    The second measurement has sessions of its own.
+    The second measurement has sessions of its own, and takes the candidate for its reference.
     """
 
     name: str
@@ -147,15 +147,10 @@ def _shifted(kind: KindTimed, known: SessionNoise, looks: Looks) -> Iterator[Slo
 
 
 def _planted(kind: KindTimed, known: SessionNoise, looks: Looks) -> SlowdownSeen:
-    """Return what is seen of the planted engine, each process against what the others say of the candidate."""
-    numbers = np.median(kind.candidate.ratio, axis=1)
-    others = (numbers.sum() - numbers) / (numbers.size - 1)
-    unchanged, slowed = (one.ratio - others[:, np.newaxis] for one in (kind.candidate, kind.planted))
-    truth = float(numbers.mean() - np.median(kind.planted.ratio, axis=1).mean())
-    found = _seen(unchanged, slowed, PLANTED_PCT, known, looks)
-    return SlowdownSeen(
-        100.0 * math.expm1(truth), found.limit_pct, found.failed_pct, found.passed_pct, found.runs, is_planted=True
-    )
+    """Return what is seen of the planted engine beside the candidate, and of a second session of that."""
+    ratio = kind.planted.ratio
+    found = _seen(-kind.planted.of_null, ratio, PLANTED_PCT, known, looks)
+    return replace(found, slowdown_pct=100.0 * math.expm1(-float(np.median(ratio, axis=1).mean())), is_planted=True)
 
 
 def _seen(unchanged: Floats, slowed: Floats, percent: float, known: SessionNoise, looks: Looks) -> SlowdownSeen:

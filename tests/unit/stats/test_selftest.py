@@ -32,10 +32,9 @@ def a_kind(
         session = rng.normal(0.0, session_sd / math.sqrt(2.0), (processes, 1))
         return log_ns + session + rng.normal(0.0, round_sd / math.sqrt(2.0), (processes, ROUNDS))
 
-    def timed(slower: float) -> Timed:
-        return Timed(engine(math.log(1e5)), engine(math.log(1e5)), engine(math.log(5e4)) + launch + slower)
-
-    return KindTimed(name, timed(0.0), timed(SLOWER))
+    float32, int8 = math.log(1e5), math.log(5e4)
+    candidate = Timed(engine(float32), engine(float32), engine(int8) + launch)
+    return KindTimed(name, candidate, Timed(engine(int8), engine(int8), engine(int8) + SLOWER))
 
 
 def test_the_spreads_that_were_put_in_are_found() -> None:
