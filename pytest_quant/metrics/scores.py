@@ -206,13 +206,16 @@ def _resampled(
             confidence=result.confidence,
             effort=COSTLY if metric.costly else USUAL,
             span=_WHOLE_PCT if bounded else _span(reference, candidate, metric),
+            bounded=bounded,
         )
     # Of scores that are all 0 nothing says how far another sample's could lie from it.
     if found is None or found.low == found.high:
         return result
     needed = None
     if margin is not None and result.drop is not None:
-        needed = samples_to_resolve(found.variance, result.drop, margin, span=found.span, confidence=result.confidence)
+        needed = samples_to_resolve(
+            found.variance, result.drop, margin, span=found.span, bounded=bounded, confidence=result.confidence
+        )
     return replace(result, drop_ci=Interval(found.low, found.high), n_to_resolve=needed)
 
 

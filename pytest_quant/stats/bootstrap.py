@@ -65,10 +65,11 @@ def paired_bootstrap(
     confidence: float = 0.95,
     effort: Effort = USUAL,
     span: float | None = None,
+    bounded: bool = False,
 ) -> Resampled | None:
     """Interval of aggregate(reference) - aggregate(candidate).
 
-    Two doubts are added in squares. How the samples that were seen vary: the bias-corrected and accelerated bootstrap
+    Two doubts are added. How the samples that were seen vary: the bias-corrected and accelerated bootstrap
     (Efron 1987, JASA 82, 171-185), its acceleration by a jackknife that leaves out groups. And what none of them has
     shown: events so rare that n samples without one are no surprise, a share of `zero_event_share` (Clopper and
     Pearson 1934), each worth `span`; without it n equal answers would be taken for certainty, and one in 200 samples
@@ -84,6 +85,8 @@ def paired_bootstrap(
         Statistica Sinica 7, 1-31): time and memory stay bounded.
     span : the most that one sample's score can change; ``None`` takes what was seen: the range of 0 and the
         jackknife's pseudo-values of both scores, which are the samples' own scores where `aggregate` is their mean.
+    bounded : no sample can be worth more than `span`, and the doubts are added in squares, as independent ones. Else
+        the span is only what was seen, which an unseen event may exceed, and they are added as they are.
 
     Returns
     -------
@@ -111,7 +114,7 @@ def paired_bootstrap(
     ends = (shrink * (float(end) - estimate) for end in np.quantile(differences, tails))
     worth = max(0.0, ours.high, theirs.high) - min(0.0, ours.low, theirs.low) if span is None else span
     unseen = worth * zero_event_share(n, confidence=confidence)
-    below, above = (math.hypot(end, unseen) for end in ends)
+    below, above = (math.hypot(end, unseen) if bounded else abs(end) + unseen for end in ends)
     return Resampled(estimate - below, estimate + above, drawn_samples * float(np.var(differences)), worth)
 
 

@@ -122,12 +122,13 @@ def samples_to_resolve(
     *,
     at_limit: float | None = None,
     span: float = 0.0,
+    bounded: bool = False,
     confidence: float = 0.95,
     power: float = 0.8,
 ) -> int | None:
     """Return the samples n at which a two-sided interval of `confidence` leaves out `limit` with `power`.
 
-    The smallest n with hypot(z_a sqrt(V0 / n), span u(n)) + z_b sqrt(V / n) <= |limit - drop|: z_a and z_b the normal
+    The smallest n with z_a sqrt(V0 / n) + span u(n) + z_b sqrt(V / n) <= |limit - drop|: z_a and z_b the normal
     quantiles of (1 + confidence) / 2 and `power`, u `zero_event_share`. Without `span` that is the sample size of a
     paired difference, for right or wrong answers (Connor 1987, Biometrics 43, 207-211) that of the score interval.
 
@@ -137,7 +138,8 @@ def samples_to_resolve(
     drop : measured difference reference - candidate.
     limit : largest allowed difference.
     at_limit : V0, the variance that the interval takes at its end, see `variance_at`; ``None`` where it is V.
-    span : what a sample that shows an unseen event is worth, as `paired_bootstrap` takes it.
+    span, bounded : what a sample that shows an unseen event is worth, and whether the first two terms are added in
+        squares, as `paired_bootstrap` takes them.
     confidence : of the two-sided interval, 0..1.
     power : probability that the interval leaves out the limit, 0..1.
 
@@ -152,7 +154,9 @@ def samples_to_resolve(
 
     def is_enough(n: int) -> bool:
         unseen = span * zero_event_share(n, confidence=confidence)
-        return math.hypot(z[0] * math.sqrt(null / n), unseen) + z[1] * math.sqrt(max(0.0, variance) / n) <= distance
+        seen = z[0] * math.sqrt(null / n)
+        reach = math.hypot(seen, unseen) if bounded else seen + unseen
+        return reach + z[1] * math.sqrt(max(0.0, variance) / n) <= distance
 
     enough = 1
     while not is_enough(enough):

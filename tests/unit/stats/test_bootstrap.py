@@ -206,3 +206,16 @@ def test_f1_of_50_samples_covers_a_change_that_few_sets_show() -> None:
         assert found is not None
         hits += found.low <= truth <= found.high
     assert hits >= 0.95 * 150
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_what_no_sample_has_shown_is_added_in_squares_only_where_it_has_bounds(bounded: bool) -> None:
+    """An unseen event may exceed the largest one seen, where nothing bounds it."""
+    reference, candidate = sides(50)
+    bare, found = (paired_bootstrap(reference, candidate, mean, span=span, bounded=bounded) for span in (0.0, 2.0))
+    assert bare is not None
+    assert found is not None
+    estimate, unseen = mean(reference) - mean(candidate), 2.0 * zero_event_share(50)
+    seen = bare.high - estimate
+    expected = np.hypot(seen, unseen) if bounded else seen + unseen
+    assert found.high - estimate == pytest.approx(expected)
