@@ -22,7 +22,7 @@ from pytest_quant.cache import Cache
 from pytest_quant.data import Batch, Data
 from pytest_quant.measure.batching import Batched
 
-_CHUNK_SAMPLES = 4096
+CHUNK_SAMPLES = 4096
 """With ten classes, comparing shorter chunks costs several times more per sample, and longer ones no less."""
 
 _CHUNK_BYTES = 4 << 20
@@ -46,7 +46,7 @@ class Chunk:
         return Chunk(outputs, None if self.labels is None else self.labels[rows], first, last - first)
 
 
-def run_over(engine: Batched, data: Data, most: int = _CHUNK_SAMPLES) -> Iterator[Chunk]:
+def run_over(engine: Batched, data: Data, most: int = CHUNK_SAMPLES) -> Iterator[Chunk]:
     """Run `engine` over the evaluation set and yield its outputs in the order of the set, without padding.
 
     Parameters

@@ -31,7 +31,7 @@ from pytest_quant.measure.engines import (
 )
 from pytest_quant.measure.float_reference import prove_float, refuse_quantized
 from pytest_quant.measure.lock import exclusive
-from pytest_quant.measure.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
+from pytest_quant.measure.outputs import CHUNK_SAMPLES, Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
 from pytest_quant.measure.peak_memory import AddedMemory, MemoryAdded
 from pytest_quant.measure.resources import find_resources
 from pytest_quant.measure.sessions import Subject
@@ -230,9 +230,10 @@ def _evaluated(bench: _Bench, accuracy: AccuracyResult) -> Data:
 def _compare(
     check: Check, bench: _Bench, reference: Iterator[Chunk], tools: Tools, early: Early | None = None
 ) -> AccuracyResult:
-    side, most = bench.candidate, {} if early is None else {"most": early.chunk}
+    side = bench.candidate
+    data, most = (bench.data, CHUNK_SAMPLES) if early is None else (early.data, early.chunk)
     with tools.step(f"evaluating {side.spec.id} of {side.spec.model.name} on {bench.data.n} samples"):
-        chunks = run_over(side.batched, bench.data if early is None else early.data, **most)
+        chunks = run_over(side.batched, data, most)
         named = renamed(chunks, bench.reference.engine.signature, side.engine.signature)
         pairs = (
             OutputPair(theirs.outputs, ours.outputs, ours.labels, ours.start, ours.n)

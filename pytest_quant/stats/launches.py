@@ -1,4 +1,4 @@
-"""Launches of one check judged: the difference of two groups of launches, with days as clusters.
+"""Launches of one check, the days that they are of, and how much they vary within a day and from day to day.
 
 A launch is a fresh process and gives one number, the logarithm of a ratio or of a time. Launches differ by more than
 their rounds tell (where memory lies, which clock the processor took), and those of one day share what differs from day
@@ -6,15 +6,10 @@ to day, so that their number is not the number of independent values (Kalibera a
 Reasonable Time, ISMM 63-74). The model has two levels, launch within day and day:
 
     value = level + day + launch,   Var(day) = tau^2,  Var(launch) = sigma^2.
-
-The difference of head and base is the generalized least squares estimate, so that a day on which both were launched
-cancels out, and a day that only one of them has counts in full. Its variance is a sum of mean squares, the degrees of
-freedom are those of Satterthwaite (1946), Biometrics Bulletin 2, 110-114.
 """
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
 import statistics
@@ -22,35 +17,15 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-import numpy as np
-
 from pytest_quant.result import LatencyResult, LaunchFigures, LaunchNoise
 from pytest_quant.stats.moderation import Variance, common_variance, moderated
-from pytest_quant.stats.ratio import student_quantile, student_tails
 
-FEWEST_FREEDOM = 5.0
-"""Degrees of freedom below which a difference is no proof: its interval rests on what a handful of numbers say of their
-own spread."""
-
-ASSUMED_SD = 0.03
-"""Standard deviation from day to day, in natural logarithms, where nothing is known of it: sessions of one model on
-one machine mostly differ by 0.4 to 0.6 %, and by 3 % where their memory lies otherwise."""
-
-ASSUMED_FREEDOM = 5.0
-"""Degrees of freedom of that assumption in the interval."""
-
-MOST_LAUNCHES = 40
-"""More launches of one head are never proposed."""
-
-_WORTH = 0.8
 _GAP = timedelta(hours=1)
 _MOST_SPAN = timedelta(hours=24)
 _MAD_OF_NORMAL = 0.6744897501960817
 _SHARE_OF_DIFFERENCES = 0.3
 """Degrees of freedom of a variance from the median of successive differences, by their number: simulated on normal
 values for 5 to 60 days, 0.31 to 0.49."""
-
-_CANCELLED = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +42,6 @@ class Launch:
     value: float
     day: Hashable
     error: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchDifference:
-    """mean(head) - mean(base) in natural logarithms, with its two-sided interval.
-
-    Attributes
-    ----------
-    freedom : degrees of freedom that the launches give.
-    assumed : nothing is known of a variance that counts here, and a wide one was assumed.
-    p_value : two-sided, of no difference.
-    error : standard error.
-    """
-
-    value: float
-    low: float
-    high: float
-    freedom: float
-    assumed: bool
-    p_value: float
-    error: float
-
-    @property
-    def telling(self) -> bool:
-        """Whether the launches know their own noise well enough for a proof."""
-        return not self.assumed and self.freedom >= FEWEST_FREEDOM
 
 
 def launch_of(latency: LatencyResult, started_at: str) -> LaunchFigures:
@@ -158,7 +107,7 @@ def noise_of(levels: Iterable[Sequence[Launch]]) -> LaunchNoise:
     within, within_freedom, between, between_freedom = 0.0, 0.0, 0.0, 0.0
     counts: list[int] = []
     for launches in levels:
-        days = _by_day(launches)
+        days = by_day(launches)
         for values in days.values():
             within += _squares(values)
             within_freedom += len(values) - 1
@@ -187,7 +136,7 @@ def noise_of_steps(levels: Sequence[Sequence[Launch]]) -> LaunchNoise:
     levels : groups of launches of one true value each, one commit's say, oldest first.
     """
     within = noise_of(levels)
-    days = _by_day([launch for launches in levels for launch in launches])
+    days = by_day([launch for launches in levels for launch in launches])
     means = [statistics.fmean(values) for values in days.values()]
     steps = [abs(after - before) for before, after in itertools.pairwise(means)]
     freedom = _SHARE_OF_DIFFERENCES * len(steps)
@@ -240,168 +189,8 @@ def moderated_noise(own: LaunchNoise, common: LaunchNoise) -> LaunchNoise:
     return LaunchNoise(within.value, within.freedom, between.value, between.freedom, per_day)
 
 
-def difference(
-    base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, *, confidence: float = 0.95
-) -> LaunchDifference:
-    """Compare the means of two groups of launches.
-
-    Parameters
-    ----------
-    base, head : at least one launch each.
-    noise : of launches of this check on this machine.
-    confidence : of the two-sided interval, 0..1.
-    """
-    design = _design(base, head, noise)
-    variance, freedom, assumed = _variance(design, noise)
-    error = math.sqrt(variance + design.excess)
-    used = max(freedom, ASSUMED_FREEDOM) if assumed else freedom
-    if error == 0.0:
-        p_value = 1.0 if design.value == 0.0 else 0.0
-        return LaunchDifference(design.value, design.value, design.value, freedom, assumed, p_value, 0.0)
-    reach = error * student_quantile(confidence, used)
-    p_value = student_tails(abs(design.value) / error, used)
-    return LaunchDifference(design.value, design.value - reach, design.value + reach, freedom, assumed, p_value, error)
-
-
-def launches_needed(
-    base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, *, limit: float, confidence: float = 0.95
-) -> int | None:
-    """Return how many more launches of the head on its last day would put the interval on one side of a limit.
-
-    The difference and the variances are taken to stay as they are. ``None`` where no number up to `MOST_LAUNCHES` does,
-    because what differs from day to day, or the base, is the larger part of the noise.
-
-    Parameters
-    ----------
-    base, head, noise, confidence : as in `difference`.
-    limit : natural logarithm, in the unit of the values.
-    """
-
-    def decides(more: int) -> bool:
-        found = _with_more(base, head, noise, more, confidence)
-        return found.telling and not found.low <= limit <= found.high
-
-    fewest = bisect.bisect_left(range(1, MOST_LAUNCHES + 1), True, key=decides) + 1
-    return fewest if fewest <= MOST_LAUNCHES else None
-
-
-def launches_narrow(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, more: int) -> bool:
-    """Tell whether more launches of the head on its last day are worth their time.
-
-    They are where they narrow the interval by a fifth at least, or make it a proof. What differs from day to day no
-    number of launches of one day narrows.
-
-    Parameters
-    ----------
-    base, head, noise : as in `difference`.
-    more : how many more.
-    """
-    now, then = difference(base, head, noise), _with_more(base, head, noise, more, 0.95)
-    return then.telling and (not now.telling or then.high - then.low <= _WORTH * (now.high - now.low))
-
-
-def _with_more(
-    base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, more: int, confidence: float
-) -> LaunchDifference:
-    """Return the difference with so many more launches of the head on its last day, as they are expected."""
-    middle = statistics.fmean(launch.value for launch in head)
-    # Each one more tells of launches of one day, too.
-    known = noise if noise.within_freedom else replace(noise, within=ASSUMED_SD**2)
-    then = replace(known, within_freedom=known.within_freedom + more)
-    return difference(base, [*head, *[Launch(middle, head[-1].day)] * more], then, confidence=confidence)
-
-
-@dataclass(frozen=True, slots=True)
-class _Design:
-    """The estimate, and what it takes of each variance.
-
-    Attributes
-    ----------
-    launches : factor of sigma^2: the sum of the squared weights of the launches.
-    days : factor of tau^2: the sum over days of the squared weight of each, 0 where all of them cancel out.
-    excess : variance that launches bring whose own rounds vary by more than launches do.
-    """
-
-    value: float
-    launches: float
-    days: float
-    excess: float
-
-
-def _design(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise) -> _Design:
-    """Return the generalized least squares estimate from the means of each day and side."""
-    cells = [(day, side, values) for side, group in enumerate((base, head)) for day, values in _by_day(group).items()]
-    counts = np.array([len(values) for _, _, values in cells], dtype=np.float64)
-    means = np.array([statistics.fmean(values) for _, _, values in cells])
-    numbers = {day: number for number, day in enumerate(dict.fromkeys(day for day, _, _ in cells))}
-    place = np.array([numbers[day] for day, _, _ in cells])
-    sides = np.array([side for _, side, _ in cells])
-    sigma, tau = _parts(noise)
-    covariance = np.diag(sigma / counts) + tau * (place[:, None] == place[None, :])
-    columns = np.stack([sides == 0, sides == 1], axis=1).astype(np.float64)
-    solved = np.linalg.solve(covariance, columns)
-    estimator = np.linalg.solve(columns.T @ solved, solved.T)
-    weights = estimator[1] - estimator[0]
-    of_days = np.bincount(place, weights=weights)
-    by_cell = {
-        (day, side): weight / count for (day, side, _), weight, count in zip(cells, weights, counts, strict=True)
-    }
-    excess = sum(
-        by_cell[launch.day, side] ** 2 * max(0.0, launch.error**2 - noise.within)
-        for side, group in enumerate((base, head))
-        for launch in group
-    )
-    days = float(of_days @ of_days)
-    return _Design(
-        float(weights @ means), float(np.sum(weights**2 / counts)), days if days > _CANCELLED else 0.0, float(excess)
-    )
-
-
-def _parts(noise: LaunchNoise) -> tuple[float, float]:
-    """Return sigma^2 and tau^2 as far as the weights need them, where only their ratio counts.
-
-    Where nothing is known of days, all weight lies on those that cancel out, if there are any.
-    """
-    sigma = noise.within if noise.within_freedom else noise.between / 2.0
-    if not sigma > 0.0:
-        return 1.0, 1.0
-    if not noise.between_freedom:
-        return 1.0, 1e7
-    return 1.0, max(0.0, noise.between - sigma / noise.per_day) / sigma
-
-
-def _variance(design: _Design, noise: LaunchNoise) -> tuple[float, float, bool]:
-    """Return the variance of the estimate, its degrees of freedom, and whether a part of it had to be assumed."""
-    within = Variance(noise.within, noise.within_freedom)
-    between = Variance(noise.between, noise.between_freedom)
-    if not within.freedom:
-        # One launch on each day: the mean of a day is a launch, and varies by at least as much as launches of one day.
-        within = between
-    if not design.days:
-        return (design.launches * within.value, within.freedom, False) if within.freedom else _assumed(design, within)
-    if not between.freedom:
-        return _assumed(design, within)
-    # A head with more launches a day than the base would take a part of sigma^2 off; without that the variance is an
-    # upper bound, whose degrees of freedom are those of a sum and not of a difference.
-    of_within = max(0.0, design.launches - design.days / noise.per_day)
-    return *_satterthwaite((design.days, between), (of_within, within)), False
-
-
-def _assumed(design: _Design, within: Variance) -> tuple[float, float, bool]:
-    sigma = within.value if within.freedom else ASSUMED_SD**2
-    return design.launches * sigma + design.days * ASSUMED_SD**2, 0.0, True
-
-
-def _satterthwaite(*terms: tuple[float, Variance]) -> tuple[float, float]:
-    """Return a sum of factors times mean squares, and its degrees of freedom."""
-    parts = [(factor * variance.value, variance.freedom) for factor, variance in terms if factor]
-    total = sum(value for value, _ in parts)
-    if total == 0.0:
-        return 0.0, min(freedom for _, freedom in parts)
-    return total, 1.0 / sum((value / total) ** 2 / freedom for value, freedom in parts)
-
-
-def _by_day(launches: Iterable[Launch]) -> Mapping[Hashable, list[float]]:
+def by_day(launches: Iterable[Launch]) -> Mapping[Hashable, list[float]]:
+    """Return the values of launches by their day, in the given order."""
     days: dict[Hashable, list[float]] = {}
     for launch in launches:
         days.setdefault(launch.day, []).append(launch.value)

@@ -22,17 +22,14 @@ from pytest_quant.result import (
     Verdict,
 )
 from pytest_quant.spec import Limits
-from pytest_quant.stats.launches import (
+from pytest_quant.stats.launch_difference import (
     FEWEST_FREEDOM,
-    Launch,
     LaunchDifference,
-    days_of,
     difference,
-    launch_of,
     launches_narrow,
     launches_needed,
-    with_launches,
 )
+from pytest_quant.stats.launches import Launch, days_of, launch_of, with_launches
 from pytest_quant.verdict.rules import at_most, not_measured, written
 
 

@@ -13,7 +13,8 @@ from pytest_quant.history.compare.pairing import Draft, Pace, Pair, measured, wh
 from pytest_quant.history.compare.status import row_of, worse_or_better
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
 from pytest_quant.result import Interval, LaunchNoise
-from pytest_quant.stats.launches import ASSUMED_SD, Launch, LaunchDifference, difference
+from pytest_quant.stats.launch_difference import ASSUMED_SD, LaunchDifference, difference
+from pytest_quant.stats.launches import Launch
 
 _TELLING = ("gpu", "cpu", "isa", "cores")
 

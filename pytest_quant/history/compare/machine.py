@@ -17,14 +17,7 @@ from pytest_quant.history.rows import StoredCheck, identity_of
 from pytest_quant.history.trends import Point
 from pytest_quant.record import LatencyFigures
 from pytest_quant.result import NOTHING_KNOWN, LaunchNoise
-from pytest_quant.stats.launches import (
-    Launch,
-    common_noise,
-    days_of,
-    moderated_noise,
-    noise_of,
-    noise_of_steps,
-)
+from pytest_quant.stats.launches import Launch, common_noise, days_of, moderated_noise, noise_of, noise_of_steps
 
 FEWEST_SERIES = 3
 """With fewer series on a machine its own shift cannot be told from a change of one of them."""

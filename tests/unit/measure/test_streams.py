@@ -59,33 +59,33 @@ def test_batches_of_the_asked_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "value", "sizes"),
+    ("samples", "size", "sizes"),
     [
-        ("_CHUNK_SAMPLES", 8, [8, 8, 4]),
-        ("_CHUNK_SAMPLES", 7, [8, 8, 4]),
-        ("_CHUNK_SAMPLES", 9, [12, 8]),
+        (8, 10**6, [8, 8, 4]),
+        (7, 10**6, [8, 8, 4]),
+        (9, 10**6, [12, 8]),
         # A sample is two float32, so that a batch of four is 32 bytes.
-        ("_CHUNK_BYTES", 64, [8, 8, 4]),
-        ("_CHUNK_BYTES", 65, [12, 8]),
-        ("_CHUNK_BYTES", 10**6, [20]),
+        (4096, 64, [8, 8, 4]),
+        (4096, 65, [12, 8]),
+        (4096, 10**6, [20]),
     ],
 )
 def test_a_chunk_ends_with_the_batch_that_fills_it(
-    limit: str, value: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+    samples: int, size: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So many samples or bytes at least, and never more than one batch beyond."""
-    monkeypatch.setattr(streams, limit, value)
-    chunks = list(run_over(batched(4), data_of(numbers(20), FREE, np.arange(20))))
+    monkeypatch.setattr(streams, "_CHUNK_BYTES", size)
+    chunks = list(run_over(batched(4), data_of(numbers(20), FREE, np.arange(20)), samples))
     assert [chunk.n for chunk in chunks] == sizes
     np.testing.assert_array_equal(joined(chunks)[0], 2 * numbers(20))
 
 
-@pytest.mark.parametrize(("limit", "value"), [("_CHUNK_SAMPLES", 8), ("_CHUNK_BYTES", 64)])
+@pytest.mark.parametrize(("samples", "size"), [(8, 10**6), (4096, 64)])
 def test_no_more_batches_are_read_ahead_than_fit_into_a_chunk(
-    limit: str, value: int, monkeypatch: pytest.MonkeyPatch
+    samples: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of four samples each, here; the third is read when these were run."""
-    monkeypatch.setattr(streams, limit, value)
+    monkeypatch.setattr(streams, "_CHUNK_BYTES", size)
     ahead: list[int] = []
     own, engine = played(lambda feeds: {"y": feeds["x"]}, FREE)
     data = data_of(numbers(20), FREE)
@@ -98,7 +98,7 @@ def test_no_more_batches_are_read_ahead_than_fit_into_a_chunk(
                 ahead.append(number - len(own.runs))
                 yield batch
 
-    list(run_over(Batched(engine, {"x": "x"}, {"y": 0}, 4), Counted()))  # type: ignore[arg-type]
+    list(run_over(Batched(engine, {"x": "x"}, {"y": 0}, 4), Counted(), samples))  # type: ignore[arg-type]
     assert ahead == [1, 2, 1, 2, 1]
 
 
