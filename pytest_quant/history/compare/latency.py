@@ -171,13 +171,15 @@ def _begun(pair: Pair, sides: _Sides, quantity: Literal["speedup", "p50"]) -> tu
     if change.freedom and not change.assumed:
         row = replace(row, interval=Interval(percent(change.low), percent(change.high)))
     elif change.assumed:
-        row = replace(row, notes=(*row.notes, _ASSUMED))
+        row = replace(row, notes=(*row.notes, _assumed(was, now)))
     return row, change
 
 
-_ASSUMED = (
-    f"base and head share no day, and how days differ here is not known yet: {100.0 * ASSUMED_SD:g} % are assumed"
-)
+def _assumed(base: Sequence[Launch], head: Sequence[Launch]) -> str:
+    """Say what is not known, and what is assumed in its place."""
+    share = {launch.day for launch in base} & {launch.day for launch in head}
+    what = "how launches of one day" if share else "base and head share no day, and how days"
+    return f"{what} differ here is not known yet: {100.0 * ASSUMED_SD:g} % are assumed"
 
 
 def _row_of_ratio(pair: Pair, sides: _Sides) -> Draft:

@@ -146,6 +146,12 @@ def test_launches_of_two_days_differ_by_their_days_too() -> None:
     assert found.outcome is Outcome.REGRESSION
 
 
+def test_one_launch_each_on_one_day_is_not_said_to_be_of_two() -> None:
+    """What is not known there is how launches of one day differ."""
+    found = row(compare(_on_days([1], [0.5], "base"), _on_days([1], [0.51], "head")), "speedup")
+    assert found.notes[0] == "how launches of one day differ here is not known yet: 3 % are assumed"
+
+
 def test_earlier_commits_tell_how_days_differ() -> None:
     """With 20 quiet days before, 5 % between two days are a regression; with days of 2 % they are not."""
     base, slower = [0.5 * noise for noise in _NOISE[:5]], [0.525 * noise for noise in _NOISE[:5]]
