@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 import statistics
 from collections.abc import Sequence
@@ -121,10 +122,17 @@ def runs_needed(percentile: float, confidence: float = 0.95, beyond: int = 0) ->
     confidence : of the bound, 0..1.
     beyond : 0 or more, so that as many may be freaks.
     """
-    n = math.ceil(math.log1p(-confidence) / math.log(percentile / 100.0))
-    while beyond and _binomial_cdf(n, percentile / 100.0)[n - 1 - beyond] < confidence:
-        n += 1
-    return n
+    share = percentile / 100.0
+
+    def bounded(n: int) -> bool:
+        """Whether more than `beyond` of n samples lie above the percentile with enough confidence."""
+        few = math.fsum(math.comb(n, k) * (1.0 - share) ** k * share ** (n - k) for k in range(beyond + 1))
+        return few <= 1.0 - confidence
+
+    most = fewest = math.ceil(math.log1p(-confidence) / math.log(share))
+    while not bounded(most):
+        most *= 2
+    return bisect.bisect_left(range(most), True, lo=min(fewest, most), key=bounded)
 
 
 def _binomial_cdf(n: int, share: float) -> NDArray[np.float64]:

@@ -43,9 +43,15 @@ def test_very_many_runs_do_not_overflow() -> None:
     assert (low, high) == pytest.approx((50_000 - half_width, 50_000 + half_width), abs=2)
 
 
-@pytest.mark.parametrize(("percentile", "beyond", "runs"), [(90, 1, 46), (95, 1, 93), (99, 1, 473), (90, 2, 61)])
+@pytest.mark.parametrize(
+    ("percentile", "beyond", "runs"),
+    [(90, 1, 46), (95, 1, 93), (99, 1, 473), (90, 2, 61), (99.999, 1, 474_385), (99.9999999, 1, 4_743_864_651)],
+)
 def test_the_runs_needed_with_freaks_left_out(percentile: float, beyond: int, runs: int) -> None:
-    """The first n of which the order statistic below the `beyond` largest bounds the percentile: binomial, by SciPy."""
+    """The first n of which the order statistic below the `beyond` largest bounds the percentile: binomial, by SciPy.
+
+    A limit on p99.999 is asked after every round, so that the number must be found in few steps.
+    """
     assert runs_needed(percentile, beyond=beyond) == runs
     for n, enough in ((runs, True), (runs - 1, False)):
         assert (scipy_stats.binom.cdf(n - 1 - beyond, n, percentile / 100) >= 0.95) is np.bool_(enough)
