@@ -145,12 +145,22 @@ def test_a_command_that_needs_the_history_tells_the_line(tmp_path: Path, only_co
 
 
 def test_the_others_run(tmp_path: Path, only_core: dict[str, str]) -> None:
-    """Looking at the machine and at the cache needs no history."""
+    """Looking at the machine, at the cache and at one test needs no history, and nor do two commits side by side."""
     own = [name for name in commands.commands if name not in ASK]
-    assert set(own) == {"cache", "doctor", "profile"}
+    assert set(own) == {"bisect", "cache", "doctor", "profile"}
     for name in own:
-        ran = ask(tmp_path, only_core, [name, "--help"] if name == "profile" else [name])
+        ran = ask(tmp_path, only_core, [name, "--help"] if name in ("bisect", "profile") else [name])
         assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_two_commits_are_compared_without_the_libraries_of_a_history(tmp_path: Path, only_core: dict[str, str]) -> None:
+    """Each module of that loads with the core alone."""
+    modules = [f"pytest_quant.sides.{file.stem}" for file in (ROOT / "pytest_quant" / "sides").glob("[a-z]*.py")]
+    code = f"import only_core, {', '.join([*modules, 'pytest_quant.plugin.against'])}"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=only_core, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_the_core_brings_what_other_systems_tell_the_cpu_by() -> None:
