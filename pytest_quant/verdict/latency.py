@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_quant.result import LatencyResult, OverLaunches, Status, Verdict
+from pytest_quant.result import Interval, LatencyResult, OverLaunches, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.stats.ratio import runs_needed
 from pytest_quant.verdict.rules import not_measured, written
@@ -75,45 +75,36 @@ def _inconclusive(verdict: Verdict, reason: str) -> Verdict:
 
 
 def _speedup(allowed: float, latency: LatencyResult) -> Verdict:
-    low, high = latency.speedup_ci.low, latency.speedup_ci.high
+    span = latency.speedup_ci
     against = "" if latency.reference_precision == "fp32" else f" against {latency.reference_precision}"
-    rounds = f"over {latency.rounds} rounds{_clock(latency)}"
-    span = f"speedup x{latency.speedup:.3f} [{low:.3f}, {high:.3f}]{against} {rounds}"
-    if low >= allowed:
-        status, reason = Status.PASS, f"{span} reaches x{written(allowed)}"
-    elif high < allowed:
-        status, reason = Status.FAIL, f"{span} lies below x{written(allowed)}"
-    else:
-        status, reason = Status.INCONCLUSIVE, f"{span} encloses x{written(allowed)}"
-    return Verdict("min_speedup", allowed, latency.speedup, status, reason)
+    over = f"{against} over {latency.rounds} rounds{_clock(latency)}"
+    return _at_least(allowed, latency.speedup, span, over)
 
 
 def _speedup_over(allowed: float, over: OverLaunches) -> Verdict:
-    low, high = over.speedup_ci.low, over.speedup_ci.high
-    span = f"speedup x{over.speedup:.3f} [{low:.3f}, {high:.3f}] over {over.launches} launches"
-    if low >= allowed:
-        status, reason = Status.PASS, f"{span} reaches x{written(allowed)}"
-    elif high < allowed:
-        status, reason = Status.FAIL, f"{span} lies below x{written(allowed)}"
-    else:
-        status, reason = Status.INCONCLUSIVE, f"{span} encloses x{written(allowed)}"
-    return Verdict("min_speedup", allowed, over.speedup, status, reason)
+    return _at_least(allowed, over.speedup, over.speedup_ci, f" over {over.launches} launches")
 
 
-def _p50_over(allowed: float, over: OverLaunches) -> Verdict:
-    low, high = over.candidate_p50_ci_ms.low, over.candidate_p50_ci_ms.high
-    span = f"p50 [{low:.4g}, {high:.4g}] ms over {over.launches} launches"
-    if high <= allowed:
-        status, reason = Status.PASS, f"{span} lies within {written(allowed)} ms"
-    elif low > allowed:
-        status, reason = Status.FAIL, f"{span} lies above {written(allowed)} ms"
+def _at_least(allowed: float, speedup: float, span: Interval, over: str) -> Verdict:
+    """Judge a speedup by its interval; `over` says of how much it is."""
+    shown = f"speedup x{speedup:.3f} [{span.low:.3f}, {span.high:.3f}]{over}"
+    if span.low >= allowed:
+        status, reason = Status.PASS, f"{shown} reaches x{written(allowed)}"
+    elif span.high < allowed:
+        status, reason = Status.FAIL, f"{shown} lies below x{written(allowed)}"
     else:
-        status, reason = Status.INCONCLUSIVE, f"{span} encloses {written(allowed)} ms"
-    return Verdict("max_latency_ms", allowed, over.candidate_p50_ms, status, reason)
+        status, reason = Status.INCONCLUSIVE, f"{shown} encloses x{written(allowed)}"
+    return Verdict("min_speedup", allowed, speedup, status, reason)
 
 
 def _clock(latency: LatencyResult) -> str:
     return "" if latency.clock == "host" else f" by the {latency.clock}'s clock"
+
+
+def _p50_over(allowed: float, over: OverLaunches) -> Verdict:
+    low, high = over.candidate_p50_ci_ms.low, over.candidate_p50_ci_ms.high
+    shown = f"p50 [{low:.4g}, {high:.4g}] ms over {over.launches} launches"
+    return _within("max_latency_ms", allowed, over.candidate_p50_ms, low, high, shown)
 
 
 def _percentile(name: str, percentile: float, allowed: float, latency: LatencyResult) -> Verdict:
@@ -124,17 +115,24 @@ def _percentile(name: str, percentile: float, allowed: float, latency: LatencyRe
         90.0: latency.candidate_p90_ms,
         99.0: latency.candidate_p99_ms,
     }.get(percentile, high)
-    shown = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
-    span = f"p{percentile:g}{shown} ms{_clock(latency)}"
-    if high is not None and high <= allowed:
-        status, reason = Status.PASS, f"{span} lies within {written(allowed)} ms"
-    elif low is not None and low > allowed:
-        status, reason = Status.FAIL, f"{span} lies above {written(allowed)} ms"
-    elif high is None:
+    if high is None and not (low is not None and low > allowed):
         return not_measured(name, allowed, _too_few(percentile, latency))
+    span = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
+    shown = f"p{percentile:g}{span} ms{_clock(latency)}"
+    return _within(name, allowed, observed if observed is not None else low, low, high, shown)
+
+
+def _within(
+    name: str, allowed: float, observed: float | None, low: float | None, high: float | None, shown: str
+) -> Verdict:
+    """Judge a time by its bounds, of which one may be missing; `shown` is the figure in words."""
+    if high is not None and high <= allowed:
+        status, reason = Status.PASS, f"{shown} lies within {written(allowed)} ms"
+    elif low is not None and low > allowed:
+        status, reason = Status.FAIL, f"{shown} lies above {written(allowed)} ms"
     else:
-        status, reason = Status.INCONCLUSIVE, f"{span} encloses {written(allowed)} ms"
-    return Verdict(name, allowed, observed if observed is not None else low, status, reason)
+        status, reason = Status.INCONCLUSIVE, f"{shown} encloses {written(allowed)} ms"
+    return Verdict(name, allowed, observed, status, reason)
 
 
 def _too_few(percentile: float, latency: LatencyResult) -> str:
