@@ -31,6 +31,9 @@ _LOCK = 0x7175616E74
 
 _CONNECT_TIMEOUT_S = 10
 
+PAGE_BYTES = 16_384
+"""Of a new SQLite file: records have some 2 kB, and a page of 4 kB, the default, often has room for one only."""
+
 _DRIVERS = {"sqlite": None, "postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
 """Kinds of databases, and the driver of an address that names none."""
 
@@ -160,6 +163,8 @@ def _write_ahead(engine: Engine, shown: str) -> None:
     with reading(engine) as connection:
         _is_current(connection, shown)
     with outside(engine) as connection:
+        # SQLite takes it for an empty file only; older ones keep theirs.
+        connection.exec_driver_sql(f"PRAGMA page_size = {PAGE_BYTES}")
         connection.exec_driver_sql("PRAGMA journal_mode = WAL")
 
 

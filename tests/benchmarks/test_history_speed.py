@@ -191,6 +191,7 @@ def test_compare_is_fast_and_small(large: Large, tmp_path: Path, show: Callable[
     regressions = {(row["nodeid"], row["quantity"]) for row in rows if row["outcome"] == "regression"}
     assert regressions == {
         (f"test_models.py::{name_of(SLOW_TEST)}", "speedup"),
+        (f"test_models.py::{name_of(SLOW_TEST)}", "p50"),
         (f"test_models.py::{name_of(LOSING_TEST)}", "accuracy"),
     }
     at_most(found.whole_s / found.slowness, MAX_COMPARE_S, "seconds of compare")

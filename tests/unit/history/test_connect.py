@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +17,7 @@ from sqlalchemy import URL
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
 from pytest_quant.history.connect import shown_place
+from tests.unit.record.examples import RUN, a_record
 
 
 @pytest.mark.parametrize(
@@ -70,3 +75,18 @@ def test_a_driver_that_is_not_installed_names_the_extra(tmp_path: Path, monkeypa
     with pytest.raises(HistoryError) as caught:
         open_store(f"postgresql://me@/x?host={tmp_path}")
     assert caught.value.fix == 'pip install "pytest-quant[postgres]"'
+
+
+def test_two_records_need_no_page_each(tmp_path: Path) -> None:
+    """Records a little larger than half a page of 4 kB, the default of SQLite, would take twice their size."""
+    place = tmp_path / "history.db"
+    record = a_record()
+    open_store(place).append(RUN, [record])
+    noise = [replace(record, message=np.random.default_rng(number).bytes(700).hex()) for number in range(200)]
+    before = place.stat().st_size
+    open_store(place).append(replace(RUN, id="other"), noise)
+    with closing(sqlite3.connect(place)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (stored,) = database.execute("SELECT sum(length(record)) FROM quant_records").fetchone()
+    assert stored / 201 > 2048
+    assert place.stat().st_size - before < 1.3 * stored

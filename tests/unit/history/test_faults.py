@@ -13,6 +13,7 @@ from sqlalchemy import create_engine, update
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
+from pytest_quant.history.connect import PAGE_BYTES
 from pytest_quant.history.schema import RECORDS, SCHEMA, VERSION
 from tests.unit.record.examples import RUN, a_record
 
@@ -42,7 +43,7 @@ def test_damage_inside_the_file_is_found_when_it_is_read(tmp_path: Path) -> None
     store = open_store(place)
     store.append(RUN, [a_record()])
     content = bytearray(place.read_bytes())
-    content[4096:] = b"\xaa" * (len(content) - 4096)
+    content[PAGE_BYTES:] = b"\xaa" * (len(content) - PAGE_BYTES)
     place.write_bytes(content)
     with pytest.raises(HistoryError, match="cannot be"):
         open_store(place).checks()

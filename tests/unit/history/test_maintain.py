@@ -11,6 +11,7 @@ from sqlalchemy import Table, create_engine, delete, update
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store, rows
+from pytest_quant.history.connect import PAGE_BYTES
 from pytest_quant.history.exchange.stream import read_runs
 from pytest_quant.history.maintain import Damage, Verified, read_each, salvage, verify
 from pytest_quant.history.schema import CHECKS, METADATA, RECORDS, RUNS
@@ -99,17 +100,16 @@ def test_spoiled_pages_do_not_stop_it(tmp_path: Path) -> None:
     """Every page of the second half of the file is overwritten: what is left is read, what is not is damage."""
     place = tmp_path / "history.db"
     store = open_store(place)
-    for number in range(60):
-        store.append(replace(RUN, id=f"run-{number:02}"), [a_record(), a_pass()])
+    store.append_many((replace(RUN, id=f"run-{number:03}"), [a_record(), a_pass()]) for number in range(400))
     with create_engine(f"sqlite:///{place}").connect() as connection:
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     content = bytearray(place.read_bytes())
-    half = len(content) // 8192 * 4096
+    half = len(content) // (2 * PAGE_BYTES) * PAGE_BYTES
     content[half:] = b"\xaa" * (len(content) - half)
     place.write_bytes(content)
     found = verify(read_each(place))
     assert found.damages
-    assert 0 < found.records < 120
+    assert 0 < found.records < 800
 
 
 @pytest.mark.parametrize("table", METADATA.tables.values(), ids=METADATA.tables)

@@ -89,7 +89,7 @@ def test_a_dry_run_tells_and_changes_nothing(place: Path) -> None:
 
 
 def test_the_file_gets_smaller(tmp_path: Path) -> None:
-    """By about what was told: pages of 4096 bytes round it."""
+    """By about what was told: whole pages round it."""
     place = tmp_path / "history.db"
     open_store(place).append(RUN, [_with_rounds()] * 200)
     prune(place, keep_runs=1)
