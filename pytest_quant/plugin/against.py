@@ -48,7 +48,6 @@ class _Compared:
     base: str
     comparison: Comparison
     ruling: Ruling
-    fault: str
 
 
 class Against:
@@ -65,7 +64,7 @@ class Against:
         self._controller = controller
         self._held = ExitStack()
         self._compared: _Compared | None = None
-        self._why_not = ""
+        self._fault = ""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
@@ -99,36 +98,36 @@ class Against:
         if self._config.getoption("collectonly", False):
             return result
         if session.shouldstop or session.shouldfail:
-            self._why_not = f"not compared: {session.shouldstop or session.shouldfail}"
+            self._fault = f"not compared: {session.shouldstop or session.shouldfail}"
         elif self._controller.in_order():
             self._compare()
         return result
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail the run when something regressed."""
-        if self._compared is not None and self._compared.fault and session.exitstatus == pytest.ExitCode.OK:
+        """Fail the run when something regressed, and when what was asked for could not be compared."""
+        if self._fault and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the section of the comparison."""
-        if self._compared is None:
-            if self._why_not:
-                terminalreporter.write_line(clean(f"--quant-against: {self._why_not}"))
-            return
+        """Print the section of the comparison, and why the run fails."""
+        if self._compared is not None:
+            self._print(self._compared, terminalreporter)
+        if self._fault:
+            terminalreporter.write_line(clean_lines(f"--quant-against: {self._fault}"), red=True)
+
+    def _print(self, compared: _Compared, terminalreporter: pytest.TerminalReporter) -> None:
         from pytest_quant.history.compare import Outcome
         from pytest_quant.report.comparison_text import comparison_text
 
-        found, terminal = self._compared.comparison, self._config.get_terminal_writer()
+        found, terminal = compared.comparison, self._config.get_terminal_writer()
         listed = (Outcome.INCONCLUSIVE, Outcome.NO_BASELINE)
         rows = [row for row in found.rows if row.outcome not in listed]
         terminalreporter.write_sep("=", f"quant against {clean(self._commit[:12])}")
-        terminalreporter.write_line(clean(self._compared.base))
-        text = comparison_text(found, self._compared.ruling, terminal.fullwidth, terminal.hasmarkup, rows=rows)
+        terminalreporter.write_line(clean(compared.base))
+        text = comparison_text(found, compared.ruling, terminal.fullwidth, terminal.hasmarkup, rows=rows)
         terminalreporter.write_line(guard_lines(text))
-        if self._compared.fault:
-            terminalreporter.write_line(clean_lines(self._compared.fault), red=True)
 
     def _base(self) -> tuple[str, str]:
         """Return the base's commit and the line that names it. Raises `UsageError`."""
@@ -175,12 +174,13 @@ class Against:
             )
             comparison = compare_sides(base, head, times, Terms(limit_pct, settings.against_equal, whole))
         except QuantError as error:
-            self._why_not = str(error)
+            self._fault = str(error)
             return
         ruling = rule(comparison, strict=settings.strict)
-        worse = len(comparison.having(Outcome.REGRESSION))
-        why = f"{worse} of {len(comparison.rows)} rows regressed" if worse else _UNDECIDED
-        self._compared = _Compared(self._named, comparison, ruling, f"--quant-against: {why}" if ruling.code else "")
+        self._compared = _Compared(self._named, comparison, ruling)
+        if ruling.code:
+            worse = len(comparison.having(Outcome.REGRESSION))
+            self._fault = f"{worse} of {len(comparison.rows)} rows regressed" if worse else _UNDECIDED
 
     def _left_by_head(self) -> Left:
         from pytest_quant.plugin.unfinished import run_in_progress

@@ -249,7 +249,7 @@ def test_a_path_that_was_taken_for_the_revision_is_explained(repository: Reposit
 def test_other_dependencies_are_said_and_get_an_environment_of_their_own(
     repository: Repository, temporary: Path, tmp_path: Path
 ) -> None:
-    """A command makes it for the base's folder; without one both sides run here."""
+    """A command makes it for the base's folder; without one both sides run here, and one that makes none is a fault."""
     repository.checkout("main", repository.main[2])
     (repository.root / "requirements.txt").write_text("something==1\n")
     repository.git("add", "requirements.txt")
@@ -270,6 +270,7 @@ def test_other_dependencies_are_said_and_get_an_environment_of_their_own(
     assert Path((tmp_path / "for").read_text()).name == "base-tree"
     assert "3 unchanged: 3 accuracy" in apart.stdout
     assert "its last line names no interpreter: nothing" in broken.stdout
+    assert (plain.returncode, apart.returncode, broken.returncode) == (0, 0, 1)
 
 
 def test_a_selection_runs_only_those_tests_of_the_base(repository: Repository, temporary: Path) -> None:
