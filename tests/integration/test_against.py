@@ -16,8 +16,9 @@ from pytest_quant.measure.lock import FOLDER_VARIABLE
 from tests.support.example import ROOT, TIME_LIMIT_S, WITHOUT_PLUGINS
 from tests.support.history_project import DROPS, MISCALIBRATES, SLOWS
 from tests.support.history_repository import WIDTH, Answer, Repository, make_repository, outside_ci
+from tests.support.interruptible import interruptible
 
-SHORT = ("--quant-max-time=0.5", "--quant-diagnose-time=0")
+SHORT = ("--quant-max-time=3", "--quant-diagnose-time=0")
 ACCURACY = ("--quant-no-latency", "--quant-diagnose-time=0")
 
 
@@ -37,8 +38,8 @@ def temporary(tmp_path: Path) -> Iterator[Path]:
 
 
 def command(*arguments: str) -> list[str]:
-    """Return the command line of a run."""
-    return [sys.executable, "-m", "pytest", "-q", "-W", "ignore", *WITHOUT_PLUGINS, *arguments]
+    """Return the command line of a run, from the module on."""
+    return ["pytest", "-q", "-W", "ignore", *WITHOUT_PLUGINS, *arguments]
 
 
 def variables(temporary: Path) -> dict[str, str]:
@@ -51,8 +52,8 @@ def variables(temporary: Path) -> dict[str, str]:
 def run(root: Path, temporary: Path, *arguments: str) -> Answer:
     """Run pytest in `root` to its end."""
     done = subprocess.run(
-        command(*arguments), cwd=root, env=variables(temporary), capture_output=True, text=True, check=False,
-        timeout=TIME_LIMIT_S,
+        [sys.executable, "-m", *command(*arguments)], cwd=root, env=variables(temporary), capture_output=True,
+        text=True, check=False, timeout=TIME_LIMIT_S,
     )  # fmt: skip
     return Answer(done.returncode, done.stdout, done.stderr)
 
@@ -213,7 +214,7 @@ def test_an_interrupt_while_the_base_runs_leaves_nothing(
     file.write_text(whole)
     try:
         with subprocess.Popen(
-            command(*ACCURACY, "test_names.py", "--quant-against=HEAD"), cwd=repository.root,
+            interruptible(*command(*ACCURACY, "test_names.py", "--quant-against=HEAD")), cwd=repository.root,
             env=variables(temporary), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         ) as process:  # fmt: skip
             child = int(started.read_text())

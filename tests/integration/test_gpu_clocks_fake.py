@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import psutil
@@ -14,6 +13,7 @@ import pytest
 from tests.integration.projects import output, run_project_apart, write_project
 from tests.integration.test_interruptions import install_backend
 from tests.support import models
+from tests.support.interruptible import interruptible
 from tests.support.nvml_stub import NO_PERMISSION, NvmlStub, StubCard, each
 
 TIMED = ("--no-quant-no-latency", "--quant-max-time=0.5", "--quant-lock-clocks")
@@ -47,15 +47,6 @@ class FakeBackend(OrtBackend):
         engine.prepare = prepared
         return engine
 """
-
-
-RUN = f"""
-import signal, sys
-import pytest
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.exit(pytest.main({[*TIMED]!r}))
-"""
-"""A shell that runs something in the background lets it ignore Ctrl-C, and its children too."""
 
 
 @pytest.fixture
@@ -106,7 +97,7 @@ def test_clocks_are_free_after_a_run_that_was_ended(project: Path, nvml_stub: Nv
     """In the middle of a timed run, by the test runner or by the kernel: a process of its own takes care of SIGKILL."""
     nvml_stub.play(StubCard())
     (project / "wait").touch()
-    command = (sys.executable, "-c", RUN)
+    command = interruptible("pytest", *TIMED)
     run = subprocess.Popen(
         command, cwd=project, env=nvml_stub.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

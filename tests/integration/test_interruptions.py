@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.integration.projects import output, read_checks, run_project, run_project_apart, write_project
 from tests.support import models
+from tests.support.interruptible import interruptible
 from tests.support.third_party import register_backend
 
 SLOW_BACKEND = """
@@ -28,14 +28,6 @@ class SlowBackend(OrtBackend):
             time.sleep(0.01)
         super().build(spec, calibration, folder)
 """
-
-INTERRUPTIBLE = """
-import signal, sys
-import pytest
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.exit(pytest.main(["--quant-no-latency"]))
-"""
-"""A shell that runs something in the background lets it ignore Ctrl-C, and its children too."""
 
 NUMPY_FIGURES = """
 import numpy as np
@@ -70,7 +62,8 @@ def test_ctrl_c_in_a_build_leaves_nothing_half(pytester: pytest.Pytester, monkey
     models.select_first(folder / "model.onnx")
     install_backend(folder, "slow", SLOW_BACKEND)
     write_project(pytester, mark="backend='slow', max_drop=5.0")
-    run = subprocess.Popen([sys.executable, "-c", INTERRUPTIBLE], cwd=folder, stdout=subprocess.PIPE, text=True)
+    command = interruptible("pytest", "--quant-no-latency")
+    run = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
         while not (folder / "building").exists():
             assert run.poll() is None, run.communicate()

@@ -66,11 +66,14 @@ def test_json_is_one_document(few: Path) -> None:
 
 
 LONG = """
+import signal
 from dataclasses import replace
 from pytest_quant.backends.workload import WORKLOADS
 from pytest_quant.cli import main
 from pytest_quant.measure import selftest
 
+# A shell that runs something in the background lets it ignore Ctrl-C, and its children too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 plan = replace(selftest.WHOLE.plan, min_rounds=8, max_rounds=8, min_block_s=0.001, max_warmup_s=0.05)
 selftest.WHOLE = selftest.Effort(1000, None, WORKLOADS[:1], plan)
 main()
