@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +11,18 @@ import psutil
 import pytest
 
 from pytest_quant.measure import peak_memory
-from pytest_quant.measure.peak_memory import PeakMemory
+from pytest_quant.measure.peak_memory import AddedMemory, PeakMemory
 
 MB = 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def garbage_of_other_tests_is_gone() -> Iterator[None]:
+    """Memory that the collector frees amid the block would be taken off what the block adds."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def _use(size_mb: int) -> int:
@@ -25,6 +36,16 @@ def test_the_peak_counts_memory_that_was_given_back() -> None:
         _use(200)
     assert found.peak_mb is not None
     assert 180 <= found.peak_mb <= 260
+
+
+def test_added_memory_holds_what_was_allocated() -> None:
+    """200 megabytes that are written show up; a CPU has no device memory."""
+    with AddedMemory("cpu") as memory:
+        held = np.ones(200 * MB, dtype=np.uint8)
+    assert memory.added.process_mb is not None
+    assert 180 <= memory.added.process_mb <= 260
+    assert memory.added.device_mb is None
+    assert held.size == 200 * MB
 
 
 def test_an_earlier_peak_does_not_count() -> None:

@@ -102,15 +102,6 @@ def test_a_neighbour_on_the_card_adds_nothing(
     assert memory.added.device_mb == added_mb
 
 
-def test_added_memory_holds_what_was_allocated() -> None:
-    """Fifty megabytes that are written to show up; a CPU has no device memory."""
-    with AddedMemory("cpu") as memory:
-        block = b"\1" * 50_000_000
-    assert memory.added.process_mb is None or memory.added.process_mb > 40.0
-    assert memory.added.device_mb is None
-    assert len(block) == 50_000_000
-
-
 def test_the_plan_of_another_product_is_not_measured() -> None:
     """Its size and what building it took say nothing of the one that was asked for; the calibration is ours."""
     other = found(Sized(1_500_000, simulated=True, plan_of="Another"))
