@@ -264,13 +264,16 @@ def choose_metric(check: Check, data: Data, output_shape: tuple[int, ...]) -> Re
 
     Returns
     -------
-    ``None`` when the mark names no metric, no limit needs one, and there is no default for such labels and outputs.
+    ``None`` when the mark names no metric, no limit needs one, and there is no default for such labels and outputs; and
+    for data that only stands in for real samples.
 
     Raises
     ------
     UsageError : a limit needs a metric and there is none, or the metric is not defined for such labels and outputs.
     DataError : a label is not the index of a class of the output.
     """
+    if check.dataset.stands_in:
+        return None
     metric = resolve_metric(check.metric, data.labels, output_shape, data.label_type)
     if metric is None:
         asked = [name for name in limits_on("score", "reference") if getattr(check.limits, name) is not None]

@@ -153,7 +153,7 @@ def _counted(record: Record, broken: list[Verdict]) -> Iterator[str]:
         yield f"{len(own)} of {count(total, 'limit')} {word}"
     for verdict in told:
         if verdict.implicit:
-            yield "outputs broken" if verdict.limit == "outputs" else clean(f"the default of {verdict.limit} {word}")
+            yield f"outputs {word}" if verdict.limit == "outputs" else clean(f"the default of {verdict.limit} {word}")
 
 
 def _wrapped(label: str, text: str, width: int) -> list[str]:

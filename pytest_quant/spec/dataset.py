@@ -16,7 +16,7 @@ DatasetKind = Literal["arrays", "iterable", "loader"]
 class Dataset:
     """Samples to evaluate on, and disjoint samples to calibrate with.
 
-    Use a constructor: `from_arrays`, `from_iterable`, `from_loader`, or `of` for anything.
+    Use a constructor: `from_arrays`, `from_iterable`, `from_loader`, `placeholder`, or `of` for anything.
 
     Attributes
     ----------
@@ -29,6 +29,7 @@ class Dataset:
     name : of the data in messages.
     batch_axes : batch axes by the name of an input or an output, in the model's input and in its array here; ``None``
         for one without a batch axis. Axes that are not named are detected.
+    stands_in : the samples only stand in for real ones, see `placeholder`.
     """
 
     kind: DatasetKind
@@ -37,6 +38,7 @@ class Dataset:
     calibration: object | None = field(default=None, repr=False)
     name: str = "quant_data"
     batch_axes: BatchAxes = ()
+    stands_in: bool = False
 
     def __post_init__(self) -> None:
         """Reject a calibration count or share outside its range."""
@@ -117,6 +119,19 @@ class Dataset:
         batch_axes : as in `from_arrays`.
         """
         return cls("loader", loader, None, calibration, batch_axes=read_batch_axes("Dataset", batch_axes))
+
+    @classmethod
+    def placeholder(cls, inputs: object, calibration: object | None = None) -> Dataset:
+        """Samples that stand in for real ones until somebody writes those, random numbers for example.
+
+        Engines are built, proven and timed on them. No limit on accuracy is judged: each is INCONCLUSIVE and says that
+        real samples are missing, and so is a check without such a limit.
+
+        Parameters
+        ----------
+        inputs, calibration : as in `from_arrays`, which takes the labels too once there are some.
+        """
+        return cls("arrays", inputs, None, calibration, stands_in=True)
 
     @classmethod
     def of(cls, value: object, name: str = "quant_data") -> Dataset:
