@@ -191,6 +191,13 @@ class Tf32Backend(Backend, Protocol):
 
 
 @runtime_checkable
+class PackagedBackend(Backend, Protocol):
+    """A backend whose runtime comes with extras of this package, ``pip install "pytest-quant[ort]"``."""
+
+    extras: tuple[str, ...]
+
+
+@runtime_checkable
 class TuningBackend(Backend, Protocol):
     """A backend whose builds run kernels on its device and keep the fastest: beside other work they keep another."""
 

@@ -46,6 +46,7 @@ class OpenVinoBackend:
 
     name = "openvino"
     device = "cpu"
+    extras: tuple[str, ...] = ("openvino",)
     reads: Reads = "onnx"
     schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "int8": ("static", "qat")}
 

@@ -34,6 +34,7 @@ class OrtBackend:
 
     name = "ort"
     device = "cpu"
+    extras: tuple[str, ...] = ("ort",)
     reads: Reads = "onnx"
     schemes: Mapping[str, tuple[str | None, ...]] = {
         "fp32": (None,),

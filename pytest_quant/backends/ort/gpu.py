@@ -95,6 +95,7 @@ class OrtCudaBackend(OrtBackend):
 
     name = "ort-cuda"
     device = "cuda:0"
+    extras = ("gpu",)
     schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "fp16": (None,), "int8": ("static", "qat")}
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
@@ -153,6 +154,7 @@ class OrtTrtBackend(TrtRtxBackend):
 
     name = "ort-trt"
     device = "cuda:0"
+    extras = ("gpu", "trt10")
     schemes: Mapping[str, tuple[str | None, ...]] = {
         **TrtRtxBackend.schemes,
         **dict.fromkeys(_SHORT_FLOATS, (None,)),

@@ -85,6 +85,7 @@ class OrtOpenVinoBackend(OrtBackend):
     """ONNX Runtime with its OpenVINO plugin on the CPU, pinned to float32 where it is not quantized."""
 
     name = "ort-openvino"
+    extras = ("ort-openvino",)
     schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "int8": ("static", "qat")}
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002

@@ -21,6 +21,7 @@ class TorchBackend:
 
     name = "torch"
     device = "cpu"
+    extras: tuple[str, ...] = ("torch",)
     reads: Reads = "module"
     schemes: Mapping[str, tuple[str | None, ...]] = {
         "fp32": (None,),

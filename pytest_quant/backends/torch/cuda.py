@@ -58,6 +58,7 @@ class TorchCudaBackend(TorchBackend):
 
     name = "torch-cuda"
     device = "cuda:0"
+    extras = ("gpu", "torch-cuda")
     schemes: Mapping[str, tuple[str | None, ...]] = {
         "fp32": (None,),
         "fp16": (None,),

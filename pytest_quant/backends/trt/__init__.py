@@ -31,6 +31,7 @@ class TrtRtxBackend:
 
     name = "trt-rtx"
     device = "cpu"
+    extras: tuple[str, ...] = ("trt-rtx",)
     reads: Reads = "onnx"
     schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "fp16": (None,), "int8": ("static", "qat")}
 
@@ -161,6 +162,7 @@ class TrtBackend(TrtRtxBackend):
 
     name = "trt"
     device = "cuda:0"
+    extras = ("gpu", "trt")
     schemes: Mapping[str, tuple[str | None, ...]] = {
         "fp32": (None,),
         "fp16": (None,),
