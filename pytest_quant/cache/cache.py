@@ -212,6 +212,19 @@ class Cache:
         except OSError as error:
             raise self._unreadable(error) from error
 
+    def shrink(self, max_bytes: int) -> Cleared:
+        """Remove the least recently used entries until at most `max_bytes` are left; what is in use stays."""
+        if not self.root.exists():
+            return Cleared(0, 0, 0)
+        before = self.entries()
+        try:
+            left = trim(self._store, max_bytes)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        after = self.entries()
+        freed = sum(entry.size_bytes for entry in before) - left
+        return Cleared(len(before) - len(after), freed, len(after) if left > max_bytes else 0)
+
     def _unreadable(self, error: OSError) -> CacheError:
         return CacheError(
             f"the cache {self.root} cannot be read or changed",

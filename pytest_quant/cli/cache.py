@@ -30,6 +30,7 @@ def cache(context: click.Context, root: Path | None) -> None:
     \b
     Examples:
       pytest-quant cache
+      pytest-quant cache trim --max-mb 1000      before CI keeps it for its next job
       pytest-quant cache clear --kind engine --yes
     """  # noqa: D301 - click reads a backspace
     context.obj = root or nearest_folder() / "cache"
@@ -61,6 +62,20 @@ def clear(root: Path, kind: str | None, yes: bool) -> None:
     cleared = kept.clear(kind)
     stayed = f"; {cleared.in_use} in use stay" if cleared.in_use else ""
     say(f"{cleared.removed} entries removed, {cleared.freed_bytes / _BYTES_PER_MB:.1f} MB freed{stayed}")
+
+
+@cache.command(short_help="Make the cache smaller: what was not used for longest goes.")
+@click.option("--max-mb", type=click.IntRange(min=0), required=True, metavar="MB", help="What may stay, in 10^6 bytes.")
+@click.pass_obj
+def trim(root: Path, max_mb: int) -> None:
+    """Remove what was not used for longest until at most MB are left; what running tests use stays."""
+    # Here, because help should come at once.
+    from pytest_quant.cache import Cache
+
+    kept = Cache(root)
+    cleared = kept.shrink(max_mb * int(_BYTES_PER_MB))
+    left = kept.total_bytes() / _BYTES_PER_MB
+    say(f"{cleared.removed} entries removed, {cleared.freed_bytes / _BYTES_PER_MB:.1f} MB freed, {left:.1f} MB left")
 
 
 def _show(root: Path) -> None:

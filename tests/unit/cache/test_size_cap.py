@@ -101,3 +101,18 @@ def test_the_default_cap_is_ten_gigabytes(root: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(f"pytest_quant.cache.{module}.size_below", lambda _: 5 * 10**9 + 1)
     third = Cache(root).obtain("engine", "s", {"v": "third"}, LARGE)
     assert kept(root) == {third.key}
+
+
+def test_shrinking_leaves_what_was_used_last(root: Path) -> None:
+    """Of four, the two that fit; the counts are those of what went."""
+    keys = fill(root, 4)
+    before = Cache(root).total_bytes()
+    cleared = Cache(root).shrink(before // 2)
+    assert kept(root) == set(keys[2:])
+    assert (cleared.removed, cleared.freed_bytes) == (2, before - Cache(root).total_bytes())
+
+
+def test_there_is_nothing_to_shrink_in_a_cache_that_does_not_exist(tmp_path: Path) -> None:
+    """A first job of CI has none; no folder is made."""
+    assert Cache(tmp_path / "none").shrink(0).removed == 0
+    assert not (tmp_path / "none").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,19 @@ def test_a_cache_elsewhere_is_named(root: Path, tmp_path: Path, monkeypatch: pyt
 def test_an_age_has_the_unit_that_fits(seconds: float, age: str) -> None:
     """A clock that was set back makes nothing negative."""
     assert _age(seconds) == age
+
+
+def test_trimming_removes_what_was_not_used_for_longest(root: Path) -> None:
+    """Of two entries, each of half a megabyte and a manifest, one is left; the message has what went and what stays."""
+    (older,) = root.glob("engine/*/last-use")
+    os.utime(older, (1e9, 1e9))
+    done = _run("cache", "trim", "--max-mb", "1")
+    assert done.exit_code == 0, done.output
+    assert [entry.kind for entry in Cache(root).entries()] == ["calibration"]
+    assert done.stdout == "1 entries removed, 0.5 MB freed, 0.5 MB left\n"
+
+
+def test_trimming_says_how_far() -> None:
+    """Without a size there is nothing to trim to, and no size is below nothing."""
+    assert _run("cache", "trim").exit_code != 0
+    assert _run("cache", "trim", "--max-mb", "-1").exit_code != 0
