@@ -100,6 +100,8 @@ class _Comparison:
         self.compared: dict[str, _Compared] = {}
         self.classes: ClassError | None = None
         self.scores = None if metric is None else Scores(metric)
+        # Of another metric the share of right first guesses is no part of the score.
+        self.by_class = metric is not None and metric.reads_classes and metric.answers == 1
 
     def add(self, pair: OutputPair) -> None:
         """Add a pair: every output of the reference is compared with the candidate's."""
@@ -177,6 +179,7 @@ class _Comparison:
             worst_output=None if worst is None or worst.identical else worst.name,
             kl=None if classes is None else classes.kl,
             worst_class=None if classes is None else classes.worst_class,
+            by_class=classes.by_class if classes is not None and self.by_class else (),
             faults=tuple(self.faults.values()),
             identical=bool(compared) and all(one.identical for one in compared) and not self.faults,
         )

@@ -12,7 +12,7 @@ import numpy as np
 
 from pytest_quant.errors import UsageError
 from pytest_quant.metrics.metric import Array, ResolvedMetric
-from pytest_quant.result import AccuracyResult, Interval, WorstClass
+from pytest_quant.result import AccuracyResult, ClassScore, Interval, WorstClass
 from pytest_quant.stats.bootstrap import COSTLY, USUAL, paired_bootstrap
 from pytest_quant.stats.paired import mcnemar_p, samples_to_resolve, tango_interval, variance_at
 
@@ -246,6 +246,13 @@ _SMALLEST = 1e-12
 """Stands for a probability of 0, whose logarithm would make every divergence infinite."""
 
 
+MOST_CLASSES = 1000
+"""With samples, that are kept one by one: they take 4 kB of a record."""
+
+_CLASS_DECIMALS = 4
+"""More would take more room and say nothing: with them each count of up to a million samples is told apart."""
+
+
 class ClassError:
     """Accumulates agreement, divergence and right answers by class over a set; `agreed` (n,) are those added last."""
 
@@ -317,6 +324,16 @@ class ClassError:
             return None
         size = int(n[label])
         return WorstClass(label, size, 100.0 * int(reference[label]) / size, 100.0 * int(candidate[label]) / size)
+
+    @property
+    def by_class(self) -> tuple[ClassScore, ...]:
+        """Each class with samples, by its label; empty without labels, and where more than `MOST_CLASSES` have any."""
+        seen = np.flatnonzero(self._counts[0])
+        if not self._indices or len(seen) > MOST_CLASSES:
+            return ()
+        n = self._counts[0, seen]
+        shares = np.round(100.0 * self._counts[1:, seen] / n, _CLASS_DECIMALS)
+        return tuple(map(ClassScore, seen.tolist(), n.tolist(), *shares.tolist()))
 
 
 def _probabilities(outputs: Array) -> bool:

@@ -2,7 +2,8 @@
 
 The JSON form of a dataclass is a type that msgspec checks: an object with its fields, derived and never restated. Three
 things differ from the fields. Rows with a name of their own are an object by that name, an `Interval` is
-``[low, high]``, and no number is NaN or infinite. A field that may be ``None`` and is missing is ``None``.
+``[low, high]`` and a `ClassScore` such a list too, and no number is NaN or infinite. A field that may be ``None`` and
+is missing is ``None``.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ import msgspec
 
 from pytest_quant.errors import HistoryError, UsageError, nearest
 from pytest_quant.record.record import Record
-from pytest_quant.result import Interval, OpCoverage, OutputError
+from pytest_quant.result import ClassScore, Interval, OpCoverage, OutputError
 
 BY_NAME: Mapping[type, str] = {OpCoverage: "op_type", OutputError: "name"}
 """Rows that are written as an object, by this field of theirs."""
+
+AS_LIST = (Interval, ClassScore)
+"""Written as a list of their values, in the order of their fields: their names would take more room than these."""
 
 FINITE = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 """A number of JSON; what others write may hold NaN, infinity, and whole numbers that no float reaches."""
@@ -43,13 +47,14 @@ def form_of(kind: type) -> type[msgspec.Struct]:
     """Return the form of a dataclass, which may hold itself, and other dataclasses that do not hold it."""
     types = get_type_hints(kind)
     written = [field for field in fields(kind) if field.name != BY_NAME.get(kind)]
-    as_list = kind is Interval
+    as_list = kind in AS_LIST
     form = msgspec.defstruct(
         kind.__name__,
         [(field.name, Any, _default(field, types[field.name])) for field in written],
         kw_only=not as_list,
         array_like=as_list,
-        forbid_unknown_fields=as_list,
+        # Later versions may add values to a row; an interval is two numbers.
+        forbid_unknown_fields=kind is Interval,
     )
     # Filled in now that the form itself can be named; msgspec reads them when it is first used.
     form.__annotations__ = {field.name: _form(types[field.name], {kind: form}) for field in written}
@@ -151,9 +156,9 @@ def plain(value: object, where: str) -> Json:
         return int(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    if isinstance(value, Interval):
-        low, high = plain(value.low, where), plain(value.high, where)
-        return None if low is None or high is None else [low, high]
+    if isinstance(value, AS_LIST):
+        values = [plain(getattr(value, field.name), where) for field in fields(value)]
+        return None if isinstance(value, Interval) and None in values else values
     if is_dataclass(value) and not isinstance(value, type):
         names, keys = _written(type(value))
         data = {name: plain(getattr(value, name), f"{where}.{name}") for name in names}
@@ -253,7 +258,7 @@ def _fault(form: Any, data: object, where: str) -> HistoryError:
 
 def _parts(form: Any, data: object, where: str) -> Iterator[tuple[Any, object, str]]:
     """Give each part that an object or a list of `form` must have or has: its own form, its value and its name."""
-    of_fields = isinstance(form, type) and issubclass(form, msgspec.Struct) and not form.__struct_config__.array_like
+    of_fields = isinstance(form, type) and issubclass(form, msgspec.Struct) and not _is_list(form)
     if isinstance(data, dict) and of_fields:
         for field in msgspec.structs.fields(form):
             if field.required or field.name in data:
@@ -266,6 +271,11 @@ def _parts(form: Any, data: object, where: str) -> Iterator[tuple[Any, object, s
             yield get_args(form)[0], value, f"{where}[{index}]"
 
 
+def _is_list(form: Any) -> bool:
+    """Whether it is the form of a dataclass that is written as a list."""
+    return isinstance(form, type) and issubclass(form, msgspec.Struct) and form.__struct_config__.array_like
+
+
 def _allowed(form: Any, data: object) -> str:
     if isinstance(form, EnumMeta):
         return nearest(data, form.__members__) if isinstance(data, str) else f"one of {', '.join(form.__members__)}"
@@ -273,6 +283,6 @@ def _allowed(form: Any, data: object) -> str:
         return "a finite number" if type(data) in (int, float) else "a number"
     if get_origin(form) is tuple:
         return "a list"
-    if form is form_of(Interval):
-        return "[low, high]"
+    if _is_list(form):
+        return f"[{', '.join(form.__struct_fields__)}]"
     return _ALLOWED.get(form, "an object")

@@ -87,16 +87,25 @@ def _tidy(part: dict[str, Any], kind: type | None) -> dict[str, Any]:
     tidy: dict[str, Any] = _plainer(part)
     if "description" in tidy:
         tidy["description"] = _joined(tidy["description"])
-    if kind is None or "properties" not in tidy:
+    if kind is None or not tidy.keys() & {"properties", "prefixItems"}:
         return tidy
     told, types = _descriptions(kind), get_type_hints(kind, include_extras=True)
-    for name, field in tidy["properties"].items():
+    for name, field in (tidy.get("properties") or _titled(kind, tidy["prefixItems"])).items():
         _narrow(field, types[name])
         if name in told:
             field["description"] = told[name]
     later = _later(kind)
     summary, *_ = _paragraphs(kind)
-    return {**tidy, "description": summary, "required": [name for name in tidy["properties"] if name not in later]}
+    required = [name for name in tidy.get("properties", ()) if name not in later]
+    return {**tidy, "description": summary} | ({"required": required} if "properties" in tidy else {})
+
+
+def _titled(kind: type, items: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the values of a list by the names of the fields, which are their titles: they have no names there."""
+    found = {field.name: item for field, item in zip(fields(kind), items, strict=True)}
+    for name, item in found.items():
+        item["title"] = name
+    return found
 
 
 def _narrow(part: dict[str, Any], declared: Any) -> None:

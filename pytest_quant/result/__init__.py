@@ -1,6 +1,13 @@
 """What was found: frozen values, standard library only. Nothing here judges."""
 
-from pytest_quant.result.accuracy import AccuracyResult, OutputError, OutputFault, SelfDifference, WorstClass
+from pytest_quant.result.accuracy import (
+    AccuracyResult,
+    ClassScore,
+    OutputError,
+    OutputFault,
+    SelfDifference,
+    WorstClass,
+)
 from pytest_quant.result.kinds import Better, Count, Interval, Percent, Positive, Probability, Status
 from pytest_quant.result.latency import (
     NOTHING_KNOWN,
@@ -22,6 +29,7 @@ __all__ = [
     "Baseline",
     "Better",
     "Blocks",
+    "ClassScore",
     "Count",
     "Coverage",
     "DeviceTimes",

@@ -59,6 +59,23 @@ class WorstClass:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassScore:
+    """One class: what share of its samples each engine gets right. In a document, a list of the four in this order.
+
+    Attributes
+    ----------
+    label : index of the class.
+    n : its samples.
+    reference, candidate : share of them that is right, 0..100, with four decimals.
+    """
+
+    label: int
+    n: Count
+    reference: Percent
+    candidate: Percent
+
+
+@dataclass(frozen=True, slots=True)
 class AccuracyResult:
     """Reference and candidate over one evaluation set.
 
@@ -91,6 +108,8 @@ class AccuracyResult:
         limit early. ``None`` where all were.
     agreement_ci, reference_ci : confidence sequences of agreement and of the reference's score; ``None`` where the
         evaluation is not sequential.
+    by_class : for the metric top1, each class with samples, by its label; empty for other metrics, and where more
+        than 1000 classes have samples.
     """
 
     n: Count
@@ -125,6 +144,7 @@ class AccuracyResult:
     of_samples: Count | None = None
     agreement_ci: Interval | None = None
     reference_ci: Interval | None = None
+    by_class: tuple[ClassScore, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

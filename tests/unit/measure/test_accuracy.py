@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import rel_entr, softmax
 from scipy.stats import binomtest
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, recall_score
 
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.accuracy import OutputPair, evaluate
@@ -85,6 +85,32 @@ def test_the_worst_class_is_the_one_that_lost_most() -> None:
     c = r.copy()
     c[labels == 2] = np.eye(CLASSES, dtype=np.float32)[3]
     assert top1(r, c, labels).worst_class == WorstClass(label=2, n=N // CLASSES, reference=100.0, candidate=0.0)
+
+
+@given(seed=st.integers(0, 100))
+@settings(max_examples=10)
+def test_the_classes_are_parts_of_the_score(seed: int) -> None:
+    """Of each class the recall of both engines; weighed by their samples they are the scores of all."""
+    r, c, labels = outputs(seed)
+    found = top1(r, c, labels)
+    present = np.unique(labels)
+    assert [one.label for one in found.by_class] == present.tolist()
+    assert [one.n for one in found.by_class] == [int((labels == label).sum()) for label in present]
+    for side, name in ((r, "reference"), (c, "candidate")):
+        shares = [getattr(one, name) for one in found.by_class]
+        recalls = 100.0 * recall_score(labels, side.argmax(1), labels=present, average=None)
+        assert shares == pytest.approx(recalls, abs=5e-5)
+        weighed = np.average(shares, weights=[one.n for one in found.by_class])
+        assert weighed == pytest.approx(getattr(found, name), abs=5e-5)
+
+
+def test_only_top1_has_classes() -> None:
+    """First guesses are no part of another metric's score, nor of outputs that are compared without labels."""
+    r, c, labels = outputs(2)
+    r, c = np.hstack([r, r - 1]), np.hstack([c, c - 1])
+    for metric in (resolve_metric("top5", "int", r.shape), resolve_metric("f1", "int", r.shape), None):
+        found = evaluate(pairs(r, c, labels), metric, output=None)
+        assert (found.by_class, found.agreement_pct is None) == ((), False)
 
 
 def test_right_answers_are_kept_bit_by_bit() -> None:

@@ -14,8 +14,8 @@ from scipy.stats import binomtest
 
 from pytest_quant.metrics import Metric
 from pytest_quant.metrics.metric import resolve_wrapped
-from pytest_quant.metrics.scores import FEWEST_UNBOUNDED, ClassError, Scores
-from pytest_quant.result import AccuracyResult, WorstClass
+from pytest_quant.metrics.scores import FEWEST_UNBOUNDED, MOST_CLASSES, ClassError, Scores
+from pytest_quant.result import AccuracyResult, ClassScore, WorstClass
 
 
 def compared(
@@ -97,8 +97,27 @@ def test_labels_beyond_the_classes_leave_no_worst_class(labels: list[int]) -> No
     """A user's own metric may read integers that are no class indices."""
     outputs = np.eye(3)
     found = compared(outputs, outputs[::-1], np.array(labels))
-    assert found.worst_class is None
+    assert (found.worst_class, found.by_class) == (None, ())
     assert found.agreement_pct == pytest.approx(100 / 3)
+
+
+def test_a_class_without_samples_is_not_listed() -> None:
+    """There is nothing to take a share of; without labels there is none at all. A third has four decimals."""
+    labels = np.array([0, 2, 2, 2])
+    r = np.eye(4)[labels]
+    c = np.eye(4)[[0, 2, 0, 1]]
+    assert compared(r, c, labels).by_class == (ClassScore(0, 1, 100.0, 100.0), ClassScore(2, 3, 100.0, 33.3333))
+    assert compared(r, c).by_class == ()
+
+
+@pytest.mark.parametrize(("classes", "listed"), [(MOST_CLASSES, MOST_CLASSES), (MOST_CLASSES + 1, 0)])
+def test_of_very_many_classes_none_is_listed(classes: int, listed: int) -> None:
+    """A part of them would be taken for all; the worst one is told however many there are."""
+    labels = np.arange(classes)
+    outputs = np.eye(classes, dtype=np.float32)
+    found = compared(outputs, outputs[::-1], labels)
+    assert len(found.by_class) == listed
+    assert found.worst_class is not None
 
 
 @pytest.mark.parametrize(("better", "drop"), [("lower", 2.5), ("higher", -2.5)])

@@ -8,6 +8,7 @@ from pytest_quant.record import Record, Run, build_record, failed_record
 from pytest_quant.result import (
     AccuracyResult,
     Blocks,
+    ClassScore,
     Coverage,
     Environment,
     Interval,
@@ -47,6 +48,7 @@ ACCURACY = AccuracyResult(
     worst_output="scores",
     kl=0.0123,
     worst_class=WorstClass(7, 178, 98.31, 71.91),
+    by_class=(ClassScore(0, 182, 99.4505, 98.3516), ClassScore(7, 178, 98.3146, 71.9101)),
 )
 
 LATENCY = LatencyResult(

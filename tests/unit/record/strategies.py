@@ -8,7 +8,15 @@ from typing import TypeVar
 from hypothesis import strategies as st
 
 from pytest_quant.record import LatencyFigures, PercentileBound, Record, Run
-from pytest_quant.result import AccuracyResult, Coverage, Environment, OpCoverage, OutputError, WorstClass
+from pytest_quant.result import (
+    AccuracyResult,
+    ClassScore,
+    Coverage,
+    Environment,
+    OpCoverage,
+    OutputError,
+    WorstClass,
+)
 
 T = TypeVar("T")
 
@@ -30,7 +38,15 @@ _WORST = whole(WorstClass, reference=_FINITE, candidate=_FINITE)
 
 _OUTPUTS = st.lists(whole(OutputError), max_size=3, unique_by=lambda one: one.name).map(tuple)
 
-accuracies = whole(AccuracyResult, confidence=st.floats(0.01, 0.99), worst_class=st.none() | _WORST, by_output=_OUTPUTS)
+_CLASSES = st.lists(whole(ClassScore, reference=_FINITE, candidate=_FINITE), max_size=3).map(tuple)
+
+accuracies = whole(
+    AccuracyResult,
+    confidence=st.floats(0.01, 0.99),
+    worst_class=st.none() | _WORST,
+    by_output=_OUTPUTS,
+    by_class=_CLASSES,
+)
 
 _BOUNDS = st.lists(whole(PercentileBound, percentile=st.floats(0, 100)), max_size=3).map(tuple)
 once = whole(LatencyFigures, round_p50_ms=_ROUNDS, percentile_bounds=_BOUNDS, repeat=st.none())

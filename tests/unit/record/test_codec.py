@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import execnet
@@ -10,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from pytest_quant.errors import HistoryError
+from pytest_quant.history.rows import pack
 from pytest_quant.record import Record, from_json, to_json
-from pytest_quant.result import Status, Verdict
-from tests.unit.record.examples import a_record, unavailable
+from pytest_quant.result import ClassScore, Status, Verdict
+from tests.unit.record.examples import ACCURACY, a_record, unavailable
 from tests.unit.record.strategies import records
 
 
@@ -61,6 +63,26 @@ def test_a_record_from_before_outputs_were_told_apart_is_read() -> None:
     assert (found.by_output, found.worst_output, found.sqnr_db) == ((), None, 21.37)
 
 
+def test_a_class_is_a_list_of_its_four_values() -> None:
+    """In the order of the fields; a later version may add values to it, and an earlier one kept no classes."""
+    data: dict[str, Any] = to_json(a_record())
+    assert data["accuracy"]["by_class"] == [[0, 182, 99.4505, 98.3516], [7, 178, 98.3146, 71.9101]]
+    data["accuracy"]["by_class"][0].append("new")
+    assert from_json(data) == a_record()
+    del data["accuracy"]["by_class"]
+    found = from_json(data).accuracy
+    assert found is not None
+    assert found.by_class == ()
+
+
+def test_ten_classes_take_little_room() -> None:
+    """At most 150 bytes of a record as a history stores it, however many digits their shares have."""
+    shares = [round(100.0 * right / 178, 4) for right in range(150, 170)]
+    classes = tuple(ClassScore(label, 171 + label, *shares[2 * label :][:2]) for label in range(10))
+    sizes = [len(pack(a_record(accuracy=replace(ACCURACY, by_class=rows)))) for rows in ((), classes)]
+    assert sizes[1] - sizes[0] <= 150
+
+
 def test_unknown_fields_are_ignored() -> None:
     """A later version may add fields."""
     data: dict[str, Any] = to_json(a_record())
@@ -83,6 +105,8 @@ def test_unknown_fields_are_ignored() -> None:
         (("accuracy", "identical"), 1, "check.accuracy.identical"),
         (("coverage", "by_op"), {"Conv": 3}, "check.coverage.by_op.Conv"),
         (("accuracy", "by_output"), {"y": 3}, "check.accuracy.by_output.y"),
+        (("accuracy", "by_class"), [[0, 182, 99.5]], r"(?s)by_class\[0\].*\[label, n, reference, candidate\]"),
+        (("accuracy", "by_class"), [[0, 182, 99.5, None]], r"check.accuracy.by_class\[0\]"),
         (("latency", "reasons"), [1], "check.latency.reasons"),
         (("latency", "rounds"), None, "check.latency.rounds"),
         (("verdicts",), {"a": 1}, "check.verdicts"),

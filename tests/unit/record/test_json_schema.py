@@ -34,6 +34,14 @@ def test_rows_with_a_name_are_an_object_by_it() -> None:
     assert "op_type" not in _DEFINITIONS["OpCoverage"]["properties"]
 
 
+def test_a_row_that_is_a_list_has_its_names_as_titles() -> None:
+    """In the order of the values, each with what it says."""
+    items = _DEFINITIONS["ClassScore"]["prefixItems"]
+    assert [item["title"] for item in items] == ["label", "n", "reference", "candidate"]
+    assert items[2]["maximum"] == 100
+    assert all("description" in item for item in items)
+
+
 def test_a_document_of_an_earlier_release_is_described() -> None:
     """It lacks what was added since, such as outputs told apart, hints, threads and the parents of the commit."""
     document = json.loads((Path(__file__).parent / "earlier_run.json").read_text("utf-8"))
