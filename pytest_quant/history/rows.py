@@ -31,6 +31,8 @@ T = TypeVar("T")
 MOST_INDEXED = 600
 """Letters in a column with an index: PostgreSQL indexes 2700 bytes, and a letter has up to four."""
 
+_MEDIAN = 50.0
+
 Row = dict[str, object]
 """The values of one row of a table, by column."""
 
@@ -113,6 +115,22 @@ def check_row(run: Run, record: Record) -> Row:
         "candidate_p50_ms": latency.candidate_p50_ms if latency else None,
         "coverage_pct": record.coverage.pct if record.coverage else None,
         "size_mb": record.resources.size_mb if record.resources else None,
+        **_intervals(record),
+    }
+
+
+def _intervals(record: Record) -> Row:
+    accuracy, latency = record.accuracy, record.latency
+    speedup = latency.speedup_ci if latency else None
+    p50 = next((one for one in latency.percentile_bounds if one.percentile == _MEDIAN), None) if latency else None
+    drop = accuracy.drop_ci if accuracy else None
+    return {
+        "speedup_low": speedup.low if speedup else None,
+        "speedup_high": speedup.high if speedup else None,
+        "p50_low_ms": p50.low_ms if p50 else None,
+        "p50_high_ms": p50.high_ms if p50 else None,
+        "drop_low": drop.low if drop else None,
+        "drop_high": drop.high if drop else None,
     }
 
 

@@ -7,6 +7,7 @@ version  what changed
 2        each series once; the summary of a check in columns; records compressed, in a table of their own
 3        self-tests of runners
 4        the tree of each run
+5        the intervals of speedup, p50 and drop in columns; of older checks those of the newest 50 000
 =======  ==================================================================================================
 
 Runs and records are stored as whole documents; the other columns are searched, listed and drawn without decoding them.
@@ -29,7 +30,11 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = 4
+VERSION = 5
+
+OLDER_WITH_INTERVALS = 50_000
+"""Checks of before version 5, the newest ones, whose intervals are read out of their records: a few seconds, once. A
+server's other runners wait meanwhile, and with a history of a million checks they would wait until they give up."""
 
 METADATA = MetaData()
 
@@ -90,6 +95,12 @@ CHECKS = Table(
     Column("candidate_p50_ms", Float),
     Column("coverage_pct", Float),
     Column("size_mb", Float),
+    Column("speedup_low", Float),
+    Column("speedup_high", Float),
+    Column("p50_low_ms", Float),
+    Column("p50_high_ms", Float),
+    Column("drop_low", Float),
+    Column("drop_high", Float),
     Index("quant_checks_by_series", "series", "started_at"),
 )
 """The summary of each check; `started_at` is that of its run, so that one index finds a series in its order."""

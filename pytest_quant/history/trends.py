@@ -27,6 +27,10 @@ class Point:
     agreement_pct, coverage_pct : 0..100.
     speedup : reference / candidate; > 1 is faster.
     size_mb : of the candidate, in 10^6 bytes.
+    speedup_low, speedup_high, drop_low, drop_high : intervals of `speedup` and `drop`. These and the next are also
+        ``None`` for the oldest checks of a history that earlier versions of this package wrote, see
+        `pytest_quant.history.schema`.
+    p50_low_ms, p50_high_ms : interval of `candidate_p50_ms`; ``None`` for a side that too few runs tell.
     """
 
     run_id: str
@@ -52,6 +56,12 @@ class Point:
     candidate_p50_ms: float | None = None
     coverage_pct: float | None = None
     size_mb: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    p50_low_ms: float | None = None
+    p50_high_ms: float | None = None
+    drop_low: float | None = None
+    drop_high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from sqlalchemy import create_engine, inspect, text
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import connect, open_store
 from pytest_quant.history.schema import METADATA
+from pytest_quant.history.store import Store
+from pytest_quant.record import Record, Run
 from tests.support.old_history import write_version_1
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
 
@@ -40,6 +42,51 @@ def test_what_moved_is_found_like_what_is_new(history_url: str, tmp_path: Path) 
     assert old.points(series) == new.points(series)
     assert len(old.points(series)) == 2
     assert old.launches(RUN.commit or "") == new.launches(RUN.commit or "")
+
+
+def _intervals(store: Store) -> list[tuple[float | None, ...]]:
+    """Return the intervals of every point of one series, oldest first."""
+    points = store.points(a_record().series)
+    return [
+        (one.speedup_low, one.speedup_high, one.p50_low_ms, one.p50_high_ms, one.drop_low, one.drop_high)
+        for one in points
+    ]
+
+
+def _to_version_4(url: str) -> None:
+    """Take back what version 5 of the tables added."""
+    with create_engine(url).begin() as connection:
+        for name in ("speedup_low", "speedup_high", "p50_low_ms", "p50_high_ms", "drop_low", "drop_high"):
+            connection.execute(text(f"ALTER TABLE quant_checks DROP COLUMN {name}"))
+        connection.execute(text("UPDATE quant_schema SET version = 4"))
+        connection.execute(text("UPDATE quant_alembic SET version_num = '0004'"))
+
+
+def _launches(days: int, *records: Record) -> list[tuple[Run, list[Record]]]:
+    """Return a run with `records` on each of the first days of May."""
+    return [(replace(RUN, id=f"{day:02}", started_at=f"2026-05-{day:02}"), list(records)) for day in range(1, days + 1)]
+
+
+def test_the_intervals_of_older_checks_are_read_out_of_their_records(history_url: str) -> None:
+    """They are those of the same runs in a new history, beside checks without any; a damaged record has none."""
+    store = open_store(history_url)
+    store.append_many(_launches(25, unavailable(), a_record()))
+    before, nothing = _intervals(store), (None,) * 6
+    assert nothing not in before
+    _to_version_4(history_url)
+    with create_engine(history_url).begin() as connection:
+        newest = text("UPDATE quant_records SET record = :kept WHERE run = (SELECT max(run) FROM quant_records)")
+        connection.execute(newest, {"kept": b"{}"})
+    assert _intervals(open_store(history_url)) == [*before[:-1], nothing]
+
+
+def test_of_very_many_checks_the_newest_have_intervals(history_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten runs at a time, so that opening the history of years takes seconds."""
+    monkeypatch.setattr("pytest_quant.history.schema.OLDER_WITH_INTERVALS", 15)
+    open_store(history_url).append_many(_launches(30, a_record()))
+    _to_version_4(history_url)
+    after = _intervals(open_store(history_url))
+    assert [one == (None,) * 6 for one in after] == [True] * 10 + [False] * 20
 
 
 def test_a_damaged_record_moves_as_it_is(history_url: str) -> None:

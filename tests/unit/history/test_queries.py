@@ -12,7 +12,7 @@ from pytest_quant.errors import UsageError
 from pytest_quant.history import Point, SeriesSummary, identity_of, open_store, version_of
 from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run
-from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
+from tests.unit.record.examples import ACCURACY, LATENCY, RUN, a_check, a_pass, a_record, unavailable
 
 _SERIES = a_record().series
 _HOSTILE = "t.py::t['\"; DROP TABLE quant_runs; --\x00\x1b[31m\udcff\u202e\N{SNOWMAN}%_\\]"
@@ -161,7 +161,25 @@ def test_a_point_is_the_summary_of_its_record(store: Store) -> None:
         candidate_p50_ms=latency.candidate_p50_ms,
         coverage_pct=record.coverage.pct,
         size_mb=record.resources.size_mb,
+        speedup_low=1.9012,
+        speedup_high=1.9888,
+        p50_low_ms=0.2301,
+        p50_high_ms=0.2389,
+        drop_low=-0.11,
+        drop_high=0.67,
     )
+
+
+def test_an_interval_that_was_not_found_is_none(history_url: str) -> None:
+    """A score without an interval, and percentiles of which the median is none or has one side."""
+    store = open_store(history_url)
+    bounds = (((99.0, 0.2, 0.3),), ((50.0, 0.2, None), (99.0, 0.2, 0.3)))
+    for number, percentiles in enumerate(bounds):
+        latency = replace(LATENCY, percentile_bounds_ms=percentiles)
+        record = a_record(latency=latency, accuracy=replace(ACCURACY, drop_ci=None))
+        store.append(replace(RUN, id=str(number)), [record])
+    found = [(one.p50_low_ms, one.p50_high_ms, one.drop_low, one.drop_high) for one in store.points(_SERIES)]
+    assert found == [(None, None, None, None), (0.2, None, None, None)]
 
 
 def test_points_are_chosen_by_branch_time_and_number(store: Store) -> None:

@@ -209,4 +209,7 @@ def _new_series(connection: Connection, key: str, read: tuple[Run, Record] | Non
 def _summary(status: str, read: tuple[Run, Record] | None) -> dict[str, object]:
     nothing = dict.fromkeys(column.name for column in CHECKS.c if column.nullable)
     unknown = nothing | {"version": "", "identity": "", "isa": "unknown", "status": status}
-    return unknown if read is None else unknown | check_row(*read)
+    if read is None:
+        return unknown
+    # Later versions of the tables have more columns.
+    return unknown | {name: value for name, value in check_row(*read).items() if name in CHECKS.c}
