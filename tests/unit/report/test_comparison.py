@@ -17,8 +17,9 @@ from pytest_quant.history.compare import Comparison, compare, rule
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Json, Record
 from pytest_quant.report.comparison_document import comparison_json
-from pytest_quant.report.comparison_markdown import MARKER, MAX_CHARACTERS, comparison_markdown
+from pytest_quant.report.comparison_markdown import MARKER, comparison_markdown
 from pytest_quant.report.comparison_text import comparison_text
+from pytest_quant.report.markdown import MAX_CHARACTERS
 from pytest_quant.result import Resources
 from tests.unit.history.compare.launched import answered, answers, launch, launches, record_of, timed
 
