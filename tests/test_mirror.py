@@ -48,6 +48,7 @@ ELSEWHERE = {
     "plugin.fixtures": "tests/integration/test_fixtures.py",
     "plugin.leave": "tests/integration/test_against.py",
     "plugin.launches": "tests/integration/test_launches.py",
+    "plugin.option_values": "tests/unit/plugin/test_options.py",
     "plugin.profiling": "tests/integration/test_profile.py",
     "plugin.runner": "tests/integration/test_runner_noise.py",
     "plugin.shutdown": "tests/integration/test_killed_runs.py",

@@ -6,102 +6,30 @@ Nothing large is imported, because every start of pytest imports this module.
 from __future__ import annotations
 
 import argparse
-import math
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from pytest_quant.plugin.option_values import (
+    device,
+    file,
+    launches,
+    level,
+    location,
+    name,
+    names,
+    percent,
+    seconds,
+    seconds_or_none,
+    target,
+)
 from pytest_quant.printable import clean
 
 Parse = Callable[[str], object]
 
-_MOST_LAUNCHES = 100
-
-
 TRUST = "quant_cache_trust"
 """An ini option without a flag: whom to trust is settled in a file that is reviewed, not in the line of one run."""
-
-
-def _name(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError("write a name, for example ort")
-    return text.strip()
-
-
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.replace("\n", ",").split(",") if name.strip()]
-    if not names:
-        raise argparse.ArgumentTypeError("write one name or several with commas between them, for example ort,trt")
-    return names
-
-
-def _level(text: str) -> float:
-    level = _number(text, "0.95")
-    if not 0.0 < level < 1.0:
-        raise argparse.ArgumentTypeError(f"{text} is not a level strictly between 0 and 1; write 0.95")
-    return level
-
-
-def _seconds(text: str) -> float:
-    seconds = _number(text, "30")
-    if not (seconds > 0.0 and math.isfinite(seconds)):
-        raise argparse.ArgumentTypeError(f"{text} is not a time above 0 in seconds; write 30")
-    return seconds
-
-
-def _seconds_or_none(text: str) -> float:
-    seconds = _number(text, "30")
-    if not (seconds >= 0.0 and math.isfinite(seconds)):
-        raise argparse.ArgumentTypeError(f"{text} is not a time in seconds; write 30, or 0 for none")
-    return seconds
-
-
-def _percent(text: str) -> float:
-    percent = _number(text.strip().removesuffix("%"), "5")
-    if not (percent > 0.0 and math.isfinite(percent)):
-        raise argparse.ArgumentTypeError(f"{text} is not a percentage above 0; write 5")
-    return percent
-
-
-def _launches(text: str) -> int | str:
-    asked = text.strip().lower()
-    if asked != "auto" and not (asked.isdecimal() and 1 <= int(asked) <= _MOST_LAUNCHES):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
-    return asked if asked == "auto" else int(asked)
-
-
-def _number(text: str, example: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number; write {example}") from None
-
-
-def _target(text: str) -> str:
-    if not re.fullmatch(r"SM\d{2,3}", text.strip()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a compute capability; write SM89")
-    return text.strip()
-
-
-def _device(text: str) -> str:
-    if not re.fullmatch(r"cuda:\d{1,3}|(GPU|MIG)-[0-9a-f][0-9a-f-]*", text.strip()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no GPU; write cuda:1, or a UUID, GPU-8932f937 or MIG-c7384736")
-    return text.strip()
-
-
-def _file(text: str) -> str:
-    if not text.strip() or Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is a folder or empty; write the name of a file")
-    return text
-
-
-def _location(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError("write a file, a folder or a database URL")
-    return text
 
 
 class Option(NamedTuple):
@@ -132,7 +60,7 @@ class Option(NamedTuple):
 
 
 OPTIONS = (
-    Option("quant_backend", "NAME", _name, "backend of marks that name none (default: ort)"),
+    Option("quant_backend", "NAME", name, "backend of marks that name none (default: ort)"),
     Option(
         "quant_strict",
         "",
@@ -142,16 +70,16 @@ OPTIONS = (
     Option(
         "quant_require",
         "NAME[,NAME]",
-        _names,
+        names,
         "backends that must be here: a check on one of them fails where it would be skipped, an unknown name is an "
         "error, and so is one that no test used in a run of the whole suite",
     ),
-    Option("quant_json", "FILE", _file, "write the records of this run as JSON; without a check, an empty list"),
-    Option("quant_cache", "DIR", _location, "keep built engines and reference outputs here (default: .quant/cache)"),
+    Option("quant_json", "FILE", file, "write the records of this run as JSON; without a check, an empty list"),
+    Option("quant_cache", "DIR", location, "keep built engines and reference outputs here (default: .quant/cache)"),
     Option(
         "quant_history",
         "FILE_OR_URL",
-        _location,
+        location,
         "add the records to this history (default: $PYTEST_QUANT_HISTORY, else .quant/history.db)",
     ),
     Option("quant_no_history", "", None, "add the records of this run to no history"),
@@ -162,11 +90,11 @@ OPTIONS = (
         "compare the records of this run with those of the merge base with the target branch; a regression fails the "
         "run",
     ),
-    Option("quant_compare_base", "REV", _name, "compare with this revision of git; turns --quant-compare on"),
+    Option("quant_compare_base", "REV", name, "compare with this revision of git; turns --quant-compare on"),
     Option(
         "quant_against",
         "REV",
-        _name,
+        name,
         "when the tests have run, run those of this revision of git too, in a worktree with its own files, and time "
         "the engines of both in pairs of processes whose runs alternate; a regression fails the run (without REV, or "
         "merge-base: the merge base with the target branch)",
@@ -175,14 +103,14 @@ OPTIONS = (
     Option(
         "quant_against_env",
         "PYTHON_OR_COMMAND",
-        _name,
+        name,
         "environment of --quant-against's base where its dependencies are not those of the checkout: an interpreter, "
         "or a command that prints one on its last line, with the base's folder for {worktree} in it",
     ),
     Option(
         "quant_against_limit",
         "PERCENT",
-        _percent,
+        percent,
         "largest slow-down that --quant-against allows a test whose mark sets neither max_slowdown nor "
         "max_p50_increase (default: 5)",
     ),
@@ -196,7 +124,7 @@ OPTIONS = (
     Option(
         "quant_confidence",
         "LEVEL",
-        _level,
+        level,
         "ask for proof of max_drop at this level, for example 0.95: judge it on the paired confidence interval in "
         "place of the measured value",
     ),
@@ -211,14 +139,14 @@ OPTIONS = (
     Option(
         "quant_max_time",
         "SECONDS",
-        _seconds,
+        seconds,
         "measure the latency of one check for at most so long, warming up and confirming a broken limit included "
         "(default: 10); each further launch has as long again",
     ),
     Option(
         "quant_total_time",
         "SECONDS",
-        _seconds,
+        seconds,
         "measure latency for at most so long in the whole run, all launches included: each check has an equal share of "
         "what is left, and more than the fewest rounds only where a limit is in doubt; what is then undecided is "
         "INCONCLUSIVE (default: no limit)",
@@ -226,7 +154,7 @@ OPTIONS = (
     Option(
         "quant_launches",
         "N|auto",
-        _launches,
+        launches,
         "time each check in N processes, fresh ones that open the built engines and do nothing else, and judge "
         "min_speedup and the median of max_latency_ms over all of them; auto: in more than one only where a limit is "
         "in doubt, until it is decided, in at most 10 (default: 1; with --quant-compare as many "
@@ -235,14 +163,14 @@ OPTIONS = (
     Option(
         "quant_diagnose_time",
         "SECONDS",
-        _seconds_or_none,
+        seconds_or_none,
         "when a limit on accuracy or coverage is broken, try for at most about so long what mends it: other options, "
         "and which nodes to exclude (default: 30; 0 tries nothing)",
     ),
     Option(
         "quant_lock_timeout",
         "SECONDS",
-        _seconds,
+        seconds,
         "wait for a device that another process measures on for at most so long; then the check is an error that names "
         "that process (default: 600)",
     ),
@@ -256,14 +184,14 @@ OPTIONS = (
     Option(
         "quant_step_timeout",
         "SECONDS",
-        _seconds_or_none,
+        seconds_or_none,
         "end a single run or build of an engine that takes longer: the check is an error, or, where the runtime cannot "
         "be asked to stop, the process is ended and finished checks are kept (default: 3600; 0 for no limit)",
     ),
     Option(
         "quant_simulate",
         "SMxx",
-        _target,
+        target,
         "on a machine without a GPU, build trt, ort-trt and trt-rtx checks with TensorRT-RTX for this compute "
         "capability and judge them by float simulation; everywhere labelled simulated, and nothing that needs the "
         "device, or for trt and ort-trt their own plan, is measured",
@@ -271,11 +199,11 @@ OPTIONS = (
     Option(
         "quant_device",
         "DEVICE",
-        _device,
+        device,
         "run on this GPU only, cuda:1 or the UUID of a card or of a MIG instance that nvidia-smi -L shows; it is then "
         "cuda:0 everywhere (default: CUDA's first; workers of xdist spread over the GPUs of its model)",
     ),
-    Option("quant_columns", "NAME[,NAME]", _names, "columns of the table at the end, in this order"),
+    Option("quant_columns", "NAME[,NAME]", names, "columns of the table at the end, in this order"),
 )
 
 
