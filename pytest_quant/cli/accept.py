@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,8 @@ from pytest_quant.errors import UsageError
 from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pytest_quant.history import SeriesSummary, StoredCheck, StoredRun
-    from pytest_quant.history.baselines.entry import BaselineEntry
+    from pytest_quant.history.baselines.acceptance import Acceptance, Reason
     from pytest_quant.history.store import Store
 
 
@@ -113,31 +111,24 @@ def accept(
       pytest-quant accept --removed --series test_old --reason "replaced by test_new"
     """  # noqa: D301 - click reads a backspace
     # Here, because it loads the database.
-    from pytest_quant.errors import UsageError
     from pytest_quant.history import open_store
-    from pytest_quant.history.baselines.file import NAME, baseline_text, read_baselines, write_baselines
+    from pytest_quant.history.baselines.acceptance import Reason, accept_checks
+    from pytest_quant.history.baselines.file import NAME
 
-    now = datetime.now(UTC).replace(microsecond=0)
-    if not reason.strip():
-        raise UsageError("--reason is empty", allowed="a sentence for those who review the change")
-    if expires is not None and expires.date() < now.date():
-        raise UsageError("--expires is over", value=f"{expires:%Y-%m-%d}", allowed="today or a later day")
+    why = Reason.now(reason, None if expires is None else expires.date())
     root = project_root()
     file = root / NAME
-    before = read_baselines(file)
     store = open_store(existing_history(place))
     if removed:
-        entries = _removals(store, source, texts, before, reason, now, root)
+        found = _removals(store, source, texts, file, why)
     else:
-        entries = _entries(_checks(store, source, root), texts, reason, now, expires)
-    after = before | {entry.series.key: entry for entry in entries}
-    # Without a file the whole new text is the change.
-    show_diff(baseline_text(before.values()) if file.exists() else "", baseline_text(after.values()), NAME)
+        found = accept_checks(file, _checks(store, source, root), why, texts)
+    show_diff(*found.texts(), NAME)
     if dry_run:
-        say(f"{len(entries)} series would be accepted; nothing was written")
+        say(f"{len(found.entries)} series would be accepted; nothing was written")
         return
-    write_baselines(file, after.values())
-    say(f"{len(entries)} series accepted; commit {file}")
+    found.write()
+    say(f"{len(found.entries)} series accepted; commit {file}")
 
 
 def _checks(store: Store, source: str | None, root: Path) -> list[StoredCheck]:
@@ -148,48 +139,24 @@ def _checks(store: Store, source: str | None, root: Path) -> list[StoredCheck]:
     return side.checks
 
 
-def _entries(
-    checks: Sequence[StoredCheck], texts: Sequence[str], reason: str, now: datetime, expires: datetime | None
-) -> list[BaselineEntry]:
-    from pytest_quant.errors import UsageError
-    from pytest_quant.history.baselines.accept import accept as make_entry
-    from pytest_quant.history.baselines.accept import by_series, choose_series
-
-    series = by_series(checks)
-    last_day = None if expires is None else expires.date()
-    made = [
-        make_entry(series[key], reason=reason.strip(), accepted_at=now, expires=last_day)
-        for key in choose_series(list(series), texts)
-    ]
-    entries = [entry for entry in made if entry is not None]
-    if not entries:
-        raise UsageError(
-            "nothing was measured there, so there is nothing to accept", fix="run the tests where they can run"
-        )
-    return entries
-
-
-def _removals(
-    store: Store,
-    source: str | None,
-    texts: Sequence[str],
-    before: dict[str, BaselineEntry],
-    reason: str,
-    now: datetime,
-    root: Path,
-) -> list[BaselineEntry]:
+def _removals(store: Store, source: str | None, texts: Sequence[str], file: Path, why: Reason) -> Acceptance:
     from pytest_quant.environment import Repository
-    from pytest_quant.errors import UsageError
     from pytest_quant.history.baselines.accept import accept_removal, choose_series
+    from pytest_quant.history.baselines.acceptance import Acceptance
     from pytest_quant.history.baselines.entry import series_of
+    from pytest_quant.history.baselines.file import read_baselines
     from pytest_quant.history.merge_base import resolve
 
     if not texts:
         raise UsageError("--removed needs --series", fix="name the tests that are gone, so that no other is meant")
-    commit = resolve(Repository(root), source or "HEAD")
+    before = read_baselines(file)
+    commit = resolve(Repository(file.parent), source or "HEAD")
     known = dict.fromkeys([*before, *(summary.key for summary in store.series())])
-    chosen = choose_series(list(known), texts)
-    return [accept_removal(series_of(key), commit=commit, reason=reason.strip(), accepted_at=now) for key in chosen]
+    made = [
+        accept_removal(series_of(key), commit=commit, reason=why.text, accepted_at=why.given_at)
+        for key in choose_series(list(known), texts)
+    ]
+    return Acceptance(file, before, tuple(made))
 
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
@@ -203,11 +170,10 @@ def show_diff(before: str, after: str, name: str) -> None:
     before, after : the whole texts.
     name : of the file.
     """
-    import difflib
+    # Here, because it loads the database.
+    from pytest_quant.history.baselines.acceptance import changed_lines
 
-    shown = list(
-        difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", lineterm="", n=9)
-    )
+    shown = changed_lines(before, after, name)
     for line in shown:
         say(line, color=_COLORS.get(line[:1]))
     if not shown:

@@ -25,6 +25,7 @@ from pytest_quant.report import summary
 from pytest_quant.whole_file import next_step, write_whole
 
 if TYPE_CHECKING:
+    from pytest_quant.plugin.accept_run import Accepted
     from pytest_quant.plugin.compare_with_base import Compared
 
 
@@ -56,8 +57,8 @@ def end_run(
     ----------
     config : of the controlling process.
     collected : encoded records, in the order of the tests.
-    check_required : report required backends that are unknown and, after a whole run of every test, those that no test
-        used.
+    check_required : the tests ended by themselves: report required backends that are unknown and, after a whole run of
+        every test, those that no test used.
     whole : pytest ran all tests that it collected.
     """
     settings = settings_of(config)
@@ -81,6 +82,10 @@ def end_run(
         if encoded and settings.compare:
             compared = _compare(config, run, [one.record for one in encoded], whole=whole)
             faults += [compared.fault] if compared.fault else []
+        if encoded and settings.accept_reason is not None:
+            accepted = _accept(config, run, [one.record for one in encoded], ended=check_required)
+            notes += accepted.lines
+            faults += [accepted.fault] if accepted.fault else []
     records = tuple(one.record for one in encoded)
     if check_required:
         references = {record.reference.removesuffix("-fp32") for record in records}
@@ -94,6 +99,13 @@ def _compare(config: pytest.Config, run: Run, records: Sequence[Record], *, whol
     from pytest_quant.plugin.compare_with_base import compare_run
 
     return compare_run(config, settings_of(config), run, records, whole=whole)
+
+
+def _accept(config: pytest.Config, run: Run, records: Sequence[Record], *, ended: bool) -> Accepted:
+    # Here, because only runs that accept should import it.
+    from pytest_quant.plugin.accept_run import accept_run
+
+    return accept_run(config.rootpath, run, records, settings_of(config).accept_reason or "", ended=ended)
 
 
 def _write_document(file: Path, run: Run, records: Sequence[Encoded]) -> list[str]:

@@ -20,6 +20,7 @@ from pytest_quant.plugin.option_values import (
     name,
     names,
     percent,
+    reason,
     seconds,
     seconds_or_none,
     target,
@@ -91,6 +92,14 @@ OPTIONS = (
         "run",
     ),
     Option("quant_compare_base", "REV", name, "compare with this revision of git; turns --quant-compare on"),
+    Option(
+        "quant_accept",
+        "",
+        None,
+        "make the records of this run the baseline, as pytest-quant accept does; needs --quant-reason, and the command "
+        "line",
+    ),
+    Option("quant_reason", "TEXT", reason, "why --quant-accept is given, for those who review the change"),
     Option(
         "quant_against",
         "REV",
@@ -273,3 +282,14 @@ def check_options(config: pytest.Config) -> None:
     """Check all values before collection; raises `pytest.UsageError`, which ends pytest with exit code 4."""
     for option in OPTIONS:
         option_value(config, option.name)
+    _check_accept(config)
+
+
+def _check_accept(config: pytest.Config) -> None:
+    """Refuse to accept by the ini file, which would accept every run, or without a reason."""
+    if not option_value(config, "quant_accept"):
+        return
+    if not on_command_line(config, "quant_accept"):
+        raise pytest.UsageError("ini option quant_accept would accept every run; write --quant-accept for the one run")
+    if not on_command_line(config, "quant_reason"):
+        raise pytest.UsageError("--quant-accept needs --quant-reason, a sentence for those who review the change")

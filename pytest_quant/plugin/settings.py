@@ -35,6 +35,7 @@ class Settings:
         over the environment variable, which takes precedence over the ini file.
     compare : compare the records of this run with earlier ones.
     compare_base : the revision to compare with; ``None`` for the merge base.
+    accept_reason : make the records of this run the baseline, for this reason; ``None`` for no such thing.
     against : the revision whose tests are run and timed beside these; ``None`` for no such comparison.
     against_env : the interpreter of its environment, or a command that makes one; ``None`` for that of this run.
     against_limit_pct : largest slow-down in percent where a mark sets none; ``None`` for the default.
@@ -63,6 +64,7 @@ class Settings:
     history: str | None
     compare: bool
     compare_base: str | None
+    accept_reason: str | None
     against: str | None
     against_env: str | None
     against_limit_pct: float | None
@@ -94,6 +96,7 @@ class Settings:
             history=_history(config),
             compare=bool(option_value(config, "quant_compare") or option_value(config, "quant_compare_base")),
             compare_base=cast("str | None", option_value(config, "quant_compare_base")),
+            accept_reason=_accept_reason(config),
             against=cast("str | None", option_value(config, "quant_against")),
             against_env=cast("str | None", option_value(config, "quant_against_env")),
             against_limit_pct=cast("float | None", option_value(config, "quant_against_limit")),
@@ -135,6 +138,10 @@ def _history(config: pytest.Config) -> str | None:
     if asked is not None and "://" in asked:
         return asked
     return str(_path(config, "quant_history") or config.rootpath / FOLDER / "history.db")
+
+
+def _accept_reason(config: pytest.Config) -> str | None:
+    return cast("str | None", option_value(config, "quant_reason")) if option_value(config, "quant_accept") else None
 
 
 def _latency_off(config: pytest.Config) -> str:

@@ -22,6 +22,7 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         history=str(pytester.path / ".quant" / "history.db"),
         compare=False,
         compare_base=None,
+        accept_reason=None,
         against=None,
         against_env=None,
         against_limit_pct=None,
@@ -50,7 +51,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
     args += ["--quant-against=v0.9", "--quant-against-env=python3", "--quant-against-limit=3%", "--quant-against-equal"]
     args += ["--quant-compare-base=v1.0", "--quant-lock-timeout=20", "--quant-lock-clocks", "--quant-step-timeout=0"]
     args += ["--quant-total-time=60", "--quant-launches=auto"]
-    args += ["--quant-sequential"]
+    args += ["--quant-sequential", "--quant-accept", "--quant-reason= a larger set "]
     assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
         backend="trt",
         strict=True,
@@ -61,6 +62,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         history=str(pytester.path / "h.db"),
         compare=True,
         compare_base="v1.0",
+        accept_reason="a larger set",
         against="v0.9",
         against_env="python3",
         against_limit_pct=3.0,
