@@ -45,6 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     It neither waits for other runs on this machine, nor finds what they left.
     """
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
+        # Runs within tests would write to the summary of the job that runs the tests, and annotations to its log.
+        os.environ.pop(name, None)
     if hasattr(config, "workerinput"):
         return
     compile_once()

@@ -42,12 +42,19 @@ _UNDECIDED = "not everything could be compared, and --quant-strict is set"
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
+class SidesCompared:
     """What came out; `base` names the base in one line."""
 
     base: str
     comparison: Comparison
     ruling: Ruling
+
+
+AGAINST = pytest.StashKey[SidesCompared]()
+"""The comparison of a run with ``--quant-against``, once there is one."""
+
+NOT_COMPARED = pytest.StashKey[str]()
+"""Why there is none, where that is known."""
 
 
 class Against:
@@ -63,7 +70,7 @@ class Against:
         self._config = config
         self._controller = controller
         self._held = ExitStack()
-        self._compared: _Compared | None = None
+        self._compared: SidesCompared | None = None
         self._fault = ""
 
     @pytest.hookimpl(tryfirst=True)
@@ -98,7 +105,7 @@ class Against:
         if self._config.getoption("collectonly", False):
             return result
         if session.shouldstop or session.shouldfail:
-            self._fault = f"not compared: {session.shouldstop or session.shouldfail}"
+            self._leave_out(f"not compared: {session.shouldstop or session.shouldfail}")
         elif self._controller.in_order():
             self._compare()
         return result
@@ -117,7 +124,7 @@ class Against:
         if self._fault:
             terminalreporter.write_line(clean_lines(f"--quant-against: {self._fault}"), red=True)
 
-    def _print(self, compared: _Compared, terminalreporter: pytest.TerminalReporter) -> None:
+    def _print(self, compared: SidesCompared, terminalreporter: pytest.TerminalReporter) -> None:
         from pytest_quant.history.compare import Outcome
         from pytest_quant.report.comparison_text import comparison_text
 
@@ -174,13 +181,16 @@ class Against:
             )
             comparison = compare_sides(base, head, times, Terms(limit_pct, settings.against_equal, whole))
         except QuantError as error:
-            self._fault = str(error)
+            self._leave_out(str(error))
             return
         ruling = rule(comparison, strict=settings.strict)
-        self._compared = _Compared(self._named, comparison, ruling)
+        self._compared = self._config.stash[AGAINST] = SidesCompared(self._named, comparison, ruling)
         if ruling.code:
             worse = len(comparison.having(Outcome.REGRESSION))
             self._fault = f"{worse} of {len(comparison.rows)} rows regressed" if worse else _UNDECIDED
+
+    def _leave_out(self, why: str) -> None:
+        self._fault = self._config.stash[NOT_COMPARED] = why
 
     def _left_by_head(self) -> Left:
         from pytest_quant.plugin.unfinished import run_in_progress

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,10 +72,37 @@ def _names_a_part(config: pytest.Config) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a test stands: a file as pytest spells it, below the root directory, and a line counted from 0."""
+
+    file: str
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What pytest reported about the tests of a run.
+
+    Attributes
+    ----------
+    failed : the run fails so far.
+    broken : places of tests with a record that failed and should not have, by their node ids.
+    expected : node ids of tests that failed as they were expected to.
+    """
+
+    failed: bool = False
+    broken: Mapping[str, Place] = field(default_factory=dict)
+    expected: frozenset[str] = frozenset()
+
+
 _ENDED_BY_TESTS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 _FAILED = ("FAIL", "ERROR")
+
+_WANTED_WITHOUT_CHECKS = ("quant_json", "quant_require", "quant_markdown")
+"""Options that a run without any check has an answer to."""
 
 
 class Controller:
@@ -84,6 +112,7 @@ class Controller:
         self._config = config
         self._records: dict[tuple[str, str], tuple[int, dict[str, Json]]] = {}
         self._expected: set[tuple[str, str]] = set()
+        self._broken: dict[tuple[str, str], Place] = {}
         self._ended: Ended | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -103,6 +132,10 @@ class Controller:
             self._records[key] = (place, record)
             self._keep(record)
             self._expected.discard(key)
+            self._broken.pop(key, None)
+            if report.failed:
+                file, line, _ = report.location
+                self._broken[key] = Place(file, line)
             if report.skipped and hasattr(report, "wasxfail"):
                 self._expected.add(key)
 
@@ -141,14 +174,15 @@ class Controller:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the records to the history and the JSON file, once; faults make the run fail."""
-        wanted = any(option_value(self._config, name) for name in ("quant_json", "quant_require"))
+        wanted = any(option_value(self._config, name) for name in _WANTED_WITHOUT_CHECKS)
         if self._config.getoption("collectonly", False) or not (self._records or wanted):
             return
         from pytest_quant.plugin.finish import end_run
 
         ended_by_tests = session.exitstatus in _ENDED_BY_TESTS
         whole = ended_by_tests and not (session.shouldstop or session.shouldfail)
-        self._ended = end_run(self._config, self.in_order(), check_required=ended_by_tests, whole=whole)
+        reported = self._reported(session.exitstatus != pytest.ExitCode.OK)
+        self._ended = end_run(self._config, self.in_order(), reported, check_required=ended_by_tests, whole=whole)
         if self._ended.faults and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -159,6 +193,10 @@ class Controller:
             from pytest_quant.plugin.finish import show
 
             show(self._config, self._ended, terminalreporter, self._expected_tests())
+
+    def _reported(self, failed: bool) -> Reported:
+        broken = {nodeid: place for (nodeid, _), place in self._broken.items()}
+        return Reported(failed, broken, frozenset(self._expected_tests()))
 
     def in_order(self) -> list[dict[str, Json]]:
         """Return the records so far, in the order of the tests."""

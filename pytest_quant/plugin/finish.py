@@ -14,7 +14,8 @@ import pytest
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import INSTALL, missing_libraries, open_store, set_aside
 from pytest_quant.marks.marked import ENCODED
-from pytest_quant.plugin.controller import takes_all
+from pytest_quant.plugin.controller import Reported, takes_all
+from pytest_quant.plugin.pull_request import tell_pull_request
 from pytest_quant.plugin.required import faults_of_required
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.plugin.unfinished import run_in_progress
@@ -39,6 +40,7 @@ class Ended:
     faults : problems that make the run fail.
     compared : with ``--quant-compare``, when there are records; else ``None``.
     notes : what the user should know beside the checks.
+    annotations : lines that GitHub Actions reads.
     """
 
     records: tuple[Record, ...]
@@ -46,10 +48,16 @@ class Ended:
     faults: tuple[str, ...]
     compared: Compared | None = None
     notes: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
 
 
 def end_run(
-    config: pytest.Config, collected: Sequence[dict[str, Json]], *, check_required: bool, whole: bool = True
+    config: pytest.Config,
+    collected: Sequence[dict[str, Json]],
+    reported: Reported,
+    *,
+    check_required: bool,
+    whole: bool = True,
 ) -> Ended:
     """Write the records to the JSON file and the history, once; when one fails the others are still written.
 
@@ -57,6 +65,7 @@ def end_run(
     ----------
     config : of the controlling process.
     collected : encoded records, in the order of the tests.
+    reported : what pytest reported about the tests.
     check_required : the tests ended by themselves: report required backends that are unknown and, after a whole run of
         every test, those that no test used.
     whole : pytest ran all tests that it collected.
@@ -68,6 +77,7 @@ def end_run(
     faults: list[str] = []
     notes: tuple[str, ...] = ()
     compared: Compared | None = None
+    run: Run | None = None
     if encoded or settings.json_file is not None:
         begun = run_in_progress(config)
         run, encoded = gather_samples(begun.run, encoded)
@@ -91,7 +101,8 @@ def end_run(
         references = {record.reference.removesuffix("-fp32") for record in records}
         used = references | {record.backend for record in records}
         faults += faults_of_required(settings.require, used, all_ran=whole and takes_all(config))
-    return Ended(records, tuple(warnings), tuple(faults), compared, notes)
+    ended = Ended(records, tuple(warnings), tuple(faults), compared, notes)
+    return tell_pull_request(config, run, ended, reported)
 
 
 def _compare(config: pytest.Config, run: Run, records: Sequence[Record], *, whole: bool) -> Compared:
@@ -196,3 +207,6 @@ def show(
         reporter.write_line(clean_lines(line))
     for line in (*ended.warnings, *ended.faults):
         reporter.write_line(clean_lines(line), red=True)
+    for line in ended.annotations:
+        # Commands to GitHub, on purpose: all that is foreign in them is escaped.
+        reporter.write_line(line)

@@ -76,6 +76,19 @@ OPTIONS = (
         "error, and so is one that no test used in a run of the whole suite",
     ),
     Option("quant_json", "FILE", file, "write the records of this run as JSON; without a check, an empty list"),
+    Option(
+        "quant_markdown",
+        "FILE",
+        file,
+        "write the verdict of this run, and of its comparison, as Markdown for a comment of a pull request",
+    ),
+    Option(
+        "quant_no_github",
+        "",
+        None,
+        "where GitHub Actions runs the tests, write neither that Markdown to the summary of the step nor failed checks "
+        "as annotations",
+    ),
     Option("quant_cache", "DIR", location, "keep built engines and reference outputs here (default: .quant/cache)"),
     Option(
         "quant_history",

@@ -29,6 +29,8 @@ class Settings:
     strict : INCONCLUSIVE and NO_BASELINE fail.
     require : backends that must be available and be used.
     json_file : file for the records of the run, ``None`` for none.
+    markdown_file : file for the run as a comment of a pull request, ``None`` for none.
+    for_github : GitHub Actions runs the tests, and gets a summary of the step and annotations.
     cache : folder of engines and reference outputs.
     cache_trust : folders whose entries are taken whoever wrote them.
     history : a file or a database URL, ``None`` when nothing is added to a history. The command line takes precedence
@@ -59,6 +61,8 @@ class Settings:
     strict: bool
     require: tuple[str, ...]
     json_file: Path | None
+    markdown_file: Path | None
+    for_github: bool
     cache: Path
     cache_trust: tuple[Path, ...]
     history: str | None
@@ -91,6 +95,8 @@ class Settings:
             strict=bool(option_value(config, "quant_strict")),
             require=_listed(config, "quant_require"),
             json_file=json_file,
+            markdown_file=_path(config, "quant_markdown"),
+            for_github=os.environ.get("GITHUB_ACTIONS") == "true" and not option_value(config, "quant_no_github"),
             cache=_path(config, "quant_cache") or config.rootpath / FOLDER / "cache",
             cache_trust=tuple(config.getini(TRUST)),
             history=_history(config),

@@ -19,6 +19,7 @@ from pytest_quant.history.compare import (
     Word,
 )
 from pytest_quant.printable import clean
+from pytest_quant.record import Record
 from pytest_quant.report.text import NOT_MEASURED, count, figure, in_unit, shorten
 
 _COMMIT = 12
@@ -102,7 +103,7 @@ def by_test(rows: Iterable[Row]) -> list[list[Row]]:
     return list(found.values())
 
 
-def name(row: Row | Listed | Renamed | Reversioned | Flaky) -> str:
+def name(row: Row | Listed | Renamed | Reversioned | Flaky | Record) -> str:
     """Return the test with the model and the engine, where it does not name them itself."""
     node = row.head_nodeid if isinstance(row, Renamed) else row.nodeid
     missing = [part for part in (row.model, row.engine_id) if part and part not in node]

@@ -11,76 +11,12 @@ from itertools import islice
 
 from pytest_quant.printable import clean, guard_lines
 from pytest_quant.record import Record
+from pytest_quant.report.meaning import lost_samples, meanings
 from pytest_quant.report.summary import name_of
-from pytest_quant.report.text import count, figure, holds, in_unit, interval, points
-from pytest_quant.result import AccuracyResult, Coverage, Hint, Interval, OutputError, Status, Verdict
+from pytest_quant.report.text import NOT_MEASURED, count, figure, holds, in_unit, interval, points
+from pytest_quant.result import AccuracyResult, Coverage, Hint, OutputError, Status, Verdict
 from pytest_quant.spec import LIMITS
 from pytest_quant.verdict.rules import apart, written
-
-_RARE = 0.05
-_SAID_OF = {"fp32": "FP32", "tf32": "FP32 with TF32"}
-"""What the reference of the latency is called in a sentence, where not by its precision."""
-
-
-def meanings(record: Record) -> Iterator[str]:
-    """Yield one sentence for each kind of limit that is broken."""
-    broken = {verdict.limit: verdict for verdict in record.verdicts or () if verdict.status is not Status.PASS}
-    if "outputs" in broken and record.accuracy is not None:
-        yield from _outputs(record.accuracy)
-    if "max_drop" in broken and record.accuracy is not None and record.accuracy.drop is not None:
-        yield from _drop(broken["max_drop"], record.accuracy)
-    if "min_accuracy" in broken and record.accuracy is not None and record.accuracy.reference is not None:
-        yield "FP32 itself scores so: look at labels, preprocessing and output= before the quantization"
-    if "min_speedup" in broken and record.latency is not None and record.latency.speedup and record.latency.speedup_ci:
-        against = _SAID_OF.get(record.latency.reference_precision, record.latency.reference_precision)
-        yield _speedup(record.latency.speedup, record.latency.speedup_ci, against)
-    if "min_coverage" in broken and record.coverage is not None and record.coverage.pct is not None:
-        missing = "the rest" if record.coverage.pct else "all"
-        unit = record.coverage.unit
-        yield f"{missing} of the eligible {unit} ran in float: speed and size are not those of {record.precision}"
-    if "max_size_mb" in broken and record.resources is not None:
-        yield f"FP32 takes {figure(record.resources.reference_size_mb)} MB"
-
-
-def lost_samples(found: AccuracyResult) -> str:
-    """Return ``1 of 898 samples``: how many fewer the candidate gets right; empty where scores are not 0 or 1."""
-    if found.discordant is None or found.drop is None or found.unit != "%" or found.drop <= 0.0:
-        return ""
-    return f"{round(found.drop * found.n / 100.0)} of {count(found.n, 'sample')} lost"
-
-
-def _outputs(found: AccuracyResult) -> Iterator[str]:
-    kinds = {fault.kind for fault in found.faults}
-    if kinds - {"constant"}:
-        yield "an output cannot be compared at all, so no other figure of accuracy can be relied on"
-    if "constant" in kinds:
-        yield "an output is the same whatever the input, and no longer says what the reference's does"
-
-
-def _drop(verdict: Verdict, found: AccuracyResult) -> Iterator[str]:
-    if found.p_value is not None and found.drop is not None and found.drop > 0.0:
-        if found.p_value < _RARE:
-            yield "the loss is real: chance alone would hardly give one like it"
-        else:
-            yield "chance alone could give this loss; the limit is judged on this set as it is"
-    span, allowed = found.drop_ci, verdict.allowed
-    if allowed is not None and lost_samples(found) and allowed < 100.0 / found.n:
-        one = f"1 of {found.n} samples, {points(100.0 / found.n)} pp"
-        yield f"the limit is less than {one}: no loss at all is within it"
-    if span is not None and allowed is not None and span.low <= allowed < span.high:
-        told = not found.n_to_resolve or holds(verdict.reason, found.n_to_resolve)
-        need = "" if told else f"; about {found.n_to_resolve} samples would tell"
-        yield f"other samples of the same kind could land on the other side of the limit{need}"
-
-
-def _speedup(speedup: float, span: Interval, against: str) -> str:
-    """Say which engine is faster, as far as the interval of the speedup over the engine `against` shows it."""
-    if span.high < 1.0:
-        return f"the candidate is {figure(1.0 / speedup, 3)} times slower than {against}"
-    if span.low > 1.0:
-        return f"the candidate is faster than {against}, and that is not enough"
-    return f"no difference from {against} in speed was seen"
-
 
 _MAX_LINES = 25
 _WIDTH = 100
@@ -101,19 +37,19 @@ def failure(record: Record, width: int = _WIDTH) -> str:
     head = textwrap.wrap(f"{name_of(record)}: {_headline(record, broken)}", width)
     limits = [("limit", _limit(verdict)) for verdict in broken]
     hints = [("try", f"- {_hint(hint)}") for hint in record.hints]
-    figures = [
+    told = [
         *(("accuracy", text) for text in _accuracy(record)),
         *(("latency", text) for text in _latency(record)),
         *(("coverage", text) for text in _coverage(record)),
         *(("means", text) for text in meanings(record)),
     ]
     notes = [("note", text) for text in record.notes]
-    lines = [*head, *_lines([*limits, *figures, *hints, *notes], width)]
+    lines = [*head, *_lines([*limits, *told, *hints, *notes], width)]
     if len(lines) <= _MAX_LINES:
         return guard_lines("\n".join(lines))
     advice = _lines(hints[:1], width)
     room = max(_MAX_LINES - 1 - len(advice), len(head) + 1)
-    kept = [*head, *_lines([*limits, *figures], width)][:room]
+    kept = [*head, *_lines([*limits, *told], width)][:room]
     kept += advice
     before = "try"
     for label, text in [*hints[1:], *notes]:
@@ -187,6 +123,15 @@ def _compared(verdict: Verdict, record: Record) -> str:
     return f"{shown} {sign} {written(verdict.allowed)} {_unit(verdict.limit, record)}".rstrip()
 
 
+def both_figures(verdict: Verdict, record: Record) -> tuple[str, str]:
+    """Return what a limit allows and what was observed, each in its unit; ``-`` for what there is not."""
+    unit, allowed, observed = _unit(verdict.limit, record), verdict.allowed, verdict.observed
+    was = NOT_MEASURED if allowed is None else f"{written(allowed)} {unit}".rstrip()
+    if observed is None:
+        return was, NOT_MEASURED
+    return was, f"{figure(observed) if allowed is None else apart(observed, allowed, 3)} {unit}".rstrip()
+
+
 def _unit(limit: str, record: Record) -> str:
     """Return the unit of a limit, which some have by their row and some by the metric."""
     name = limit.partition("[")[0]
@@ -206,7 +151,8 @@ def _limit(verdict: Verdict) -> str:
     told += [f"allowed {allowed}"] if allowed else []
     said = re.search(rf"(?<![\d.]){re.escape(allowed)}(?!\.?\d)", verdict.reason) if allowed else None
     figures = "" if said or not told or verdict.limit == "outputs" else f"{', '.join(told)}: "
-    return f"{verdict.limit}: {status}{figures}{verdict.reason}"
+    whence = f" (set by {verdict.source})" if verdict.source else ""
+    return f"{verdict.limit}: {status}{figures}{verdict.reason}{whence}"
 
 
 def _said(record: Record) -> dict[str, str]:

@@ -189,11 +189,8 @@ def summary(records: Sequence[Record], expected: Collection[str] = ()) -> str:
     if not records:
         return ""
     every, records = records, _one_of_each(records)
-    counts = Counter(word(record, expected) for record in records)
-    words = (*(status.value for status in reversed(Status)), EXPECTED)
-    told = ", ".join(f"{counts[one]} {one}" for one in words if counts[one])
     lines = [
-        f"{count(len(records), 'check')}: {told}",
+        counted(every, expected),
         *_few(list(_differing(every))),
         *_unavailable(records),
         *_simulated(records),
@@ -205,6 +202,18 @@ def summary(records: Sequence[Record], expected: Collection[str] = ()) -> str:
         *_cache(records),
     ]
     return "\n".join(lines)
+
+
+def counted(records: Sequence[Record], expected: Collection[str] = ()) -> str:
+    """Return the number of checks with each status; of several workers the worst counts.
+
+    `expected` are the node ids of tests that failed as they were expected to.
+    """
+    checks = _one_of_each(records)
+    counts = Counter(word(record, expected) for record in checks)
+    words = (*(status.value for status in reversed(Status)), EXPECTED)
+    told = ", ".join(f"{counts[one]} {one}" for one in words if counts[one])
+    return f"{count(len(checks), 'check')}: {told}"
 
 
 def name_of(record: Record) -> str:

@@ -63,6 +63,7 @@ class Verdict:
     observed : what was found; ``None`` when it was not measured.
     reason : one sentence that says why this status.
     implicit : the mark does not set it; it holds for every check.
+    source : the setting that sets it where the mark does not, with its line; empty for a limit of the mark.
     """
 
     limit: str
@@ -71,6 +72,7 @@ class Verdict:
     status: Status
     reason: str
     implicit: bool = False
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

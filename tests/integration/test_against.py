@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -49,11 +49,12 @@ def variables(temporary: Path) -> dict[str, str]:
     return outside_ci() | added | {FOLDER_VARIABLE: str(temporary / "locks")}
 
 
-def run(root: Path, temporary: Path, *arguments: str) -> Answer:
-    """Run pytest in `root` to its end."""
+def run(root: Path, temporary: Path, *arguments: str, told: Mapping[str, str] | None = None) -> Answer:
+    """Run pytest in `root` to its end; `told` is what CI tells it."""
+    environment = variables(temporary) | dict(told or {})
     done = subprocess.run(
-        [sys.executable, "-m", *command(*arguments)], cwd=root, env=variables(temporary), capture_output=True,
-        text=True, check=False, timeout=TIME_LIMIT_S,
+        [sys.executable, "-m", *command(*arguments)], cwd=root, env=environment, capture_output=True, text=True,
+        check=False, timeout=TIME_LIMIT_S,
     )  # fmt: skip
     return Answer(done.returncode, done.stdout, done.stderr)
 
@@ -88,10 +89,16 @@ def test_a_slower_engine_is_caught_and_nothing_else(repository: Repository, temp
     assert repository.git("status", "--porcelain", "--untracked-files=no") == ""
 
 
-def test_worse_answers_are_caught_and_nothing_else(repository: Repository, temporary: Path) -> None:
-    """Paired on the same samples, with workers of xdist for the user's own run."""
+def test_worse_answers_are_caught_and_nothing_else(repository: Repository, temporary: Path, tmp_path: Path) -> None:
+    """Paired on the same samples, with workers of xdist for the user's own run, which alone reports to GitHub."""
+    told = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
     repository.checkout("main", repository.main[MISCALIBRATES - 1])
-    found = run(repository.root, temporary, *ACCURACY, "-n", "2", "--quant-against", "HEAD~1")
+    found = run(repository.root, temporary, *ACCURACY, "-n", "2", "--quant-against", "HEAD~1", told=told)
+    summary = (tmp_path / "summary").read_text().splitlines()
+    assert summary.count("<!-- pytest-quant comment -->") == 1
+    assert summary[1].startswith("**FAIL: ")
+    assert "; REGRESSION: 1 regression" in summary[1]
+    assert len([line for line in summary if line.startswith("| **regression** | test_quality.py::test_ranges")]) == 1
     assert regressed(found) == ["test_quality.py::test_ranges accuracy"], found.stdout
     assert "24 lost, 0 won of 200 samples" in found.stdout
     assert found.returncode == 1

@@ -105,6 +105,7 @@ OPTIONS = {
     "columns": ("--quant-columns", NASTY),
     "base": ("--quant-compare-base", NASTY),
     "json in a file": ("--quant-json", f"file/{NASTY}"),
+    "markdown in a file": ("--quant-markdown", f"file/{NASTY}"),
     "history in a file": ("--quant-history", f"file/{NASTY}"),
     "address of a history": ("--quant-history", f"postgresql://{NASTY}"),
     "cache in a file": ("--quant-cache", f"file/{NASTY}"),

@@ -49,6 +49,7 @@ BAD = [
     ("quant_columns", ",", "write one name or several"),
     ("quant_backend", " ", "write a name"),
     ("quant_json", ".", "is a folder or empty"),
+    ("quant_markdown", ".", "is a folder or empty"),
     ("quant_reason", " ", "write a sentence"),
 ]
 

@@ -17,6 +17,8 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         strict=False,
         require=(),
         json_file=None,
+        markdown_file=None,
+        for_github=False,
         cache=pytester.path / ".quant" / "cache",
         cache_trust=(),
         history=str(pytester.path / ".quant" / "history.db"),
@@ -51,12 +53,14 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
     args += ["--quant-against=v0.9", "--quant-against-env=python3", "--quant-against-limit=3%", "--quant-against-equal"]
     args += ["--quant-compare-base=v1.0", "--quant-lock-timeout=20", "--quant-lock-clocks", "--quant-step-timeout=0"]
     args += ["--quant-total-time=60", "--quant-launches=auto"]
-    args += ["--quant-sequential", "--quant-accept", "--quant-reason= a larger set "]
+    args += ["--quant-sequential", "--quant-markdown=quant.md", "--quant-accept", "--quant-reason= a larger set "]
     assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
         backend="trt",
         strict=True,
         require=("ort", "trt"),
         json_file=pytester.path / "run.json",
+        markdown_file=pytester.path / "quant.md",
+        for_github=False,
         cache=pytester.path / "c",
         cache_trust=(),
         history=str(pytester.path / "h.db"),

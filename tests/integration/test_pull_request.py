@@ -1,0 +1,240 @@
+"""A run for a pull request: Markdown, the summary of a step of GitHub Actions, annotations. The session is a fake."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.integration.fake_session import run_fake, run_fake_apart
+from tests.integration.projects import output
+from tests.support.repository import make_repository, without_ci
+from tests.unit.report.test_annotations import read
+
+TWO = """
+@mark.quant(output="PASS")
+def test_pass(): pass
+
+@mark.quant(output="FAIL")
+def test_fail(): pass
+"""
+FINE = TWO.split('@mark.quant(output="FAIL")')[0]
+PLAIN = "def test_plain(): pass\n"
+MARKDOWN = "--quant-markdown=out/quant.md"
+
+
+def written(pytester: pytest.Pytester, name: str = "out/quant.md") -> list[str]:
+    """The lines of the file."""
+    return (pytester.path / name).read_text("utf-8").splitlines()
+
+
+def on_github(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Be a job of GitHub Actions; return the file of the summary of its step."""
+    without_ci(monkeypatch)
+    summary = pytester.path / "step-summary"
+    for name, value in (
+        ("GITHUB_ACTIONS", "true"), ("GITHUB_STEP_SUMMARY", summary), ("GITHUB_WORKSPACE", pytester.path)
+    ):  # fmt: skip
+        monkeypatch.setenv(name, str(value))
+    return summary
+
+
+def commands(result: pytest.RunResult) -> list[str]:
+    """The lines of the output that GitHub reads as commands."""
+    return [line for line in output(result).splitlines() if re.match(r"\s*::|.*##\w*\[", line)]
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_the_run_is_a_file_of_markdown(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
+) -> None:
+    """The marker, the verdict, the row of the broken check; under xdist, too, and in a folder that is made for it."""
+    result = run_fake_apart(pytester, monkeypatch, TWO, MARKDOWN, "-n", workers)
+    lines = written(pytester)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert lines[:2] == ["<!-- pytest-quant comment -->", "**FAIL: 2 checks: 1 PASS, 1 FAIL**"]
+    (row,) = [line for line in lines if line.startswith("| **")]
+    assert row.startswith("| **FAIL** | test_it.py::test_fail model ort-int8-static | max_drop | 1.0 | 2 |")
+
+
+OUTCOMES = {
+    "fine": (FINE, (), 0, "**PASS: 1 check: 1 PASS**"),
+    "no mark": (PLAIN, (), 0, "**PASS: no checks**"),
+    "no test": ("", (), 5, "**FAIL: no checks; the run failed beside its checks**"),
+    "an expected failure": (
+        TWO.replace('@mark.quant(output="FAIL")', '@mark.xfail\n@mark.quant(output="FAIL")'),
+        (),
+        0,
+        "**PASS: 2 checks: 1 PASS, 1 XFAIL**",
+    ),
+    "undecided": (FINE.replace("PASS", "INCONCLUSIVE"), (), 0, "**INCONCLUSIVE: 1 check: 1 INCONCLUSIVE**"),
+    "undecided and strict": (
+        FINE.replace("PASS", "INCONCLUSIVE"),
+        ("--quant-strict",),
+        1,
+        "**FAIL: 1 check: 1 INCONCLUSIVE**",
+    ),
+    "not here": (FINE.replace("PASS", "unavailable"), (), 0, "**UNAVAILABLE: 1 check: 1 UNAVAILABLE**"),
+    "required": (FINE.replace("PASS", "unavailable"), ("--quant-require=ort",), 1, "**FAIL: 1 check: 1 UNAVAILABLE**"),
+    "broken": (FINE.replace("PASS", "broken"), (), 1, "**FAIL: 1 check: 1 ERROR**"),
+    "another test": (
+        f"{FINE}\ndef test_other(): assert False\n",
+        (),
+        1,
+        "**FAIL: 1 check: 1 PASS; the run failed beside its checks**",
+    ),
+    "its own body": (FINE.replace(": pass", ": assert False"), (), 1, "**FAIL: 1 check: 1 PASS**"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "args", "code", "verdict"), OUTCOMES.values(), ids=OUTCOMES)
+def test_the_verdict_agrees_with_the_exit_code(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, args: tuple[str, ...], code: int,
+    verdict: str,
+) -> None:  # fmt: skip
+    """Whatever decides it: FAIL wherever it is not 0, and nowhere else."""
+    result = run_fake(pytester, monkeypatch, source, MARKDOWN, *args)
+    assert (result.ret, written(pytester)[1]) == (code, verdict)
+
+
+def test_a_file_that_cannot_be_written_makes_the_run_fail(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job would post the report of another run."""
+    (pytester.path / "out").touch()
+    result = run_fake(pytester, monkeypatch, FINE, MARKDOWN)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["--quant-markdown: *quant.md cannot be written*next: name a file in a writable folder"]
+    )
+
+
+def test_what_fails_a_run_beside_its_checks_is_told(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the red lines of the terminal."""
+    (pytester.path / "file").touch()
+    run_fake(pytester, monkeypatch, FINE, MARKDOWN, "--quant-json=file/run.json")
+    lines = written(pytester)
+    assert lines[1] == "**FAIL: 1 check: 1 PASS**"
+    assert any(line.startswith("- --quant-json: ") and "cannot be written" in line for line in lines)
+
+
+def test_a_comparison_of_the_run_is_in_it(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its base, its headline and its rows."""
+    without_ci(monkeypatch)
+    repository = make_repository(pytester.path)
+    repository.commit("1")
+    run_fake(pytester, monkeypatch, TWO.replace('"FAIL"', '"PASS"'))
+    repository.git("checkout", "-b", "topic")
+    repository.commit("2")
+    result = run_fake(pytester, monkeypatch, TWO, "--quant-compare", MARKDOWN)
+    lines = written(pytester)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert lines[1].startswith("**FAIL: 2 checks: 1 PASS, 1 FAIL; REGRESSION: 1 regression")
+    assert f"base {repository.git('rev-parse', 'main')[:12]}: merge base with main" in lines
+    assert any(line.startswith("| **regression** | test_it.py::test_fail") for line in lines)
+
+
+def test_the_summary_of_a_step_gets_the_same(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind what others have written there; without an option, and in no other CI."""
+    summary = on_github(pytester, monkeypatch)
+    summary.write_text("# Others\n")
+    run_fake(pytester, monkeypatch, TWO, MARKDOWN)
+    assert summary.read_text().startswith("# Others\n<!-- pytest-quant comment -->\n**FAIL: 2 checks")
+    assert (pytester.path / "out/quant.md").read_text() in summary.read_text()
+    summary.unlink()
+    for args, actions in ((("--quant-no-github",), "true"), ((), "false")):
+        monkeypatch.setenv("GITHUB_ACTIONS", actions)
+        result = run_fake(pytester, monkeypatch, TWO, *args)
+        assert not summary.exists()
+        assert commands(result) == []
+
+
+def test_a_run_without_a_check_leaves_the_summary_alone(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the plugin is installed."""
+    summary = on_github(pytester, monkeypatch)
+    result = run_fake(pytester, monkeypatch, PLAIN)
+    assert not summary.exists()
+    assert commands(result) == []
+
+
+def test_a_summary_that_is_full_or_cannot_be_written_is_a_warning(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GitHub shows nothing of one that is too large; the run is what it was."""
+    summary = on_github(pytester, monkeypatch)
+    summary.write_bytes(b"x" * 1024 * 1024)
+    result = run_fake(pytester, monkeypatch, FINE)
+    assert (result.ret, summary.stat().st_size) == (0, 1024 * 1024)
+    assert "GITHUB_STEP_SUMMARY is full" in output(result)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "none" / "summary"))
+    result = run_fake(pytester, monkeypatch, FINE)
+    assert result.ret == 0
+    assert "to do without: --quant-no-github" in output(result)
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_failed_check_is_an_annotation_at_its_test(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
+) -> None:
+    """The file from the top of the checkout on, and the line of the function; the others have none."""
+    on_github(pytester, monkeypatch)
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(pytester.path.parent))
+    result = run_fake_apart(pytester, monkeypatch, TWO, "-n", workers)
+    (line,) = commands(result)
+    name, properties, data = read(line)
+    source = (pytester.path / "test_it.py").read_text().splitlines()
+    assert name == "error"
+    assert properties["file"] == f"{pytester.path.name}/test_it.py"
+    assert source[int(properties["line"]) - 1].startswith(('@mark.quant(output="FAIL")', "def test_fail"))
+    assert properties["title"] == "FAIL model ort-int8-static"
+    assert data.startswith("model ort-int8-static: 1 of 1 limit broken\n  limit     max_drop:")
+
+
+def test_annotations_are_for_failed_checks_only(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for expected failures, skips or doubts, and not for a test whose check passed; under strict for doubts."""
+    on_github(pytester, monkeypatch)
+    source = """
+@mark.xfail
+@mark.quant(output="FAIL")
+def test_expected(): pass
+
+@mark.quant(output="unavailable")
+def test_skipped(): pass
+
+@mark.quant(output="INCONCLUSIVE")
+def test_unsure(): pass
+
+@mark.quant(output="PASS")
+def test_own_body(): assert False
+
+@mark.quant(output="broken")
+def test_broken(): pass
+"""
+    titles = [read(line)[1]["title"] for line in commands(run_fake(pytester, monkeypatch, source))]
+    assert titles == ["ERROR model ort-int8-static"]
+    titles = [read(line)[1]["title"] for line in commands(run_fake(pytester, monkeypatch, source, "--quant-strict"))]
+    assert titles == ["INCONCLUSIVE model ort-int8-static", "ERROR model ort-int8-static"]
+
+
+def test_more_than_ten_are_counted(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GitHub shows ten errors of a step."""
+    on_github(pytester, monkeypatch)
+    source = '@mark.parametrize("n", range(13))\n@mark.quant(output="FAIL")\ndef test_it(n): pass\n'
+    names = [read(line)[0] for line in commands(run_fake(pytester, monkeypatch, source))]
+    assert names == ["error"] * 10 + ["notice"]
+
+
+def test_foreign_text_forges_no_annotation(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours is the only command in the log, with the file of the test; the summary has no tag of it."""
+    summary = on_github(pytester, monkeypatch)
+    nasty = "x\\n::error file=evil.py::y\\n\\x23\\x23[error]z %0A::stop-commands::t <img src=q>"
+    source = f'@mark.quant(model="{nasty}.onnx", data="quant_data", output="FAIL")\ndef test_it(): pass\n'
+    result = run_fake(pytester, monkeypatch, source)
+    (line,) = commands(result)
+    assert read(line)[1]["file"] == "test_it.py"
+    assert not [one for one in summary.read_text().splitlines() if one.lstrip().startswith("::")]
+    folded = re.sub(r"^(`{3,})text\n.*?^\1$", "", summary.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert "<img" not in folded
