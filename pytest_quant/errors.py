@@ -10,6 +10,7 @@
     ├── DataError           the data is empty, broken, unstable, or does not fit the model
     ├── CacheError          an engine could not be kept or read back
     ├── LaunchError         a fresh process could not time the engines of a check
+    ├── ForgeError          GitHub or GitLab did not take a comment
     └── HistoryError        records could not be written or read back
 
 Each message says what was wrong, the value, what was allowed and the next step.
@@ -90,6 +91,10 @@ class CacheError(QuantError):
 
 class LaunchError(QuantError):
     """A fresh process could not open or time the engines of a check; this process can."""
+
+
+class ForgeError(QuantError):
+    """GitHub or GitLab did not take a comment of a pull request."""
 
 
 class HistoryError(QuantError):

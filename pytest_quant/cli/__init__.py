@@ -9,6 +9,7 @@ import click
 from pytest_quant.cli.accept import accept
 from pytest_quant.cli.bisect import bisect
 from pytest_quant.cli.cache import cache
+from pytest_quant.cli.comment import comment
 from pytest_quant.cli.compare import compare
 from pytest_quant.cli.doctor import doctor
 from pytest_quant.cli.echo import say
@@ -51,6 +52,7 @@ def commands() -> None:
       pytest-quant history resnet int8   the series with these words in their names; every check where it is one
       pytest-quant history --json        the same as the documents of --quant-json
       pytest-quant compare               what changed since the merge base with the target branch
+      pytest-quant comment FILE          post a report as a comment of a pull request, or update it
       pytest-quant bisect TEST GOOD BAD  which commit made a test slower or worse
       pytest-quant accept --reason WHY   make the last records of this commit the baseline
       pytest-quant history --changes     at which commits a figure changed
@@ -68,6 +70,7 @@ def commands() -> None:
 commands.add_command(accept)
 commands.add_command(bisect)
 commands.add_command(cache)
+commands.add_command(comment)
 commands.add_command(compare)
 commands.add_command(doctor)
 commands.add_command(export)

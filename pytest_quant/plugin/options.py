@@ -80,7 +80,8 @@ OPTIONS = (
         "quant_markdown",
         "FILE",
         file,
-        "write the verdict of this run, and of its comparison, as Markdown for a comment of a pull request",
+        "write the verdict of this run, and of its comparison, as Markdown for a comment of a pull request, which "
+        "pytest-quant comment posts",
     ),
     Option(
         "quant_no_github",

@@ -217,6 +217,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "prune": ("prune", "--before", "2026-01-02"),
     "no cache": ("cache", "--cache", NASTY),
     "no cache to clear": ("cache", "--cache", NASTY, "clear", "--yes"),
+    "no comment": ("comment", "--github", NASTY),
+    "a comment of another": ("comment", "--github", "other.jsonl"),
+    "no project": ("comment", "--gitlab", "other.jsonl", "--repository", NASTY),
     "no backend": ("doctor", "--require", NASTY),
 }
 

@@ -1,0 +1,127 @@
+"""``pytest-quant comment``: post a report as the comment of a pull request, or update the one that is there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from time import sleep
+from typing import TYPE_CHECKING
+
+import click
+
+from pytest_quant.cli.echo import say
+from pytest_quant.errors import UsageError
+
+if TYPE_CHECKING:
+    from pytest_quant.forge.comment import Forge
+
+_MAX_CHARACTERS = 1_000_000
+
+
+@click.command(short_help="Post a report as a comment of a pull request, or update it.")
+@click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@click.option("--github", "forge", flag_value="github", help="On GitHub, also a server of your own.")
+@click.option("--gitlab", "forge", flag_value="gitlab", help="On GitLab, also a server of your own.")
+@click.option("--repository", metavar="NAME", help="owner/name, or the project of GitLab or its id  [what CI tells]")
+@click.option("--number", type=click.IntRange(1), metavar="N", help="The pull or merge request  [what CI tells]")
+@click.option("--api", metavar="URL", help="Address of the API  [$GITHUB_API_URL, $CI_API_V4_URL, else the public one]")
+@click.option("--name", default="", metavar="NAME", help="Keep a comment of this name: one for each job of several.")
+@click.option("--dry-run", is_flag=True, help="Tell what would be done, and write nothing.")
+def comment(
+    file: Path,
+    forge: str | None,
+    repository: str | None,
+    number: int | None,
+    api: str | None,
+    name: str,
+    dry_run: bool,
+) -> None:
+    """Post FILE as a comment of the pull request that CI runs for; where it has posted one, update that.
+
+    FILE is what pytest --quant-markdown wrote, or pytest-quant compare --markdown; - reads the standard input. The
+    token is taken from $GITHUB_TOKEN or $GH_TOKEN, on GitLab from $GITLAB_TOKEN, and is never printed.
+
+    \b
+    Examples:
+      pytest-quant comment --github quant.md
+      pytest-quant comment --gitlab quant.md --name gpu
+      pytest-quant comment --github quant.md --repository me/models --number 12 --dry-run
+    """  # noqa: D301 - click reads a backspace
+    # Here, because help does without.
+    from pytest_quant.forge.comment import find, named, post
+
+    text = named(_read(file), name)
+    kind = forge or _kind(os.environ)
+    place = (
+        _github(os.environ, repository, number, api)
+        if kind == "github"
+        else _gitlab(os.environ, repository, number, api)
+    )
+    if dry_run:
+        there = find(place, text.partition("\n")[0])
+        what = "a new comment would be posted" if there is None else f"comment {there.id} would be updated"
+        say(f"{place.where}: {what}, with {len(text)} characters; nothing was written")
+        return
+    done = post(place, text, sleep, lambda line: say(line, err=True))
+    say(f"{place.where}: the comment is {done.did}{f': {done.address}' if done.address else ''}")
+
+
+def _read(file: Path) -> str:
+    try:
+        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        text = content.decode()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file} cannot be read", value=str(error), allowed="text in UTF-8") from error
+    if len(text) > _MAX_CHARACTERS:
+        raise UsageError(f"{file} is no comment", value=f"{len(text)} characters", allowed=f"{_MAX_CHARACTERS}")
+    return text
+
+
+def _kind(environ: Mapping[str, str]) -> str:
+    """Return the forge whose CI this is."""
+    found = [name for name, variable in (("github", "GITHUB_ACTIONS"), ("gitlab", "GITLAB_CI")) if variable in environ]
+    if len(found) != 1:
+        raise UsageError("which forge is not known", fix="write --github or --gitlab")
+    return found[0]
+
+
+def _github(environ: Mapping[str, str], repository: str | None, number: int | None, api: str | None) -> Forge:
+    from pytest_quant.forge.github import TOKENS, GitHub, api_of, number_of
+
+    token = next((environ[name].strip() for name in TOKENS if environ.get(name, "").strip()), "")
+    if not token:
+        raise UsageError(
+            "there is no token of GitHub", allowed=" or ".join(TOKENS), fix="env: GITHUB_TOKEN: ${{ github.token }}"
+        )
+    where = repository or environ.get("GITHUB_REPOSITORY")
+    which = number or number_of(environ)
+    return GitHub(api_of(environ, api, token), *_told(where, which, "pull"))
+
+
+def _gitlab(environ: Mapping[str, str], repository: str | None, number: int | None, api: str | None) -> Forge:
+    from pytest_quant.forge.gitlab import JOB_TOKEN, TOKEN, GitLab, api_of
+
+    own = environ.get(TOKEN, "").strip()
+    token = own or environ.get(JOB_TOKEN, "").strip()
+    if not token:
+        raise UsageError(
+            "there is no token of GitLab", allowed=TOKEN, fix="a project access token with the scope api, as a variable"
+        )
+    told = environ.get("CI_MERGE_REQUEST_IID", "")
+    which = number or (int(told) if told.isdecimal() else None)
+    where = repository or environ.get("CI_MERGE_REQUEST_PROJECT_ID") or environ.get("CI_PROJECT_ID")
+    by_job = not own
+    return GitLab(api_of(environ, api, token, by_job=by_job), *_told(where, which, "merge"), by_job=by_job)
+
+
+def _told(repository: str | None, number: int | None, kind: str) -> tuple[str, int]:
+    if not repository:
+        raise UsageError("CI does not tell the repository", fix="write --repository owner/name")
+    if number is None:
+        raise UsageError(
+            f"CI does not say that this is for a {kind} request",
+            fix=f"run it in the pipeline of a {kind} request, or write --number N",
+        )
+    return repository, number

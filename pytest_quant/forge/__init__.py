@@ -1,0 +1,1 @@
+"""Comments of pull requests on GitHub and GitLab, over HTTP; knows no pytest and no records."""

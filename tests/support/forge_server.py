@@ -1,0 +1,184 @@
+"""A server that speaks the shapes of GitHub's and GitLab's APIs as far as comments go: bodies, statuses, headers.
+
+The shapes are those of "REST API endpoints for issue comments" and "Using pagination in the REST API" of GitHub's
+documentation, and of "Notes API", "Pagination" and "Rate limits" of GitLab's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+GITHUB_COMMENTS = re.compile(r"/repos/me/models/issues/12/comments")
+GITHUB_COMMENT = re.compile(r"/repos/me/models/issues/comments/(\d+)")
+GITLAB_NOTES = re.compile(r"/api/v4/projects/(?:5|group%2Fmodels)/merge_requests/11/notes")
+GITLAB_NOTE = re.compile(r"/api/v4/projects/(?:5|group%2Fmodels)/merge_requests/11/notes/(\d+)")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer; a `body` that is no text is JSON."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str] = field(default_factory=dict)
+    drops: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as it came."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+
+
+@dataclass
+class FakeForge:
+    """What the server knows.
+
+    Attributes
+    ----------
+    address : of the server.
+    comments : of the pull request, oldest first, as the forge keeps them.
+    user : who asks; a status in its place is the refusal to tell, as an app of GitHub gets it.
+    scripted : answers that come before any other, in their order; ``None`` lets a request pass to the forge.
+    asked : every request.
+    """
+
+    address: str = ""
+    comments: list[dict[str, Any]] = field(default_factory=list)
+    user: Any = None
+    scripted: list[Reply | None] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+
+    def written(self) -> list[str]:
+        """Return the method and path of each request that writes."""
+        return [f"{one.method} {urlsplit(one.path).path}" for one in self.asked if one.method != "GET"]
+
+    def answer(self, asked: Asked) -> Reply:
+        """Return what the forge answers."""
+        self.asked.append(asked)
+        if self.scripted:
+            reply = self.scripted.pop(0)
+            if reply is not None:
+                return reply
+        path = urlsplit(asked.path).path
+        if path in ("/user", "/api/v4/user"):
+            return self._who()
+        routes: list[tuple[re.Pattern[str], Callable[[Asked, str], Reply]]] = [
+            (GITHUB_COMMENTS, self._github_comments),
+            (GITHUB_COMMENT, self._changed),
+            (GITLAB_NOTES, self._gitlab_notes),
+            (GITLAB_NOTE, self._changed),
+        ]
+        for pattern, reply_to in routes:
+            found = pattern.fullmatch(path)
+            if found is not None:
+                return reply_to(asked, found[found.lastindex or 0])
+        not_found = {"message": "Not Found", "documentation_url": "https://docs.github.com/rest", "status": "404"}
+        return Reply(404, not_found)
+
+    def _who(self) -> Reply:
+        if isinstance(self.user, dict):
+            return Reply(200, self.user)
+        return Reply(403, {"message": "Resource not accessible by integration", "status": "403"})
+
+    def _github_comments(self, asked: Asked, _: str) -> Reply:
+        if asked.method == "POST":
+            return Reply(201, self._made(asked.body["body"], "user"))
+        page, size, pages = self._page(asked)
+        address = f"{self.address}{urlsplit(asked.path).path}?per_page={size}"
+        links = {"next": page + 1, "last": pages} if page < pages else {}
+        links |= {"prev": page - 1, "first": 1} if page > 1 else {}
+        link = ", ".join(f'<{address}&page={number}>; rel="{name}"' for name, number in links.items())
+        return Reply(200, self._of_page(page, size), {"Link": link} if link else {})
+
+    def _gitlab_notes(self, asked: Asked, _: str) -> Reply:
+        if asked.method == "POST":
+            return Reply(201, self._made(asked.body["body"], "author"))
+        page, size, pages = self._page(asked)
+        headers = {
+            "X-Next-Page": str(page + 1) if page < pages else "",
+            "X-Page": str(page),
+            "X-Per-Page": str(size),
+            "X-Prev-Page": str(page - 1) if page > 1 else "",
+        }
+        return Reply(200, self._of_page(page, size), headers)
+
+    def _changed(self, asked: Asked, number: str) -> Reply:
+        for one in self.comments:
+            if one["id"] == int(number) and asked.method in ("PATCH", "PUT"):
+                one["body"] = asked.body["body"]
+                return Reply(200, one)
+        return Reply(404, {"message": "404 Not found"})
+
+    def _made(self, body: str, writer: str) -> dict[str, Any]:
+        who = self.user if isinstance(self.user, dict) else {"login": "github-actions[bot]", "id": 41898282}
+        kind = {"type": "User" if isinstance(self.user, dict) else "Bot"} if writer == "user" else {}
+        number = 1 + max((one["id"] for one in self.comments), default=1000)
+        address = {"html_url": f"{self.address}/me/models/pull/12#issuecomment-{number}"} if writer == "user" else {}
+        made = {"id": number, "body": body, "system": False, writer: {**kind, **who}, **address}
+        self.comments.append(made)
+        return made
+
+    def _page(self, asked: Asked) -> tuple[int, int, int]:
+        query = parse_qs(urlsplit(asked.path).query)
+        size = min(100, int(query.get("per_page", ["30"])[0]))
+        return int(query.get("page", ["1"])[0]), size, max(1, -(-len(self.comments) // size))
+
+    def _of_page(self, page: int, size: int) -> list[dict[str, Any]]:
+        return self.comments[(page - 1) * size : page * size]
+
+
+class _Server(ThreadingHTTPServer):
+    forge: FakeForge
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def _reply(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        content = self.rfile.read(length)
+        asked = Asked(self.command, self.path, dict(self.headers.items()), json.loads(content) if content else None)
+        reply = cast(_Server, self.server).forge.answer(asked)
+        if reply.drops:
+            self.close_connection = True
+            self.connection.close()
+            return
+        data = reply.body.encode() if isinstance(reply.body, str) else json.dumps(reply.body).encode()
+        kind = "text/html" if isinstance(reply.body, str) else "application/json; charset=utf-8"
+        self.send_response(reply.status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **reply.headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_GET = do_POST = do_PATCH = do_PUT = _reply  # noqa: N815 - as the base class calls them
+
+    def log_message(self, *_: object) -> None:
+        """Write no log."""
+
+
+@contextmanager
+def serving() -> Iterator[FakeForge]:
+    """Give a forge that answers on this machine until the block ends."""
+    forge = FakeForge()
+    with _Server(("127.0.0.1", 0), _Handler) as server:
+        server.forge = forge
+        forge.address = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        try:
+            yield forge
+        finally:
+            server.shutdown()
+            thread.join()
