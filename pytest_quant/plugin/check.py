@@ -243,7 +243,15 @@ def _check(config: pytest.Config, planned: Planned, model: Model, quantized: Mod
         series_nodeid=planned.series_nodeid,
         measuring=_measuring(config, settings, planned.variant.backend),
     )
-    return simulate_check(check, settings.simulate)
+    return simulate_check(_with_limits_of_branch(check, settings), settings.simulate)
+
+
+def _with_limits_of_branch(check: Check, settings: Settings) -> Check:
+    """Add the limits that the settings have for this branch, those on speed where the backend can be held to one."""
+    if settings.branch_limits is None:
+        return check
+    refusal = get_backend(check.candidate.backend).refuses_speed(check.candidate)
+    return settings.branch_limits.applied(check, speed=refusal is None)
 
 
 def _measuring(config: pytest.Config, settings: Settings, backend: str) -> Measuring:

@@ -87,7 +87,7 @@ def end_run(
             messages, stored = _append(settings.history, run, encoded)
             warnings += messages
             begun.end(stored=stored)
-        notes = tuple(begun.notes)
+        notes = (*begun.notes, *_limits_of_branch(config))
         warnings += begun.warnings
         if encoded and settings.compare:
             compared = _compare(config, run, [one.record for one in encoded], whole=whole)
@@ -117,6 +117,12 @@ def _accept(config: pytest.Config, run: Run, records: Sequence[Record], *, ended
     from pytest_quant.plugin.accept_run import accept_run
 
     return accept_run(config.rootpath, run, records, settings_of(config).accept_reason or "", ended=ended)
+
+
+def _limits_of_branch(config: pytest.Config) -> tuple[str, ...]:
+    """Return the line that says which limits the settings have for this branch; none where they have no lines."""
+    found = settings_of(config).branch_limits
+    return () if found is None else (found.told(),)
 
 
 def _write_document(file: Path, run: Run, records: Sequence[Encoded]) -> list[str]:

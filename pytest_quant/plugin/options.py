@@ -32,6 +32,9 @@ Parse = Callable[[str], object]
 TRUST = "quant_cache_trust"
 """An ini option without a flag: whom to trust is settled in a file that is reviewed, not in the line of one run."""
 
+BRANCH_LIMITS = "quant_branch_limits"
+"""As well one without a flag."""
+
 
 class Option(NamedTuple):
     """One option: `parse` is ``None`` for a flag; `name` is that of the ini option.
@@ -261,6 +264,14 @@ def add_options(parser: pytest.Parser) -> None:
         type="paths",
         default=[],
     )
+    parser.addini(
+        BRANCH_LIMITS,
+        "limits by branch for marks that do not set them, in lines such as 'release/* max_slowdown=3 "
+        "max_drop_increase=0.5'; the first line counts whose pattern fits the target of the pull request, else the "
+        "branch that is checked out; max_p50_increase and against_limit (--quant-against-limit) may stand there too",
+        type="linelist",
+        default=[],
+    )
 
 
 def option_value(config: pytest.Config, name: str) -> object | None:
@@ -297,6 +308,12 @@ def check_options(config: pytest.Config) -> None:
     for option in OPTIONS:
         option_value(config, option.name)
     _check_accept(config)
+    lines = config.getini(BRANCH_LIMITS)
+    if lines:
+        # Here, because a start without such lines should not pay for it.
+        from pytest_quant.plugin.branch_limits import read_lines
+
+        read_lines(lines)
 
 
 def _check_accept(config: pytest.Config) -> None:

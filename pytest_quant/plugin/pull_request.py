@@ -71,9 +71,12 @@ def _markdown(config: pytest.Config, run: Run | None, ended: Ended, reported: Re
 
 
 def _notes(config: pytest.Config) -> Iterator[str]:
-    """Yield what a reader of the verdict must know: a comparison that did not come off."""
+    """Yield what a reader of the verdict must know: limits that no mark has, and a comparison that did not come off."""
     from pytest_quant.plugin.against import NOT_COMPARED
 
+    limits = settings_of(config).branch_limits
+    if limits is not None:
+        yield limits.told()
     if NOT_COMPARED in config.stash:
         yield f"--quant-against: {config.stash[NOT_COMPARED]}"
 

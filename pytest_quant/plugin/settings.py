@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import pytest
 
-from pytest_quant.plugin.options import TRUST, on_command_line, option_value
+from pytest_quant.plugin.options import BRANCH_LIMITS, TRUST, on_command_line, option_value
+
+if TYPE_CHECKING:
+    from pytest_quant.plugin.branch_limits import BranchLimits
 
 DEFAULT_BACKEND = "ort"
 
@@ -42,6 +45,7 @@ class Settings:
     against_env : the interpreter of its environment, or a command that makes one; ``None`` for that of this run.
     against_limit_pct : largest slow-down in percent where a mark sets none; ``None`` for the default.
     against_equal : time engines that are the same there too.
+    branch_limits : what the settings say of this branch; ``None`` where they have no line for any.
     latency_off : reason why latency is not measured; empty when it is.
     confidence : judge accuracy by its interval at this level; ``None`` judges it by the measured value.
     sequential : stop the evaluation of a check when its limits on scores are decided.
@@ -73,6 +77,7 @@ class Settings:
     against_env: str | None
     against_limit_pct: float | None
     against_equal: bool
+    branch_limits: BranchLimits | None
     latency_off: str
     confidence: float | None
     sequential: bool
@@ -90,6 +95,7 @@ class Settings:
     def from_config(cls, config: pytest.Config) -> Settings:
         """Read every option; paths are relative to the working directory on the command line, else to the root."""
         json_file = _path(config, "quant_json")
+        branch_limits = _branch_limits(config)
         return cls(
             backend=cast("str | None", option_value(config, "quant_backend")) or DEFAULT_BACKEND,
             strict=bool(option_value(config, "quant_strict")),
@@ -105,8 +111,9 @@ class Settings:
             accept_reason=_accept_reason(config),
             against=cast("str | None", option_value(config, "quant_against")),
             against_env=cast("str | None", option_value(config, "quant_against_env")),
-            against_limit_pct=cast("float | None", option_value(config, "quant_against_limit")),
+            against_limit_pct=_against_limit(config, branch_limits),
             against_equal=bool(option_value(config, "quant_against_equal")),
+            branch_limits=branch_limits,
             latency_off=_latency_off(config),
             confidence=cast("float | None", option_value(config, "quant_confidence")),
             sequential=bool(option_value(config, "quant_sequential")),
@@ -148,6 +155,25 @@ def _history(config: pytest.Config) -> str | None:
 
 def _accept_reason(config: pytest.Config) -> str | None:
     return cast("str | None", option_value(config, "quant_reason")) if option_value(config, "quant_accept") else None
+
+
+def _branch_limits(config: pytest.Config) -> BranchLimits | None:
+    lines = config.getini(BRANCH_LIMITS)
+    if not lines:
+        return None
+    # Here, because a project without such lines should not ask git.
+    from pytest_quant.plugin.branch_limits import find_limits
+
+    return find_limits(lines, config.rootpath)
+
+
+def _against_limit(config: pytest.Config, branch_limits: BranchLimits | None) -> float | None:
+    """Return the limit of the command line, else that of the branch, else that of the ini file."""
+    if branch_limits is not None and not on_command_line(config, "quant_against_limit"):
+        of_branch = branch_limits.against_limit_pct
+        if of_branch is not None:
+            return of_branch
+    return cast("float | None", option_value(config, "quant_against_limit"))
 
 
 def _latency_off(config: pytest.Config) -> str:

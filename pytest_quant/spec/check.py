@@ -141,6 +141,7 @@ class Check:
     ----------
     nodeid : pytest's id of the test.
     series_nodeid : the same without the parameters that lists in the mark add.
+    limit_sources : pairs of a limit that the mark does not set, and the setting that sets it, as a user reads it.
     metric : a metric's name, a ``Metric``, or ``None`` for the default.
     output : the output that the metric reads and tensor limits apply to; ``None``: the metric reads the first, tensor
         limits apply to all.
@@ -161,6 +162,7 @@ class Check:
     reference: EngineSpec
     dataset: Dataset
     limits: Limits = field(default_factory=Limits)
+    limit_sources: tuple[tuple[str, str], ...] = ()
     metric: object | None = None
     output: str | None = None
     channels: tuple[ChannelGroup, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_quant.result import Baseline, LatencyResult, Measured, NoBaseline, Status, Verdict
+from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Measured, NoBaseline, Status, Verdict
 from pytest_quant.spec import Check
 from pytest_quant.stats.one_sample import LOOKS
 from pytest_quant.verdict.accuracy import accuracy_verdicts, carried, reference_doubts
@@ -37,7 +37,17 @@ def judge(measured: Measured, baseline: Baseline | NoBaseline | None = None) -> 
         *carried(against_earlier, accuracy, check.output),
     )
     told = on_placeholder(found, check.dataset) if check.dataset.stands_in else found
-    return tuple(_cut_short(verdict, measured.latency) for verdict in told)
+    sources = dict(check.limit_sources)
+    return tuple(
+        replace(_cut_short(verdict, measured.latency), source=sources.get(verdict.limit, ""))
+        for verdict in told
+        if not (verdict.limit in sources and _cannot_be(verdict.limit, accuracy))
+    )
+
+
+def _cannot_be(limit: str, accuracy: AccuracyResult) -> bool:
+    """Whether a limit makes no sense of a check: a setting limits all of them, and not all have a score."""
+    return limit == "max_drop_increase" and accuracy.drop is None
 
 
 LAUNCHED = ("min_speedup", "max_latency_ms", "max_slowdown", "max_p50_increase")
