@@ -20,7 +20,7 @@ from pytest_quant.whole_file import next_step, write_whole
 SCHEMA = 1
 
 _HEADER = f"""\
-# Baselines of pytest-quant: records that were accepted on purpose, by pytest-quant accept or pytest --quant-accept.
+# Baselines of pytest-quant: records that were accepted on purpose, by: pytest-quant accept --reason "..."
 # max_slowdown and max_drop_increase judge against them. Review a change here as you review code.
 schema = {SCHEMA}
 """
