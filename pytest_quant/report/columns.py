@@ -11,7 +11,7 @@ from itertools import pairwise
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.printable import clean
 from pytest_quant.record import LatencyFigures, Record
-from pytest_quant.report.text import NOT_MEASURED, decimals, fixed, shorten
+from pytest_quant.report.text import NOT_MEASURED, Pieces, Shown, decimals, fixed, shorten
 from pytest_quant.result import AccuracyResult, Interval, Resources, Status
 
 _MAX_NAME = 32
@@ -69,6 +69,12 @@ class Column:
         """Return the head and one cell for each row."""
         return self.head, [self.cell(row) for row in rows]
 
+    def pieces(self, rows: Sequence[Row]) -> tuple[str, list[Pieces]]:
+        """Return the head, and the pieces of one cell for each row."""
+        texts = [self.cell(row) for row in rows]
+        numbers = [self.number and text != NOT_MEASURED for text in texts]
+        return self.head, [(Shown(int(t), t) if number else t,) for t, number in zip(texts, numbers, strict=True)]
+
 
 @dataclass(frozen=True, slots=True)
 class FigureColumn:
@@ -98,9 +104,8 @@ class FigureColumn:
     def cells(self, rows: Sequence[Row]) -> tuple[str, list[str]]:
         """Return the head and one cell for each row."""
         records = [row.record for row in rows]
-        measured = [record for record in records if any(value is not None for value in self.read(record))]
-        units = list(dict.fromkeys(self.unit(record) for record in measured))
-        digits = {unit: self._digits(unit, measured) for unit in units}
+        digits = self._digits_by_unit(records)
+        units = list(digits)
         parts = [self._parts(record, digits) for record in records]
         sizes = [max((len(found[i]) for found in parts if i < len(found)), default=0) for i in range(2)]
         remarks = [self.remark(record) for record in records]
@@ -113,8 +118,31 @@ class FigureColumn:
                 text = f"{text} {self.unit(record)}".rstrip()
             shown.append(f"{text}{remark:<{remarked}}" if text else remark or NOT_MEASURED)
         size = max(map(len, shown), default=0)
-        head = f"{self.head} {units[0]}" if len(units) == 1 else self.head
-        return head.strip(), [text.rjust(size) for text in shown]
+        return self._head(units), [text.rjust(size) for text in shown]
+
+    def pieces(self, rows: Sequence[Row]) -> tuple[str, list[Pieces]]:
+        """Return the head, and the pieces of one cell for each row: the texts of `cells`, without their padding."""
+        digits = self._digits_by_unit([row.record for row in rows])
+        return self._head(list(digits)), [self._pieces(row.record, digits) for row in rows]
+
+    def _pieces(self, record: Record, digits: dict[str, int | None]) -> Pieces:
+        texts, remark = self._parts(record, digits), self.remark(record)
+        if not texts:
+            return (remark or NOT_MEASURED,)
+        form = self.form if len(texts) == self.form.count("{}") else " ".join(["{}"] * len(texts))
+        before, *after = form.split("{}")
+        found: list[str | Shown] = [before]
+        for value, text, literal in zip(self.read(record), texts, after, strict=True):
+            found += [text if value is None else Shown(value, text), literal]
+        unit = f" {self.unit(record)}".rstrip() if len(digits) > 1 else ""
+        return tuple(piece for piece in (*found, unit, remark) if piece != "")
+
+    def _head(self, units: Sequence[str]) -> str:
+        return (f"{self.head} {units[0]}" if len(units) == 1 else self.head).strip()
+
+    def _digits_by_unit(self, records: Sequence[Record]) -> dict[str, int | None]:
+        measured = [record for record in records if any(value is not None for value in self.read(record))]
+        return {unit: self._digits(unit, measured) for unit in dict.fromkeys(map(self.unit, measured))}
 
     def _digits(self, unit: str, measured: Sequence[Record]) -> int | None:
         read = self.like or self.read
@@ -144,8 +172,7 @@ class ScoreColumn:
 
     def cells(self, rows: Sequence[Row]) -> tuple[str, list[str]]:
         """Return the head and one cell for each row; one metric in all rows is in the head, else it is in the cells."""
-        names = [_score_name(row.record) for row in rows]
-        kinds = list(dict.fromkeys(kind for kind in names if kind is not None))
+        names, kinds = _score_names(rows)
         if len(kinds) == 1:
             metric, unit = kinds[0]
             column = _scores(self.name, metric, lambda _: unit)
@@ -158,6 +185,23 @@ class ScoreColumn:
                 cells[i] = f"{metric} {text} {unit}".rstrip()
         size = max(map(len, cells), default=0)
         return self.head, [text.ljust(size) for text in cells]
+
+    def pieces(self, rows: Sequence[Row]) -> tuple[str, list[Pieces]]:
+        """Return the head, and the pieces of one cell for each row: the texts of `cells`, without their padding."""
+        names, kinds = _score_names(rows)
+        found: list[Pieces] = [(NOT_MEASURED,)] * len(rows)
+        for metric, unit in kinds:
+            chosen = [i for i, kind in enumerate(names) if kind == (metric, unit)]
+            _, cells = _scores(self.name, "", lambda _, unit=unit: unit).pieces([rows[i] for i in chosen])  # type: ignore[misc]
+            for i, cell in zip(chosen, cells, strict=True):
+                found[i] = cell if len(kinds) == 1 else (f"{metric} ", *cell, f" {unit}".rstrip())
+        return " ".join(kinds[0]).rstrip() if len(kinds) == 1 else self.head, found
+
+
+def _score_names(rows: Sequence[Row]) -> tuple[list[tuple[str, str] | None], list[tuple[str, str]]]:
+    """Return metric and unit of each row, ``None`` without a figure, and each of them once."""
+    names = [_score_name(row.record) for row in rows]
+    return names, list(dict.fromkeys(kind for kind in names if kind is not None))
 
 
 def _scores(name: str, head: str, unit: Callable[[Record], str]) -> FigureColumn:

@@ -120,19 +120,19 @@ def _compared(verdict: Verdict, record: Record) -> str:
         return clean(verdict.reason)
     sign = ">" if verdict.limit.startswith("max_") else "<" if verdict.observed < verdict.allowed else "<="
     shown = apart(verdict.observed, verdict.allowed, 3)
-    return f"{shown} {sign} {written(verdict.allowed)} {_unit(verdict.limit, record)}".rstrip()
+    return f"{shown} {sign} {written(verdict.allowed)} {limit_unit(verdict.limit, record)}".rstrip()
 
 
 def both_figures(verdict: Verdict, record: Record) -> tuple[str, str]:
     """Return what a limit allows and what was observed, each in its unit; ``-`` for what there is not."""
-    unit, allowed, observed = _unit(verdict.limit, record), verdict.allowed, verdict.observed
+    unit, allowed, observed = limit_unit(verdict.limit, record), verdict.allowed, verdict.observed
     was = NOT_MEASURED if allowed is None else f"{written(allowed)} {unit}".rstrip()
     if observed is None:
         return was, NOT_MEASURED
     return was, f"{figure(observed) if allowed is None else apart(observed, allowed, 3)} {unit}".rstrip()
 
 
-def _unit(limit: str, record: Record) -> str:
+def limit_unit(limit: str, record: Record) -> str:
     """Return the unit of a limit, which some have by their row and some by the metric."""
     name = limit.partition("[")[0]
     unit = (record.accuracy.unit if record.accuracy else None) or ""

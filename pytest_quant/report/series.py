@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_quant.history.trends import CONFIDENT_POINTS, Change, Point, SeriesSummary
 from pytest_quant.printable import clean
-from pytest_quant.report.text import NOT_MEASURED, aligned, count, figure, in_unit, points
+from pytest_quant.report.text import NOT_MEASURED, aligned, count, figure, in_unit, letter, points
 
 _COMMIT = 10
 
@@ -20,12 +20,13 @@ def changes_text(changes: Sequence[Change], names: Mapping[str, str], branch: st
     """
     lines: list[str] = []
     for change in changes:
-        lines += [names.get(change.series, clean(change.series)), f"    {_what(change)}"]
+        lines += [names.get(change.series, clean(change.series)), f"    {change_words(change)}"]
     where = f"{len(names)} series on {clean(branch)}"
     return "\n".join([*lines, f"{count(len(changes), 'change')} in {where}"])
 
 
-def _what(change: Change) -> str:
+def change_words(change: Change) -> str:
+    """Return one change of level in a line: direction, quantity, both levels, its commits and how sure it is."""
     direction = {True: "better", False: "WORSE", None: "changed"}[change.improved]
     span = f"{clean(change.last_good)[:_COMMIT]}..{clean(change.first_bad)[:_COMMIT]}"
     confirmed = f"{count(change.commits_after, 'commit')} since"
@@ -103,7 +104,7 @@ def series_text(summary: SeriesSummary, found: Sequence[Point], width: int, *, u
     machines = list(dict.fromkeys(point.identity for point in found))
     head = ["started", "commit", "branch", "status", "FP32 -> candidate", "drop", "speedup", "p50 ms", "cover %", "MB"]
     rows = [head + (["machine"] if len(machines) > 1 else [])]
-    rows += [_row(point) + ([_letter(machines, point)] if len(machines) > 1 else []) for point in found]
+    rows += [_row(point) + ([letter(machines.index(point.identity))] if len(machines) > 1 else []) for point in found]
     lines = aligned(rows)
     table, version = lines[:1], ""
     for point, line in zip(found, lines[1:], strict=True):
@@ -165,9 +166,3 @@ def _row(point: Point) -> list[str]:
         points(point.coverage_pct),
         figure(point.size_mb),
     ]
-
-
-def _letter(machines: Sequence[str], point: Point) -> str:
-    """Return A, B, .. Z, A1, B1, .. for the machine of a point."""
-    number = machines.index(point.identity)
-    return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")

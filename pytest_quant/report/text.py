@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -102,6 +103,23 @@ def interval(span: Interval | None, unit: str | None = None) -> str:
     return "" if span is None else f"[{in_unit(span.low, unit)}, {in_unit(span.high, unit)}]"
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A figure within a text, and the digits that the text has of it."""
+
+    value: float
+    text: str
+
+
+Pieces: TypeAlias = "tuple[str | Shown, ...]"
+"""A text taken apart into words and figures."""
+
+
+def joined(pieces: Pieces) -> str:
+    """Return the text that was taken apart into `pieces`."""
+    return "".join(piece if isinstance(piece, str) else piece.text for piece in pieces)
+
+
 def holds(text: str, *figures: float | None) -> bool:
     """Tell whether `text` says all these figures, with however many digits; one that was not measured is never said."""
     said = [float(number) for number in _FIGURE.findall(text)]
@@ -111,6 +129,11 @@ def holds(text: str, *figures: float | None) -> bool:
 def count(number: int, noun: str) -> str:
     """Return ``1 check`` or ``2 checks``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def letter(number: int) -> str:
+    """Return A, B, .. Z, A1, B1, .. for the numbers from 0 on."""
+    return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
 
 
 @dataclass(frozen=True, slots=True)
