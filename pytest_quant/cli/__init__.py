@@ -56,7 +56,7 @@ def commands() -> None:
       pytest-quant bisect TEST GOOD BAD  which commit made a test slower or worse
       pytest-quant accept --reason WHY   make the last records of this commit the baseline
       pytest-quant history --changes     at which commits a figure changed
-      pytest-quant export FILE           every run as newline-delimited JSON
+      pytest-quant export FILE           every run as newline-delimited JSON, or as what other tools read
       pytest-quant import FILE           add the runs of such a file, or of pytest-benchmark or asv
       pytest-quant push                  add the runs to a branch of the git remote
       pytest-quant pull                  add the runs on that branch

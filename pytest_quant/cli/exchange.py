@@ -1,24 +1,29 @@
-"""``pytest-quant export``, ``import``, ``push`` and ``pull``: exchange of runs between histories."""
+"""``pytest-quant export``, ``import``, ``push`` and ``pull``: exchange of runs with other histories and other tools."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import click
 
 from pytest_quant.cli.echo import say
+from pytest_quant.cli.formats import DIRECTED, FORMATS, NDJSON, format_of
 from pytest_quant.cli.places import existing_history, history_option, history_place
+from pytest_quant.errors import UsageError
 from pytest_quant.redact import redact_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pytest_quant.errors import QuantError
     from pytest_quant.history.exchange.stream import RunWithRecords
-    from pytest_quant.history.store import Store
+    from pytest_quant.result import Better
 
+
+_ALL, _LAST = "all", "last"
 
 remote_option = click.option("--remote", default="origin", show_default=True, help="Name or address of the repository.")
 branch_option = click.option(
@@ -26,36 +31,124 @@ branch_option = click.option(
 )
 
 
-@click.command(short_help="Write the history as newline-delimited JSON.")
+@click.command(short_help="Write the history, or one run, for histories and for other tools.")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    help="How it is written  [FILE.csv: csv, FILE.prom: openmetrics, any other: ndjson]",
+)
+@click.option(
+    "--run",
+    "which",
+    metavar="RUN",
+    help="The beginning of a run's id, 'last' or 'all'  [ndjson, csv: all; openmetrics and benchmarks: last]",
+)
+@click.option(
+    "--better",
+    type=click.Choice(["lower", "higher"]),
+    help="Of github-action-benchmark: figures for customSmallerIsBetter, or for customBiggerIsBetter  [lower]",
+)
 @history_option
-def export(file: Path | None, place: str | None) -> None:
-    """Write every run, oldest first, to FILE or to the output: a line that names the format, then one run in each.
+def export(file: Path | None, form: str | None, which: str | None, better: Better | None, place: str | None) -> None:
+    """Write runs, oldest first, to FILE or to the output.
+
+    \b
+    ndjson                   a line that names the format, then one run in each: pytest-quant import reads it
+    csv                      a row for each check with every figure
+    openmetrics              gauges of one run, for Prometheus and node_exporter's textfile collector
+    github-action-benchmark  a list of figures of one run, see --better
+    bencher                  the figures of one run in Bencher Metric Format
+    grafana                  a dashboard for a history in PostgreSQL; reads no history
 
     \b
     Examples:
       pytest-quant export shard-1.jsonl              the artifact of one CI job
       pytest-quant export | gzip > history.jsonl.gz
+      pytest-quant export checks.csv                 for pandas, R and spreadsheets
+      pytest-quant export /var/lib/node_exporter/quant.prom
+      pytest-quant export --format bencher --run last results.json
+      pytest-quant export --format grafana dashboard.json
     """  # noqa: D301 - click reads a backspace
+    name = format_of(form, file)
+    _refuse_what_does_not_fit(name, which, better)
+    counted = _Counted(() if FORMATS[name].runs == "none" else _chosen_runs(name, which, place))
+    pieces = FORMATS[name].text(counted, better or "lower")
+    if file is None:
+        _write_out(pieces)
+        return
+    _write_whole(pieces, file)
+    # What reads the records from a device must not find this line among them.
+    through = not file.is_file() or file.parts[1:2] in (("dev",), ("proc",))
+    say(f"{counted.told(name)} written to {file}", err=through)
+
+
+@dataclass
+class _Counted:
+    """Runs that are counted while they are given out."""
+
+    runs: Iterable[RunWithRecords]
+    ids: list[str] = field(default_factory=list)
+    checks: int = 0
+
+    def __iter__(self) -> Iterator[RunWithRecords]:
+        for run, records in self.runs:
+            self.ids.append(run.id)
+            self.checks += len(records)
+            yield run, records
+
+    def told(self, name: str) -> str:
+        """Return what was given out, in the words of the format `name`."""
+        form = FORMATS[name]
+        if form.runs == "none":
+            return f"{name} dashboard"
+        # Here, because help does without.
+        from pytest_quant.report.text import count
+
+        runs = f"run {self.ids[0]}" if form.runs == "one" else count(len(self.ids), "run")
+        return runs if name == NDJSON else f"{count(self.checks, 'check')} of {runs}"
+
+
+def _refuse_what_does_not_fit(name: str, which: str | None, better: str | None) -> None:
+    if better is not None and name != DIRECTED:
+        raise UsageError(f"--better chooses figures of {DIRECTED}", value=f"--format {name}", fix="leave --better out")
+    if which is not None and FORMATS[name].runs == "none":
+        raise UsageError(f"{name} holds no run", value=f"--run {which}", fix="leave --run out")
+    if which == _ALL and FORMATS[name].runs == "one":
+        raise UsageError(
+            f"a file of {name} holds one run",
+            value=f"--run {_ALL}",
+            allowed=f"{_LAST}, or the beginning of a run's id",
+            fix="for all runs: --format csv, or ndjson",
+        )
+
+
+def _chosen_runs(name: str, which: str | None, place: str | None) -> Iterable[RunWithRecords]:
+    """Return the runs of the history at `place` that are asked for, by default as the format `name` holds them."""
     where = existing_history(place)
     # Here, because it loads the database.
     from pytest_quant.history import open_store
+    from pytest_quant.history.connect import shown_place
 
     store = open_store(where)
-    if file is None:
-        _write_out(store)
-        return
-    number = _write_whole(store, file)
-    # What reads the records from a device must not find this line among them.
-    through = not file.is_file() or file.parts[1:2] in (("dev",), ("proc",))
-    say(f"{number} runs written to {file}", err=through)
+    if (which or (_ALL if FORMATS[name].runs == "many" else _LAST)) == _ALL:
+        return store.each_run()
+    if which is None or which == _LAST:
+        newest = store.runs(limit=1)
+        if not newest:
+            raise UsageError(
+                "there is no run in the history", value=shown_place(where), fix="run tests with a quant mark first"
+            )
+        chosen = newest[0].run
+    else:
+        chosen = store.run(which).run
+    return [(chosen, tuple(store.records(chosen.id)))]
 
 
-def _write_out(store: Store) -> None:
-    import sys
-
+def _write_out(pieces: Iterable[bytes]) -> None:
     try:
-        _write(store, sys.stdout.buffer)
+        sys.stdout.buffer.writelines(pieces)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         # The reader, such as head, has closed the pipe; click ends without a message.
@@ -72,18 +165,12 @@ def _not_written(what: str, error: OSError) -> QuantError:
     )
 
 
-def _write(store: Store, stream: BinaryIO) -> int:
-    from pytest_quant.history.exchange.stream import write_runs
-
-    return write_runs(stream, store.each_run())
-
-
-def _write_whole(store: Store, file: Path) -> int:
+def _write_whole(pieces: Iterable[bytes], file: Path) -> None:
     from pytest_quant.whole_file import whole_file
 
     try:
         with whole_file(file) as stream:
-            return _write(store, stream)
+            stream.writelines(pieces)
     except OSError as error:
         raise _not_written(str(file), error) from error
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,28 +84,13 @@ def print_changes(
 
 def _csv(points: Sequence[Point]) -> str:
     from pytest_quant.history import Point
+    from pytest_quant.report.exports.spreadsheet import line
 
-    written = io.StringIO()
-    rows = csv.writer(written, lineterminator="\n")
-    rows.writerow([field.name for field in fields(Point)])
-    for point in points:
-        rows.writerow([_cell(value) if isinstance(value, str) else value for value in asdict(point).values()])
-    return written.getvalue().removesuffix("\n")
-
-
-_FORMULA = ("=", "+", "-", "@")
-
-
-def _cell(text: str) -> str:
-    """Return a text that a spreadsheet shows as it is, and never computes, as it does what begins like a formula."""
-    shown = clean(text)
-    if not shown.lstrip().startswith(_FORMULA) and not text.startswith(("\t", "\r")):
-        return shown
-    try:
-        float(shown)
-    except ValueError:
-        return f"'{shown}"
-    return shown
+    rows: list[Iterable[object]] = [
+        (field.name for field in fields(Point)),
+        *(asdict(point).values() for point in points),
+    ]
+    return "".join(map(line, rows)).removesuffix("\n")
 
 
 _RUNS = 20

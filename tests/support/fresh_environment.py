@@ -17,7 +17,10 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf
 EXTRAS = ("history", "ort", "postgres")
 """What is tested beside the core; the extra postgres because the tests ask for a server's driver wherever they run."""
 
-TOOLS = ("hypothesis", "jsonschema", "scikit-learn", "scipy", "statsmodels")
+TOOLS = (
+    *("grafana-foundation-sdk", "hypothesis", "jsonschema", "prometheus-client"),
+    *("scikit-learn", "scipy", "statsmodels"),
+)
 """What the tests below compare with, in versions that go with those of the environment."""
 
 TESTS = (

@@ -44,14 +44,11 @@ def run_line(run: Run, records: Sequence[Record | Encoded]) -> bytes:
     return (guard_json(encode(run_to_json(run, records))) + "\n").encode()
 
 
-def write_runs(stream: BinaryIO, runs: Iterable[tuple[Run, Sequence[Record]]]) -> int:
-    """Write `runs` to `stream` and return their number."""
-    stream.write(header_line())
-    number = 0
+def lines_of(runs: Iterable[tuple[Run, Sequence[Record]]]) -> Iterator[bytes]:
+    """Yield the lines of an export of `runs`, the first one of which names the format."""
+    yield header_line()
     for run, records in runs:
-        stream.write(run_line(run, records))
-        number += 1
-    return number
+        yield run_line(run, records)
 
 
 def read_runs(path: Path) -> Iterator[RunWithRecords]:

@@ -9,7 +9,7 @@ from sqlalchemy import create_engine, text
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
-from pytest_quant.history.exchange.stream import read_runs, write_runs
+from pytest_quant.history.exchange.stream import lines_of, read_runs
 from pytest_quant.history.maintain import prune, read_each, verify
 from pytest_quant.history.selftests import keep_selftest, newest_selftest
 from tests.unit.history.noisy import IDENTITY, a_kind, a_selftest
@@ -71,7 +71,7 @@ def test_moving_a_history_leaves_it_where_it_was_measured(history_url: str, tmp_
     store.append(RUN, [a_record()])
     keep_selftest(history_url, a_selftest())
     with (tmp_path / "moved.jsonl").open("wb") as stream:
-        write_runs(stream, store.each_run())
+        stream.writelines(lines_of(store.each_run()))
     there = tmp_path / "there.db"
     open_store(there).append_many(read_runs(tmp_path / "moved.jsonl"))
     assert [one.run.id for one in open_store(there).runs()] == [RUN.id]

@@ -16,7 +16,7 @@ import pytest
 from pytest_quant import bounded
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.exchange import stream
-from pytest_quant.history.exchange.stream import header_line, read_lines, read_runs, run_line, write_runs
+from pytest_quant.history.exchange.stream import header_line, lines_of, read_lines, read_runs, run_line
 from pytest_quant.record import run_to_json
 from tests.unit.record.examples import RUN, a_pass, a_record
 
@@ -25,16 +25,12 @@ _OTHER = replace(RUN, id="other")
 
 
 def _written() -> bytes:
-    out = io.BytesIO()
-    assert write_runs(out, [(RUN, [a_record()]), (_OTHER, [a_pass()])]) == 2
-    return out.getvalue()
+    return b"".join(lines_of([(RUN, [a_record()]), (_OTHER, [a_pass()])]))
 
 
 def test_a_run_keeps_its_tree(tmp_path: Path) -> None:
     """As every other field of it; one that was written before runs had one has none."""
-    out = io.BytesIO()
-    write_runs(out, [(replace(RUN, tree="t"), []), (RUN, [])])
-    first, second, third = out.getvalue().splitlines()
+    first, second, third = b"".join(lines_of([(replace(RUN, tree="t"), []), (RUN, [])])).splitlines()
     older = third.replace(b'"tree":null,', b"").replace(b',"tree":null', b"")
     assert older != third
     file = tmp_path / "all.jsonl"
@@ -113,12 +109,12 @@ _BOUNDED = """
 import resource, sys
 from dataclasses import replace
 from pathlib import Path
-from pytest_quant.history.exchange.stream import read_runs, write_runs
+from pytest_quant.history.exchange.stream import lines_of, read_runs
 from tests.unit.record.examples import RUN, a_record
 file, record = Path(sys.argv[1]), a_record()
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 def runs(): yield from ((replace(RUN, id=f"run-{number}"), [record] * 20) for number in range(COUNT))
-with file.open("wb") as stream: write_runs(stream, runs())
+with file.open("wb") as stream: stream.writelines(lines_of(runs()))
 if COUNT > 10: assert file.stat().st_size > 40_000_000, file.stat().st_size
 before = peak()
 assert sum(len(records) for _, records in read_runs(file)) == 20 * COUNT
