@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pytest_quant.errors import InconclusiveWarning, QuantError, UsageError
     from pytest_quant.measure.pipeline import Measurement
     from pytest_quant.metrics import Metric
+    from pytest_quant.record import Record
     from pytest_quant.spec import Calibration, Dataset, Model
 
 _HOME = {
@@ -22,6 +23,7 @@ _HOME = {
     "Metric": "pytest_quant.metrics",
     "Model": "pytest_quant.spec",
     "QuantError": "pytest_quant.errors",
+    "Record": "pytest_quant.record",
     "UsageError": "pytest_quant.errors",
 }
 
@@ -33,6 +35,7 @@ __all__ = [
     "Metric",
     "Model",
     "QuantError",
+    "Record",
     "UsageError",
 ]
 

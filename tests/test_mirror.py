@@ -48,6 +48,7 @@ ELSEWHERE = {
     "plugin.engine_fixture": "tests/integration/test_fixtures.py",
     "plugin.finish": "tests/integration/test_run_end.py",
     "plugin.fixtures": "tests/integration/test_fixtures.py",
+    "plugin.hooks": "tests/integration/test_record_hook.py",
     "plugin.leave": "tests/integration/test_against.py",
     "plugin.launches": "tests/integration/test_launches.py",
     "plugin.option_values": "tests/unit/plugin/test_options.py",

@@ -9,11 +9,17 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.marks.marked import NAME, is_marked, marks_of_parameters, own_marks
+from pytest_quant.plugin import hooks
 from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge, sweep_storage
 from pytest_quant.plugin.controller import Controller, note_left_out
 from pytest_quant.plugin.options import add_options, check_options, on_command_line, option_value
 from pytest_quant.plugin.shutdown import Shutdown
 from pytest_quant.printable import clean_lines, guard_lines
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hooks that others implement."""
+    pluginmanager.add_hookspecs(hooks)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -15,6 +15,7 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history import INSTALL, missing_libraries, open_store, set_aside
 from pytest_quant.marks.marked import ENCODED
 from pytest_quant.plugin.controller import Reported, takes_all
+from pytest_quant.plugin.hooks import send_records
 from pytest_quant.plugin.pull_request import tell_pull_request
 from pytest_quant.plugin.required import faults_of_required
 from pytest_quant.plugin.settings import settings_of
@@ -89,6 +90,7 @@ def end_run(
             begun.end(stored=stored)
         notes = (*begun.notes, *_limits_of_branch(config))
         warnings += begun.warnings
+        warnings += send_records(config, run, [one.record for one in encoded])
         if encoded and settings.compare:
             compared = _compare(config, run, [one.record for one in encoded], whole=whole)
             faults += [compared.fault] if compared.fault else []

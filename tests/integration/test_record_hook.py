@@ -1,0 +1,156 @@
+"""The hook ``pytest_quant_record``: once for each check, when all is written, and never in the way. A fake session."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_quant import Record
+from pytest_quant.history import open_store
+from tests.integration.fake_session import CONFTEST, run_fake, run_fake_apart
+
+SUITE = """
+@mark.quant(output="PASS")
+def test_pass(): pass
+
+@mark.quant(output="FAIL")
+def test_fail(): pass
+
+@mark.quant(output="unavailable")
+def test_unavailable(): pass
+
+@mark.quant(output="broken")
+def test_broken(): pass
+"""
+TESTS = [("test_pass", "PASS"), ("test_fail", "FAIL"), ("test_unavailable", "UNAVAILABLE"), ("test_broken", "ERROR")]
+
+NOTING = (
+    CONFTEST
+    + """
+import json, os
+from pathlib import Path
+from pytest_quant import Record
+from pytest_quant.history import open_store
+
+def pytest_quant_record(record, run, config):
+    assert type(record) is Record
+    kept = [one.run.id for one in open_store(".quant/history.db").runs()]
+    seen = {
+        "test": record.nodeid.split("::")[1],
+        "status": record.status.value,
+        "worker": hasattr(config, "workerinput") or "PYTEST_XDIST_WORKER" in os.environ,
+        "kept": run.id in kept and Path("run.json").exists(),
+    }
+    with open("seen.jsonl", "a") as file:
+        print(json.dumps(seen), file=file)
+"""
+)
+
+
+def seen(folder: Path) -> list[dict[str, object]]:
+    """Return what the hook was called with, call by call."""
+    file = folder / "seen.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_each_check_is_told_once_when_all_is_written(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
+) -> None:
+    """In the controlling process, in the order of the tests, with the checks that could not be measured."""
+    result = run_fake_apart(pytester, monkeypatch, SUITE, "-n", workers, "--quant-json=run.json", conftest=NOTING)
+    result.assert_outcomes(passed=1, failed=1, skipped=1, errors=1)
+    assert [(one["test"], one["status"]) for one in seen(pytester.path)] == TESTS
+    assert {one["worker"] for one in seen(pytester.path)} == {False}
+    assert {one["kept"] for one in seen(pytester.path)} == {True}
+    assert "pytest_quant_record" not in result.stdout.str()
+
+
+def test_an_implementation_takes_what_it_names(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record alone, as most do; several are all called, those of plugins too."""
+    conftest = CONFTEST + "\ndef pytest_quant_record(record): print('\\nconftest', record.status)\n"
+    plugin = "def pytest_quant_record(run, record): print('\\nplugin', record.status)\n"
+    pytester.makepyfile(sender=plugin)
+    monkeypatch.syspath_prepend(pytester.path)
+    result = run_fake(pytester, monkeypatch, SUITE, "-p", "sender", "-k", "test_pass", conftest=conftest)
+    assert {"conftest PASS", "plugin PASS"} <= set(result.outlines)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--collect-only",), ("-k", "nothing"), ("--quant-leave=left", "--quant-no-history")], ids=str
+)
+def test_it_is_not_called_without_a_check_of_this_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    """Nothing ran, or the process measures another commit for the one that compares."""
+    run_fake(pytester, monkeypatch, SUITE, *arguments, conftest=NOTING)
+    assert seen(pytester.path) == []
+
+
+FAILING = (
+    CONFTEST
+    + """
+import sys
+
+def pytest_quant_record(record):
+    if "unavailable" not in record.nodeid:
+        {statement}
+    print("\\nsent", record.nodeid)
+"""
+)
+STATEMENTS = {
+    "an error": "raise ValueError('no network')",
+    "the end of the process": "sys.exit('no network')",
+    "a failure of pytest": "pytest.fail('no network')",
+    "a skip": "pytest.skip('no network')",
+    "the end of the run": "pytest.exit('no network')",
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS)
+def test_what_it_raises_is_a_warning_and_changes_nothing(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    """Red, with the first test's name and the place; outcomes, exit code, history and table are those without it."""
+    without = run_fake(pytester, monkeypatch, SUITE)
+    conftest = FAILING.format(statement=statement)
+    result = run_fake(pytester, monkeypatch, SUITE, "--color=yes", conftest=conftest)
+    assert result.ret == without.ret
+    assert result.parseoutcomes() == without.parseoutcomes()
+    (line,) = [one for one in result.outlines if "pytest_quant_record" in one]
+    assert line.startswith("\x1b[31mpytest_quant_record failed for test_it.py::test_pass and 2 more: ")
+    written = (pytester.path / "conftest.py").read_text().splitlines()
+    place = written.index(f"        {statement}") + 1
+    assert f"no network (conftest.py:{place}); the records are kept" in line
+    assert "sent test_it.py::test_unavailable" in result.outlines
+    store = open_store(pytester.path / ".quant" / "history.db")
+    kept = [[record.nodeid for record in store.records(one.run.id)] for one in store.runs()]
+    assert kept == [[f"test_it.py::{name}" for name, _ in TESTS]] * 2
+
+
+def test_two_ways_to_fail_are_two_warnings(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with the tests that it befell; what a server says cannot act upon the terminal."""
+    statement = "raise ValueError('\\x1b[2J' if 'pass' in record.nodeid else '::error::')"
+    result = run_fake(pytester, monkeypatch, SUITE, conftest=FAILING.format(statement=statement))
+    lines = [one for one in result.outlines if "pytest_quant_record" in one]
+    assert [one.split(": ")[0].removeprefix("pytest_quant_record failed for test_it.py::") for one in lines] == [
+        "test_pass",
+        "test_fail and 1 more",
+    ]
+    assert "\x1b[2J" not in result.stdout.str()
+
+
+def test_ctrl_c_in_it_ends_the_run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at any other time, and the records are written before."""
+    conftest = FAILING.format(statement="raise KeyboardInterrupt")
+    result = run_fake_apart(pytester, monkeypatch, SUITE, conftest=conftest)
+    assert result.ret
+    (stored,) = open_store(pytester.path / ".quant" / "history.db").runs()
+    assert sum(stored.counts.values()) == len(TESTS)
+
+
+def test_the_record_is_public() -> None:
+    """It is imported from the package, as the documentation says."""
+    assert Record.__module__ == "pytest_quant.record.record"
