@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 GUIDES = (
     "README.md",
+    *sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / "pytest_quant" / "guides").glob("*.md")),
     "CHANGELOG.md",
     "example_project/README.md",
     "example_project/.github/workflows/quant.yml",
@@ -326,7 +327,8 @@ def test_the_extras_for_a_gpu_go_with_either_wheel(wheel: str) -> None:
 
 def test_the_guide_names_every_extra_that_cannot_be_beside_gpu() -> None:
     """Those that bring the CPU wheel, but for the developers'."""
-    sentence = re.search(r"`gpu` brings(.*?)\n\n", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    guide = (ROOT / "pytest_quant" / "guides" / "backends.md").read_text("utf-8")
+    sentence = re.search(r"`gpu` brings(.*?)\n\n", guide, re.DOTALL)
     assert sentence is not None
     brings = {extra for extra in PROJECT["optional-dependencies"] if "onnxruntime" in installed_by({extra})}
     assert set(re.findall(r"`([\w-]+)`", sentence[1])) & PROJECT["optional-dependencies"].keys() == brings - {"dev"}

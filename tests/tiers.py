@@ -19,6 +19,7 @@ LONGEST = (
     "integration/torch_traps/test_torch.py",
     "integration/test_history_story.py",
     "integration/test_toolchain_lists.py",
+    "integration/test_guide_blocks.py",
     "test_contracts.py",
     "test_readme.py",
 )

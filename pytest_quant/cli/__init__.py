@@ -14,6 +14,7 @@ from pytest_quant.cli.compare import compare
 from pytest_quant.cli.doctor import doctor
 from pytest_quant.cli.echo import say
 from pytest_quant.cli.exchange import export, import_records, pull, push
+from pytest_quant.cli.guide import guide
 from pytest_quant.cli.history import history
 from pytest_quant.cli.maintain import prune, verify
 from pytest_quant.cli.profile import profile
@@ -44,6 +45,7 @@ def commands() -> None:
 
     \b
     Examples:
+      pytest-quant guide                 the guides; with a topic, one of them
       pytest-quant doctor                which backends can run here, and how to fix the others
       pytest-quant selftest --quick      which limits on speed this machine can hold
       pytest-quant profile NODEID        which layers of one check take the time, beside those of its reference
@@ -74,6 +76,7 @@ commands.add_command(comment)
 commands.add_command(compare)
 commands.add_command(doctor)
 commands.add_command(export)
+commands.add_command(guide)
 commands.add_command(history)
 commands.add_command(import_records)
 commands.add_command(profile)

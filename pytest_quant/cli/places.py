@@ -14,7 +14,7 @@ from pytest_quant.errors import UsageError
 FOLDER = ".quant"
 
 HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
-"""Environment variable for the history, as the plugin reads it."""
+"""Environment variable that names the history, a file or an address, as --quant-history does."""
 
 
 def nearest_folder() -> Path:

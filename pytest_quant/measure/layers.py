@@ -81,7 +81,7 @@ def profile_layers(measurement: Measurement, tools: Tools) -> LayerProfile:
         raise UsageError(
             f"{names} cannot tell the times of layers",
             value=check.nodeid,
-            allowed="a backend whose runtime has a profiler of layers, see the README",
+            allowed="a backend whose runtime has a profiler of layers, see: pytest-quant guide failures",
             fix="name another backend in the mark, or use the profiler of that runtime itself",
         )
     return LayerProfile(

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from pytest_quant.report.run_markdown import Beside
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+"""Environment variable of GitHub Actions that names the file of the step's summary."""
+
 WORKSPACE_VARIABLE = "GITHUB_WORKSPACE"
+"""Environment variable of GitHub Actions that names the checkout, in which annotations name files."""
+
 
 MAX_SUMMARY_BYTES = 1024 * 1024
 """GitHub shows none of a summary that is larger."""

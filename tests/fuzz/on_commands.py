@@ -105,7 +105,7 @@ def _words(draw: st.DrawFn) -> list[str]:
         # A run of pytest takes a second; a number of rows that cannot be is refused before that.
         return ["profile", *draw(st.lists(_argument, max_size=2)), "--top", draw(st.sampled_from(("0", "-1", "nan")))]
     command = commands.commands.get(name)
-    known = ["--help", "--version"] if command is None else _options(command)
+    known = ["--help", "--version"] if command is None else ["--help", *_options(command)]
     pairs = draw(st.lists(st.one_of(st.sampled_from(known), _argument), max_size=5))
     filled = [word for one in pairs for word in ((one, draw(_argument)) if one.startswith("--") else (one,))]
     if name == "accept" and draw(st.booleans()):

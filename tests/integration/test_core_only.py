@@ -145,9 +145,9 @@ def test_a_command_that_needs_the_history_tells_the_line(tmp_path: Path, only_co
 
 
 def test_the_others_run(tmp_path: Path, only_core: dict[str, str]) -> None:
-    """Looking at the machine, at the cache and at one test needs no history, and nor do two commits side by side."""
+    """The machine, the cache, one test and the guides need no history, and nor do two commits side by side."""
     own = [name for name in commands.commands if name not in ASK]
-    assert set(own) == {"bisect", "cache", "doctor", "profile"}
+    assert set(own) == {"bisect", "cache", "doctor", "guide", "profile"}
     for name in own:
         ran = ask(tmp_path, only_core, [name, "--help"] if name in ("bisect", "profile") else [name])
         assert (ran.returncode, ran.stderr) == (0, "")

@@ -1,0 +1,360 @@
+"""The reference of the guides, made from the code: ``python -m tests.reference`` prints it, ``--write`` writes it.
+
+Everything in it stands in the code already: tables of keys and options, commands, docstrings of fixtures and statuses,
+the JSON Schemas that are shipped. A test compares the file with what this module makes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+import click
+import pytest
+
+import pytest_quant
+from pytest_quant.cli import commands
+from pytest_quant.cli import main as main_command
+from pytest_quant.environment import revision
+from pytest_quant.forge import github, gitlab
+from pytest_quant.marks.keys import KEYS
+from pytest_quant.plugin.options import add_options
+from pytest_quant.readers import Key, keys_of
+from pytest_quant.result import Status
+from tests.json_schemas import DOCUMENTS
+from tests.support.documents import REFERENCE
+
+PACKAGE = Path(pytest_quant.__file__).parent
+
+OPTIONS_OF_BACKENDS = {
+    "ort": "ort.options:OrtOptions",
+    "openvino": "openvino.recipe:OpenVinoOptions",
+    "torch": "torch.options:TorchOptions",
+    "TensorRT": "trt.options:TrtOptions",
+}
+"""Where the options of each kind of backend are declared."""
+
+OF_CI = {
+    "the branch under test": revision._BRANCH,
+    "the branch that it is to be merged into": revision._TARGET,
+    "the commit, where git does not answer": revision._COMMIT,
+    "the number of the pull request": ("GITHUB_REF", *revision._PULL_REQUEST),
+    "which service runs this": ("GITHUB_ACTIONS", "GITLAB_CI"),
+    "where a comment is posted": (
+        *("GITHUB_REPOSITORY", "GITHUB_EVENT_PATH", "GITHUB_API_URL"),
+        *("CI_MERGE_REQUEST_PROJECT_ID", "CI_PROJECT_ID", "CI_API_V4_URL"),
+    ),
+    "the token that posts it": (*github.TOKENS, gitlab.TOKEN, gitlab.JOB_TOKEN),
+}
+"""What is read from variables that CI services set; of one service, the first one that is set counts."""
+
+OF_OTHERS = {
+    "CUDA_HOME": "with `CUDA_ROOT` and `CUDA_PATH`: where the doctor looks for the header that a build of pycuda needs",
+    "CXX": "the compiler without which the backend `torch` says what to install",
+    "container": "the kind of container, which a record notes",
+    "LOCALAPPDATA": "folder of the key that signs cached engines, on Windows",
+    "NVIDIA_TF32_OVERRIDE": "set to 0 by a run with a check of `ort-trt`, before anything is loaded",
+    "XDG_STATE_HOME": "folder of the key that signs cached engines, on Linux",
+}
+"""Variables that belong to others and are read here."""
+
+_EXITS = {
+    pytest.ExitCode.OK: "every test passed; INCONCLUSIVE, NO_BASELINE and UNAVAILABLE count as passed unless options "
+    "fail them",
+    pytest.ExitCode.TESTS_FAILED: "a check is a FAIL or an ERROR, `--quant-require` is not met, or a comparison found "
+    "a regression",
+    pytest.ExitCode.INTERRUPTED: "interrupted, or an error of collection such as a mark with an unknown key",
+    pytest.ExitCode.INTERNAL_ERROR: "an internal error",
+    pytest.ExitCode.USAGE_ERROR: "an option with a value that is not valid, on the command line or in the ini file",
+    pytest.ExitCode.NO_TESTS_COLLECTED: "no test was collected",
+}
+
+
+class Declared:
+    """Stands for pytest's parser, and keeps what is declared."""
+
+    def __init__(self) -> None:
+        self.options: list[tuple[str, Mapping[str, Any]]] = []
+        self.ini: dict[str, str] = {}
+
+    def getgroup(self, *_: str) -> Declared:
+        """Options of the plugin stand in one group."""
+        return self
+
+    def addoption(self, flag: str, **words: Any) -> None:
+        """Keep an option of the command line, unless its help is suppressed."""
+        if words["help"] != argparse.SUPPRESS:
+            self.options.append((flag, words))
+
+    def addini(self, name: str, help: str, **_: object) -> None:  # noqa: A002 - pytest's name
+        """Keep an option of the ini file."""
+        self.ini[name] = help
+
+
+def declared_options() -> Declared:
+    """Return the options of the command line and of the ini file that the plugin declares."""
+    declared = Declared()
+    add_options(cast("pytest.Parser", declared))
+    return declared
+
+
+def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    """Return a table of Markdown; a bar in a cell does not end it."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def keys() -> Iterator[str]:
+    """The keys of the mark, in the order of the table that reads them."""
+    yield "## Keys of the mark"
+    yield (
+        "`@pytest.mark.quant(...)` takes these and no others; an unknown one is an error that names the nearest. For "
+        "units and values see [Choose limits](limits.md)."
+    )
+    yield table(["key", "unit", "meaning"], ([f"`{name}`", key.unit, key.help] for name, key in KEYS.items()))
+
+
+def options_of_backends() -> Iterator[str]:
+    """The options of each kind of backend, with what they may be."""
+    yield "## Options of the backends"
+    yield (
+        "The key `options` is a dict for the backend. An unknown option is an error; one that the scheme does not read "
+        "is ignored."
+    )
+    for name, place in OPTIONS_OF_BACKENDS.items():
+        module, _, kind = place.partition(":")
+        declared = getattr(import_module(f"pytest_quant.backends.{module}"), kind)
+        rows = keys_of(declared)
+        head = [f"`{name}` option" if name.islower() else f"{name} option", "may be", "meaning"]
+        yield table(
+            head,
+            (
+                [f"`{field.name}`", _may_be(rows[field.name], field.default), rows[field.name].help]
+                for field in fields(declared)
+            ),
+        )
+    yield (
+        '`ort-trt` has one more: `ranges`, "qdq" (default) for Q/DQ pairs in the graph, or "table" for a table of '
+        "ranges next to the float graph, TensorRT 10's implicit INT8. `ort-openvino` and `ort-cuda` take the options "
+        "of `ort` but for `provider`."
+    )
+
+
+def _may_be(key: Key, default: object) -> str:
+    """Return what an option may be, and its default where that may be written."""
+    written = default not in (None, MISSING) and key.reader.form(key.name, default) is not None
+    return key.reader.allowed + (f"; default {default!r}" if written else "")
+
+
+def options() -> Iterator[str]:
+    """The options of pytest, and those of the ini file alone."""
+    declared = declared_options()
+    flags = {flag.removeprefix("--").replace("-", "_") for flag, _ in declared.options}
+    yield "## Options of pytest"
+    yield (
+        "Each but `--quant-doctor` is also an ini option of the same name with underscores, `quant_strict = true`. An "
+        "option without a value can be undone for one run: `--no-quant-strict`."
+    )
+    rows = ([f"`{_spelling(flag, words)}`", words["help"]] for flag, words in declared.options)
+    yield table(["option of pytest", "meaning"], rows)
+    only = ([f"`{name}`", text] for name, text in declared.ini.items() if name not in flags)
+    yield table(["only in the ini file", "meaning"], only)
+
+
+def _spelling(flag: str, words: Mapping[str, Any]) -> str:
+    metavar = words.get("metavar")
+    if not metavar:
+        return flag
+    return f"{flag} [{metavar}]" if words.get("nargs") == "?" else f"{flag} {metavar}"
+
+
+def of_commands() -> Iterator[str]:
+    """Every command with its arguments, its help and its options."""
+    yield "## Commands"
+    yield "`pytest-quant --help` lists them, with examples."
+    for name, command in sorted(commands.commands.items()):
+        yield from _command(f"pytest-quant {name}", command)
+
+
+def _command(name: str, command: click.Command) -> Iterator[str]:
+    yield f"### {name}"
+    pieces = (command.name or "", command.collect_usage_pieces(click.Context(command)))
+    yield f"`{' '.join([name, *pieces[1]])}`"
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        if paragraph.startswith("\b"):
+            yield f"```text\n{paragraph.removeprefix(chr(8)).strip()}\n```"
+        else:
+            yield _sentence(paragraph)
+    asked = [one for one in command.params if isinstance(one, click.Option)]
+    if asked:
+        yield table(["option", "meaning"], (_option(one) for one in asked))
+    if isinstance(command, click.Group):
+        for below, inner in sorted(command.commands.items()):
+            yield from _command(f"{name} {below}", inner)
+
+
+def _option(option: click.Option) -> list[str]:
+    names = ", ".join((*option.opts, *option.secondary_opts))
+    takes = "" if option.is_flag else f" {option.metavar or option.type.name.upper()}"
+    return [f"`{names}{takes}`", option.help or ""]
+
+
+def _sentence(text: str) -> str:
+    return " ".join(text.split())
+
+
+def fixtures() -> Iterator[str]:
+    """The fixtures that a user overrides, and those that the plugin gives."""
+    yield "## Fixtures"
+    yield "The first two are yours to write; the others are the plugin's."
+    tree = ast.parse((PACKAGE / "plugin" / "fixtures.py").read_text("utf-8"))
+    found = [
+        (node.name, (ast.get_docstring(node) or "").split("\n\n")[0])
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.decorator_list and not node.name.startswith("_")
+    ]
+    yield table(["fixture", "meaning"], ([f"`{name}`", _words(text)] for name, text in found))
+
+
+def _words(docstring: str) -> str:
+    """Return a docstring's text on one line, with code as Markdown has it."""
+    return _sentence(docstring.replace("``", "`"))
+
+
+def statuses() -> Iterator[str]:
+    """The statuses with their docstrings, the worst first."""
+    yield "## Statuses"
+    yield "The worst verdict of a check is its status. A failure that its test expects (`xfail`) is shown as XFAIL."
+    said = _docstrings(ast.parse((PACKAGE / "result" / "kinds.py").read_text("utf-8")))
+    yield table(["status", "meaning"], ([one.value, _words(said[one.name])] for one in Status))
+
+
+def _docstrings(tree: ast.AST) -> dict[str, str]:
+    """Return the docstring behind each name that is assigned anywhere in a module or a class of it."""
+    found = {}
+    for node in ast.walk(tree):
+        body = getattr(node, "body", [])
+        for statement, after in pairwise(body) if isinstance(body, list) else ():
+            if isinstance(statement, ast.Assign) and isinstance(after, ast.Expr):
+                target, value = statement.targets[0], after.value
+                if isinstance(target, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    found[target.id] = value.value
+    return found
+
+
+def exit_codes() -> Iterator[str]:
+    """Those of pytest, with what leads to them here, and those of our commands."""
+    yield "## Exit codes"
+    yield table(["pytest", "when"], ([str(int(code)), text] for code, text in _EXITS.items()))
+    rows = [(f"pytest-quant {name}", command.help or "") for name, command in sorted(commands.commands.items())]
+    said = ((name, re.search(r"Exit code: (.+?)(?:\n\n|\Z)", inspect.cleandoc(text), re.DOTALL)) for name, text in rows)
+    own = ([f"`{name}`", _sentence(found[1])] for name, found in said if found is not None)
+    yield table(["command", "exit codes of its own"], own)
+    yield f"Any other command: {_sentence(main_command.__doc__ or '').partition('; ')[2]}"
+
+
+def documents() -> Iterator[str]:
+    """The JSON documents, from the schemas that the package ships."""
+    yield "## JSON"
+    seen: set[str] = set()
+    for file in DOCUMENTS:
+        schema = json.loads((PACKAGE / file).read_text("utf-8"))
+        yield f"### {schema['title'].removeprefix('pytest-quant: ')}"
+        yield f"{schema['description']} The JSON Schema is `{file}` in the package."
+        yield _fields(schema)
+        for name, part in schema["$defs"].items():
+            if name in seen:
+                continue
+            seen.add(name)
+            yield f"#### {name}"
+            yield part.get("description", "")
+            if "properties" in part:
+                yield _fields(part)
+            elif "enum" in part:
+                yield f"One of {', '.join(f'`{word}`' for word in part['enum'])}."
+
+
+def _fields(part: Mapping[str, Any]) -> str:
+    rows = part["properties"].items()
+    return table(["field", "is", "meaning"], ([f"`{name}`", _kind(of), of.get("description", "")] for name, of in rows))
+
+
+def _kind(of: Mapping[str, Any]) -> str:
+    """Return what a field may be, in words, with a link where it is described in its own table."""
+    if "$ref" in of:
+        name = of["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in of:
+        return " or ".join(_kind(one) for one in of["anyOf"])
+    if "enum" in of:
+        return ", ".join(f"`{json.dumps(word)}`" for word in of["enum"])
+    kind = of.get("type", "anything")
+    kinds = kind if isinstance(kind, list) else [kind]
+    words = [f"list of {_kind(of['items'])}" if one == "array" and "items" in of else str(one) for one in kinds]
+    return " or ".join(words)
+
+
+def variables() -> dict[str, str]:
+    """Return the environment variables that are ours or CUDA's, with the docstring of the constant that names each."""
+    found: dict[str, str] = {}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(file.read_text("utf-8"))
+        said = _docstrings(tree)
+        for node in tree.body:
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
+                if name.endswith("_VARIABLE"):
+                    found.setdefault(node.value.value, _words(said.get(name, "")))
+    return found
+
+
+def environment() -> Iterator[str]:
+    """The environment variables that are read."""
+    yield "## Environment variables"
+    rows = sorted((variables() | OF_OTHERS).items())
+    yield table(["variable", "meaning"], ([f"`{name}`", text] for name, text in rows))
+    yield "What a run knows of its commit comes from git, and where git does not answer from what the CI service sets:"
+    yield table(
+        ["what", "variables"], ([what, ", ".join(f"`{one}`" for one in names)] for what, names in OF_CI.items())
+    )
+
+
+PARTS = (keys, options, of_commands, fixtures, statuses, exit_codes, options_of_backends, documents, environment)
+
+
+def reference() -> str:
+    """Return the text of the reference."""
+    head = (
+        "# Reference",
+        "Keys, options, commands, fixtures, statuses, exit codes, JSON and environment variables.",
+        "This page is made from the code, and a test fails when it is stale.",
+    )
+    return "\n\n".join([*head, *(paragraph for part in PARTS for paragraph in part() if paragraph)]) + "\n"
+
+
+def main() -> None:
+    """Print the reference, or write it where the other guides are."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write it into the guides")
+    if parser.parse_args().write:
+        REFERENCE.write_text(reference(), "utf-8")
+    else:
+        sys.stdout.write(reference())
+
+
+if __name__ == "__main__":
+    main()

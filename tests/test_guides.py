@@ -1,0 +1,124 @@
+"""The guides and README.md hold together: links lead somewhere, tables are whole, words are those of the field."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from pytest_quant.backends import get_backend
+from pytest_quant.backends.registry import GROUP
+from pytest_quant.result import Status
+from pytest_quant.spec import LIMITS
+from tests.support.documents import GUIDES, INDEX, README, REFERENCE, Document, guides
+from tests.support.example import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+BY_HAND = [README, INDEX, *(guide for guide in guides() if guide.file != REFERENCE)]
+OTHERS = [Document(ROOT / name) for name in ("CHANGELOG.md", "example_project/README.md", ".github/CONTRIBUTING.md")]
+LONGEST = 120
+
+DIALECT = re.compile(
+    r"\b(told|obtain\w*|besides?|that is none|whoever|whatsoever|hence|thereof|utili[sz]e\w*|leverag\w+|simply)\b",
+    re.IGNORECASE,
+)
+"""Words that only this project would use so, and words that say nothing."""
+
+
+@cache
+def _anchors(file: Path) -> set[str]:
+    return Document(file).anchors()
+
+
+def _name(document: Document) -> str:
+    return document.file.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("document", [README, INDEX, *guides(), *OTHERS], ids=_name)
+def test_every_link_leads_somewhere(document: Document) -> None:
+    """A file that is there, a heading that it has; an address of the web by its form only."""
+    wrong = []
+    for link in document.links():
+        parts = urlsplit(link)
+        if parts.scheme:
+            if parts.scheme != "https" or "." not in parts.netloc:
+                wrong.append(link)
+            continue
+        target = document.file if not parts.path else (document.file.parent / parts.path).resolve()
+        if not target.exists():
+            wrong.append(f"{link}: no such file")
+        elif parts.fragment and parts.fragment not in _anchors(target):
+            wrong.append(f"{link}: no such heading")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("document", guides(), ids=_name)
+def test_a_guide_links_only_to_what_is_packaged_with_it(document: Document) -> None:
+    """It is read from an installed package and on the pages that Sphinx builds, too."""
+    local = [urlsplit(link).path for link in document.links() if not urlsplit(link).scheme]
+    assert [path for path in local if not (document.file.parent / path).resolve().is_relative_to(GUIDES)] == []
+
+
+@pytest.mark.parametrize("document", guides(), ids=_name)
+def test_a_guide_begins_with_a_title_and_what_it_is_about(document: Document) -> None:
+    """One heading of the first level, then a sentence."""
+    first, blank, about, *_ = document.text.splitlines()
+    assert re.match(r"# \w", first)
+    assert blank == ""
+    assert re.match(r"\w", about)
+    assert document.headings("h1") == [first.removeprefix("# ")]
+
+
+@pytest.mark.parametrize("document", BY_HAND, ids=_name)
+def test_words_are_those_of_the_field(document: Document) -> None:
+    """No dialect, so that a stranger reads it once."""
+    assert DIALECT.findall(document.prose()) == []
+
+
+@pytest.mark.parametrize("document", BY_HAND, ids=_name)
+def test_lines_can_be_read_in_an_editor(document: Document) -> None:
+    """But for rows of tables, links of pictures and commands, which cannot be broken."""
+    code = {line for block in document.blocks("sh") for line in block.text.splitlines()}
+    lines = [line for line in document.text.splitlines() if not line.startswith(("| ", "![", "- ["))]
+    assert [line for line in lines if len(line) > LONGEST and line not in code] == []
+
+
+def test_every_backend_is_in_the_table() -> None:
+    """Each that the package registers, with what it offers; the one in numpy is for authors of backends and is none."""
+    rows = Document(GUIDES / "backends.md").table("backend")
+    assert [row[0] for row in rows] == sorted(PROJECT["entry-points"][GROUP])
+    assert not [place for place in PROJECT["entry-points"][GROUP].values() if place.startswith("pytest_quant.testing")]
+    for name, *cells in rows:
+        text = " ".join(cells)
+        for precision, schemes in get_backend(name).schemes.items():
+            assert all(word in text for word in (precision, *(scheme for scheme in schemes if scheme))), name
+
+
+def test_every_limit_is_in_the_table_of_limits() -> None:
+    """By what one would promise with it."""
+    rows = Document(GUIDES / "limits.md").table("what you promise")
+    assert {name for row in rows for name in re.findall(r"`(m\w+)`", row[1])} == set(LIMITS)
+
+
+def test_every_status_is_named_where_the_table_is_explained() -> None:
+    """In the guide that one reads first."""
+    text = Document(GUIDES / "first-check.md").text
+    assert [status for status in Status if status.value not in text] == []
+
+
+def test_the_limits_against_a_baseline_are_those_of_the_code() -> None:
+    """Each with what it judges."""
+    rows = Document(GUIDES / "baselines.md").table("limit")
+    assert {row[0] for row in rows} == {"max_drop_increase", "max_slowdown", "max_p50_increase"} & set(LIMITS)
+    assert [row[0] for row in rows if len(row[1]) < 20] == []
+
+
+@pytest.mark.parametrize("folder", [Path("pytest_quant/guides")])
+def test_the_folder_holds_guides_and_pictures_only(folder: Path) -> None:
+    """It is data of the package, which no module is a part of."""
+    kinds = {file.suffix for file in (ROOT / folder).rglob("*") if file.is_file()}
+    assert kinds == {".md", ".svg"}

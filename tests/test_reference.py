@@ -1,0 +1,61 @@
+"""The reference in the guides is what the code says now."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from pytest_quant.cli import commands
+from pytest_quant.marks.keys import KEYS
+from pytest_quant.plugin.options import OPTIONS
+from pytest_quant.result import Status
+from tests.reference import OF_CI, OF_OTHERS, PACKAGE, reference, variables
+from tests.support.documents import REFERENCE, Document
+
+
+def test_the_reference_is_not_stale() -> None:
+    """Otherwise run: python -m tests.reference --write."""
+    assert REFERENCE.read_text("utf-8") == reference()
+
+
+def test_it_has_every_key_option_command_and_status() -> None:
+    """What a table is made from is all that there is."""
+    made = Document(REFERENCE)
+    assert [row[0] for row in made.table("key")] == list(KEYS)
+    assert {option.flag for option in OPTIONS} < {row[0].split()[0] for row in made.table("option of pytest")}
+    assert {f"pytest-quant {name}" for name in commands.commands} < set(made.headings())
+    assert [row[0] for row in made.table("status")] == [status.value for status in Status]
+
+
+def test_no_cell_is_empty() -> None:
+    """A name without a meaning helps nobody; only units may be missing, and words for the fields of JSON."""
+    before, _, _ = reference().partition("\n## JSON\n")
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in before.splitlines() if line.startswith("| ")]
+    assert [row for row in rows if not row[0].strip() or not row[-1].strip()] == []
+
+
+def test_every_environment_variable_that_is_read_is_in_it() -> None:
+    """A variable that is asked for by its name in the code has a row; one of our own has a docstring."""
+    listed = {*variables(), *OF_OTHERS, *(name for names in OF_CI.values() for name in names)}
+    assert {name for name in read_variables() if name not in listed} <= HANDED_ON
+    assert all(variables().values())
+
+
+HANDED_ON = {"PYTHONPATH", "CUDA_LAUNCH_BLOCKING", "CUDA_ROOT", "CUDA_PATH"}
+"""Given to processes that are started here, or named in the row of another."""
+
+
+def read_variables() -> set[str]:
+    """Return the names that the package asks the environment for as literals."""
+    found = set()
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            asked = None
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+                of_environment = ast.unparse(node.func.value).endswith("environ") and node.func.attr == "get"
+                asked = node.args[0] if of_environment or node.func.attr == "getenv" else None
+            elif isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("environ"):
+                asked = node.slice
+            if isinstance(asked, ast.Constant) and isinstance(asked.value, str):
+                found.add(asked.value)
+    return found

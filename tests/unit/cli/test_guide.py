@@ -1,0 +1,60 @@
+"""``pytest-quant guide`` lists the guides and shows each of them, for a reader and for a pipe."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import pytest
+from click.testing import CliRunner
+from rich.cells import cell_len
+from rich.text import Text
+
+from pytest_quant.cli import commands
+from pytest_quant.cli.guide import guide_text, rendered, topics
+from pytest_quant.errors import UsageError
+
+NAMES = [topic.name for topic in topics()]
+
+
+def test_every_guide_of_the_folder_is_listed_once() -> None:
+    """In the order of the index, each with its name and one line."""
+    shown = CliRunner().invoke(commands, ["guide"], catch_exceptions=False).stdout.splitlines()
+    assert [line.split()[0] for line in shown] == NAMES
+    assert all(len(line.split()) > 3 and len(line) <= 120 for line in shown)
+    kept = {file.name.removesuffix(".md") for file in (files("pytest_quant") / "guides").iterdir()}
+    assert sorted(NAMES) == sorted(kept - {"README", "images"})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_pipe_gets_the_file(name: str) -> None:
+    """Character by character, so that it can be searched, converted and compared."""
+    assert CliRunner().invoke(commands, ["guide", name], catch_exceptions=False).stdout == guide_text(name)
+
+
+@pytest.mark.parametrize("columns", [60, 100, 300])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_terminal_gets_no_line_that_it_has_to_break(name: str, columns: int) -> None:
+    """Styled, at most 100 characters wide, with no link that a terminal cannot follow."""
+    styled = rendered(guide_text(name), columns)
+    plain = [Text.from_ansi(line).plain for line in styled.splitlines()]
+    assert max(map(cell_len, plain)) <= min(columns, 100)
+    assert "\x1b[" in styled
+    assert not [line for line in plain if re.search(r"\.md[)#]|images/", line)]
+
+
+def test_a_link_to_another_guide_is_the_command_that_shows_it() -> None:
+    """Within one guide only its words are kept; addresses of the web stay."""
+    text = "See [limits](limits.md#speed), [below](#units), [pytest](https://pytest.org) and ![a table](images/a.svg)."
+    plain = Text.from_ansi(rendered(text, 200)).plain
+    shown = "See limits (pytest-quant guide limits), below, pytest (https://pytest.org) and a table."
+    assert " ".join(plain.split()) == shown
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("limit", "limits"), ("frist-check", "first-check"), ("fqa", "faq")])
+def test_a_typo_names_the_nearest(typed: str, meant: str) -> None:
+    """And every other topic."""
+    with pytest.raises(UsageError) as caught:
+        CliRunner().invoke(commands, ["guide", typed], catch_exceptions=False)
+    assert f"did you mean '{meant}'?" in str(caught.value)
+    assert all(name in str(caught.value) for name in NAMES)
