@@ -1,0 +1,1 @@
+"""The pages that Sphinx builds from the guides and the docstrings."""
