@@ -85,8 +85,10 @@ def test_it_is_not_called_without_a_check_of_this_run(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     """Nothing ran, or the process measures another commit for the one that compares."""
-    run_fake(pytester, monkeypatch, SUITE, *arguments, conftest=NOTING)
-    assert seen(pytester.path) == []
+    (pytester.path / "left").mkdir()
+    called = CONFTEST + "\ndef pytest_quant_record(record): print('\\ncalled')\n"
+    assert "called" not in run_fake(pytester, monkeypatch, SUITE, *arguments, conftest=called).outlines
+    assert "called" in run_fake(pytester, monkeypatch, SUITE, "--quant-no-history", conftest=called).outlines
 
 
 FAILING = (
