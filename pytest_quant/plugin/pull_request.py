@@ -64,25 +64,26 @@ def tell_pull_request(config: pytest.Config, run: Run | None, ended: Ended, repo
 
 def _markdown(config: pytest.Config, run: Run | None, ended: Ended, reported: Reported) -> str:
     # Here, because only a run that writes Markdown should import it, and the comparisons with it.
+    from pytest_quant.plugin.against import NOT_COMPARED
     from pytest_quant.report.run_markdown import Outcomes, run_markdown
 
     beside = list(_beside(config, ended))
-    notes = tuple(_notes(config))
-    # What --quant-against could not compare fails the run, though only after this is written.
-    failed = reported.failed or bool(ended.faults) or bool(notes) or any(one.ruling.code for one in beside)
+    compared = ended.compared
+    # That rows regressed is in the verdict; that tests are gone is told with what to do.
+    told = compared.fault if compared and compared.ruling and not compared.ruling.missing else None
+    faults = [fault for fault in ended.faults if fault != told]
+    if NOT_COMPARED in config.stash:
+        faults.append(f"--quant-against: {config.stash[NOT_COMPARED]}")
+    failed = reported.failed or bool(faults) or bool(told) or any(one.ruling.code for one in beside)
     outcomes = Outcomes(failed, frozenset(reported.broken), reported.expected)
-    return run_markdown(run, ended.records, outcomes, beside, ended.faults, notes)
+    return run_markdown(run, ended.records, outcomes, beside, faults, tuple(_notes(config)))
 
 
 def _notes(config: pytest.Config) -> Iterator[str]:
-    """Yield what a reader of the verdict must know: limits that no mark has, and a comparison that did not come off."""
-    from pytest_quant.plugin.against import NOT_COMPARED
-
+    """Yield what a reader of the verdict must know: limits that no mark has."""
     limits = settings_of(config).branch_limits
     if limits is not None:
         yield limits.told()
-    if NOT_COMPARED in config.stash:
-        yield f"--quant-against: {config.stash[NOT_COMPARED]}"
 
 
 def _beside(config: pytest.Config, ended: Ended) -> Iterator[Beside]:

@@ -100,8 +100,11 @@ def run_markdown(
 
 def _verdict(records: Sequence[Record], outcomes: Outcomes, beside: Sequence[Beside], faults: Sequence[str]) -> str:
     """Return the one line that says what came out; its first word is FAIL exactly where the run fails."""
-    parts = [counted(records, outcomes.expected) if records else "no checks"]
-    parts += [verdict(one.comparison, one.ruling) for one in beside]
+    checks = counted(records, outcomes.expected) if records else "no checks"
+    compared = [verdict(one.comparison, one.ruling) for one in sorted(beside, key=lambda one: not one.ruling.code)]
+    # What fails the run comes first.
+    regressed = not outcomes.broken and any(one.ruling.code for one in beside)
+    parts = [*compared, checks] if regressed else [checks, *compared]
     if outcomes.failed and not (outcomes.broken or faults or any(one.ruling.code for one in beside)):
         parts.append("the run failed beside its checks")
     return f"{_word(records, outcomes)}: {'; '.join(parts)}"

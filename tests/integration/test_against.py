@@ -97,7 +97,7 @@ def test_worse_answers_are_caught_and_nothing_else(repository: Repository, tempo
     summary = (tmp_path / "summary").read_text().splitlines()
     assert summary.count("<!-- pytest-quant comment -->") == 1
     assert summary[1].startswith("**FAIL: ")
-    assert "; REGRESSION: 1 regression" in summary[1]
+    assert "REGRESSION: 1 regression" in summary[1]
     assert len([line for line in summary if line.startswith("| **regression** | test_quality.py::test_ranges")]) == 1
     assert regressed(found) == ["test_quality.py::test_ranges accuracy"], found.stdout
     assert "24 lost, 0 won of 200 samples" in found.stdout

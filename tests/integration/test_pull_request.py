@@ -133,6 +133,9 @@ def test_a_comparison_of_the_run_is_in_it(pytester: pytest.Pytester, monkeypatch
     assert lines[1].startswith("**FAIL: 2 checks: 1 PASS, 1 FAIL; REGRESSION: 1 regression")
     assert f"base {repository.git('rev-parse', 'main')[:12]}: merge base with main" in lines
     assert any(line.startswith("| **regression** | test_it.py::test_fail") for line in lines)
+    assert "rows regressed" not in "\n".join(lines)
+    run_fake(pytester, monkeypatch, FINE, "--quant-compare", MARKDOWN)
+    assert any("1 tests of the base are gone; pytest-quant accept" in line for line in written(pytester))
 
 
 def test_the_summary_of_a_step_gets_the_same(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,10 +116,12 @@ def test_comparisons_stand_below_with_their_changed_rows() -> None:
     found = compare(base, head)
     beside = Beside("base ba5e: merge base with main", found, rule(found))
     text = run_markdown(RUN, [_FINE], Outcomes(failed=True), [beside])
-    assert text.splitlines()[1].startswith("**FAIL: 1 check: 1 PASS; REGRESSION: 1 regression, ")
+    assert re.fullmatch(r"\*\*FAIL: REGRESSION: 1 regression, .*; 1 check: 1 PASS\*\*", text.splitlines()[1])
     assert "base ba5e: merge base with main" in text.splitlines()
     assert [cells[0] for cells in _rows(text)] == ["**regression**"]
     assert "beside its checks" not in text
+    both = run_markdown(RUN, [_BROKEN], _FAILED, [beside])
+    assert both.splitlines()[1].startswith("**FAIL: 1 check: 1 FAIL; REGRESSION: 1 regression, ")
 
 
 @pytest.mark.parametrize("tests", [1, 60, 600])
