@@ -215,15 +215,30 @@ def test_the_figures_are_those_of_the_records(
     assert [row["candidate"] for row in scores if row["metric"] == f"{static} top1"] == [93.55, 97.5, 93.55]
     assert [row["reference"] for row in asked(database, QUERIES["Score B"], everything)][:1] == [97.78]
     here, there = (identity_of(_run(0, cpu=cpu), a_record()) for cpu in ("Some CPU", "Other CPU"))
-    for name, column, figure in (
-        ("Speedup A", "speedup", 1.9475),
-        ("Median time A", "candidate", 0.2345),
-        ("Median time B", "reference", 0.4567),
+    for name, column, figure, told in (
+        ("Speedup A", "speedup", 1.9475, ""),
+        ("Speedup B", "lower end", 1.9012, " lower end"),
+        ("Speedup C", "upper end", 1.9888, " upper end"),
+        ("Median time A", "candidate", 0.2345, ""),
+        ("Median time B", "reference", 0.4567, " reference"),
     ):
         rows = asked(database, QUERIES[name], everything)
         assert {row[column] for row in rows} == {figure}
         found = [row["metric"] for row in rows if row["metric"].startswith(static)]
-        assert found == [f"{static} on {here}", f"{static} on {here}", f"{static} on {there}"]
+        assert found == [f"{static} on {machine}{told}" for machine in (here, here, there)]
+
+
+def test_no_two_queries_of_a_panel_name_a_series_alike(
+    database: psycopg.Connection[dict[str, Any]], everything: dict[str, list[str]]
+) -> None:
+    """Else two curves of a chart would have one name."""
+    for panel in DASHBOARD["panels"]:
+        names = [
+            {row["metric"] for row in asked(database, target["rawSql"], everything)}
+            for target in panel["targets"]
+            if target["format"] == "time_series"
+        ]
+        assert sum(map(len, names)) == len(set().union(*names))
 
 
 def test_the_table_has_the_newest_check_of_each_series(
