@@ -8,7 +8,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
+from tests.integration.test_recipes import ALLURE, FIGURES, MLFLOW, PANDAS, TENSORBOARD, WANDB
 from tests.reference import declared_options
 from tests.support.documents import REFERENCE, Document, guides
 from tests.support.example import copy_example
@@ -89,16 +91,20 @@ def test_settings_are_read() -> None:
             parsed = configparser.ConfigParser()
             parsed.read_string(block.text)
             assert parsed["pytest"].keys() <= names, guide.file
+        for block in guide.blocks("yaml"):
+            assert YAML(typ="safe").load(block.text), guide.file
         for block in guide.blocks("toml"):
             groups = tomllib.loads(block.text)["project"]["entry-points"]
             assert set(groups) <= {"pytest_quant.backends", "pytest_quant.metrics"}, guide.file
 
 
 def test_no_block_is_left_out() -> None:
-    """Each is in a language that a test of this file, or of the texts that it shows, takes."""
-    taken = {"python", "console", "console example", "sh", "ini", "toml"}
+    """Each is in a language that a test of this file takes; Python is a file, or a recipe that another test runs."""
+    taken = {"python", "console", "console example", "sh", "ini", "toml", "yaml"}
     left = [
         (guide.file.name, block.line) for guide in WRITTEN for block in guide.blocks() if block.language not in taken
     ]
     assert left == []
-    assert [block.line for guide in WRITTEN for block in guide.blocks("python") if not block.file_name] == []
+    recipes = {text.strip() for text in (FIGURES, TENSORBOARD, MLFLOW, WANDB, ALLURE, PANDAS)}
+    nameless = [block for guide in WRITTEN for block in guide.blocks("python") if not block.file_name]
+    assert [block.line for block in nameless if block.text.strip() not in recipes] == []

@@ -43,7 +43,7 @@ class Done:
 
 def write_project(folder: Path, document: Document) -> list[str]:
     """Write the Python blocks of a document as files beside what they name, and return the names of their tests."""
-    blocks = document.blocks("python")
+    blocks = [block for block in document.blocks("python") if block.file_name]
     names = {block.file_name for block in blocks}
     spare = [block for block in FIRST.blocks("python") if block.file_name in ("conftest.py", "test_digits.py")]
     for block in spare:
