@@ -14,12 +14,14 @@ among 25 are so few blocks that p stays above 0.005, while one look of thousands
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_quant.stats.look_bounds import look_bounds
 from pytest_quant.stats.ratio import student_tails
 
 MIN_SEGMENT = 3
@@ -66,22 +68,75 @@ def change_points(
     series = np.asarray(values, dtype=np.float64)
     tests = HORIZON * len(LENGTHS)
     borders, p_values = [0], []
-    for n in range(2 * min_segment, series.size + 1):
-        level = series[borders[-1] : n]
-        lengths = [length for length in LENGTHS if min_segment <= length <= level.size - min_segment]
-        p_value = min((step_p(level[:-length], level[-length:]) for length in lengths), default=1.0) * tests
-        if p_value > significance:
-            continue
-        first = _first_of_new(level, min_segment)
-        # One or two values that are far off are not a level yet: the next look tells.
-        if level.size - first >= min_segment:
-            borders.append(borders[-1] + first)
-            p_values.append(min(p_value, 1.0))
+    n = 2 * min_segment
+    while n <= series.size:
+        looks, last = _looks(series, borders[-1], n, min_segment, significance / tests)
+        n = last + 1
+        for look, lengths in looks.items():
+            level = series[borders[-1] : look]
+            # All of them have the same degrees of freedom, so that the largest t has the least p.
+            t = max(_step_t(level[:-length], level[-length:]) for length in lengths)
+            p_value = student_tails(t, level.size - 2.0) * tests
+            if p_value > significance:
+                continue
+            first = _first_of_new(level, min_segment)
+            # One or two values that are far off are not a level yet: the next look tells.
+            if level.size - first >= min_segment:
+                borders.append(borders[-1] + first)
+                p_values.append(min(p_value, 1.0))
+                n = look + 1
+                break
     ends = [*borders[1:], series.size]
     return tuple(
         ChangePoint(at, p_value, float(np.median(series[start:at])), float(np.median(series[at:end])))
         for start, at, end, p_value in zip(borders, borders[1:], ends[1:], p_values, strict=False)
     )
+
+
+_FEWEST_LOOKS, _LOOKS = 16, 100
+_FEW_TESTS, _FEW_SHARE = 40, 0.1
+"""So many tests of some looks, or that share of them, are computed; else fewer looks are considered at once."""
+
+_ROUNDED = 1.0 - 1e-4
+"""Of the t that is needed: a bound, the t itself and its p are rounded differently."""
+
+
+def _looks(series: Array, start: int, n: int, min_segment: int, p_value: float) -> tuple[dict[int, list[int]], int]:
+    """Return the next looks that may tell a change with the lengths that may, and the last look that was considered.
+
+    The bounds are loose where the level holds a change, so that fewer looks are considered at once then.
+
+    Parameters
+    ----------
+    series : all values.
+    start : of the level.
+    n : number of values at the first look.
+    min_segment : fewest values of a level.
+    p_value : of one test that tells a change.
+    """
+    last = min(series.size, n + max(n - start, _LOOKS))
+    while True:
+        bounds = look_bounds(
+            series[start:last], n - start, lengths=LENGTHS, min_segment=min_segment, clip=_CLIP * _MAD_TO_SD
+        )
+        chosen = bounds.most_t >= _least_t(p_value, bounds.sizes - 2.0)
+        if np.count_nonzero(chosen) <= max(_FEW_TESTS, _FEW_SHARE * chosen.size) or last - n < _FEWEST_LOOKS:
+            break
+        last = n + (last - n) // 2
+    looks: dict[int, list[int]] = {}
+    for size, length in zip(bounds.sizes[chosen].tolist(), bounds.lengths[chosen].tolist(), strict=True):
+        looks.setdefault(start + size, []).append(length)
+    return looks, last
+
+
+def _least_t(p_value: float, freedom: NDArray[np.floating]) -> Array:
+    """Return a t below which no p is `p_value` or less, for each number of degrees of freedom.
+
+    sqrt(f (exp(z^2 / f) - 1)), z that of the normal distribution (Wallace 1959, Annals of Mathematical Statistics 30,
+    1124-1130), a little below the t whose p it is.
+    """
+    z = statistics.NormalDist().inv_cdf(p_value / 2.0)
+    return np.asarray(_ROUNDED * np.sqrt(freedom * np.expm1(z * z / freedom)))
 
 
 def _first_of_new(level: Array, min_segment: int) -> int:
@@ -91,7 +146,7 @@ def _first_of_new(level: Array, min_segment: int) -> int:
     """
 
     def misfit(split: int) -> float:
-        return sum(float(np.abs(side - np.median(side)).sum()) for side in (level[:split], level[split:]))
+        return sum(float(np.abs(side - _median(side)).sum()) for side in (level[:split], level[split:]))
 
     return min(range(min_segment, level.size), key=misfit)
 
@@ -118,25 +173,35 @@ def step_p(before: Array, after: Array) -> float:
     ----------
     before, after : in the order of time, more than 4 values together.
     """
+    return student_tails(_step_t(before, after), before.size + after.size - 2.0)
+
+
+def _step_t(before: Array, after: Array) -> float:
+    """Return the t of `step_p`; it is 0 or infinite where the values do not vary within the sides."""
     n = before.size + after.size
-    off = np.concatenate((before - np.median(before), after - np.median(after)))
-    reach = _CLIP * _MAD_TO_SD * float(np.median(np.abs(off))) * math.sqrt(n / (n - 2))
+    middles = _median(before), _median(after)
+    off = np.concatenate((before - middles[0], after - middles[1]))
+    reach = _CLIP * _MAD_TO_SD * _median(np.abs(off)) * math.sqrt(n / (n - 2))
     if reach > 0.0:
-        before, after = _pulled_in(before, reach), _pulled_in(after, reach)
+        before, after = (
+            np.minimum(np.maximum(side, middle - reach), middle + reach)
+            for side, middle in zip((before, after), middles, strict=True)
+        )
     means = float(before.mean()), float(after.mean())
     rest = np.concatenate((before - means[0], after - means[1]))
     power = float(rest @ rest)
     if power <= (_ROUNDING * max(map(abs, means))) ** 2 * n:
-        return 1.0 if math.isclose(*means, rel_tol=_ROUNDING) else 0.0
+        return 0.0 if math.isclose(*means, rel_tol=_ROUNDING) else math.inf
     t = abs(means[1] - means[0]) / math.sqrt(power / (n - 2) * (1.0 / before.size + 1.0 / after.size))
     seen = float(rest[1:] @ rest[:-1]) / power
     correlation = min(max((n * seen + 2.0) / (n - 4.0), 0.0), _MOST_CORRELATED)
-    return student_tails(t * math.sqrt((1.0 - correlation) / (1.0 + correlation)), n - 2.0)
+    return t * math.sqrt((1.0 - correlation) / (1.0 + correlation))
 
 
 _ROUNDING = 1e-12
 
 
-def _pulled_in(side: Array, reach: float) -> Array:
-    middle = float(np.median(side))
-    return np.clip(side, middle - reach, middle + reach)
+def _median(values: Array) -> float:
+    """Return the median; numpy's own takes longer to look at its arguments than to find it."""
+    ordered = np.sort(values)
+    return float(ordered[(values.size - 1) // 2] + ordered[values.size // 2]) / 2.0

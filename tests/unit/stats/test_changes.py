@@ -15,7 +15,8 @@ from scipy.stats import binom, ttest_ind
 from scipy.stats import t as student_t
 from statsmodels.tsa.stattools import acf
 
-from pytest_quant.stats.changes import HORIZON, LENGTHS, MIN_SEGMENT, ChangePoint, change_points, step_p
+from pytest_quant.stats.changes import HORIZON, LENGTHS, MIN_SEGMENT, ChangePoint, _least_t, change_points, step_p
+from tests.unit.stats.histories import histories
 
 
 def _shifted(seed: int, *levels: tuple[int, float]) -> list[float]:
@@ -89,6 +90,61 @@ def test_what_was_told_is_told_again_and_nothing_older_is_added(seed: int, known
     before, after = change_points(values[:known]), change_points(values)
     assert [(one.index, one.p_value) for one in after[: len(before)]] == [(one.index, one.p_value) for one in before]
     assert all(one.index + MIN_SEGMENT > known - max(LENGTHS) for one in after[len(before) :])
+
+
+def _gone_through(values: np.ndarray, significance: float) -> list[tuple[int, float]]:
+    """Return index and p of the changes, with every test of every look computed."""
+    start, found = 0, []
+    for n in range(2 * MIN_SEGMENT, values.size + 1):
+        level = values[start:n]
+        lengths = [length for length in LENGTHS if length <= level.size - MIN_SEGMENT]
+        tests = [step_p(level[:-length], level[-length:]) for length in lengths]
+        p_value = min(tests, default=1.0) * HORIZON * len(LENGTHS)
+        if p_value > significance:
+            continue
+        misfits = {
+            split: sum(np.abs(side - np.median(side)).sum() for side in (level[:split], level[split:]))
+            for split in range(MIN_SEGMENT, level.size)
+        }
+        first = min(misfits, key=misfits.__getitem__)
+        if level.size - first >= MIN_SEGMENT:
+            start += first
+            found.append((start, min(p_value, 1.0)))
+    return found
+
+
+def _same(found: list[tuple[int, float]], expected: list[tuple[int, float]]) -> None:
+    assert [index for index, _ in found] == [index for index, _ in expected]
+    assert [p_value for _, p_value in found] == pytest.approx([p_value for _, p_value in expected], rel=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(histories(most=60), st.sampled_from([0.9, 0.05, 0.05 / 400]))
+def test_tests_that_are_left_out_would_have_told_nothing(values: np.ndarray, significance: float) -> None:
+    """The changes, and the p of each, are those of every look with every length."""
+    found = [(one.index, one.p_value) for one in change_points(values, significance=significance)]
+    _same(found, _gone_through(values, significance))
+
+
+def test_a_long_history_has_the_changes_that_all_its_tests_tell() -> None:
+    """Of 250 values with two shifts, a far value and a heavy tail."""
+    random = np.random.default_rng(4)
+    values = random.standard_t(3, 250)
+    values[90:] += 4.0
+    values[170:] -= 2.5
+    values[40] = 60.0
+    expected = _gone_through(values, 0.05)
+    assert [index for index, _ in expected] == pytest.approx([90, 170], abs=5)
+    _same([(one.index, one.p_value) for one in change_points(values)], expected)
+
+
+@pytest.mark.parametrize("freedom", [1.0, 4.0, 8.0, 30.0, 400.0])
+@pytest.mark.parametrize("p_value", [0.2, 1e-3, 1e-8, 1e-14])
+def test_no_smaller_t_has_that_p(freedom: float, p_value: float) -> None:
+    """By SciPy; and from 30 degrees on the bound is within a twentieth of it."""
+    least, exact = float(_least_t(p_value, np.array([freedom]))[0]), student_t.isf(p_value / 2.0, freedom)
+    assert least <= exact
+    assert least >= 0.95 * exact or freedom < 30
 
 
 @pytest.mark.parametrize("after", [*range(6), 40])
