@@ -14,9 +14,9 @@ from pytest_quant.errors import UsageError
 from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from pytest_quant.history import Point, SeriesSummary, StoredRun
+    from pytest_quant.history import Point, SeriesFigures, SeriesSummary, StoredRun
     from pytest_quant.history.store import Store
 
 
@@ -55,26 +55,24 @@ def print_series(summary: SeriesSummary, points: Sequence[Point], *, as_json: bo
 
 
 def print_changes(
-    points: Iterable[tuple[SeriesSummary, Sequence[Point]]], family: int, branch: str, confidence: float, as_json: bool
+    found: Sequence[tuple[SeriesSummary, SeriesFigures]], branch: str, confidence: float, as_json: bool
 ) -> None:
     """Print the changes of series on a branch, the latest first.
 
     Parameters
     ----------
-    points : each series with its points on the branch, oldest first.
-    family : number of these series.
+    found : each series with its figures on the branch.
     branch : name of the branch, for the heading.
-    confidence : see `find_changes`.
+    confidence : see `pytest_quant.history.trends.find_changes`.
     as_json : print one JSON document instead of a table.
     """
-    from pytest_quant.history.trends import find_changes
+    from pytest_quant.history.trends import find_changes_in
     from pytest_quant.report.series import changes_text, series_name
 
-    names: dict[str, str] = {}
-    changes = []
-    for summary, of_series in points:
-        names[summary.key] = series_name(summary)
-        changes += find_changes(of_series, confidence=confidence, family=family)
+    names = {summary.key: series_name(summary) for summary, _ in found}
+    changes = [
+        change for _, figures in found for change in find_changes_in(figures, confidence=confidence, family=len(found))
+    ]
     changes.sort(key=lambda change: change.first_bad_at, reverse=True)
     if as_json:
         show_json({"branch": branch, "series": len(names), "changes": [asdict(one) for one in changes]})
@@ -152,8 +150,8 @@ def history(
         _refuse_csv(as_csv)
         chosen = all_matching(store, what)
         on = branch or main_branch(Path.cwd())
-        points = ((one, store.points(one.key, branch=on, since=first_day, limit=last)) for one in chosen)
-        print_changes(points, len(chosen), on, confidence, as_json)
+        figures = store.figures([one.key for one in chosen], branch=on, since=first_day, limit=last)
+        print_changes(list(zip(chosen, figures, strict=True)), on, confidence, as_json)
     elif list_series:
         _refuse_csv(as_csv)
         print_series_list(all_matching(store, what), as_json)

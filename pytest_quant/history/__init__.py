@@ -12,15 +12,18 @@ from pytest_quant.history.database import (
     set_aside,
     write_aside,
 )
+from pytest_quant.history.figures import SeriesFigures, Texts
 from pytest_quant.history.rows import StoredCheck, StoredRun, identity_of, version_of
 from pytest_quant.history.trends import Point, SeriesSummary
 
 __all__ = [
     "INSTALL",
     "Point",
+    "SeriesFigures",
     "SeriesSummary",
     "StoredCheck",
     "StoredRun",
+    "Texts",
     "identity_of",
     "missing_libraries",
     "open_store",

@@ -3,126 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, func, insert, select
+from sqlalchemy import ColumnElement, Engine, Select, func, select
 from sqlalchemy import Row as Found
 
 from pytest_quant.errors import UsageError, nearest
+from pytest_quant.history.append import RunToAdd, add_runs, batches
 from pytest_quant.history.connect import reading, storage_errors, writing
+from pytest_quant.history.figures import SeriesFigures
+from pytest_quant.history.read_figures import read_figures
 from pytest_quant.history.rows import (
     MOST_INDEXED,
-    Row,
     StoredCheck,
     StoredRun,
-    check_row,
     decode_run,
     digest_of,
     in_utc,
     indexed,
-    pack,
-    run_row,
     searchable,
-    series_row,
     unpack,
 )
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
 from pytest_quant.history.trends import Point, SeriesSummary
 from pytest_quant.record import Encoded, Record, Run
 from pytest_quant.result import Status
-
-if TYPE_CHECKING:
-    from sqlalchemy.dialects import postgresql, sqlite
-
-
-_ADDED_RECORDS_AT_ONCE = 2000
-_ADDED_RUNS_AT_ONCE = 500
-_LOOKED_UP_AT_ONCE = 5000
-
-RunToAdd = tuple[Run, Sequence[Record | Encoded]]
-
-
-def batches(runs: Iterable[RunToAdd]) -> Iterator[list[RunToAdd]]:
-    """Split `runs` into lists that fit into memory and into one short transaction."""
-    batch: list[RunToAdd] = []
-    records = 0
-    for run, kept in runs:
-        batch.append((run, kept))
-        records += len(kept)
-        if records >= _ADDED_RECORDS_AT_ONCE or len(batch) >= _ADDED_RUNS_AT_ONCE:
-            yield batch
-            batch, records = [], 0
-    if batch:
-        yield batch
-
-
-def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
-    """Add the runs that are not stored yet, in the transaction of `connection`, and return their number."""
-    summaries = [(str(row["id"]), row, run, records) for run, records in batch for row in (run_row(run),)]
-    # Series before runs, each sorted: two processes that add the same ones take their locks in the same order.
-    series = _series_numbers(
-        connection, {one.series: series_row(one) for _, records in batch for one in map(_record, records)}.values()
-    )
-    new = _new_runs(connection, {run_id: row for run_id, row, _, _ in reversed(summaries)})
-    checks: list[Row] = []
-    kept: list[Row] = []
-    added = 0
-    for run_id, row, run, records in summaries:
-        number = new.pop(run_id, None)
-        if number is None:
-            continue
-        added += 1
-        for position, one in enumerate(records):
-            record = _record(one)
-            place: Row = {"run": number, "position": position}
-            digest = digest_of(record.series)
-            checks.append(place | {"series": series[digest], "started_at": row["started_at"]} | check_row(run, record))
-            kept.append(place | {"record": pack(one)})
-    if checks:
-        connection.execute(insert(CHECKS), checks)
-        connection.execute(insert(RECORDS), kept)
-    return added
-
-
-def _record(one: Record | Encoded) -> Record:
-    return one.record if isinstance(one, Encoded) else one
-
-
-def _series_numbers(connection: Connection, rows: Iterable[Row]) -> dict[str, int]:
-    wanted = {str(row["digest"]): row for row in rows}
-    numbers: dict[str, int] = {}
-    for _ in range(2):
-        missing = sorted(wanted.keys() - numbers.keys())
-        for start in range(0, len(missing), _LOOKED_UP_AT_ONCE):
-            asked = missing[start : start + _LOOKED_UP_AT_ONCE]
-            rows_found = connection.execute(select(SERIES.c.digest, SERIES.c.number).where(SERIES.c.digest.in_(asked)))
-            numbers |= {str(digest): int(number) for digest, number in rows_found}
-        new = [wanted[digest] for digest in missing if digest not in numbers]
-        if not new:
-            break
-        connection.execute(_insert_where_new(connection, SERIES), new)
-    return numbers
-
-
-def _new_runs(connection: Connection, rows: dict[str, Row]) -> dict[str, int]:
-    """Insert the runs that are not stored yet, and return their numbers by id."""
-    if not rows:
-        return {}
-    inserting = _insert_where_new(connection, RUNS).returning(RUNS.c.id, RUNS.c.number)
-    inserted = connection.execute(inserting, [rows[run_id] for run_id in sorted(rows)])
-    return {str(run_id): int(number) for run_id, number in inserted}
-
-
-def _insert_where_new(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """Return an insert that skips existing rows, for which SQLAlchemy has one construct for each database."""
-    # Imported here: readers need neither, and the one for PostgreSQL takes a tenth of a short command's time.
-    if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects import postgresql
-
-        return postgresql.insert(table).on_conflict_do_nothing()
-    from sqlalchemy.dialects import sqlite
-
-    return sqlite.insert(table).on_conflict_do_nothing()
 
 
 class Recorded(Protocol):
@@ -300,6 +205,26 @@ class Store:
         newest_first = (CHECKS.c.started_at.desc(), RUNS.c.id.desc(), CHECKS.c.position.desc())
         rows = self._read(wanted.order_by(*newest_first).limit(limit))
         return [_point(series, row) for row in reversed(rows)]
+
+    def figures(
+        self,
+        series: Sequence[str],
+        *,
+        branch: str | None = None,
+        since: str | None = None,
+        limit: int | None = None,
+    ) -> list[SeriesFigures]:
+        """Return the figures of many series over time, of each in the order of `series`; a million points take seconds.
+
+        Parameters
+        ----------
+        series : keys; one that is not in the history has no points.
+        branch : only checks of this branch.
+        since : only checks of runs that started then or later, date or time in ISO 8601, UTC when it names no zone.
+        limit : largest number of checks of each series, the newest ones; ``None`` for all.
+        """
+        with storage_errors(self._shown, "read"), reading(self._engine) as connection:
+            return read_figures(connection, series, _wanted(branch, since), limit)
 
     def each_run(self) -> Iterator[tuple[Run, tuple[Record, ...]]]:
         """Yield every run with its records, oldest first, with a few hundred runs in memory at most."""

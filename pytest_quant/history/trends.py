@@ -8,6 +8,10 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.history.figures import Floats, SeriesFigures, Texts
 from pytest_quant.result import Status
 from pytest_quant.stats.changes import ChangePoint, change_points
 
@@ -96,6 +100,9 @@ LEAST_SPEED_PCT = 2.0
 
 _SAME = 1e-9
 
+_Rows = NDArray[np.intp]
+"""Places of checks among those of a series."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -164,6 +171,33 @@ def find_changes(points: Iterable[Point], *, confidence: float = 0.95, family: i
         *_by_group(clean, lambda point: (point.version, point.isa), _scores),
         *_by_group(clean, lambda point: (point.version, point.identity), _speeds),
     ]
+    return _found(sequences, confidence, family)
+
+
+def find_changes_in(figures: SeriesFigures, *, confidence: float = 0.95, family: int = 1) -> list[Change]:
+    """Return what `find_changes` finds in the same checks of one branch, without an object for each of them.
+
+    Parameters
+    ----------
+    figures : of one series and branch.
+    confidence, family : see `find_changes`.
+    """
+    with_commit = np.array([commit is not None for commit in figures.commit.known], np.bool_)
+    clean = np.flatnonzero(with_commit[figures.commit.codes] & ~figures.dirty)
+    sequences: list[_Sequence] = []
+    for rows, version, machine in _groups(clean, figures.version, figures.isa):
+        levels = _levels_in(figures, rows, figures.candidate)
+        sequences.append(_of_scores(figures.key, machine, levels, *figures.scales.get(version, (None, None))))
+    for rows, _, machine in _groups(clean, figures.version, figures.identity):
+        if levels := _levels_in(figures, rows, figures.speedup, in_logs=True):
+            sequences.append(_of_speedups(figures.key, machine, levels))
+        else:
+            levels = _levels_in(figures, rows, figures.candidate_p50_ms, in_logs=True)
+            sequences.append(_of_latencies(figures.key, machine, levels))
+    return _found([one for one in sequences if one.levels], confidence, family)
+
+
+def _found(sequences: Sequence[_Sequence], confidence: float, family: int) -> list[Change]:
     # A step of a score that repeats exactly is no test, and takes no part.
     tests = family * max(1, sum(not one.exact for one in sequences))
     changes = [change for one in sequences for change in _changes(one, (1.0 - confidence) / tests, tests)]
@@ -202,17 +236,27 @@ def _by_group(
 
 
 def _scores(points: Sequence[Point], machine: str) -> _Sequence:
-    levels = _levels(points, lambda point: point.candidate)
     last = points[-1]
-    more_is_better = None if last.better is None else last.better == "higher"
-    return _Sequence(last.series, "score", last.unit or "", machine, levels, more_is_better, _repeats(levels))
+    return _of_scores(last.series, machine, _levels(points, lambda point: point.candidate), last.unit, last.better)
 
 
 def _speeds(points: Sequence[Point], machine: str) -> _Sequence:
     series = points[-1].series
     if levels := _levels(points, lambda point: _log(point.speedup)):
-        return _Sequence(series, "speedup", "x", machine, levels, more_is_better=True)
-    levels = _levels(points, lambda point: _log(point.candidate_p50_ms))
+        return _of_speedups(series, machine, levels)
+    return _of_latencies(series, machine, _levels(points, lambda point: _log(point.candidate_p50_ms)))
+
+
+def _of_scores(series: str, machine: str, levels: Sequence[_Level], unit: str | None, better: str | None) -> _Sequence:
+    more_is_better = None if better is None else better == "higher"
+    return _Sequence(series, "score", unit or "", machine, levels, more_is_better, _repeats(levels))
+
+
+def _of_speedups(series: str, machine: str, levels: Sequence[_Level]) -> _Sequence:
+    return _Sequence(series, "speedup", "x", machine, levels, more_is_better=True)
+
+
+def _of_latencies(series: str, machine: str, levels: Sequence[_Level]) -> _Sequence:
     return _Sequence(series, "latency", "ms", machine, levels, more_is_better=False)
 
 
@@ -263,6 +307,32 @@ def _levels(points: Sequence[Point], value_of: Callable[[Point], float | None]) 
             started.setdefault(point.commit, point.started_at)
     kept = list(values)[-MOST_COMMITS:]
     return [_Level(commit, started[commit], statistics.fmean(values[commit])) for commit in kept]
+
+
+def _groups(rows: _Rows, versions: Texts, machines: Texts) -> Iterator[tuple[_Rows, str, str]]:
+    """Yield the rows of each version and machine, in the order in which they first come, with both."""
+    pairs = versions.codes[rows].astype(np.intp) * len(machines.known) + machines.codes[rows]
+    kinds, first, kind_of = np.unique(pairs, return_index=True, return_inverse=True)
+    for kind in np.argsort(first).tolist():
+        version, machine = divmod(int(kinds[kind]), len(machines.known))
+        yield rows[kind_of == kind], versions.known[version] or "", machines.known[machine] or ""
+
+
+def _levels_in(figures: SeriesFigures, rows: _Rows, column: Floats, *, in_logs: bool = False) -> list[_Level]:
+    """Return what `_levels` does for the checks at `rows`; logarithms are of what is above 0."""
+    values = column[rows]
+    rows = rows[values > 0.0] if in_logs else rows[~np.isnan(values)]
+    commits, first, commit_of = np.unique(figures.commit.codes[rows], return_index=True, return_inverse=True)
+    by_commit = column[rows[np.argsort(commit_of, kind="stable")]]
+    ends = np.cumsum(np.bincount(commit_of, minlength=commits.size))
+    levels = []
+    for at in np.argsort(first)[-MOST_COMMITS:].tolist():
+        of_commit = by_commit[ends[at - 1] if at else 0 : ends[at]].tolist()
+        found = [math.log(value) if in_logs else value for value in of_commit]
+        commit = figures.commit.known[commits[at]] or ""
+        started_at = figures.started_at.known[figures.started_at.codes[rows[first[at]]]] or ""
+        levels.append(_Level(commit, started_at, statistics.fmean(found)))
+    return levels
 
 
 def _log(value: float | None) -> float | None:
