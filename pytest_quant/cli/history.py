@@ -14,7 +14,7 @@ from pytest_quant.errors import UsageError
 from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pytest_quant.history import Point, SeriesFigures, SeriesSummary, StoredRun
     from pytest_quant.history.store import Store
