@@ -48,7 +48,7 @@ def commands() -> None:
       pytest-quant guide                 the guides; with a topic, one of them
       pytest-quant doctor                which backends can run here, and how to fix the others
       pytest-quant selftest --quick      which limits on speed this machine can hold
-      pytest-quant profile NODEID        which layers of one check take the time, beside those of its reference
+      pytest-quant profile NODEID        which layers of one check take the time, next to those of its reference
       pytest-quant history               the last runs
       pytest-quant history RUN           every check of one run, with its figures
       pytest-quant history resnet int8   the series with these words in their names; every check where it is one

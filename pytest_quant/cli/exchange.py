@@ -177,7 +177,7 @@ def _write_whole(pieces: Iterable[bytes], file: Path) -> None:
 
 @click.command("import", short_help="Add records of files to the history.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option("--branch", metavar="NAME", help="For runs whose file tells no branch, those of asv for example.")
+@click.option("--branch", metavar="NAME", help="For runs whose file names no branch, those of asv for example.")
 @history_option
 def import_records(files: tuple[Path, ...], branch: str | None, place: str | None) -> None:
     """Add the runs in each FILE to the history; a run that is already there is left as it is.

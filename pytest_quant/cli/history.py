@@ -100,7 +100,7 @@ _POINTS = 50
 @click.option("--series", "list_series", is_flag=True, help="List the series instead of the runs.")
 @click.option("--changes", is_flag=True, help="At which commits of the branch figures changed; of SERIES, or of all.")
 @click.option(
-    "--confidence", type=click.FloatRange(0.5, 0.995), default=0.95, show_default=True, help="Of all --changes told."
+    "--confidence", type=click.FloatRange(0.5, 0.995), default=0.95, show_default=True, help="Of all --changes at once."
 )
 @click.option(
     "--last", type=click.IntRange(min=1), help=f"So many at the most  [runs: {_RUNS}, points of a table: {_POINTS}]"

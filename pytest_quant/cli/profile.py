@@ -25,7 +25,7 @@ _PROGRESS = "quant: "
 _MANY = 20
 
 
-@click.command(short_help="Which layers take the time of one check, beside those of its reference.")
+@click.command(short_help="Which layers take the time of one check, next to those of its reference.")
 @click.argument("nodeid")
 @click.argument("pytest_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- PYTEST_OPTION...]")
 @click.option("--top", type=click.IntRange(min=1), default=_TOP, show_default=True, help="So many rows of layers.")
@@ -34,7 +34,7 @@ def profile(nodeid: str, pytest_options: tuple[str, ...], top: int, as_json: boo
     """Measure the check of one test, and print the layers of candidate and reference side by side, slowest first.
 
     Layers that were made from the same nodes of the model stand in one row, whatever the runtimes fused; reformats and
-    copies (Q/DQ, changes of type and layout) follow with their share, and sums beside the time of a whole run. Engines
+    copies (Q/DQ, changes of type and layout) follow with their share, and sums next to the time of a whole run. Engines
     come from the cache. The test is set up as pytest does it; its body does not run, nothing is judged or kept.
 
     NODEID is what pytest takes, and must name one marked test. Options of pytest, --quant-cache=DIR for one, go behind

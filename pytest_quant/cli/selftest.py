@@ -19,7 +19,7 @@ def selftest(quick: bool, backend: str | None, as_json: bool, place: str | None)
     """Time models whose differences are known in fresh processes, and print which limits on speed this machine holds.
 
     The result is kept in the history by the identity of the machine, and the newest one counts: checks on machines like
-    it allow for its noise, and marks with a limit below what it holds are told so. Ctrl-C keeps what was measured. Run
+    it allow for its noise, and marks with a limit below what it holds are named. Ctrl-C keeps what was measured. Run
     it while nothing else runs, or as busy as the machine is when it runs tests.
 
     \b

@@ -227,7 +227,7 @@ def mark_keys(backends: tuple[str, ...] = ()) -> dict[str, Key]:
         Key(
             "model",
             MODEL,
-            "name of a fixture, else a path beside the test file, else under the root (default: quant_model)",
+            "name of a fixture, else a path next to the test file, else under the root (default: quant_model)",
         ),
         Key("quantized", MODEL, "the model already quantized, as for model; the scheme is then qat"),
         Key("data", DATA, "name of a fixture that gives a Dataset (default: quant_data)"),

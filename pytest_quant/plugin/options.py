@@ -166,15 +166,15 @@ OPTIONS = (
         "quant_max_time",
         "SECONDS",
         seconds,
-        "measure the latency of one check for at most so long, warming up and confirming a broken limit included "
+        "measure the latency of one check for at most this long, warming up and confirming a broken limit included "
         "(default: 10); each further launch has as long again",
     ),
     Option(
         "quant_total_time",
         "SECONDS",
         seconds,
-        "measure latency for at most so long in the whole run, all launches included: each check has an equal share of "
-        "what is left, and more than the fewest rounds only where a limit is in doubt; what is then undecided is "
+        "measure latency for at most this long in the whole run, all launches included: each check has an equal share "
+        "of what is left, and more than the fewest rounds only where a limit is in doubt; what is then undecided is "
         "INCONCLUSIVE (default: no limit)",
     ),
     Option(
@@ -190,14 +190,14 @@ OPTIONS = (
         "quant_diagnose_time",
         "SECONDS",
         seconds_or_none,
-        "when a limit on accuracy or coverage is broken, try for at most about so long what mends it: other options, "
+        "when a limit on accuracy or coverage is broken, try for about this long at most what mends it: other options, "
         "and which nodes to exclude (default: 30; 0 tries nothing)",
     ),
     Option(
         "quant_lock_timeout",
         "SECONDS",
         seconds,
-        "wait for a device that another process measures on for at most so long; then the check is an error that names "
+        "wait for a device that another process measures on, at most this long; then the check is an error that names "
         "that process (default: 600)",
     ),
     Option(
@@ -239,7 +239,7 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--quant-doctor",
         action="store_true",
-        help="tell which backends can run here and how to fix the others, and run no test; fails when one of "
+        help="list which backends can run here and how to fix the others, and run no test; fails when one of "
         "--quant-require cannot",
     )
     # What `pytest-quant profile` gives: see `pytest_quant.plugin.profiling`.
