@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_quant.plugin.against import Against
 from pytest_quant.plugin.branch_limits import BranchLimits, find_limits, read_lines
+from pytest_quant.plugin.controller import Controller
 from pytest_quant.plugin.settings import Settings
 from pytest_quant.report import failure
 from pytest_quant.result import AccuracyResult, NoBaseline, Status
@@ -157,15 +159,16 @@ def test_a_check_without_a_score_is_not_held_to_one() -> None:
     assert verdict.status is Status.INCONCLUSIVE
 
 
+OPTION = "--quant-against-limit"
 ORDER = [
-    ((), "", "main max_slowdown=3", None),
-    ((), "quant_against_limit = 8\n", "main max_slowdown=3", 8.0),
-    ((), "quant_against_limit = 8\n", "main against_limit=2", 2.0),
-    (("--quant-against-limit=7",), "quant_against_limit = 8\n", "main against_limit=2", 7.0),
+    ((), "", "main max_slowdown=3", None, OPTION),
+    ((), "quant_against_limit = 8\n", "main max_slowdown=3", 8.0, OPTION),
+    ((), "quant_against_limit = 8\n", "main against_limit=2", 2.0, "quant_branch_limits: main against_limit=2"),
+    ((f"{OPTION}=7",), "quant_against_limit = 8\n", "main against_limit=2", 7.0, OPTION),
 ]
 
 
-@pytest.mark.parametrize(("args", "ini", "line", "expected"), ORDER)
+@pytest.mark.parametrize(("args", "ini", "line", "expected", "named"), ORDER)
 def test_the_limit_of_against_is_the_closest(
     pytester: pytest.Pytester,
     monkeypatch: pytest.MonkeyPatch,
@@ -173,12 +176,15 @@ def test_the_limit_of_against_is_the_closest(
     ini: str,
     line: str,
     expected: float | None,
+    named: str,
 ) -> None:
-    """The command line, then the line of the branch, then the ini file."""
+    """The command line, then the line of the branch, then the ini file; the report names it."""
     without_ci(monkeypatch)
     make_repository(pytester.path).commit("1")
     pytester.makeini(f"[pytest]\n{ini}quant_branch_limits =\n    {line}\n")
-    assert Settings.from_config(pytester.parseconfig(*args)).against_limit_pct == expected
+    config = pytester.parseconfig(*args)
+    assert Settings.from_config(config).against_limit_pct == expected
+    assert Against(config, Controller(config))._limit_option() == named
 
 
 def test_a_run_says_which_line_holds(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
