@@ -52,7 +52,7 @@ def rendered(text: str, columns: int) -> str:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    plain = _LINK.sub(_as_command, _IMAGE.sub(r"*\1*", text))
+    plain = _LINK.sub(_as_command, _IMAGE.sub(r"*(picture: \1)*", text))
     console = Console(width=min(columns, _WIDEST), force_terminal=True)
     with console.capture() as captured:
         console.print(Markdown(plain, hyperlinks=False))

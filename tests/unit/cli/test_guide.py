@@ -47,8 +47,15 @@ def test_a_link_to_another_guide_is_the_command_that_shows_it() -> None:
     """Within one guide only its words are kept; addresses of the web stay."""
     text = "See [limits](limits.md#speed), [below](#units), [pytest](https://pytest.org) and ![a table](images/a.svg)."
     plain = Text.from_ansi(rendered(text, 200)).plain
-    shown = "See limits (pytest-quant guide limits), below, pytest (https://pytest.org) and a table."
+    shown = "See limits (pytest-quant guide limits), below, pytest (https://pytest.org) and (picture: a table)."
     assert " ".join(plain.split()) == shown
+
+
+@pytest.mark.parametrize("typed", ["README", "../README", "images/table", ""])
+def test_only_guides_are_shown(typed: str) -> None:
+    """A topic is a name of the list, never a path."""
+    with pytest.raises(UsageError, match="there is no guide"):
+        CliRunner().invoke(commands, ["guide", typed], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("limit", "limits"), ("frist-check", "first-check"), ("fqa", "faq")])
