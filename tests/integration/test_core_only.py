@@ -110,6 +110,20 @@ def test_a_run_that_wants_no_history_is_told_nothing(project: Path, only_core: d
     assert json.loads((project / "run.json").read_text())["checks"] != []
 
 
+def test_a_run_is_a_comment_and_a_baseline_without_a_history(project: Path, only_core: dict[str, str]) -> None:
+    """The records are at hand; that this is no repository is all that stands against accepting them."""
+    ran = run(
+        project, only_core, "--quant-no-history", "--quant-markdown=quant.md", "--quant-accept", "--quant-reason=x"
+    )
+    assert "--quant-accept: nothing was accepted: a run without a commit is never a baseline" in ran.stdout
+    assert (project / "quant.md").read_text().splitlines()[1].startswith("**FAIL: 1 check: ")
+    posted = "from pytest_quant.forge import comment, github, gitlab"
+    assert (
+        subprocess.run([sys.executable, "-c", f"import only_core; {posted}"], env=only_core, check=False).returncode
+        == 0
+    )
+
+
 def test_a_comparison_that_cannot_be_fails_the_run(project: Path, only_core: dict[str, str]) -> None:
     """It was asked for; the outcomes of the tests stay."""
     ran = run(project, only_core, "--quant-compare")
@@ -147,9 +161,9 @@ def test_a_command_that_needs_the_history_tells_the_line(tmp_path: Path, only_co
 def test_the_others_run(tmp_path: Path, only_core: dict[str, str]) -> None:
     """The machine, the cache, one test and the guides need no history, and nor do two commits side by side."""
     own = [name for name in commands.commands if name not in ASK]
-    assert set(own) == {"bisect", "cache", "doctor", "guide", "profile"}
+    assert set(own) == {"bisect", "cache", "comment", "doctor", "guide", "profile"}
     for name in own:
-        ran = ask(tmp_path, only_core, [name, "--help"] if name in ("bisect", "profile") else [name])
+        ran = ask(tmp_path, only_core, [name, "--help"] if name in ("bisect", "comment", "profile") else [name])
         assert (ran.returncode, ran.stderr) == (0, "")
 
 
