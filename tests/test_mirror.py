@@ -42,6 +42,8 @@ ELSEWHERE = {
     "measure.sessions": "tests/unit/measure/test_timing.py",
     "plugin.accept_run": "tests/integration/test_accept_run.py",
     "plugin.against": "tests/integration/test_against.py",
+    "report.page.blocks": "tests/unit/report/page/test_sections.py",
+    "report.page.content": "tests/unit/report/page/test_assemble.py",
     "measure.selftest_process": "tests/integration/test_selftest.py",
     "plugin.benchmark_bridge": "tests/integration/test_benchmark_bridge_contract.py",
     "plugin.check": "tests/integration/test_statuses.py",

@@ -1,0 +1,185 @@
+"use strict";
+// Tabs, the table of the run, search, themes and print.
+(function () {
+  const root = document.documentElement;
+  const tabs = [...document.querySelectorAll("[role=tab]")];
+  const bodies = [...document.querySelectorAll("tbody.check")];
+  const search = document.getElementById("search");
+  const expand = document.getElementById("expand");
+  const said = document.getElementById("said");
+
+  let current = "";
+
+  // A page is chosen by the end of the address, which also opens one check or one series.
+  function show(name) {
+    current = name;
+    for (const tab of tabs) {
+      const chosen = tab.getAttribute("aria-controls") === name;
+      tab.setAttribute("aria-selected", String(chosen));
+      tab.tabIndex = chosen ? 0 : -1;
+      document.getElementById(tab.getAttribute("aria-controls")).hidden = !chosen;
+    }
+  }
+
+  function route() {
+    const target = document.getElementById(location.hash.slice(1));
+    const page = target && target.closest("section.page");
+    if (!page) {
+      if (!current) show("run");
+      return;
+    }
+    show(page.id);
+    if (target === page) {
+      scrollTo(0, 0);
+      return;
+    }
+    if (target.matches("tbody.check")) {
+      target.hidden = false;
+      open(target, true);
+      target.querySelector("button.open").focus();
+    }
+    target.scrollIntoView({ block: "start" });
+  }
+
+  function onTabs(event) {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const now = tabs.indexOf(event.target);
+    if (now < 0) return;
+    let next = null;
+    if (step) next = tabs[(now + step + tabs.length) % tabs.length];
+    if (event.key === "Home") next = tabs[0];
+    if (event.key === "End") next = tabs[tabs.length - 1];
+    if (event.key === " ") next = event.target;
+    if (!next) return;
+    event.preventDefault();
+    location.hash = next.getAttribute("href");
+    next.focus();
+  }
+
+  function open(body, wanted) {
+    body.classList.toggle("opened", wanted);
+    body.querySelector("button.open").setAttribute("aria-expanded", String(wanted));
+    if (wanted) quant.load("details").then(() => fill(body));
+  }
+
+  // The templates of the page made this, with every text escaped.
+  function fill(body) {
+    const cell = body.querySelector("tr.detail > td");
+    if (cell.childElementCount || !quant.kept.has("details")) return;
+    cell.innerHTML = quant.kept.get("details")[body.id];
+    quant.watch(cell.querySelectorAll(".chart[data-rounds]"));
+  }
+
+  // What is printed is open, with its charts.
+  function openForPrint() {
+    bodies.forEach(fill);
+    for (const place of document.querySelectorAll(".chart[data-rounds]")) charts.rounds(place, quant.kept.get(place.dataset.rounds));
+  }
+
+  function onTable(event) {
+    const button = event.target.closest("button");
+    if (button && button.dataset.column !== undefined) sort(button);
+    else if (!event.target.closest("a, .detail") && event.target.closest("tr.row")) {
+      const body = event.target.closest("tbody");
+      if (button || !String(getSelection())) open(body, !body.classList.contains("opened"));
+    }
+  }
+
+  // By the last figure of a cell, which of two is the candidate's; cells without one come last either way.
+  function keyOf(body, column) {
+    const cell = body.rows[0].cells[column];
+    if (column === 0) return ["ERROR", "FAIL", "UNAVAILABLE", "INCONCLUSIVE", "NO_BASELINE", "XFAIL", "PASS"].indexOf(body.dataset.status);
+    const figures = cell.querySelectorAll("[data-value]");
+    if (figures.length) return Number(figures[figures.length - 1].dataset.value);
+    const text = cell.textContent.trim();
+    return text === "-" ? null : text;
+  }
+
+  function sort(button) {
+    const column = Number(button.dataset.column);
+    const head = button.parentElement;
+    const up = head.getAttribute("aria-sort") !== "ascending";
+    for (const other of head.parentElement.cells) other.setAttribute("aria-sort", "none");
+    head.setAttribute("aria-sort", up ? "ascending" : "descending");
+    const keys = new Map(bodies.map((body) => [body, keyOf(body, column)]));
+    bodies.sort((one, other) => {
+      const [first, second] = [keys.get(one), keys.get(other)];
+      if (first === null || second === null) return (first === null) - (second === null);
+      const order = typeof first === "number" && typeof second === "number" ? first - second : String(first).localeCompare(String(second));
+      return up ? order : -order;
+    });
+    document.getElementById("checks").append(...bodies);
+    said.textContent = `sorted by ${button.textContent}, ${up ? "ascending" : "descending"}`;
+  }
+
+  function filter() {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const chosen = [...document.querySelectorAll("button.filter[aria-pressed=true]")].map((one) => one.dataset.status);
+    let number = 0;
+    for (const body of bodies) {
+      const fits = words.every((word) => body.dataset.words.includes(word)) && (!chosen.length || chosen.includes(body.dataset.status));
+      body.hidden = !fits;
+      number += fits;
+    }
+    document.getElementById("shown").textContent = `${number} of ${bodies.length}`;
+  }
+
+  function filterSeries(field) {
+    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const all = [...document.querySelectorAll("article.series")];
+    for (const one of all) one.hidden = !words.every((word) => one.dataset.words.includes(word));
+    document.getElementById("shown-series").textContent = `${all.filter((one) => !one.hidden).length} of ${all.length}`;
+  }
+
+  function theme() {
+    const button = document.getElementById("theme");
+    const names = ["auto", "light", "dark"];
+    const tell = () => {
+      const now = root.dataset.theme || "auto";
+      button.textContent = `Theme: ${now}`;
+    };
+    button.addEventListener("click", () => {
+      const next = names[(names.indexOf(root.dataset.theme || "auto") + 1) % names.length];
+      if (next === "auto") delete root.dataset.theme;
+      else root.dataset.theme = next;
+      try {
+        localStorage.setItem("pytest-quant-theme", next);
+      } catch (error) {
+        // Then it holds for this visit.
+      }
+      tell();
+      charts.redraw();
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", charts.redraw);
+    tell();
+  }
+
+  for (const body of bodies) open(body, false);
+  document.querySelector("[role=tablist]").addEventListener("keydown", onTabs);
+  window.addEventListener("hashchange", route);
+  if (bodies.length) {
+    document.getElementById("checks").addEventListener("click", onTable);
+    search.addEventListener("input", filter);
+    for (const button of document.querySelectorAll("button.filter")) {
+      button.addEventListener("click", () => {
+        button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
+        filter();
+      });
+    }
+    expand.addEventListener("click", () => {
+      const wanted = bodies.some((body) => !body.hidden && !body.classList.contains("opened"));
+      for (const body of bodies) if (!body.hidden) open(body, wanted);
+      expand.textContent = wanted ? "Close all" : "Expand all";
+    });
+    filter();
+  }
+  const series = document.getElementById("search-series");
+  if (series) {
+    series.addEventListener("input", () => filterSeries(series));
+    filterSeries(series);
+  }
+  window.addEventListener("beforeprint", openForPrint);
+  theme();
+  route();
+  quant.watch(document.querySelectorAll(".chart[data-series]"));
+})();

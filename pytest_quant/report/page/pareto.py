@@ -1,0 +1,180 @@
+"""Accuracy against latency of all engines of a model, and which of them no other one beats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from pytest_quant.record import Record
+from pytest_quant.report.page.axis import Axis
+from pytest_quant.report.page.content import Dot, Figure, ParetoView
+from pytest_quant.report.text import NOT_MEASURED, figure, in_unit, letter
+
+_LARGEST, _SMALLEST = 15.0, 4.0
+"""Radii of the largest engine, and of one that is small or whose size is not known."""
+
+_FEWEST = 2
+"""Engines that a chart needs to compare anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """What the scores of one chart are: their name and unit, and which way is better."""
+
+    name: str
+    unit: str
+    higher: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """One engine that was measured; `score_field` and `latency_field` are the places of its figures in the record."""
+
+    number: int
+    test: str
+    name: str
+    reference: bool
+    score: float
+    score_field: str
+    latency: float
+    latency_field: str
+    size: float | None
+    size_field: str
+
+
+def pareto_views(records: Sequence[Record], names: Sequence[str]) -> tuple[ParetoView, ...]:
+    """Return one chart for each model, metric and batch size of which at least two engines were timed.
+
+    Parameters
+    ----------
+    records : of the run, in the order of its document.
+    names : short ids of their tests.
+    """
+    groups: dict[tuple[str, int, _Scale], list[_Engine]] = {}
+    for number, (record, test) in enumerate(zip(records, names, strict=True)):
+        scale = _scale(record)
+        if scale is not None:
+            of_chart = groups.setdefault((record.model, record.batch_size, scale), [])
+            of_chart.extend(one for one in _engines(record, number, test) if not _is_there(one, of_chart))
+    return tuple(
+        _view(model, batch_size, scale, engines)
+        for (model, batch_size, scale), engines in groups.items()
+        if len(engines) >= _FEWEST
+    )
+
+
+def _scale(record: Record) -> _Scale | None:
+    found = record.accuracy
+    if found is None or record.latency is None:
+        return None
+    if found.metric is not None:
+        return _Scale(found.metric, found.unit or "", found.better != "lower")
+    if found.agreement_pct is not None:
+        return _Scale("same top class as the reference", "%", higher=True)
+    return None if found.sqnr_db is None else _Scale("SQNR", "dB", higher=True)
+
+
+def _engines(record: Record, number: int, test: str) -> Iterator[_Engine]:
+    """Yield candidate and reference of a check, as far as both of their figures are known."""
+    accuracy, latency, resources = record.accuracy, record.latency, record.resources
+    if accuracy is None or latency is None:
+        return
+    field = "candidate" if accuracy.metric is not None else "agreement_pct"
+    score = accuracy.candidate if accuracy.metric is not None else accuracy.agreement_pct
+    if score is None and accuracy.metric is None:
+        field, score = "sqnr_db", accuracy.sqnr_db
+    sizes = (None, None) if resources is None else (resources.size_mb, resources.reference_size_mb)
+    found = (
+        (record.engine_id, False, field, score, "candidate_p50_ms", latency.candidate_p50_ms, sizes[0], "size_mb"),
+        (
+            record.reference,
+            True,
+            "reference",
+            accuracy.reference,
+            "reference_p50_ms",
+            latency.reference_p50_ms,
+            sizes[1],
+            "reference_size_mb",
+        ),
+    )
+    for name, reference, place, value, timed, ms, size, sized in found:
+        if value is not None and ms is not None:
+            yield _Engine(
+                number,
+                test,
+                name,
+                reference,
+                value,
+                f"accuracy/{place}",
+                ms,
+                f"latency/{timed}",
+                size,
+                f"resources/{sized}",
+            )
+
+
+def _is_there(one: _Engine, others: Iterable[_Engine]) -> bool:
+    """Whether it is a reference that another check has timed already: one dot for it is enough."""
+    return one.reference and any(other.reference and other.name == one.name for other in others)
+
+
+def _view(model: str, batch_size: int, scale: _Scale, engines: Sequence[_Engine]) -> ParetoView:
+    by_time = sorted(engines, key=lambda one: one.latency)
+    across = Axis.around([one.latency for one in by_time], ParetoView.LEFT, ParetoView.RIGHT, spread=True)
+    bottom, top = (ParetoView.BOTTOM, ParetoView.TOP) if scale.higher else (ParetoView.TOP, ParetoView.BOTTOM)
+    up = Axis.around([one.score for one in by_time], bottom, top)
+    largest = max((one.size for one in by_time if one.size is not None), default=0.0)
+    letters = map(letter, count())
+    front = set(_front(by_time, higher=scale.higher))
+    dots = tuple(
+        Dot(
+            letter=name,
+            x=across.at(one.latency),
+            y=up.at(one.score),
+            radius=_radius(one.size, largest),
+            reference=one.reference,
+            front=place in front,
+            number=one.number,
+            anchor=f"check-{one.number}",
+            engine=one.name,
+            test=one.test,
+            score=Figure(in_unit(one.score, scale.unit), one.score, one.score_field),
+            latency=Figure(figure(one.latency), one.latency, one.latency_field),
+            size=NOT_MEASURED if one.size is None else Figure(figure(one.size), one.size, one.size_field),
+        )
+        for place, (name, one) in enumerate(zip(letters, by_time, strict=False))
+    )
+    best = [dot for dot in dots if dot.front]
+    better = "better further up" if scale.higher else "lower is better, and further up"
+    named = ", ".join(f"{dot.letter} {dot.engine}" for dot in best)
+    return ParetoView(
+        title=model if batch_size == 1 else f"{model}, batches of {batch_size}",
+        x_label="median of one run, ms (left is faster)",
+        y_label=f"{scale.name} {scale.unit}".rstrip() + f" ({better})",
+        x_ticks=across.ticks(6),
+        y_ticks=up.ticks(),
+        dots=dots,
+        front=" ".join(f"{dot.x},{dot.y}" for dot in best),
+        about=f"{len(dots)} engines of {model}: {scale.name} against latency; none is faster and as good as {named}",
+    )
+
+
+def _front(by_time: Sequence[_Engine], *, higher: bool) -> Iterator[int]:
+    """Yield the places of the engines than which no other is faster and at least as accurate, or as fast and better."""
+    sign = 1.0 if higher else -1.0
+    for place, one in enumerate(by_time):
+        beaten = any(
+            other.latency <= one.latency
+            and sign * other.score >= sign * one.score
+            and (other.latency, other.score) != (one.latency, one.score)
+            for other in by_time
+        )
+        if not beaten:
+            yield place
+
+
+def _radius(size: float | None, largest: float) -> float:
+    share = size / largest if size is not None and largest > 0.0 else 0.0
+    return round(max(_SMALLEST, _LARGEST * math.sqrt(max(share, 0.0))), 1)

@@ -1,0 +1,142 @@
+"""A page as HTML, in one file, or in a folder where the history of each series is a file of its own.
+
+What stands in a page came from outside: names of tests, branches, messages, outputs of models. Jinja2 escapes every
+text of it, and each is cleaned as it is for a terminal; data for charts is JSON in which no character can end a script.
+What a check opens to is HTML of the same templates, deflated with that of all others, which takes a tenth of the room:
+a page of hundreds of checks is small, and opens at once. The page's policy allows the scripts and styles that are in
+it, by their digests, and nothing from any network. A folder also loads its own files, by elements of the page, because
+a browser reads no file from the disk for a script.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from pytest_quant.printable import clean
+from pytest_quant.record import Json
+from pytest_quant.report.page.content import Page
+from pytest_quant.whole_file import write_whole
+
+INDEX = "index.html"
+"""The page of a folder."""
+
+SERIES_FOLDER = "series"
+"""Where a folder has the data of its charts."""
+
+_STYLES = ("uplot/uPlot.min.css", "page.css")
+_FIRST = "first.js"
+"""Runs before anything is shown: the chosen theme."""
+_SCRIPTS = ("uplot/uPlot.iife.min.js", "numbers.js", "charts.js", "series.js", "page.js")
+
+_ESCAPES = tuple((char, f"\\u{ord(char):04x}") for char in "<>&")
+"""What could end a script or begin markup. Line separators are escaped by the encoder, with all that is not ASCII."""
+
+
+def write_page(page: Page, file: Path) -> None:
+    """Write `page` to one file, in one step; its folder is made. Raises `OSError`."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, one_file(page))
+
+
+def write_folder(page: Page, folder: Path) -> None:
+    """Write `page` to ``index.html`` in `folder`, and the data of its charts beside it, before it. Raises `OSError`."""
+    data = folder / SERIES_FOLDER
+    data.mkdir(parents=True, exist_ok=True)
+    for name, value in page.separate.items():
+        write_whole(data / f"{name}.js", _call(name, value).encode())
+    write_whole(folder / INDEX, _rendered(page, {}, SERIES_FOLDER if page.separate else "").encode())
+
+
+def one_file(page: Page) -> bytes:
+    """Return the whole page as one document."""
+    return _rendered(page, page.separate, "").encode()
+
+
+def _rendered(page: Page, separate: Mapping[str, Json], folder: str) -> str:
+    styles = "\n".join(map(_asset, _STYLES))
+    scripts = ["\n".join(map(_asset, _SCRIPTS)), _asset(_FIRST)]
+    templates = _templates()
+    detail = templates.get_template("parts.html.j2").module.detail  # type: ignore[attr-defined]
+    details: dict[str, Json] = {one.anchor: str(detail(one)) for one in page.run.checks}
+    return templates.get_template("page.html.j2").render(
+        page=page,
+        policy=_policy(styles, scripts, own_files=bool(folder)),
+        styles=_trusted(styles),
+        script=_trusted(scripts[0]),
+        first=_trusted(scripts[1]),
+        data=_trusted(in_script({"packed": _packed({**page.data, "details": details}), "separate": dict(separate)})),
+        folder=folder,
+    )
+
+
+def _packed(data: Mapping[str, Json]) -> str:
+    content = json.dumps(data, allow_nan=False, separators=(",", ":")).encode()
+    return base64.b64encode(zlib.compress(content)).decode("ascii")
+
+
+def _policy(styles: str, scripts: Iterable[str], *, own_files: bool) -> str:
+    allowed = [_digest(script) for script in scripts]
+    # The page may be served as well, by a forge that keeps it: then its own files are of its own host.
+    own = ["file:", "'self'"] if own_files else []
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {' '.join([*allowed, *own])}",
+            f"style-src {_digest(styles)}",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+
+
+def _digest(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def in_script(value: Json | Mapping[str, Json]) -> str:
+    """Return `value` as JSON that is a script's whole content, or a part of it, whatever texts are in it."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    for char, escaped in _ESCAPES:
+        text = text.replace(char, escaped)
+    return text
+
+
+def _call(name: str, value: Json) -> str:
+    return f"quant.put({in_script(name)},{in_script(value)});\n"
+
+
+def _trusted(content: str) -> Markup:
+    """Return content that is ours, or escaped above, as it is."""
+    return Markup(content)  # nosec B704 # noqa: S704 - our own assets, and JSON without markup
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("pytest_quant.report.page").joinpath("assets", *name.split("/")).read_text(encoding="utf-8")
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("pytest_quant.report.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _shown(value: object) -> object:
+    """Return a text as every other report shows it; markup and numbers as they are."""
+    return clean(value) if type(value) is str else value

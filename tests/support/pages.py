@@ -1,0 +1,299 @@
+"""Pages of known content, and what stands on a page, read back from its HTML."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+
+from pytest_quant.history import Point, SeriesFigures, SeriesSummary, StoredCheck, Texts
+from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, series_of
+from pytest_quant.history.compare import compare, rule
+from pytest_quant.history.courses import Course, course_of
+from pytest_quant.record import Record
+from pytest_quant.report.page.assemble import Sources
+from pytest_quant.report.page.compared import ComparedRuns
+from pytest_quant.result import ClassScore, Hint, OutputError, Status
+from tests.unit.history.compare.launched import answered, answers, launch, packed, record_of, timed
+from tests.unit.record.examples import ACCURACY, RUN, a_check, a_pass, a_record, unavailable
+
+HOSTILE = (
+    "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`${7*7}{{ 7*7 }}"
+    "&lt;</style></title>--><!--\u2028\x1b[31m\u202e"
+)
+"""A text that is markup, a template, a script's end, an escape for a terminal, and turns what follows it round."""
+
+STEP = 0.9
+"""Factor of the speedup from the middle of a series on."""
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+_VOID = frozenset({"meta", "input", "link", "br", "img", "hr"})
+
+
+def points(number: int, *, series: str = "key", branch: str = "main", seed: int = 0, machines: int = 1) -> list[Point]:
+    """Return points whose score repeats, whose speedup is noisy and drops by a tenth in their middle."""
+    random = np.random.default_rng(seed)
+    found = []
+    for place, noise in enumerate(np.exp(random.normal(0.0, 0.01, number)).tolist()):
+        speedup = 2.0 * noise * (STEP if place >= number // 2 else 1.0)
+        found.append(
+            Point(
+                run_id=f"{branch}-{place}",
+                started_at=(_START + timedelta(hours=place)).isoformat(),
+                commit=f"{place:08x}{'c' * 32}",
+                branch=branch,
+                dirty=False,
+                series=series,
+                version="v1",
+                identity=f"machine-{place % machines}",
+                isa="avx2",
+                status=Status.PASS,
+                metric="top1",
+                unit="%",
+                better="higher",
+                n=400,
+                reference=97.75,
+                candidate=93.125,
+                drop=4.625,
+                speedup=speedup,
+                reference_p50_ms=1.0,
+                candidate_p50_ms=1.0 / speedup,
+                coverage_pct=87.5,
+                size_mb=0.05,
+                speedup_low=speedup * 0.98,
+                speedup_high=speedup * 1.02,
+                p50_low_ms=0.99 / speedup,
+                p50_high_ms=None if place % 7 == 0 else 1.01 / speedup,
+                drop_low=3.5,
+                drop_high=5.75,
+            )
+        )
+    return found
+
+
+def figures_from(found: Sequence[Point], key: str = "key") -> SeriesFigures:
+    """Return points in columns, as a history gives them."""
+
+    def texts(name: str) -> Texts:
+        each = [getattr(point, name) for point in found]
+        known = tuple(dict.fromkeys(each))
+        return Texts(known, np.array([known.index(text) for text in each], np.int32))
+
+    def numbers(name: str) -> Any:
+        return np.array([getattr(point, name) for point in found], np.float64)
+
+    columns = {one.name: numbers(one.name) for one in fields(SeriesFigures) if one.type == "Floats"}
+    columns |= {one.name: texts(one.name) for one in fields(SeriesFigures) if one.type == "Texts"}
+    dirty = np.array([point.dirty for point in found], np.bool_)
+    scales = {point.version: (point.unit, point.better) for point in found}
+    return SeriesFigures(key=key, dirty=dirty, scales=scales, **columns)
+
+
+def course(
+    found: Sequence[Point],
+    *,
+    nodeid: str = "tests/test_digits.py::test_int8",
+    total: int | None = None,
+    accepted: bool = False,
+) -> Course:
+    """Return the course of one series with these points."""
+    key = json.dumps([nodeid, "digits", "ort", "int8", "static", 1, "top1"])
+    summary = SeriesSummary(key, nodeid, "digits", "ort-int8-static", "top1", total or len(found), found[-1].started_at)
+    entry = BaselineEntry(
+        series=series_of(key),
+        commit="acce97ed" * 5,
+        run="20260101T000000Z-00",
+        reason="the release",
+        accepted_at=_START,
+        unit="%",
+        candidate_score=93.5,
+        drop=4.25,
+        latency=(AcceptedLatency({"cpu": "Some CPU"}, 1.95, 0.51),),
+    )
+    return course_of(summary, figures_from(found, key), entry if accepted else None)
+
+
+def rich_record(name: str = "test_int8", hostile: str = "") -> Record:
+    """Return a failed record with everything that a page shows of one, `hostile` in each of its texts."""
+    record = a_record()
+    right = answers(range(5))
+    accuracy = replace(
+        ACCURACY,
+        n=len(right),
+        reference_correct=packed(answers((390, 391))),
+        candidate_correct=packed(answers((0, 1, 2, 390))),
+        by_output=(
+            OutputError(f"scores{hostile}", 21.37, 0.98765, 3.25, 17),
+            OutputError("boxes/0~x", 33.1, 0.99, 0.5, 3),
+        ),
+        by_class=tuple(ClassScore(label, 40 + label, 98.3125, 98.3125 - 2.5 * label) for label in range(15)),
+        metric=f"top1{hostile}",
+    )
+    return replace(
+        record,
+        nodeid=f"tests/test_digits.py::{name}[{hostile}]" if hostile else f"tests/test_digits.py::{name}",
+        series=json.dumps([f"tests/test_digits.py::{name}", "digits", "ort", "int8", "static", 1, "top1"]),
+        model=f"digits{hostile}",
+        accuracy=accuracy,
+        notes=(*record.notes, f"a note{hostile}"),
+        hints=(Hint(f"it helps{hostile}", f"exclude=['/conv1/Conv{hostile}']", "max_drop", 4.23, 0.5),),
+    )
+
+
+def ladder() -> list[Record]:
+    """Return three engines of one model, timed and compared."""
+    found = []
+    for scheme, score, ms in (("static", 93.5, 0.25), ("dynamic", 97.0, 0.4), ("qat", 92.0, 0.5)):
+        record = timed(a_record(a_check(scheme=scheme)), ms)
+        accuracy = replace(ACCURACY, candidate=score, drop=97.78 - score)
+        nodeid = f"tests/test_ladder.py::test_ladder[ort-int8-{scheme}]"
+        found.append(replace(record, nodeid=nodeid, accuracy=accuracy, series=json.dumps([nodeid]), status=Status.PASS))
+    return found
+
+
+def compared(hostile: str = "") -> ComparedRuns:
+    """Return a comparison with a regression of accuracy and of speed, and a test that stayed as it was."""
+
+    def side(commit: str, wrong: int, ms: float) -> list[StoredCheck]:
+        found = []
+        for run, noise in enumerate((1.0, 1.001, 0.999, 1.002, 0.998)):
+            changed = timed(
+                answered(record_of(f"tests/test_a.py::test_a{hostile}", latency=True), answers(range(wrong))),
+                ms * noise,
+            )
+            same = timed(answered(record_of("tests/test_b.py::test_b", latency=True), answers()), 0.5 * noise)
+            found += launch(changed, same, run=str(run), commit=commit)
+        return found
+
+    comparison = compare(side("ba5e", 0, 0.5), side("4ead", 20, 0.6))
+    return ComparedRuns(comparison, rule(comparison, full_suite=True), (f"base ba5e: merge base with main{hostile}",))
+
+
+def sources(hostile: str = "", *, history: int = 120, series: int = 2) -> Sources:
+    """Return a run of six checks, compared, with a history."""
+    run = replace(RUN, branch=f"topic{hostile}", dirty=True, pull_request="17")
+    missing = replace(unavailable(), message=f"the runtime is not here{hostile}\n  next: pip install it")
+    records = [rich_record(hostile=hostile), replace(a_pass(), nodeid="tests/test_b.py::test_b"), missing, *ladder()]
+    first = course(
+        points(history, machines=2),
+        nodeid=f"tests/test_digits.py::test_int8{hostile}",
+        total=5 * history,
+        accepted=True,
+    )
+    others = [course(points(history, seed=seed), nodeid=f"tests/test_n.py::test_{seed}") for seed in range(1, series)]
+    return Sources(
+        checks=tuple(StoredCheck(run, record) for record in records),
+        compared=compared(hostile),
+        courses=[first, *others],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFigure:
+    """A figure of a page: the check that it is of, its place in that check's record, its value and its text."""
+
+    check: int | None
+    place: str
+    value: float
+    text: str
+
+
+class _Reader(HTMLParser):
+    """Reads the figures of a page, each with the places that stand around it."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[ReadFigure] = []
+        self.texts: list[str] = []
+        self._stack: list[tuple[str, dict[str, str | None]]] = []
+        self._open: list[list[Any]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _VOID:
+            return
+        self._stack.append((tag, dict(attrs)))
+        if "data-value" in self._stack[-1][1]:
+            self._open.append([len(self._stack), ""])
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Such an element of a drawing holds nothing."""
+
+    def handle_data(self, data: str) -> None:
+        if self._stack and self._stack[-1][0] not in ("script", "style"):
+            self.texts.append(data)
+        for one in self._open:
+            one[1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open[-1][0] == len(self._stack):
+            self._keep(self._open.pop()[1])
+        assert self._stack[-1][0] == tag, f"</{tag}> ends <{self._stack[-1][0]}>"
+        self._stack.pop()
+
+    def _keep(self, text: str) -> None:
+        around = [attributes for _, attributes in self._stack]
+        check = next((int(one["data-check"] or "") for one in reversed(around) if "data-check" in one), None)
+        start = next((place for place, one in enumerate(around) if "data-check" in one), 0)
+        place = "/".join(one["data-field"] or "" for one in around[start:] if "data-field" in one)
+        self.found.append(ReadFigure(check, place, float(around[-1]["data-value"] or ""), text.strip()))
+
+
+def data_of(html: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the data of a page: what comes deflated, and what does not."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    assert found is not None
+    data = json.loads(found[1])
+    return json.loads(zlib.decompress(base64.b64decode(data["packed"]))), data["separate"]
+
+
+def opened(html: str) -> str:
+    """Return a page in which every check is open, as a browser has it then."""
+    for anchor, detail in data_of(html)[0]["details"].items():
+        number = anchor.removeprefix("check-")
+        place = re.compile(rf'(<tr class="detail" id="detail-{number}"><td colspan="\d+">)(?=</td>)')
+        html, times = place.subn(lambda found, detail=detail: found[1] + detail, html)  # type: ignore[misc]
+        assert times == 1
+    return html
+
+
+def figures_of(html: str) -> list[ReadFigure]:
+    """Return every figure of a page, those of what its checks open to among them."""
+    reader = _Reader()
+    reader.feed(opened(html))
+    return reader.found
+
+
+def words_of(html: str) -> str:
+    """Return what a reader of the page sees, every check open, without what scripts draw."""
+    reader = _Reader()
+    reader.feed(opened(html))
+    return " ".join(reader.texts)
+
+
+def at(document: Any, pointer: str) -> Any:
+    """Return what stands at a JSON Pointer without its first slash."""
+    for part in pointer.split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        document = document[int(key)] if isinstance(document, list) else document[key]
+    return document
+
+
+def wrong_texts(found: Sequence[ReadFigure]) -> Iterator[ReadFigure]:
+    """Yield the figures whose text is not their value, rounded to the digits that it has."""
+    for one in found:
+        text = one.text.removeprefix("x")
+        scale = 0.01 if text.endswith("%") else 1.0
+        text = text.removesuffix("%")
+        mantissa, _, exponent = text.partition("e")
+        decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
+        if not math.isclose(float(text) * scale, one.value, abs_tol=0.5000001 * scale * 10.0**-decimals):
+            yield one
