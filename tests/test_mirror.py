@@ -42,6 +42,7 @@ ELSEWHERE = {
     "measure.sessions": "tests/unit/measure/test_timing.py",
     "plugin.accept_run": "tests/integration/test_accept_run.py",
     "plugin.against": "tests/integration/test_against.py",
+    "plugin.html_page": "tests/integration/test_html_option.py",
     "report.page.blocks": "tests/unit/report/page/test_sections.py",
     "report.page.content": "tests/unit/report/page/test_assemble.py",
     "measure.selftest_process": "tests/integration/test_selftest.py",

@@ -18,6 +18,7 @@ from pytest_quant.cli.guide import guide
 from pytest_quant.cli.history import history
 from pytest_quant.cli.maintain import prune, verify
 from pytest_quant.cli.profile import profile
+from pytest_quant.cli.report import report
 from pytest_quant.cli.selftest import selftest
 from pytest_quant.errors import QuantError, UsageError, nearest
 
@@ -55,6 +56,7 @@ def commands() -> None:
       pytest-quant history --json        the same as the documents of --quant-json
       pytest-quant compare               what changed since the merge base with the target branch
       pytest-quant comment FILE          post a report as a comment of a pull request, or update it
+      pytest-quant report -o DIR         a page of the last run, its comparison and the history, for a browser
       pytest-quant bisect TEST GOOD BAD  which commit made a test slower or worse
       pytest-quant accept --reason WHY   make the last records of this commit the baseline
       pytest-quant history --changes     at which commits a figure changed
@@ -83,6 +85,7 @@ commands.add_command(profile)
 commands.add_command(prune)
 commands.add_command(pull)
 commands.add_command(push)
+commands.add_command(report)
 commands.add_command(selftest)
 commands.add_command(verify)
 

@@ -63,28 +63,33 @@ def compare(
     if as_json and as_markdown:
         raise UsageError("--json and --markdown are two outputs", fix="write one of them")
     # Here, because it loads the database.
-    from pytest_quant.environment import Repository
     from pytest_quant.history import open_store
-    from pytest_quant.history.baselines.launches import points_before
-    from pytest_quant.history.baselines.since import accepted_since
-    from pytest_quant.history.compare import compare as compare_records
     from pytest_quant.history.compare import rule
 
     root = project_root()
     store = open_store(existing_history(place))
-    before, now = _sides(store, base, head, root)
+    before, now = find_sides(store, base, head, root)
     for line in (before.told, now.told):
         say(line, err=as_json or as_markdown)
-    accepted = accepted_since(root, before.checks, now.checks, datetime.now(UTC).date())
-    commit = before.checks[-1].run.commit if before.checks else None
-    earlier = points_before(store, Repository(root), commit)
-    comparison = compare_records(before.checks, now.checks, accepted=accepted, earlier=earlier)
+    comparison = compare_sides(store, before, now, root)
     ruling = rule(comparison, strict=strict, full_suite=full_suite)
     _show(comparison, ruling, as_json=as_json, as_markdown=as_markdown)
     sys.exit(ruling.code)
 
 
-def _sides(store: Store, base: str | None, head: str | None, root: Path) -> tuple[Found, Found]:
+def find_sides(store: Store, base: str | None, head: str | None, root: Path) -> tuple[Found, Found]:
+    """Return the records of base and head, see `compare`.
+
+    Parameters
+    ----------
+    store : the history.
+    base, head : revisions or runs; ``None`` for the merge base, and for what is checked out.
+    root : folder in the git repository.
+
+    Raises
+    ------
+    UsageError : git knows no such revision, or there are no records of the head.
+    """
     from pytest_quant.cli.named_records import Found, find_side, is_run
     from pytest_quant.environment import Repository
     from pytest_quant.history.merge_base import elsewhere, records_of, select_base
@@ -102,6 +107,26 @@ def _sides(store: Store, base: str | None, head: str | None, root: Path) -> tupl
     later = records_of(store, now.commit, chosen.found) if same else now.checks
     told = f"{chosen}{elsewhere(earlier, chosen.commit)}"
     return Found(earlier, told), Found(later, f"head {now.told}")
+
+
+def compare_sides(store: Store, before: Found, now: Found, root: Path) -> Comparison:
+    """Return the comparison of two sides, with what was accepted since and how launches differed before.
+
+    Parameters
+    ----------
+    store : the history.
+    before, now : base and head, see `find_sides`.
+    root : the project's folder, with its baselines, in the git repository.
+    """
+    from pytest_quant.environment import Repository
+    from pytest_quant.history.baselines.launches import points_before
+    from pytest_quant.history.baselines.since import accepted_since
+    from pytest_quant.history.compare import compare as compare_records
+
+    accepted = accepted_since(root, before.checks, now.checks, datetime.now(UTC).date())
+    commit = before.checks[-1].run.commit if before.checks else None
+    earlier = points_before(store, Repository(root), commit)
+    return compare_records(before.checks, now.checks, accepted=accepted, earlier=earlier)
 
 
 def _show(comparison: Comparison, ruling: Ruling, *, as_json: bool, as_markdown: bool) -> None:

@@ -49,7 +49,7 @@ def find_side(store: Store, text: str, root: Path, *, take_dirty: bool) -> Found
     UsageError : git knows no such commit, there is no such run, or there are no records of it.
     """
     if is_run(text):
-        return _of_run(store, text)
+        return of_run(store, text)
     # Here, because it loads the database.
     from pytest_quant.environment import Committed, Repository
     from pytest_quant.history.merge_base import elsewhere, records_of, resolve
@@ -65,7 +65,7 @@ def find_side(store: Store, text: str, root: Path, *, take_dirty: bool) -> Found
         (one.run for one in store.runs(limit=_RECENT_RUNS) if one.run.commit == commit and one.run.dirty), None
     )
     if dirty is not None and take_dirty:
-        return _of_run(store, dirty.id)
+        return of_run(store, dirty.id)
     raise UsageError(
         f"there are no records of {shown}",
         value=None if dirty is None else f"only of run {dirty.id}, whose tree had changes that were not committed",
@@ -73,7 +73,8 @@ def find_side(store: Store, text: str, root: Path, *, take_dirty: bool) -> Found
     )
 
 
-def _of_run(store: Store, text: str) -> Found:
+def of_run(store: Store, text: str) -> Found:
+    """Return the records of the run whose id begins with `text`. Raises `UsageError` when there is none, or several."""
     from pytest_quant.environment import Committed
     from pytest_quant.history import StoredCheck
 

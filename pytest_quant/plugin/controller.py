@@ -101,7 +101,7 @@ _ENDED_BY_TESTS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.Exit
 
 _FAILED = ("FAIL", "ERROR")
 
-_WANTED_WITHOUT_CHECKS = ("quant_json", "quant_require", "quant_markdown")
+_WANTED_WITHOUT_CHECKS = ("quant_json", "quant_html", "quant_require", "quant_markdown")
 """Options that a run without any check has an answer to."""
 
 

@@ -60,7 +60,7 @@ def end_run(
     check_required: bool,
     whole: bool = True,
 ) -> Ended:
-    """Write the records to the JSON file and the history, once; when one fails the others are still written.
+    """Write the records to the JSON file, the history and the page, once; when one fails the others are still written.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def end_run(
     notes: tuple[str, ...] = ()
     compared: Compared | None = None
     run: Run | None = None
-    if encoded or settings.json_file is not None:
+    if encoded or settings.json_file is not None or settings.html_file is not None:
         begun = run_in_progress(config)
         run, encoded = gather_samples(begun.run, encoded)
         if settings.json_file is not None:
@@ -98,6 +98,8 @@ def end_run(
             accepted = _accept(config, run, [one.record for one in encoded], ended=check_required)
             notes += accepted.lines
             faults += [accepted.fault] if accepted.fault else []
+        if settings.html_file is not None:
+            faults += _write_page(config, run, [one.record for one in encoded], compared, reported.expected)
     records = tuple(one.record for one in encoded)
     if check_required:
         references = {record.reference.removesuffix("-fp32") for record in records}
@@ -125,6 +127,15 @@ def _limits_of_branch(config: pytest.Config) -> tuple[str, ...]:
     """Return the line that says which limits the settings have for this branch; none where they have no lines."""
     found = settings_of(config).branch_limits
     return () if found is None else (found.told(),)
+
+
+def _write_page(
+    config: pytest.Config, run: Run, records: Sequence[Record], compared: Compared | None, expected: Collection[str]
+) -> list[str]:
+    # Here, because only runs that ask for a page should import what makes one.
+    from pytest_quant.plugin.html_page import write_html
+
+    return write_html(config, run, records, compared=compared, expected=expected)
 
 
 def _write_document(file: Path, run: Run, records: Sequence[Encoded]) -> list[str]:

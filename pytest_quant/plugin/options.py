@@ -80,6 +80,13 @@ OPTIONS = (
     ),
     Option("quant_json", "FILE", file, "write the records of this run as JSON; without a check, an empty list"),
     Option(
+        "quant_html",
+        "FILE",
+        file,
+        "write a page about this run that a browser opens from the disk: every check, the comparison, the history; "
+        "pytest-quant report writes one of earlier runs",
+    ),
+    Option(
         "quant_markdown",
         "FILE",
         file,

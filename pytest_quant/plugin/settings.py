@@ -32,6 +32,7 @@ class Settings:
     strict : INCONCLUSIVE and NO_BASELINE fail.
     require : backends that must be available and be used.
     json_file : file for the records of the run, ``None`` for none.
+    html_file : file for the page about the run, ``None`` for none.
     markdown_file : file for the run as a comment of a pull request, ``None`` for none.
     for_github : GitHub Actions runs the tests, and gets a summary of the step and annotations.
     cache : folder of engines and reference outputs.
@@ -65,6 +66,7 @@ class Settings:
     strict: bool
     require: tuple[str, ...]
     json_file: Path | None
+    html_file: Path | None
     markdown_file: Path | None
     for_github: bool
     cache: Path
@@ -101,6 +103,7 @@ class Settings:
             strict=bool(option_value(config, "quant_strict")),
             require=_listed(config, "quant_require"),
             json_file=json_file,
+            html_file=_path(config, "quant_html"),
             markdown_file=_path(config, "quant_markdown"),
             for_github=os.environ.get("GITHUB_ACTIONS") == "true" and not option_value(config, "quant_no_github"),
             cache=_path(config, "quant_cache") or config.rootpath / FOLDER / "cache",

@@ -17,6 +17,7 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         strict=False,
         require=(),
         json_file=None,
+        html_file=None,
         markdown_file=None,
         for_github=False,
         cache=pytester.path / ".quant" / "cache",
@@ -53,13 +54,14 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
     args += ["--quant-max-time=3", "--quant-diagnose-time=0", "--quant-columns=model,drop", "--quant-simulate=SM89"]
     args += ["--quant-against=v0.9", "--quant-against-env=python3", "--quant-against-limit=3%", "--quant-against-equal"]
     args += ["--quant-compare-base=v1.0", "--quant-lock-timeout=20", "--quant-lock-clocks", "--quant-step-timeout=0"]
-    args += ["--quant-total-time=60", "--quant-launches=auto"]
+    args += ["--quant-total-time=60", "--quant-launches=auto", "--quant-html=page.html"]
     args += ["--quant-sequential", "--quant-markdown=quant.md", "--quant-accept", "--quant-reason= a larger set "]
     assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
         backend="trt",
         strict=True,
         require=("ort", "trt"),
         json_file=pytester.path / "run.json",
+        html_file=pytester.path / "page.html",
         markdown_file=pytester.path / "quant.md",
         for_github=False,
         cache=pytester.path / "c",

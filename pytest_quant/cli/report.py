@@ -1,0 +1,192 @@
+"""``pytest-quant report``: a page for a browser, or one series as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pytest_quant.cli.compare import compare_sides, find_sides
+from pytest_quant.cli.echo import say
+from pytest_quant.cli.places import existing_history, history_option, project_root
+from pytest_quant.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_quant.cli.named_records import Found
+    from pytest_quant.history import StoredCheck
+    from pytest_quant.history.store import Store
+    from pytest_quant.report.page.assemble import Sources
+
+_BETWEEN = ".."
+_ONE_FILE = (".html", ".htm")
+_PICTURES = (".png", ".svg")
+
+
+@click.command(short_help="Write a page about a commit for a browser, or draw one series.")
+@click.argument("commits", required=False, metavar="[BASE..HEAD]")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the page; or a file.",
+)
+@click.option("--plot", metavar="SERIES", help="Draw this series into a picture, .png or .svg, in place of a page.")
+@history_option
+def report(commits: str | None, output: Path, plot: str | None, place: str | None) -> None:
+    """Write a page about the records of HEAD: every check, what changed since BASE, the history, Pareto.
+
+    Both are revisions of git or ids of runs, as pytest-quant compare takes them; without HEAD it is what is checked
+    out, or the last run where that has no records. The page is DIR/index.html, opens from the disk and loads nothing
+    from a network; an output that ends in .html is one file, with fewer points of long histories.
+
+    \b
+    Examples:
+      pytest-quant report -o report
+      pytest-quant report main..topic -o report
+      pytest-quant report 20260102T0304 -o report.html
+      pytest-quant report --plot "test_digits ort-int8-static" -o speedup.svg
+    """  # noqa: D301 - click reads a backspace
+    where = existing_history(place)
+    if plot is not None:
+        if commits is not None:
+            raise UsageError("--plot draws a series, whatever commits it is of", fix=f"leave '{commits}' out")
+        _draw(where, plot, output)
+        return
+    if output.suffix.lower() in _PICTURES:
+        raise UsageError(
+            "a picture is of one series", value=str(output), fix="name it with --plot SERIES, or a folder for the page"
+        )
+    # Here, because it loads the database.
+    from pytest_quant.history import open_store
+    from pytest_quant.report.page.assemble import assemble
+    from pytest_quant.report.page.render import INDEX, write_folder, write_page
+
+    one_file = output.suffix.lower() in _ONE_FILE
+    page = assemble(_sources(open_store(where), commits, one_file=one_file))
+    try:
+        if one_file:
+            write_page(page, output)
+        else:
+            write_folder(page, output)
+    except OSError as error:
+        raise _unwritten(output, error) from error
+    say(f"written: {output if one_file else output / INDEX}")
+
+
+def _unwritten(output: Path, error: OSError) -> UsageError:
+    from pytest_quant.whole_file import next_step
+
+    step = next_step(error, "name a place in a writable folder")
+    return UsageError("the page cannot be written", value=f"{output}: {error.strerror or error}", fix=step)
+
+
+def _draw(where: str, words: str, output: Path) -> None:
+    """Draw the only series that has these words."""
+    if output.suffix.lower() not in _PICTURES:
+        raise UsageError(
+            "the picture has another format", value=str(output), allowed="a file that ends in .png or .svg"
+        )
+    from pytest_quant.cli.accept import all_matching
+    from pytest_quant.history import open_store
+    from pytest_quant.history.trends import find_changes
+
+    store = open_store(where)
+    found = all_matching(store, words)
+    if len(found) > 1:
+        from pytest_quant.report.series import series_name
+
+        listed = "\n    ".join(map(series_name, found))
+        raise UsageError(
+            f"{len(found)} series match '{words}'", allowed=f"one of\n    {listed}", fix="write more words"
+        )
+    from pytest_quant.report.plot import draw
+
+    (series,) = found
+    points = store.points(series.key)
+    try:
+        draw(series, points, find_changes(points), output)
+    except OSError as error:
+        raise _unwritten(output, error) from error
+    say(f"written: {output}")
+
+
+def _sources(store: Store, commits: str | None, *, one_file: bool) -> Sources:
+    from pytest_quant.history.baselines.file import NAME, read_baselines
+    from pytest_quant.history.compare import rule
+    from pytest_quant.history.courses import MOST_POINTS, courses
+    from pytest_quant.report.page.assemble import Sources
+    from pytest_quant.report.page.compared import ComparedRuns
+
+    root = project_root()
+    base, asked = _named(commits)
+    head, now = _head(store, asked, root)
+    compared, why_not = None, ""
+    try:
+        before, now = find_sides(store, base, head, root)
+    except UsageError as error:
+        if base is not None:
+            raise
+        why_not = f"There is no base to compare with: {error.what}."
+    else:
+        comparison = compare_sides(store, before, now, root)
+        compared = ComparedRuns(comparison, rule(comparison, full_suite=True), (before.told, now.told))
+    say(now.told if now.told.startswith("head") else f"head {now.told}")
+    checks = _last_of_each(now.checks)
+    found = courses(
+        store,
+        [check.record.series for check in checks],
+        read_baselines(root / NAME),
+        most_points=MOST_POINTS if one_file else None,
+    )
+    return Sources(
+        checks=tuple(checks),
+        compared=compared,
+        why_not_compared=why_not,
+        next_step="pytest-quant report BASE..HEAD -o DIR" if why_not else "",
+        courses=found,
+        why_no_history="The history has no series of these records.",
+    )
+
+
+def _named(commits: str | None) -> tuple[str | None, str | None]:
+    """Return base and head, ``None`` for one that is not named."""
+    if commits is None:
+        return None, None
+    if f"{_BETWEEN}." in commits:
+        raise UsageError("three dots are not taken", value=commits, allowed="BASE..HEAD", fix="write two dots")
+    base, _, head = commits.rpartition(_BETWEEN)
+    return base or None, head or None
+
+
+def _head(store: Store, asked: str | None, root: Path) -> tuple[str, Found]:
+    """Return a name of the head and its records; the last run where none is named and HEAD has no records.
+
+    Raises
+    ------
+    UsageError : there are no records.
+    """
+    from pytest_quant.cli.named_records import find_side, of_run
+
+    if asked is not None:
+        return asked, find_side(store, asked, root, take_dirty=True)
+    try:
+        return "HEAD", find_side(store, "HEAD", root, take_dirty=True)
+    except UsageError:
+        last = store.runs(limit=1)
+        if not last:
+            raise
+        name = last[0].run.id
+        return name, of_run(store, name)
+
+
+def _last_of_each(checks: Sequence[StoredCheck]) -> list[StoredCheck]:
+    """Return the last record of each test, of each worker where every worker runs it, in the order of the first."""
+    last: dict[tuple[str, str, str | None], StoredCheck] = {}
+    for check in checks:
+        last[check.record.nodeid, check.record.series, check.record.worker] = check
+    return list(last.values())

@@ -1,0 +1,96 @@
+"""``--quant-html FILE``: a page about the run, with what the history knows of its series."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.history import StoredCheck, missing_libraries, open_store
+from pytest_quant.history.baselines.file import NAME, read_baselines
+from pytest_quant.history.courses import courses
+from pytest_quant.plugin.settings import settings_of
+from pytest_quant.record import Record, Run
+from pytest_quant.report.page.assemble import Sources, assemble
+from pytest_quant.report.page.compared import ComparedRuns
+from pytest_quant.report.page.render import write_page
+from pytest_quant.whole_file import next_step
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_quant.history.courses import Course
+    from pytest_quant.plugin.compare_with_base import Compared
+
+_TO_COMPARE = "pytest --quant-compare --quant-html FILE"
+
+
+def write_html(
+    config: pytest.Config,
+    run: Run,
+    records: Sequence[Record],
+    *,
+    compared: Compared | None,
+    expected: Collection[str],
+) -> list[str]:
+    """Write the page to the file that ``--quant-html`` names, and return why it could not be written, if so.
+
+    Parameters
+    ----------
+    config : of the controlling process.
+    run : the run.
+    records : of all its checks.
+    compared : with the base; ``None`` where the run was not compared.
+    expected : node ids of tests that failed as they were expected to.
+    """
+    settings = settings_of(config)
+    file = settings.html_file
+    # The run of another commit, for --quant-against, has no page of its own.
+    if file is None or config.getoption("quant_leave"):
+        return []
+    found, why_not = _courses(settings.history, config.rootpath, [record.series for record in records])
+    made = _made(compared)
+    sources = Sources(
+        checks=tuple(StoredCheck(run, record) for record in records),
+        runs=(run,),
+        expected=expected,
+        compared=made,
+        why_not_compared="" if made else _why_not_compared(compared),
+        next_step="" if compared else _TO_COMPARE,
+        courses=found,
+        why_no_history=why_not,
+    )
+    try:
+        write_page(assemble(sources), file)
+    except OSError as error:
+        step = next_step(error, "name a file in a writable folder")
+        return [f"--quant-html: {file} cannot be written: {error.strerror or error}; next: {step}"]
+    except HistoryError as error:
+        return [f"--quant-html: {error}"]
+    return []
+
+
+def _made(compared: Compared | None) -> ComparedRuns | None:
+    if compared is None or compared.comparison is None or compared.ruling is None:
+        return None
+    return ComparedRuns(compared.comparison, compared.ruling, (compared.base,))
+
+
+def _why_not_compared(compared: Compared | None) -> str:
+    return "This run was not compared with another commit." if compared is None else compared.fault
+
+
+def _courses(place: str | None, root: Path, wanted: Sequence[str]) -> tuple[list[Course], str]:
+    """Return the history of the series, or why there is none."""
+    if place is None:
+        return [], "The history is turned off."
+    missing = missing_libraries()
+    if missing:
+        return [], f"There is no history: {missing}."
+    try:
+        found = courses(open_store(place), wanted, read_baselines(root / NAME))
+    except HistoryError as error:
+        return [], f"The history cannot be read: {error}"
+    return found, "The history has no series of this run yet."
