@@ -22,7 +22,7 @@ from tests.support.in_process import bring_back
 from tests.support.toolchains import run_toolchains
 from tests.tiers import LONGEST, ROOT, TIERS, is_in
 
-pytest_plugins = ["pytester", "tests.support.nvml_stub", "tests.support.postgres"]
+pytest_plugins = ["pytester", "tests.support.browser", "tests.support.nvml_stub", "tests.support.postgres"]
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # a test tells of the code, not of who else uses the processor

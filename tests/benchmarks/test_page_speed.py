@@ -1,0 +1,119 @@
+"""A page of 200 checks with 5000 points of history each: how soon it is written and drawn, and how large it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.benchmarks.limits import at_most
+from tests.benchmarks.wide_history import POINTS, SERIES, fill
+from tests.support.browser import Window
+from tests.support.example import environment
+from tests.support.pages import words_of
+
+MAX_S, MAX_BYTES = 5.0, 3_000_000
+MAX_SLOWER = 25.0
+"""Times that a chart of 5000 points may take as long to draw anew as one of 50."""
+
+TRIALS = 3
+YARDSTICK, YARDSTICK_S = "import sqlalchemy", 0.25
+"""As in `test_history_speed`: elsewhere, or beside others, the limits grow with it."""
+
+_COMMAND = "from pytest_quant.cli import main; main()"
+_REDRAW = """async number => {
+  const place = document.querySelector("#series-0 .chart");
+  const values = Array.from({ length: number }, (_, index) => Math.sin(index) + index / number);
+  const line = { name: "x", values, low: values.map(one => one - 0.1), high: values.map(one => one + 0.1) };
+  const chart = { name: "x", lines: [line], labels: values.map(String), tell: () => [], marks: [], borders: [],
+                  levels: [], rings: [] };
+  const began = performance.now();
+  const remove = charts.draw(place, chart);
+  await new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+  const taken = performance.now() - began;
+  remove();
+  return taken;
+}"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the history; nothing else is in it."""
+    folder = tmp_path_factory.mktemp("page")
+    (folder / ".quant").mkdir()
+    fill(folder / ".quant" / "history.db")
+    return folder
+
+
+def _written(project: Path, output: str) -> tuple[float, float]:
+    """Return the seconds of the fastest of three commands, and how many times slower the machine was meanwhile."""
+    variables = environment() | {"PYTHONPYCACHEPREFIX": str(project / "compiled")}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    taken: list[float] = []
+    yardstick: list[float] = []
+    for _ in range(TRIALS):
+        for command, into in (((_COMMAND, "report", "-o", output), taken), ((YARDSTICK,), yardstick)):
+            started = time.perf_counter()
+            done = subprocess.run(
+                [sys.executable, "-c", *command],
+                cwd=project,
+                env=variables,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            into.append(time.perf_counter() - started)
+            assert done.returncode == 0, done.stdout + done.stderr
+    return min(taken), max(1.0, min(yardstick) / YARDSTICK_S)
+
+
+def test_a_folder_is_written_in_five_seconds(project: Path, window: Window, show: Callable[[str], None]) -> None:
+    """With every point of every series; the first charts are drawn from it soon after it is opened."""
+    seconds, slowness = _written(project, "report")
+    index = project / "report" / "index.html"
+    sizes = [file.stat().st_size for file in (project / "report").rglob("*") if file.is_file()]
+    show(
+        f"folder of {SERIES} checks with {POINTS} points each: {seconds:.2f} s, the machine is slower by {slowness:.2f}"
+    )
+    show(f"{index.stat().st_size / 1e6:.2f} MB of page, {sum(sizes) / 1e6:.0f} MB in {len(sizes)} files")
+    started = time.perf_counter()
+    seen = window.open(index, "#history")
+    expect(seen.page.locator("#series-0 canvas")).to_be_visible(timeout=60_000)
+    show(f"from opening to the first chart: {time.perf_counter() - started:.2f} s")
+    assert f"{SERIES * POINTS} points" in words_of(index.read_text("utf-8"))
+    assert seen.problems == []
+    assert index.stat().st_size <= MAX_BYTES
+    at_most(seconds / slowness, MAX_S, "seconds of report -o DIR")
+
+
+def test_one_file_takes_three_megabytes(project: Path, window: Window, show: Callable[[str], None]) -> None:
+    """With as many points as it has room for."""
+    seconds, slowness = _written(project, "page.html")
+    file = project / "page.html"
+    show(f"one file of {SERIES} checks: {seconds:.2f} s, {file.stat().st_size / 1e6:.2f} MB; slower by {slowness:.2f}")
+    started = time.perf_counter()
+    seen = window.open(file)
+    expect(seen.page.locator("#check-0 button.open")).to_be_visible()
+    show(f"from opening to the table: {time.perf_counter() - started:.2f} s")
+    assert seen.problems == []
+    assert file.stat().st_size <= MAX_BYTES
+    at_most(seconds / slowness, MAX_S, "seconds of report -o FILE")
+
+
+def test_a_chart_of_5000_points_stays_fluid(project: Path, window: Window, show: Callable[[str], None]) -> None:
+    """Drawn in turns with one of 50 points, for which the browser is no slower on a busy machine."""
+    seen = window.open(project / "page.html", "#history")
+    expect(seen.page.locator("#series-0 canvas")).to_be_visible()
+    taken: dict[int, list[float]] = {50: [], POINTS: []}
+    for _ in range(15):
+        for number, into in taken.items():
+            into.append(float(seen.page.evaluate(_REDRAW, number)))
+    few, many = (median(times) for times in taken.values())
+    show(f"chart of {POINTS} points: {many:.0f} ms until it is on the screen, of 50 points {few:.0f} ms")
+    at_most(many / few, MAX_SLOWER, f"a chart of {POINTS} points to one of 50")

@@ -1,0 +1,315 @@
+"""The page in a real browser, opened from the disk: it works by mouse and by keyboard, and asks nobody for anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from pytest_quant.printable import clean
+from pytest_quant.report.page.assemble import assemble
+from pytest_quant.report.page.render import write_folder, write_page
+from pytest_quant.report.text import figure, points
+from tests.support.browser import DESK, PHONE, Seen, Window
+from tests.support.pages import HOSTILE, figures_of, sources
+from tests.support.pages import points as points_of
+
+_FIGURES = """() => { const shown = one => [Number(one.dataset.value), one.textContent];
+return [...document.querySelectorAll("[data-value]")].map(one => {
+  const places = [];
+  for (let around = one; around; around = around.parentElement) {
+    if (around.dataset.field) places.unshift(around.dataset.field);
+    if (around.dataset.check) return [Number(around.dataset.check), places.join("/"), ...shown(one)];
+  }
+  return [null, places.join("/"), ...shown(one)];
+}); }"""
+"""Reads every figure that stands in the page of a browser."""
+
+TABS = ("run", "comparison", "history", "pareto")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with everything, in one file."""
+    place = tmp_path_factory.mktemp("page") / "page.html"
+    write_page(assemble(sources()), place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same in a folder."""
+    place = tmp_path_factory.mktemp("folder")
+    write_folder(assemble(sources()), place)
+    return place / "index.html"
+
+
+def _drawn(seen: Seen, charts: str = ".series canvas") -> None:
+    expect(seen.page.locator(charts).first).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [DESK, PHONE])
+@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_each_page_opens_from_the_disk(
+    request: pytest.FixtureRequest, window: Window, kind: str, tab: str, width: int
+) -> None:
+    """No error on the console, no request but for its own files, and no scrolling sideways."""
+    place: Path = request.getfixturevalue(kind)
+    seen = window.open(place, f"#{tab}", width=width)
+    expect(seen.page.locator(f"section#{tab}")).to_be_visible()
+    assert seen.page.locator("section.page:visible").count() == 1
+    if tab == "history":
+        _drawn(seen)
+    assert seen.problems == []
+    assert [url for url in seen.requests if not url.startswith(place.parent.as_uri())] == []
+    assert not seen.scrolls_sideways()
+
+
+def test_nothing_is_wider_than_a_phone_when_all_is_open(file: Path, window: Window) -> None:
+    """Every check opened, every chart drawn."""
+    seen = window.open(file, width=PHONE)
+    seen.page.get_by_role("button", name="Expand all").click()
+    seen.page.locator("#detail-0 .chart").scroll_into_view_if_needed()
+    _drawn(seen, "#detail-0 canvas")
+    assert not seen.scrolls_sideways()
+
+
+def _tests(seen: Seen) -> list[str]:
+    return seen.shown("tbody.check tr.row button.open")
+
+
+def test_a_click_on_a_head_sorts_by_its_figures(file: Path, window: Window) -> None:
+    """Up, then down; checks without the figure come last both ways."""
+    seen = window.open(file)
+    head = seen.page.get_by_role("button", name="drop pp")
+    field = "tbody.check tr.row [data-field='accuracy/drop']"
+    for order, sign in (("ascending", 1.0), ("descending", -1.0)):
+        head.click()
+        assert (
+            seen.page.locator("th[aria-sort=ascending], th[aria-sort=descending]").get_attribute("aria-sort") == order
+        )
+        drops = [float(one.get_attribute("data-value") or "") for one in seen.page.locator(field).all()]
+        assert drops == sorted(drops, key=lambda drop: sign * drop)
+        assert len(drops) == 5
+        assert seen.page.locator("tbody.check").last.get_attribute("data-status") == "UNAVAILABLE"
+    seen.page.get_by_role("button", name="status", exact=True).click()
+    statuses = [one.get_attribute("data-status") for one in seen.page.locator("tbody.check").all()]
+    assert statuses == ["FAIL", "UNAVAILABLE", "PASS", "PASS", "PASS", "PASS"]
+
+
+def test_text_and_status_filter(file: Path, window: Window) -> None:
+    """Both must fit, and how many do is told."""
+    seen = window.open(file)
+    assert seen.text("#shown") == "6 of 6"
+    seen.page.get_by_role("searchbox", name="Search").fill("ladder DYNAMIC")
+    assert _tests(seen) == ["test_ladder[ort-int8-dynamic]"]
+    assert seen.text("#shown") == "1 of 6"
+    seen.page.get_by_role("searchbox", name="Search").fill("")
+    button = seen.page.get_by_role("button", name="FAIL 1")
+    button.click()
+    assert button.get_attribute("aria-pressed") == "true"
+    assert seen.text("#shown") == "1 of 6"
+    seen.page.get_by_role("button", name="UNAVAILABLE 1").click()
+    assert seen.text("#shown") == "2 of 6"
+    button.click()
+    assert seen.shown("tbody.check .status") == ["UNAVAILABLE"]
+
+
+def test_a_check_opens_with_enter_and_closes_again(file: Path, window: Window) -> None:
+    """Its button says whether it is open, and its rounds are drawn."""
+    seen = window.open(file)
+    button = seen.page.locator("#check-0 button.open")
+    detail = seen.page.locator("#detail-0")
+    expect(detail).to_be_hidden()
+    button.focus()
+    seen.page.keyboard.press("Enter")
+    expect(detail).to_be_visible()
+    assert button.get_attribute("aria-expanded") == "true"
+    seen.page.locator("#detail-0 .chart").scroll_into_view_if_needed()
+    _drawn(seen, "#detail-0 canvas")
+    seen.page.keyboard.press("Enter")
+    expect(detail).to_be_hidden()
+    seen.page.locator("#check-0 tr.row td").first.click()
+    expect(detail).to_be_visible()
+
+
+def test_the_top_names_what_is_broken_and_leads_there(file: Path, window: Window) -> None:
+    """In the first window, without scrolling; the link opens the check."""
+    seen = window.open(file)
+    link = seen.page.locator(".broken a").first
+    assert link.is_visible()
+    assert "max_drop 4.23 > 1.0 pp" in seen.text(".broken")
+    link.click()
+    expect(seen.page.locator("#detail-0")).to_be_visible()
+    expect(seen.page.locator("#check-0 button.open")).to_be_focused()
+
+
+def test_tabs_are_walked_by_arrows_and_kept_in_the_address(file: Path, window: Window) -> None:
+    """One tab is in the order of the Tab key; the address of a page, a check or a series opens it."""
+    seen = window.open(file)
+    seen.page.locator("#tab-run").focus()
+    for name in (*TABS[1:], TABS[0]):
+        seen.page.keyboard.press("ArrowRight")
+        expect(seen.page.locator(f"#tab-{name}")).to_be_focused()
+        expect(seen.page.locator(f"section#{name}")).to_be_visible()
+        assert seen.page.url.endswith(f"#{name}")
+    assert seen.page.locator("[role=tab][tabindex='0']").count() == 1
+    seen = window.open(file, "#series-1")
+    expect(seen.page.locator("#series-1")).to_be_in_viewport()
+    seen = window.open(file, "#check-3")
+    expect(seen.page.locator("#detail-3")).to_be_visible()
+
+
+def test_everything_can_be_reached_by_the_tab_key(file: Path, window: Window) -> None:
+    """And what has the focus is seen to have it."""
+    seen = window.open(file)
+    reached = set()
+    for _ in range(40):
+        seen.page.keyboard.press("Tab")
+        found = seen.page.evaluate(
+            "() => { const one = document.activeElement; const style = getComputedStyle(one);"
+            " return [one.id || one.dataset.column || one.className || one.tagName, style.outlineStyle]; }"
+        )
+        if found[0] == "BODY":
+            break
+        assert found[1] != "none", found
+        reached.add(found[0])
+    assert {"theme", "tab-run", "search", "expand", "0", "open"} <= reached
+
+
+@pytest.mark.parametrize("system", ["light", "dark"])
+def test_a_chosen_theme_is_kept(file: Path, window: Window, system: str) -> None:
+    """The button goes from the system's to light to dark; the next page that is opened has it."""
+    seen = window.open(file, theme="dark" if system == "dark" else "light")
+
+    def ground() -> str:
+        return str(seen.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    own = {"light": "rgb(255, 255, 255)", "dark": "rgb(13, 17, 23)"}
+    button = seen.page.get_by_role("button", name="Theme")
+    assert (ground(), button.inner_text()) == (own[system], "Theme: auto")
+    for theme in ("light", "dark"):
+        button.click()
+        assert (ground(), button.inner_text()) == (own[theme], f"Theme: {theme}")
+    seen.page.reload()
+    assert (ground(), button.inner_text()) == (own["dark"], "Theme: dark")
+    button.click()
+    assert ground() == own[system]
+
+
+def test_a_chart_tells_its_points(folder: Path, window: Window) -> None:
+    """By mouse, by arrow keys, and as a table; figures are the history's, commits beside them."""
+    seen = window.open(folder, "#series-1")
+    frame = seen.page.locator("#series-1 .frame")
+    expect(frame).to_be_visible()
+    kept = points_of(120, seed=1)
+    frame.focus()
+    seen.page.keyboard.press("End")
+    last = kept[-1]
+    told = seen.text("#tip")
+    assert (last.commit or "")[:12] in told
+    assert f"speedup {figure(last.speedup)} [{figure(last.speedup_low)}, {figure(last.speedup_high)}] x" in told
+    assert seen.page.locator("#said").text_content()
+    seen.page.keyboard.press("ArrowLeft")
+    assert (kept[-2].commit or "")[:12] in seen.text("#tip")
+    seen.page.keyboard.press("Escape")
+    expect(seen.page.locator("#tip")).to_be_hidden()
+    frame.locator(".u-over").hover()
+    expect(seen.page.locator("#tip")).to_be_visible()
+    seen.page.locator("#series-1").get_by_role("button", name="Points as a table").click()
+    cells = seen.page.locator("#series-1 td[data-field=speedup]").all()
+    assert [float(one.get_attribute("data-value") or "") for one in cells] == [
+        point.speedup for point in reversed(kept)
+    ]
+
+
+def test_figures_and_branches_of_a_chart_are_picked(file: Path, window: Window) -> None:
+    """Each figure that the series has, its interval and its changes with it."""
+    seen = window.open(file, "#series-1")
+    picker = seen.page.locator("#series-1 select").first
+    expect(picker).to_be_visible()
+    assert picker.locator("option").all_inner_texts() == ["speedup", "median, ms", "score", "drop"]
+    assert "1 change of level" in (seen.page.locator("#series-1 .frame").get_attribute("aria-label") or "")
+    for name in ("drop", "median, ms", "score"):
+        picker.select_option(label=name)
+        expect(seen.page.locator("#series-1 canvas")).to_be_visible()
+        assert f": {name} of 120 points, 0 changes" in (
+            seen.page.locator("#series-1 .frame").get_attribute("aria-label") or ""
+        )
+    assert seen.problems == []
+
+
+def test_two_machines_are_two_lines(file: Path, window: Window) -> None:
+    """Told by their letters, as in the terminal."""
+    seen = window.open(file, "#series-0")
+    expect(seen.page.locator("#series-0 canvas")).to_be_visible()
+    assert seen.shown("#series-0 .legend li") == ["machine A", "machine B"]
+
+
+def test_a_missing_file_of_the_folder_is_told(tmp_path: Path, window: Window) -> None:
+    """In the place of its chart; the others are drawn."""
+    write_folder(assemble(sources()), tmp_path)
+    (tmp_path / "series" / "series-0.js").unlink()
+    seen = window.open(tmp_path / "index.html", "#history")
+    expect(seen.page.locator("#series-0")).to_contain_text(
+        "series/series-0.js is missing: keep the folder of this page whole"
+    )
+    expect(seen.page.locator("#series-1 canvas")).to_be_visible()
+
+
+def test_an_open_page_has_the_figures_of_its_records(file: Path, window: Window) -> None:
+    """What the browser shows, read back: each number is that of the record, or of the comparison, at its place."""
+    seen = window.open(file)
+    seen.page.get_by_role("button", name="Expand all").click()
+    expect(seen.page.locator("#detail-5 .parts")).to_be_visible()
+    shown = seen.page.evaluate(_FIGURES)
+    kept = [[one.check, one.place, one.value, one.text] for one in figures_of(file.read_text("utf-8"))]
+    assert sorted(shown, key=str) == sorted(kept, key=str)
+
+
+def test_foreign_texts_are_texts(tmp_path: Path, window: Window) -> None:
+    """Of tests, models, branches and messages, in the table, the charts and their labels; nothing of them runs."""
+    write_folder(assemble(sources(HOSTILE)), tmp_path)
+    seen = window.open(tmp_path / "index.html")
+    seen.page.get_by_role("button", name="Expand all").click()
+    for tab in TABS:
+        seen.page.locator(f"#tab-{tab}").click()
+        assert clean(HOSTILE) in seen.page.locator(f"section#{tab}").inner_text() or tab == "pareto"
+    seen.page.locator("#tab-history").click()
+    expect(seen.page.locator("#series-0 canvas")).to_be_visible()
+    assert clean(HOSTILE) in (seen.page.locator("#series-0 .frame").get_attribute("aria-label") or "")
+    assert clean(HOSTILE) in seen.page.title()
+    assert seen.page.locator("img").count() == 0
+    assert seen.problems == []
+
+
+def test_without_a_script_the_tables_are_there(file: Path, window: Window) -> None:
+    """As a forge shows it that runs none: every page below the other, and what is missing is told."""
+    context = window.browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    assert page.locator("section.page:visible").count() == len(TABS)
+    assert page.locator("tbody.check tr.row:visible").count() == 6
+    assert page.get_by_text("What each check opens to is shown by a script").is_visible()
+    assert not page.locator("#search").is_visible()
+
+
+def test_print_shows_everything(file: Path, window: Window) -> None:
+    """Every page and every check; what is not drawn says so."""
+    seen = window.open(file)
+    seen.page.evaluate("quant.load('details').then(() => dispatchEvent(new Event('beforeprint')))")
+    seen.page.emulate_media(media="print")
+    assert seen.page.locator("section.page:visible").count() == len(TABS)
+    assert all(one.is_visible() for one in seen.page.locator("tr.detail").all())
+    _drawn(seen, "#detail-0 canvas")
+    assert not seen.page.locator("#search").is_visible()
+
+
+def test_figures_have_the_digits_of_the_terminal(file: Path, window: Window) -> None:
+    """What scripts write is what Python writes, halves rounded to even digits too."""
+    values = [0.0, 93.125, 0.125, 99.9996, 0.001, 1e-5, 12345.678, 9999.4, 9999.5, -3.25, 0.045, 2.5, 1.0 / 3.0, 1e9]
+    seen = window.open(file)
+    shown = seen.page.evaluate("values => values.map(one => [numbers.figure(one), numbers.points(one)])", values)
+    assert shown == [[figure(value), points(value)] for value in values]
