@@ -270,7 +270,8 @@ def test_other_dependencies_are_said_and_get_an_environment_of_their_own(
     try:
         plain = run(repository.root, temporary, *arguments)
         apart = run(repository.root, temporary, *arguments, own)
-        broken = run(repository.root, temporary, *arguments, f"--quant-against-env={sys.executable} -c 1")
+        written = f"--quant-markdown={tmp_path / 'quant.md'}"
+        broken = run(repository.root, temporary, *arguments, f"--quant-against-env={sys.executable} -c 1", written)
     finally:
         repository.git("reset", "-q", "--hard", repository.main[2])
     assert "requirements.txt differ, and both sides ran in this environment" in plain.stdout, plain.stdout
@@ -279,6 +280,10 @@ def test_other_dependencies_are_said_and_get_an_environment_of_their_own(
     assert "3 unchanged: 3 accuracy" in apart.stdout
     assert "its last line names no interpreter: nothing" in broken.stdout
     assert (plain.returncode, apart.returncode, broken.returncode) == (0, 0, 1)
+    comment = (tmp_path / "quant.md").read_text()
+    assert comment.splitlines()[1].startswith("**FAIL: ")
+    assert "- --quant-against: " in comment
+    assert "its last line names no interpreter" in comment
 
 
 def test_a_selection_runs_only_those_tests_of_the_base(repository: Repository, temporary: Path) -> None:
