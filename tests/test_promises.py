@@ -34,13 +34,19 @@ GUIDES = (
     "CHANGELOG.md",
     "example_project/README.md",
     "example_project/.github/workflows/quant.yml",
+    "example_project/.gitlab-ci.yml",
     "tests/gpu/README.md",
 )
 
 UNKNOWN = "{}"
 """Stands for what a message fills in when it is raised; the test of that message looks at it."""
 
-NOT_OURS = {"triton": "the compiler that torch for CUDA brings on Linux, and that its other builds lack"}
+NOT_OURS = {
+    "pip": "a newer one, where a project has its dependencies in groups",
+    "poetry": "the manager of a project that init writes a workflow for",
+    "triton": "the compiler that torch for CUDA brings on Linux, and that its other builds lack",
+    "uv": "the manager of a project that init writes a workflow for",
+}
 """Packages that a line may install although no extra asks for them, and why none does."""
 
 PROSE = ("itself", "keeps", "wrote")
@@ -52,14 +58,21 @@ HELPS = {
     "venv": (sys.executable, "-m", "venv", "--help"),
     "git config": ("git", "config", "-h"),
     "git fetch": ("git", "fetch", "-h"),
+    "git ls-remote": ("git", "ls-remote", "-h"),
     "git status": ("git", "status", "-h"),
 }
 """Who reads an option, by the words before it, and how it is asked for those that it takes."""
 
+TOLD = {
+    "uv sync": {"--locked", "--all-groups", "--extra"},
+    "poetry install": {"--no-interaction", "--extras"},
+}
+"""Options of programs that are not here to be asked: those of their documentation that texts of ours name."""
+
 _OPTION = re.compile(r"(?<![\w<=/.-])(?>--[a-z][a-z0-9]*+(?:-[a-z0-9]+)*+)(?![-*\w])")
 _SPEAKER = re.compile(
     r"\bpytest-quant (?P<command>[a-z]+)|-m (?P<module>venv|pip|pytest)\b|"
-    r"\b(?P<name>pytest|pip|git config|git fetch|git status)(?= )"
+    r"\b(?P<name>pytest|pip|git config|git fetch|git ls-remote|git status|uv sync|poetry install)(?= )"
 )
 _SENTENCE_ENDS = re.compile(r"[`;|]|&&|[,.:] |\(|  ")
 _COMMAND = re.compile(r"(?<![\w/.-])pytest-quant ([a-z][a-z-]*)")
@@ -209,6 +222,8 @@ def _share_a_version(asked: Requirement, ours: Requirement) -> bool:
 @cache
 def options_of(who: str) -> frozenset[str]:
     """Return the long options that a program tells in its help, descriptions left out."""
+    if who in TOLD:
+        return frozenset(TOLD[who])
     helped = subprocess.run(HELPS[who], cwd=ROOT, capture_output=True, text=True, check=False)
     lines = [line.strip() for line in (helped.stdout + helped.stderr).splitlines() if line.strip().startswith("-")]
     heads = [re.split(r"\s{2,}", line)[0].replace("[no-]", "") for line in lines]

@@ -16,6 +16,7 @@ from pytest_quant.cli.echo import say
 from pytest_quant.cli.exchange import export, import_records, pull, push
 from pytest_quant.cli.guide import guide
 from pytest_quant.cli.history import history
+from pytest_quant.cli.init import init
 from pytest_quant.cli.maintain import prune, verify
 from pytest_quant.cli.profile import profile
 from pytest_quant.cli.report import report
@@ -47,6 +48,7 @@ def commands() -> None:
     \b
     Examples:
       pytest-quant guide                 the guides; with a topic, one of them
+      pytest-quant init model.onnx       a first test, its fixtures and the workflow of CI
       pytest-quant doctor                which backends can run here, and how to fix the others
       pytest-quant selftest --quick      which limits on speed this machine can hold
       pytest-quant profile NODEID        which layers of one check take the time, next to those of its reference
@@ -81,6 +83,7 @@ commands.add_command(export)
 commands.add_command(guide)
 commands.add_command(history)
 commands.add_command(import_records)
+commands.add_command(init)
 commands.add_command(profile)
 commands.add_command(prune)
 commands.add_command(pull)

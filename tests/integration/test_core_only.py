@@ -133,7 +133,12 @@ def test_a_comparison_that_cannot_be_fails_the_run(project: Path, only_core: dic
     assert '  next: pip install "pytest-quant[history]"' in ran.stdout
 
 
-WORDS = {"accept": ["--reason", "why"], "import": ["runs.jsonl"], "prune": ["--keep-runs", "1"]}
+WORDS = {
+    "accept": ["--reason", "why"],
+    "import": ["runs.jsonl"],
+    "prune": ["--keep-runs", "1"],
+    "report": ["-o", "page"],
+}
 """What a command asks for before it opens anything."""
 
 ASK = [name for name, one in commands.commands.items() if "place" in {parameter.name for parameter in one.params}]
@@ -159,11 +164,11 @@ def test_a_command_that_needs_the_history_tells_the_line(tmp_path: Path, only_co
 
 
 def test_the_others_run(tmp_path: Path, only_core: dict[str, str]) -> None:
-    """The machine, the cache, one test and the guides need no history, and nor do two commits side by side."""
+    """The machine, the cache, one test, first files and guides need no history, nor do two commits side by side."""
     own = [name for name in commands.commands if name not in ASK]
-    assert set(own) == {"bisect", "cache", "comment", "doctor", "guide", "profile"}
+    assert set(own) == {"bisect", "cache", "comment", "doctor", "guide", "init", "profile"}
     for name in own:
-        ran = ask(tmp_path, only_core, [name, "--help"] if name in ("bisect", "comment", "profile") else [name])
+        ran = ask(tmp_path, only_core, [name, "--help"] if name in ("bisect", "comment", "init", "profile") else [name])
         assert (ran.returncode, ran.stderr) == (0, "")
 
 

@@ -1,0 +1,200 @@
+"""The model that a first check is written for: an ONNX file, or a torch module with example inputs."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from pytest_quant.backends import get_exporter
+from pytest_quant.backends.base import Reads
+from pytest_quant.backends.runtime import failed
+from pytest_quant.environment.revision import ask_git
+from pytest_quant.errors import BackendUnavailable, ModelError, UsageError
+from pytest_quant.spec import Model, Signature
+
+_NAMED = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<attribute>[A-Za-z_]\w*)")
+_EXAMPLES = ("example_inputs", "example_input_array")
+"""Attributes of a module that hold inputs for it; the second is Lightning's."""
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The model, and how a fixture gives it.
+
+    Attributes
+    ----------
+    name : of tests and files, letters, digits and underscores.
+    signature : inputs and outputs.
+    reads : what a backend has to take, or to be handed an export of: ``onnx`` or ``module``.
+    file : of an ONNX model, relative to the root with slashes; empty for a module.
+    module : to import for a module, ``package.nets``; empty for a file.
+    expression : in Python, that gives the `Model` of a module; empty for a file.
+    rows : of the embedding table that an input of whole numbers indexes, by its name.
+    """
+
+    name: str
+    signature: Signature
+    reads: Reads
+    file: str = ""
+    module: str = ""
+    expression: str = ""
+    rows: tuple[tuple[str, int], ...] = ()
+
+
+def find_subject(root: Path, here: Path, asked: str | None, sources: str) -> Subject:
+    """Return the model that the user names, or the only ONNX file of the repository.
+
+    Parameters
+    ----------
+    root : top folder of the repository.
+    here : the folder that a path counts from.
+    asked : a path, or ``module:attribute``; ``None`` to look for a file.
+    sources : the folder below `root` that modules are imported from.
+
+    Raises
+    ------
+    UsageError : there is no such model, there are several, or it lies outside of the repository.
+    ModelError : the file is broken, or the module cannot be imported or gives no model.
+    BackendUnavailable : what reads the model is not installed.
+    """
+    if asked is None:
+        files = known_files(root)
+        if len(files) == 1:
+            return _from_file(root, (root / files[0]).resolve())
+        raise _which(files)
+    path = (here / asked).resolve()
+    named = _NAMED.fullmatch(asked)
+    there = _is_file(path)
+    if there or named is None:
+        if not there:
+            raise _no_file(asked, known_files(root))
+        return _from_file(root, path)
+    return _from_module(root, sources, named["module"], named["attribute"])
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        # A name that no file system takes.
+        return False
+
+
+def known_files(root: Path) -> list[str]:
+    """Return the ONNX files that git has or would take, relative to `root`."""
+    listed = ask_git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.onnx")
+    return sorted({name for name in listed.text.split("\0") if name and (root / name).is_file()})
+
+
+def _which(files: list[str]) -> UsageError:
+    if not files:
+        return UsageError(
+            "there is no ONNX file in this repository",
+            allowed="a path, or module:attribute for a torch module with example inputs",
+            fix="pytest-quant init path/to/model.onnx, or: pytest-quant init package.nets:example",
+        )
+    return UsageError(
+        f"there are {len(files)} ONNX files in this repository",
+        value=_some(files),
+        fix=f"name the one to begin with: pytest-quant init {files[0]}",
+    )
+
+
+def _no_file(asked: str, files: list[str]) -> UsageError:
+    return UsageError(
+        "there is no such model",
+        value=asked,
+        allowed=f"the path of an ONNX file, or module:attribute; here are {_some(files) or 'no ONNX files'}",
+        fix="give the path relative to this folder",
+    )
+
+
+def _some(files: list[str]) -> str:
+    more = len(files) - _SHOWN
+    return ", ".join([*files[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _from_file(root: Path, path: Path) -> Subject:
+    if not path.is_relative_to(root.resolve()):
+        raise UsageError(
+            "the model lies outside of the repository, so that CI would not have it",
+            value=str(path),
+            allowed=f"a file below {root}",
+            fix="copy it into the repository; Git LFS is for large ones",
+        )
+    if find_spec("onnx") is None:
+        raise BackendUnavailable("onnx is not installed, which reads the model", fix='pip install "pytest-quant[ort]"')
+    # Here, because it imports onnx.
+    from pytest_quant.backends.onnx_files import read_signature, read_table_rows
+
+    signature, rows = read_signature(path), read_table_rows(path)
+    # A file that is just called model.onnx is known by its folder.
+    stem = path.parent.name if path.stem == "model" and path.parent != root else path.stem
+    file = path.relative_to(root.resolve()).as_posix()
+    return Subject(_word(stem), signature, "onnx", file=file, rows=tuple(sorted(rows.items())))
+
+
+def _word(text: str) -> str:
+    word = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower()
+    return word or "model"
+
+
+def _from_module(root: Path, sources: str, module: str, attribute: str) -> Subject:
+    for folder in (root, root / sources):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    value = _tried(f"'{module}' cannot be imported", lambda: importlib.import_module(module))
+    if not hasattr(value, attribute):
+        raise UsageError(
+            f"the module '{module}' has no '{attribute}'",
+            value=str(getattr(value, "__file__", module)),
+            fix="name a function that returns (module, example_inputs), a pytest_quant.Model, or such a pair",
+        )
+    found, expression = _model_in(value, module, attribute)
+    reader = get_exporter()
+    signature = reader.signature(found)
+    return Subject(_word(attribute), signature, reader.reads, module=module, expression=expression)
+
+
+def _model_in(imported: object, module: str, attribute: str) -> tuple[Model, str]:
+    """Return the model that an attribute gives, and the expression that gives it again in a fixture."""
+    value, text = getattr(imported, attribute), f"{module}.{attribute}"
+    if callable(value) and not _is_network(value) and not isinstance(value, type):
+        value, text = _tried(f"{text}() fails", value), f"{text}()"
+    if isinstance(value, Model) and value.module is not None:
+        return value, text
+    if isinstance(value, tuple) and len(value) == 2 and _is_network(value[0]):
+        return Model.from_torch(*value), f'Model.from_torch(*{text}, name="{_word(attribute)}")'
+    for holder, place in ((value, text), (imported, module)):
+        for name in _EXAMPLES:
+            examples = getattr(holder, name, None) if _is_network(value) else None
+            if examples is not None:
+                given = f"{place}.{name}" if isinstance(examples, tuple) else f"({place}.{name},)"
+                made = Model.from_torch(value, examples if isinstance(examples, tuple) else (examples,))
+                return made, f'Model.from_torch({text}, {given}, name="{_word(attribute)}")'
+    raise UsageError(
+        f"'{module}:{attribute}' gives no torch module with example inputs",
+        value=type(value).__name__,
+        allowed="a pytest_quant.Model of a module, (module, example_inputs), or a function that returns one of them",
+        fix=f"write in {module}: def example(): return net, (torch.zeros(2, 3, 224, 224),), and name {module}:example",
+    )
+
+
+def _is_network(value: object) -> bool:
+    """Whether it is a module of torch, which need not be imported to tell."""
+    return not isinstance(value, type) and all(hasattr(value, name) for name in ("forward", "state_dict"))
+
+
+def _tried(what: str, call: Callable[[], object]) -> object:
+    try:
+        return call()
+    except (Exception, SystemExit) as error:
+        raise failed(what, error, fix="make it work in python first", kind=ModelError) from error

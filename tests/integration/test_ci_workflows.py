@@ -1,0 +1,243 @@
+"""The workflows that ``pytest-quant init`` writes do in CI what they say: a push, then a pull request, on clean clones.
+
+Every command in them is run, with the variables that the forge sets and against a server that speaks its API.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_quant.init.render import HISTORY_BRANCH
+from tests.support import ci_events
+from tests.support.ci_events import Served
+from tests.support.example import EXAMPLE
+from tests.support.forge_server import FakeForge, serving
+from tests.support.history_repository import run_command
+from tests.support.repository import make_repository
+from tests.support.workflows import Machine, Ran, parse
+
+WORKFLOW, PIPELINE = ".github/workflows/quant.yml", ".gitlab-ci.yml"
+OPTIONS = ("--github", "--gitlab", "--backend=ort", "--gpu-backend=ort")
+"""The job for a GPU runs on the processor here, by the backend that its test names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What the jobs of a push, and then those of a pull request, did."""
+
+    served: Served
+    forge: FakeForge
+    pushed: list[Ran]
+    asked: list[Ran]
+    shards: list[dict[str, Any]]
+    report: Path
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
+    """A new repository with a model, and what ``init`` writes for it, on a server."""
+    place = tmp_path_factory.mktemp("ci")
+    work = make_repository(place / "work")
+    bare = place / "bare.git"
+    work.git("init", "-q", "--bare", "-b", "main", str(bare))
+    work.git("remote", "add", "origin", bare.as_uri())
+    (work.path / "digits.onnx").write_bytes((EXAMPLE / "digits.onnx").read_bytes())
+    said = run_command(work.path, "init", "digits.onnx", *OPTIONS)
+    assert said.returncode == 0, said.stderr
+    made = Served(work, bare, place)
+    made.push("The model and its checks")
+    return made
+
+
+def loaded(folder: Path) -> list[dict[str, Any]]:
+    """Return every document of records below a folder."""
+    return [json.loads(file.read_text("utf-8")) for file in sorted(folder.rglob("quant.json"))]
+
+
+def topic(served: Served, name: str) -> str:
+    """Push a branch with a change and return its commit."""
+    served.work.git("checkout", "-q", "-B", name, "main")
+    (served.work.path / "NOTES").write_text(f"{name}\n")
+    return served.push("A note")
+
+
+@pytest.fixture(scope="module")
+def on_github(served: Served) -> Iterator[Story]:
+    """A push to ``main`` with whole clones, and a pull request with clones of one commit."""
+    file = served.work.path / WORKFLOW
+    with serving() as forge:
+        main = served.work.git("rev-parse", "main")
+
+        def runs(event: str, commit: str, ref: str, depth: int | None, jobs: tuple[str, ...]) -> Iterator[Ran]:
+            for job in jobs:
+                machine = served.machine(f"github-{event}-{job}", ref, commit, depth=depth, artifacts=f"github-{event}")
+                machine.environ |= ci_events.github(event, commit, forge.address)
+                machine.values = ci_events.github_values(event) | _matrix(file)
+                yield from machine.run_github(file, job)
+
+        pushed = list(runs("push", main, "refs/heads/main", None, ("cpu", "gpu", "history")))
+        topic(served, "topic")
+        merged = served.request("topic")
+        ref = f"refs/pull/{ci_events.REQUEST}/merge"
+        asked = list(runs("pull_request", merged, ref, 1, ("cpu", "gpu", "verdict")))
+        shards = loaded(served.place / "github-pull_request")
+        yield Story(served, forge, pushed, asked, shards, served.place / "github-pull_request" / "quant-report")
+
+
+def _matrix(file: Path) -> dict[str, str]:
+    (tests,) = parse(file)["jobs"]["cpu"]["strategy"]["matrix"]["tests"]
+    return {"matrix.tests": tests}
+
+
+@pytest.fixture(scope="module")
+def on_gitlab(served: Served, on_github: Story) -> Iterator[Story]:
+    """A push to ``main`` with clones of one commit, and a merge request with whole clones."""
+    file = served.work.path / PIPELINE
+    with serving() as forge:
+        served.work.git("push", "-q", "--delete", "origin", HISTORY_BRANCH)
+        main = served.work.git("rev-parse", "main")
+
+        def runs(event: str, commit: str, ref: str, depth: int | None, jobs: tuple[str, ...]) -> Iterator[Ran]:
+            shared: dict[str, Machine] = {}
+            for job in jobs:
+                machine = served.machine(f"gitlab-{event}-{job}", ref, commit, depth=depth, artifacts=f"gitlab-{event}")
+                machine.environ |= ci_events.gitlab(event, commit, f"{forge.address}/api/v4") | _redirected(served)
+                _hand_over(shared.values(), machine)
+                yield from machine.run_gitlab(file, job, "merge_request_event" if "merge" in event else "BRANCH")
+                shared[job] = machine
+
+        pushed = list(runs("push", main, "refs/heads/main", 1, ("quant-cpu", "quant-gpu", "quant-history")))
+        commit = topic(served, "other")
+        jobs = ("quant-cpu", "quant-gpu", "quant-verdict")
+        asked = list(runs("merge_request_event", commit, "refs/heads/other", None, jobs))
+        last = served.place / "gitlab-merge_request_event-quant-verdict" / "clone"
+        yield Story(served, forge, pushed, asked, loaded(last / "shards"), last / "report")
+
+
+def _redirected(served: Served) -> dict[str, str]:
+    """Return variables with which git takes the server of the test for the one of the forge."""
+    server = f"https://pytest-quant:{ci_events.TOKEN}@gitlab.invalid/group/models.git"
+    name = f"url.{served.address}.insteadOf"
+    return {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": name, "GIT_CONFIG_VALUE_0": server}
+
+
+def _hand_over(done: Any, machine: Machine) -> None:
+    """Copy the artifacts of earlier jobs, as GitLab does for a job that needs them."""
+    for other in done:
+        if (other.clone / "shards").is_dir():
+            shutil.copytree(other.clone / "shards", machine.clone / "shards", dirs_exist_ok=True)
+
+
+@pytest.fixture(params=["github", "gitlab"])
+def story(request: pytest.FixtureRequest) -> Story:
+    """What happened on either forge."""
+    found: Story = request.getfixturevalue(f"on_{request.param}")
+    return found
+
+
+def test_every_command_of_the_push_is_green(story: Story) -> None:
+    """In a repository that has no history yet."""
+    assert [one for one in story.pushed if one.returncode] == []
+    assert len({one.job for one in story.pushed}) == 3
+
+
+def test_every_command_of_the_request_is_green(story: Story) -> None:
+    """With the history that the push has left."""
+    assert [one for one in story.asked if one.returncode] == []
+    assert len({one.job for one in story.asked}) == 3
+
+
+def test_the_push_begins_the_history(story: Story) -> None:
+    """On a branch of its own, which holds a run of each job."""
+    listed = story.served.work.git("ls-remote", "--heads", "origin")
+    assert f"refs/heads/{HISTORY_BRANCH}" in listed
+    told = "".join(one.output for one in story.asked)
+    assert set(re.findall(r"(\d+) runs added to .*already there", told)) == {"2"}
+
+
+def test_the_request_is_compared_with_the_push(story: Story) -> None:
+    """The base is the commit of ``main``, and nothing of it is missing."""
+    main = story.served.work.git("rev-parse", "main")
+    told = "".join(one.output for one in story.asked)
+    assert f"base {main[:12]}: merge base with origin/main" in told
+    assert "no base" not in told
+
+
+def test_the_gpu_job_times_both_commits(story: Story) -> None:
+    """In a clone of one commit too: the base is fetched before."""
+    (told,) = [one.output for one in story.asked if "gpu" in one.job and "quant against" in one.output]
+    assert "test_digits_int8_on_gpu" in told
+
+
+def test_one_comment_is_posted_and_then_updated(story: Story) -> None:
+    """It has the verdict, and nobody's token."""
+    (body,) = [one["body"] for one in story.forge.comments]
+    assert body.startswith("<!-- pytest-quant")
+    assert "test_digits_int8" in body or "NO REGRESSION" in body.upper()
+    assert ci_events.TOKEN not in body
+
+
+def test_every_shard_is_merged(story: Story) -> None:
+    """Each job wrote its records, a page, a comment and JUnit; the report is on all of them."""
+    assert len(story.shards) == 2
+    nodeids = {check["nodeid"] for shard in story.shards for check in shard["checks"]}
+    assert nodeids == {
+        "tests/quant/test_digits.py::test_digits_int8",
+        "tests/quant/gpu/test_digits_on_gpu.py::test_digits_int8_on_gpu",
+    }
+    page = (story.report / "index.html").read_text("utf-8")
+    assert all(nodeid.partition("::")[2] in page for nodeid in nodeids)
+
+
+def test_random_samples_do_not_pass(story: Story) -> None:
+    """The first check runs, proves that INT8 ran, and says that labelled samples are missing."""
+    for check in (check for shard in story.shards for check in shard["checks"]):
+        assert check["status"] == "INCONCLUSIVE"
+        assert check["coverage"]["pct"] > 50
+        (drop,) = [verdict for verdict in check["verdicts"] if verdict["limit"] == "max_drop"]
+        assert "placeholder" in drop["reason"]
+
+
+def test_no_secret_is_printed(story: Story) -> None:
+    """Neither the token nor the key of the cache."""
+    told = "".join(one.output for one in (*story.pushed, *story.asked))
+    assert ci_events.TOKEN not in told
+    assert ci_events.KEY not in told
+
+
+def test_engines_of_another_job_are_taken_with_the_key(served: Served, on_github: Story) -> None:
+    """What a cache brings from one machine to the next is used there; with another key it is built anew."""
+    file = served.work.path / WORKFLOW
+    main = served.work.git("rev-parse", "main")
+    cache = served.place / "github-push-cpu" / "clone" / ".quant" / "cache"
+    assert list(cache.glob("*/*/manifest.json"))
+    for key, taken in ((ci_events.KEY, True), ("f" * 64, False)):
+        machine = served.machine(f"again-{taken}", "refs/heads/main", main, depth=None, artifacts=f"of-{taken}")
+        machine.environ |= ci_events.github("push", main, "http://127.0.0.1:1")
+        machine.values = ci_events.github_values("push") | _matrix(file) | {"secrets.QUANT_CACHE_KEY": key}
+        shutil.copytree(cache, machine.clone / ".quant" / "cache")
+        assert [one for one in machine.run_github(file, "cpu") if one.returncode] == []
+        (shard,) = loaded(machine.artifacts)
+        assert [check["cache"]["engine"] == "hit" for check in shard["checks"]] == [taken]
+
+
+def test_a_runner_without_its_backend_is_red_at_the_doctor(served: Served, on_github: Story, tmp_path: Path) -> None:
+    """Before anything is built: the job says what is missing."""
+    text = (served.work.path / WORKFLOW).read_text("utf-8")
+    file = tmp_path / "quant.yml"
+    file.write_text(text.replace("doctor --require=ort", "doctor --require=trt"), "utf-8")
+    main = served.work.git("rev-parse", "main")
+    machine = served.machine("no-gpu", "refs/heads/main", main, depth=1, artifacts="no-gpu")
+    machine.environ |= ci_events.github("push", main, "http://127.0.0.1:1")
+    machine.values = ci_events.github_values("push")
+    *_, last = machine.run_github(file, "gpu")
+    assert (last.step, last.returncode) == ("Doctor", 1)
+    assert "required, but trt cannot run here" in last.output

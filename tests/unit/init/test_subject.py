@@ -1,0 +1,195 @@
+"""The model is found, or what is there is told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.errors import BackendUnavailable, ModelError, UsageError
+from pytest_quant.init import subject
+from pytest_quant.init.subject import Subject, find_subject, known_files
+from tests.support.example import EXAMPLE
+from tests.support.models import select_first
+from tests.support.repository import make_repository
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """A new repository; what a test imports from it is forgotten."""
+    made = make_repository(tmp_path / "repository").path
+    path, modules = list(sys.path), set(sys.modules)
+    yield made
+    sys.path[:] = path
+    for name in sys.modules.keys() - modules:
+        if str(made) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def find(root: Path, asked: str | None) -> Subject:
+    """Look for a model from the top of the repository."""
+    return find_subject(root, root, asked, ".")
+
+
+def test_the_only_file_is_taken(root: Path) -> None:
+    """One that git ignores does not count, and one that it would take does."""
+    (root / ".gitignore").write_text("build/\n")
+    (root / "build").mkdir()
+    (root / "models").mkdir()
+    select_first(root / "build" / "other.onnx")
+    select_first(root / "models" / "Select First.onnx")
+    found = find(root, None)
+    assert (found.name, found.file, found.reads) == ("select_first", "models/Select First.onnx", "onnx")
+    assert [tensor.name for tensor in found.signature.inputs] == ["x"]
+    assert [tensor.shape for tensor in found.signature.outputs] == [(None, 4)]
+
+
+def test_a_path_counts_from_where_the_user_is(root: Path) -> None:
+    """As in every command; what is written counts from the top."""
+    (root / "models" / "resnet").mkdir(parents=True)
+    select_first(root / "models" / "resnet" / "model.onnx")
+    found = find_subject(root, root / "models", "resnet/model.onnx", ".")
+    assert (found.name, found.file) == ("resnet", "models/resnet/model.onnx")
+
+
+def test_no_model_at_all_is_told_with_both_forms(root: Path) -> None:
+    """Of a file, and of a module."""
+    with pytest.raises(UsageError) as error:
+        find(root, None)
+    assert "there is no ONNX file in this repository" in str(error.value)
+    assert "package.nets:example" in str(error.value)
+
+
+def test_several_models_are_listed(root: Path) -> None:
+    """Which one to begin with is the user's to say; of many the first ones are shown."""
+    for number in range(12):
+        select_first(root / f"net{number:02}.onnx")
+    with pytest.raises(UsageError) as error:
+        find(root, None)
+    assert "12 ONNX files" in str(error.value)
+    assert "net00.onnx" in str(error.value)
+    assert "and 2 more" in str(error.value)
+
+
+@pytest.mark.parametrize("asked", ["missing.onnx", "models", "x" * 300, "a:b:c"])
+def test_a_model_that_is_not_there_is_told_with_those_that_are(root: Path, asked: str) -> None:
+    """A slip in a name is seen at once."""
+    select_first(root / "here.onnx")
+    (root / "models").mkdir()
+    with pytest.raises(UsageError) as error:
+        find(root, asked)
+    assert "here.onnx" in str(error.value)
+
+
+def test_a_broken_file_is_told(root: Path) -> None:
+    """As a test would tell it."""
+    (root / "broken.onnx").write_bytes(b"nonsense")
+    with pytest.raises(ModelError, match="not a whole ONNX file"):
+        find(root, "broken.onnx")
+
+
+def test_a_model_outside_is_refused(root: Path, tmp_path: Path) -> None:
+    """CI would not have it."""
+    select_first(tmp_path / "outside.onnx")
+    with pytest.raises(UsageError, match="outside of the repository"):
+        find(root, "../outside.onnx")
+
+
+def test_the_package_that_reads_files_may_be_missing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then it is told how to get it."""
+    select_first(root / "net.onnx")
+    monkeypatch.setattr(subject, "find_spec", lambda _: None)
+    with pytest.raises(BackendUnavailable, match="onnx is not installed"):
+        find(root, "net.onnx")
+
+
+def test_files_are_those_of_git(root: Path) -> None:
+    """One that is tracked and gone is no file."""
+    select_first(root / "net.onnx")
+    (root / "net.onnx").rename(root / "new name\n.onnx")
+    assert known_files(root) == ["new name\n.onnx"]
+
+
+NETS = """
+import torch
+
+net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+inputs = (torch.zeros(2, 1, 8, 8),)
+pair = (net, inputs)
+number = 3
+Net = torch.nn.Linear
+
+def example():
+    return net, inputs
+
+def model():
+    from pytest_quant import Model
+    return Model.from_torch(net, inputs, name="mine")
+
+def nothing():
+    return 3
+
+def fails():
+    raise RuntimeError("no weights here")
+
+class Light(torch.nn.Linear):
+    example_input_array = torch.zeros(2, 64)
+
+light = Light(64, 10)
+"""
+
+
+@pytest.mark.parametrize(
+    ("attribute", "expression"),
+    [
+        ("example", 'Model.from_torch(*nets.example(), name="example")'),
+        ("pair", 'Model.from_torch(*nets.pair, name="pair")'),
+        ("model", "nets.model()"),
+        ("light", 'Model.from_torch(nets.light, (nets.light.example_input_array,), name="light")'),
+    ],
+)
+def test_a_module_is_read_in_every_form(root: Path, attribute: str, expression: str) -> None:
+    """What is written into the conftest gives the same model again."""
+    pytest.importorskip("torch")
+    (root / "nets.py").write_text(NETS)
+    found = find(root, f"nets:{attribute}")
+    assert (found.module, found.expression, found.reads) == ("nets", expression, "module")
+    assert found.signature.outputs[0].shape == (None, 10)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("nets:net", "gives no torch module with example inputs"),
+        ("nets:number", "gives no torch module with example inputs"),
+        ("nets:Net", "gives no torch module with example inputs"),
+        ("nets:nothing", "gives no torch module with example inputs"),
+        ("nets:fails", "no weights here"),
+        ("nets:missing", "has no 'missing'"),
+        ("missing.nets:net", "'missing.nets' cannot be imported"),
+    ],
+)
+def test_what_gives_no_model_is_told(root: Path, asked: str, words: str) -> None:
+    """With the function to write."""
+    pytest.importorskip("torch")
+    (root / "nets.py").write_text(NETS)
+    with pytest.raises((UsageError, ModelError)) as error:
+        find(root, asked)
+    assert words in str(error.value)
+
+
+def test_a_module_is_imported_from_the_folder_of_sources(root: Path) -> None:
+    """As the installed project would be."""
+    pytest.importorskip("torch")
+    (root / "src" / "package_of_nets").mkdir(parents=True)
+    (root / "src" / "package_of_nets" / "__init__.py").write_text(NETS)
+    found = find_subject(root, root, "package_of_nets:example", "src")
+    assert found.expression.startswith("Model.from_torch(*package_of_nets.example()")
+
+
+def test_the_table_of_an_embedding_is_known(root: Path) -> None:
+    """From the example's own file there is none."""
+    (root / "digits.onnx").write_bytes((EXAMPLE / "digits.onnx").read_bytes())
+    assert find(root, None).rows == ()
