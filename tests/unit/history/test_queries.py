@@ -293,3 +293,23 @@ def test_the_number_of_queries_does_not_grow(history_url: str) -> None:
         counts.append(sum(not statement.startswith("BEGIN") for statement in asked))
     # More than 200 runs are there in the end, which `each_run` reads in two parts.
     assert counts[1] <= counts[0] + 1 <= 10
+
+
+_WITH_PANDAS = """
+SELECT s.nodeid, s.engine_id, r."commit", r.branch, c.*
+FROM quant_checks c JOIN quant_series s ON s.number = c.series JOIN quant_runs r ON r.number = c.run
+WHERE NOT r.dirty ORDER BY c.started_at
+"""
+"""Every check with what its numbers stand for."""
+
+
+def test_pandas_reads_the_tables_with_one_query(store: Store, history_url: str) -> None:
+    """All checks of clean runs, oldest first, each figure with its interval; the same query for both databases."""
+    pandas = pytest.importorskip("pandas")
+    url = history_url.replace("postgresql://", "postgresql+psycopg://")
+    checks = pandas.read_sql(_WITH_PANDAS, url, parse_dates=["started_at"])
+    of_series = checks[checks["engine_id"] == "ort-int8-static"]
+    points = [point for point in store.points(_SERIES) if not point.dirty]
+    for name in ("commit", "speedup", "speedup_low", "p50_high_ms", "drop", "drop_low"):
+        assert of_series[name].tolist() == [getattr(point, name) for point in points]
+    assert checks["started_at"].is_monotonic_increasing
