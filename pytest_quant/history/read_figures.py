@@ -17,26 +17,22 @@ from pytest_quant.history.figures import Floats, SeriesFigures, Texts
 from pytest_quant.history.rows import digest_of
 from pytest_quant.history.schema import CHECKS, RUNS, SERIES
 
-_TEXTS = ("version", "identity", "isa", "status")
+_TEXTS = ("version", "identity", "status", "isa")
 _NUMBERS = (
     *("candidate", "drop", "drop_low", "drop_high", "speedup", "speedup_low", "speedup_high"),
     *("candidate_p50_ms", "p50_low_ms", "p50_high_ms", "size_mb"),
 )
 _PLACE = ("run", "position", "series")
-_ROW = np.dtype(
-    [
-        *((name, np.int64) for name in _PLACE),
-        *((name, object) for name in _TEXTS),
-        *((name, float) for name in _NUMBERS),
-    ]
+_BETWEEN = "/"
+"""The texts of a check are read as one, which is faster; only the last of them, the instruction set, may hold this."""
+
+_ROW, _KEPT = (
+    np.dtype(
+        [*((name, np.int64) for name in _PLACE), ("texts", texts), *((name, np.float64) for name in _NUMBERS)],
+    )
+    for texts in (object, np.int32)
 )
-_KEPT = np.dtype(
-    [
-        *((name, np.int64) for name in _PLACE),
-        *((name, np.int32) for name in _TEXTS),
-        *((name, float) for name in _NUMBERS),
-    ]
-)
+"""A row as the driver gives it, and with a number in the place of its texts."""
 
 _ROWS_AT_ONCE = 20_000
 _ASKED_AT_ONCE = 5000
@@ -78,7 +74,10 @@ def _numbers(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
 
 def _query(connection: Connection, numbers: Sequence[int], runs: _Runs) -> str:
     """Return the query for the checks of series, with nothing in it but our columns and whole numbers."""
-    wanted = select(*(CHECKS.c[name] for name in _ROW.names or ()))
+    texts: ColumnElement[str] = CHECKS.c[_TEXTS[0]]
+    for name in _TEXTS[1:]:
+        texts = texts + _BETWEEN + CHECKS.c[name]
+    wanted = select(*(CHECKS.c[name] for name in _PLACE), texts, *(CHECKS.c[name] for name in _NUMBERS))
     if runs.some:
         wanted = wanted.where(CHECKS.c.run.in_(runs.numbers.tolist()))
     of_all = int(connection.execute(select(func.count()).select_from(SERIES)).scalar_one())
@@ -114,22 +113,28 @@ class _Checks:
     """The checks that a query finds, by series and then by time, in columns."""
 
     def __init__(self, connection: Connection, query: str, runs: _Runs) -> None:
-        codes: dict[str, defaultdict[str, int]] = {name: defaultdict(itertools.count().__next__) for name in _TEXTS}
-        rows = np.concatenate([np.empty(0, _KEPT), *(_coded(part, codes) for part in _parts(connection, query))])
-        at = runs.places(rows["run"])
+        codes: defaultdict[str, int] = defaultdict(itertools.count().__next__)
+        parts = [np.empty(0, _KEPT), *(_coded(part, codes) for part in _parts(connection, query))]
+
+        def column(name: str) -> NDArray[Any]:
+            return np.concatenate([part[name] for part in parts])
+
+        at = runs.places(column("run"))
         # A run that was added since the runs were read is of the next page.
-        rows, at = rows[at >= 0], at[at >= 0]
-        order = np.lexsort((rows["position"], at, rows["series"]))
-        self._series = rows["series"][order]
+        known = np.flatnonzero(at >= 0)
+        order = known[_order(column("series")[known], at[known], column("position")[known])]
         self.at = at[order]
-        self.rows = {name: rows[name][order] for name in rows.dtype.names or ()}
-        self.known = {name: tuple(words) for name, words in codes.items()}
+        self.columns = {name: column(name)[order] for name in (*_PLACE, *_NUMBERS)}
+        alike = column("texts")[order]
+        apart = [text.split(_BETWEEN, len(_TEXTS) - 1) for text in codes]
+        of_each = {name: _texts([texts[place] for texts in apart]) for place, name in enumerate(_TEXTS)}
+        self.texts = {name: Texts(texts.known, texts.codes[alike]) for name, texts in of_each.items()}
 
     def newest(self, series: int | None, limit: int | None) -> slice:
         """Return where the newest `limit` checks of a series are; none for one that is not in the history."""
         if series is None:
             return slice(0, 0)
-        start, stop = np.searchsorted(self._series, [series, series + 1]).tolist()
+        start, stop = np.searchsorted(self.columns["series"], [series, series + 1]).tolist()
         return slice(start if limit is None else max(start, stop - limit), stop)
 
 
@@ -141,24 +146,37 @@ def _parts(connection: Connection, query: str) -> Iterator[NDArray[Any]]:
     DBAPIError : the query failed, now or after some rows.
     """
     # A server would send all rows at once to a cursor without a name.
-    options = {"name": "quant_figures", "binary": True} if connection.dialect.name == "postgresql" else {}
+    on_server = connection.dialect.name == "postgresql"
+    options = {"name": "quant_figures", "binary": True} if on_server else {}
     try:
-        with closing(connection.connection.cursor(**options)) as cursor:
+        cursor: Any = connection.connection.cursor(**options)
+        with closing(cursor):
+            if on_server:
+                cursor.itersize = _ROWS_AT_ONCE
             cursor.execute(query)
-            while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-                yield np.array(rows, _ROW)
+            rows = iter(cursor)
+            while (part := np.fromiter(itertools.islice(rows, _ROWS_AT_ONCE), _ROW)).size:
+                yield part
     except connection.dialect.loaded_dbapi.Error as error:
         raise DBAPIError(None, None, error) from error
 
 
-def _coded(part: NDArray[Any], codes: Mapping[str, defaultdict[str, int]]) -> NDArray[Any]:
-    """Return rows with a number in the place of each text, and add new texts to `codes`."""
+def _coded(part: NDArray[Any], codes: defaultdict[str, int]) -> NDArray[Any]:
+    """Return rows with a number in the place of their texts, and add new ones to `codes`."""
     kept = np.empty(part.size, _KEPT)
     for name in (*_PLACE, *_NUMBERS):
         kept[name] = part[name]
-    for name, known in codes.items():
-        kept[name] = np.fromiter(map(known.__getitem__, part[name].tolist()), np.int32, part.size)
+    kept["texts"] = np.fromiter(map(codes.__getitem__, part["texts"].tolist()), np.int32, part.size)
     return kept
+
+
+def _order(series: NDArray[np.int64], at: NDArray[np.intp], position: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the order of checks by series, by the place `at` of their run in time, and by position in the run."""
+    places = series * (int(at.max(initial=0)) + 1) + at
+    order = np.argsort(places, kind="stable")
+    # Rarely is a series in a run twice; sorting by two keys takes far longer.
+    twice = bool(np.any(np.diff(places[order]) == 0))
+    return np.lexsort((position, places)) if twice else order
 
 
 def _texts(column: Sequence[str | None]) -> Texts:
@@ -173,10 +191,10 @@ def _scales(
     """Return unit and direction of each version of each series, which all checks of a version have in common."""
     of_row: dict[tuple[int, int], tuple[str, str]] = {}
     for key, place in places.items():
-        versions, first = np.unique(checks.rows["version"][place], return_index=True)
+        versions, first = np.unique(checks.texts["version"].codes[place], return_index=True)
         for version, at in zip(versions.tolist(), (place.start + first).tolist(), strict=True):
-            row = (int(checks.rows["run"][at]), int(checks.rows["position"][at]))
-            of_row[row] = (key, checks.known["version"][version])
+            row = (int(checks.columns["run"][at]), int(checks.columns["position"][at]))
+            of_row[row] = (key, checks.texts["version"].known[version] or "")
     found: dict[str, dict[str, tuple[str | None, str | None]]] = {key: {} for key in places}
     asked = list(of_row)
     place_of = tuple_(CHECKS.c.run, CHECKS.c.position)
@@ -198,10 +216,10 @@ def _figures(
         return Texts(column.known, column.codes[at])
 
     def texts(name: str) -> Texts:
-        return Texts(checks.known[name], checks.rows[name][place])
+        return Texts(checks.texts[name].known, checks.texts[name].codes[place])
 
     def numbers(name: str) -> Floats:
-        return checks.rows[name][place]
+        return checks.columns[name][place]
 
     return SeriesFigures(
         key=key,

@@ -323,15 +323,17 @@ def _levels_in(figures: SeriesFigures, rows: _Rows, column: Floats, *, in_logs: 
     values = column[rows]
     rows = rows[values > 0.0] if in_logs else rows[~np.isnan(values)]
     commits, first, commit_of = np.unique(figures.commit.codes[rows], return_index=True, return_inverse=True)
-    by_commit = column[rows[np.argsort(commit_of, kind="stable")]]
-    ends = np.cumsum(np.bincount(commit_of, minlength=commits.size))
+    by_commit = column[rows[np.argsort(commit_of, kind="stable")]].tolist()
+    ends = np.cumsum(np.bincount(commit_of, minlength=commits.size)).tolist()
+    kept = np.argsort(first)[-MOST_COMMITS:]
+    firsts = zip(
+        kept.tolist(), commits[kept].tolist(), figures.started_at.codes[rows[first[kept]]].tolist(), strict=True
+    )
     levels = []
-    for at in np.argsort(first)[-MOST_COMMITS:].tolist():
-        of_commit = by_commit[ends[at - 1] if at else 0 : ends[at]].tolist()
-        found = [math.log(value) if in_logs else value for value in of_commit]
-        commit = figures.commit.known[commits[at]] or ""
-        started_at = figures.started_at.known[figures.started_at.codes[rows[first[at]]]] or ""
-        levels.append(_Level(commit, started_at, statistics.fmean(found)))
+    for at, commit, started_at in firsts:
+        found = by_commit[ends[at - 1] if at else 0 : ends[at]]
+        value = statistics.fmean(map(math.log, found) if in_logs else found)
+        levels.append(_Level(figures.commit.known[commit] or "", figures.started_at.known[started_at] or "", value))
     return levels
 
 
