@@ -31,9 +31,14 @@ API: Mapping[str, tuple[str, Sequence[str]]] = {
     ),
     "api-results": (
         "API: what a check found",
-        tuple(
-            f"automodule:: pytest_quant.result.{name}"
-            for name in ("accuracy", "latency", "proof", "verdict", "kinds", "selftest")
+        (
+            "automodule:: pytest_quant.plugin.hooks",
+            "automodule:: pytest_quant.record.record",
+            "autoclass:: pytest_quant.record.Run",
+            *(
+                f"automodule:: pytest_quant.result.{name}"
+                for name in ("accuracy", "latency", "proof", "verdict", "kinds", "selftest")
+            ),
         ),
     ),
     "api-backends": (
@@ -70,7 +75,7 @@ def write_sources(folder: Path) -> None:
     toc = "\n".join(("```{toctree}", ":hidden:", "", *guides, *API, "```"))
     (folder / "index.md").write_text(f"{INDEX.text}\n{toc}\n", "utf-8")
     for name, (title, directives) in API.items():
-        blocks = (f"```{{eval-rst}}\n.. {one}\n   :members:\n   :show-inheritance:\n```" for one in directives)
+        blocks = (f"```{{eval-rst}}\n.. {one}\n   :members:\n```" for one in directives)
         (folder / f"{name}.md").write_text("\n\n".join((f"# {title}", *blocks)) + "\n", "utf-8")
 
 

@@ -24,7 +24,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(?!pytest_quant\.).*"),
     ("py:.*", r"pytest_quant\.(testing\.conformance|strategies\.ports|data)\..*"),
-    ("py:.*", r"pytest_quant\.backends\.layers\.Told"),
+    ("py:.*", r"pytest_quant\.(backends\.layers\.Told|record\.record\.T)"),
 ]
 """Names in signatures that have no page: types of others, parts of the conformance suite, and what only we call."""
 
