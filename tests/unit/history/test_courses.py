@@ -6,9 +6,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_quant.history import Point, SeriesFigures, SeriesSummary
+from pytest_quant.history import Point, SeriesFigures, SeriesSummary, StoredRun
 from pytest_quant.history.courses import courses
 from tests.support.pages import course, figures_from, points
+from tests.unit.record.examples import RUN
 
 
 @dataclass
@@ -17,6 +18,7 @@ class _Kept:
 
     series_of: dict[str, list[Point]]
     asked: list[int | None] = field(default_factory=list)
+    since: list[str | None] = field(default_factory=list)
 
     def series(self) -> list[SeriesSummary]:
         return [
@@ -24,9 +26,17 @@ class _Kept:
             for key, found in self.series_of.items()
         ]
 
-    def figures(self, series: Sequence[str], *, limit: int | None = None) -> list[SeriesFigures]:
+    def figures(
+        self, series: Sequence[str], *, since: str | None = None, limit: int | None = None
+    ) -> list[SeriesFigures]:
         self.asked.append(limit)
-        return [figures_from(self.series_of[key][-(limit or 0) :], key) for key in series]
+        self.since.append(since)
+        found = [[one for one in self.series_of[key] if one.started_at >= (since or "")] for key in series]
+        return [figures_from(each[-(limit or 0) :], key) for key, each in zip(series, found, strict=True)]
+
+    def runs(self, limit: int | None = None) -> list[StoredRun]:
+        starts = sorted({one.started_at for each in self.series_of.values() for one in each}, reverse=True)
+        return [StoredRun(replace(RUN, started_at=start), {}) for start in starts[:limit]]
 
 
 def test_series_come_in_the_order_that_is_asked_for() -> None:
@@ -51,6 +61,17 @@ def test_few_points_are_still_a_chart() -> None:
     courses(kept, list(kept.series_of), {}, most_points=10)
     courses(kept, ["0"], {}, most_points=None, most_each=45)
     assert kept.asked == [30, 45]
+
+
+def test_of_a_long_history_the_newest_runs_are_read() -> None:
+    """And of a series that was seldom run all that is missing, so that each has its newest points."""
+    often, seldom = points(500, series="often"), points(500, series="seldom")[:490:7]
+    kept = _Kept({"often": often, "seldom": seldom})
+    found = courses(kept, ["seldom", "often"], {}, most_points=60)
+    assert kept.since == [often[-30].started_at, None]
+    assert [one.figures.started_at.each() for one in found] == [
+        [one.started_at for one in each[-30:]] for each in (seldom, often)
+    ]
 
 
 def test_changes_are_those_of_the_branch_with_most_points() -> None:
