@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 from pytest_quant.record import Record
 from pytest_quant.report.page.axis import Axis
@@ -14,6 +13,9 @@ from pytest_quant.report.text import NOT_MEASURED, figure, in_unit, letter
 
 _LARGEST, _SMALLEST = 15.0, 4.0
 """Radii of the largest engine, and of one that is small or whose size is not known."""
+
+_APART = 13.0
+"""Of two letters, in the drawing."""
 
 _FEWEST = 2
 """Engines that a chart needs to compare anything."""
@@ -126,14 +128,19 @@ def _view(model: str, batch_size: int, scale: _Scale, engines: Sequence[_Engine]
     bottom, top = (ParetoView.BOTTOM, ParetoView.TOP) if scale.higher else (ParetoView.TOP, ParetoView.BOTTOM)
     up = Axis.around([one.score for one in by_time], bottom, top)
     largest = max((one.size for one in by_time if one.size is not None), default=0.0)
-    letters = map(letter, count())
+    radii = [_radius(one.size, largest) for one in by_time]
+    spots = _letters(
+        [(across.at(one.latency), up.at(one.score), radius) for one, radius in zip(by_time, radii, strict=True)]
+    )
     front = set(_front(by_time, higher=scale.higher))
     dots = tuple(
         Dot(
-            letter=name,
+            letter=letter(place),
             x=across.at(one.latency),
             y=up.at(one.score),
-            radius=_radius(one.size, largest),
+            radius=radii[place],
+            letter_x=spots[place][0],
+            letter_y=spots[place][1],
             reference=one.reference,
             front=place in front,
             number=one.number,
@@ -144,7 +151,7 @@ def _view(model: str, batch_size: int, scale: _Scale, engines: Sequence[_Engine]
             latency=Figure(figure(one.latency), one.latency, one.latency_field),
             size=NOT_MEASURED if one.size is None else Figure(figure(one.size), one.size, one.size_field),
         )
-        for place, (name, one) in enumerate(zip(letters, by_time, strict=False))
+        for place, one in enumerate(by_time)
     )
     best = [dot for dot in dots if dot.front]
     better = "better further up" if scale.higher else "lower is better, and further up"
@@ -159,6 +166,17 @@ def _view(model: str, batch_size: int, scale: _Scale, engines: Sequence[_Engine]
         front=" ".join(f"{dot.x},{dot.y}" for dot in best),
         about=f"{len(dots)} engines of {model}: {scale.name} against latency; none is faster and as good as {named}",
     )
+
+
+def _letters(dots: Sequence[tuple[float, float, float]]) -> list[tuple[float, float]]:
+    """Return a place beside each dot (x, y, radius) where its letter hides no other one: beside it, else below that."""
+    found: list[tuple[float, float]] = []
+    for x, y, radius in dots:
+        beside, down = x + radius + 3.0, y - radius + 2.0
+        while any(abs(beside - other) < _APART and abs(down - line) < _APART for other, line in found):
+            down += _APART
+        found.append((round(beside, 1), round(down, 1)))
+    return found
 
 
 def _front(by_time: Sequence[_Engine], *, higher: bool) -> Iterator[int]:

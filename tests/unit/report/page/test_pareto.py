@@ -76,6 +76,15 @@ def test_the_area_of_a_dot_is_its_size() -> None:
     assert dots["ort-int8-qat"].size == "-"
 
 
+def test_no_letter_hides_another() -> None:
+    """Also of engines that are as fast and as good as each other."""
+    (view,) = _views([replace(record, nodeid=str(place)) for place, record in enumerate([ladder()[0]] * 5)])
+    places = [(dot.letter_x, dot.letter_y) for dot in view.dots]
+    assert len(places) == 6
+    for place, (x, y) in enumerate(places):
+        assert all(abs(x - other) >= 10.0 or abs(y - line) >= 10.0 for other, line in places[:place])
+
+
 def test_models_metrics_and_batches_have_charts_of_their_own() -> None:
     """Only what can be compared stands in one."""
     one, two, three = ladder()
