@@ -144,7 +144,8 @@ def run_commands(
 def not_printed(done: Done) -> list[str]:
     """Return the lines that a guide shows and the command did not print, whatever the figures in them.
 
-    Numbers, commits, ids and the lengths of rules may be others; a line of three dots stands for lines left out.
+    Numbers, commits, ids, what is left of a shortened name, and the lengths of rules may be others; a line of three
+    dots stands for lines left out.
     """
     printed = {_form(line) for line in done.output.splitlines()}
     return [line for line in done.command.shown if line.strip() not in ("", "...") and _form(line) not in printed]
@@ -152,5 +153,6 @@ def not_printed(done: Done) -> list[str]:
 
 def _form(line: str) -> str:
     line = re.sub(r"\b\d{8}T\d{6}Z-[0-9a-f]+\b|\b[0-9a-f]{7,64}\b", "#", line)
+    line = re.sub(r"\S*\.\.\.\S*", "...", line)
     line = re.sub(r"[-+]?\d+(?:[.,:]\d+)*", "#", line)
     return " ".join(re.sub(r"([-=])\1{3,}", r"\1", line).split())
