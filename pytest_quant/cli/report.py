@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,10 +109,10 @@ def _draw(where: str, words: str, output: Path) -> None:
 
     (series,) = found
     points = store.points(series.key)
-    try:
-        draw(series, points, find_changes(points), output)
-    except OSError as error:
-        raise _unwritten(output, error) from error
+    # Levels of two branches are no change of either; what is marked is of the branch with most points.
+    branches = Counter(point.branch for point in reversed(points))
+    (branch, _), *_ = branches.most_common(1) or [(None, 0)]
+    draw(series, points, find_changes(point for point in points if point.branch == branch), output)
     say(f"written: {output}")
 
 

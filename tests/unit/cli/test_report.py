@@ -121,6 +121,13 @@ def test_several_series_are_listed(project: Path) -> None:
     assert "test_ladder" in (told.value.allowed or "")
 
 
+def test_one_series_is_drawn(project: Path) -> None:
+    """The words name it; its name stands in the picture."""
+    pytest.importorskip("matplotlib")
+    assert _run("--plot", "test_ladder dynamic", "-o", "speed.svg").stdout == "written: speed.svg\n"
+    assert "test_ladder" in (project / "speed.svg").read_text("utf-8")
+
+
 def test_a_place_that_cannot_be_written_is_told(project: Path) -> None:
     """With the next step."""
     (project / "file").touch()
