@@ -107,7 +107,8 @@ def test_shrinking_leaves_what_was_used_last(root: Path) -> None:
     """Of four, the two that fit; the counts are those of what went."""
     keys = fill(root, 4)
     before = Cache(root).total_bytes()
-    cleared = Cache(root).shrink(before // 2)
+    # Entries differ by a few bytes, the digits of their times.
+    cleared = Cache(root).shrink(before * 5 // 8)
     assert kept(root) == set(keys[2:])
     assert (cleared.removed, cleared.freed_bytes) == (2, before - Cache(root).total_bytes())
 
