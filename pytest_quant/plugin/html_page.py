@@ -11,6 +11,7 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history import StoredCheck, missing_libraries, open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
 from pytest_quant.history.courses import courses
+from pytest_quant.plugin.against import AGAINST, NOT_COMPARED
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.record import Record, Run
 from pytest_quant.report.page.assemble import Sources, assemble
@@ -42,7 +43,7 @@ def write_html(
     config : of the controlling process.
     run : the run.
     records : of all its checks.
-    compared : with the base; ``None`` where the run was not compared.
+    compared : by ``--quant-compare``; ``None`` where the run was not compared so.
     expected : node ids of tests that failed as they were expected to.
     """
     settings = settings_of(config)
@@ -51,14 +52,14 @@ def write_html(
     if file is None or config.getoption("quant_leave"):
         return []
     found, why_not = _courses(settings.history, config.rootpath, [record.series for record in records])
-    made = _made(compared)
+    made = _made(config, compared)
     sources = Sources(
         checks=tuple(StoredCheck(run, record) for record in records),
         runs=(run,),
         expected=expected,
         compared=made,
-        why_not_compared="" if made else _why_not_compared(compared),
-        next_step="" if compared else _TO_COMPARE,
+        why_not_compared="" if made else _why_not_compared(config, compared),
+        next_step="" if compared or settings.against is not None else _TO_COMPARE,
         courses=found,
         why_no_history=why_not,
     )
@@ -72,13 +73,19 @@ def write_html(
     return []
 
 
-def _made(compared: Compared | None) -> ComparedRuns | None:
+def _made(config: pytest.Config, compared: Compared | None) -> ComparedRuns | None:
+    """Return the comparison to show: timed beside the base where that was asked for, which has less noise."""
+    against = config.stash.get(AGAINST, None)
+    if against is not None:
+        return ComparedRuns(against.comparison, against.ruling, (f"timed beside it: {against.base}",))
     if compared is None or compared.comparison is None or compared.ruling is None:
         return None
     return ComparedRuns(compared.comparison, compared.ruling, (compared.base,))
 
 
-def _why_not_compared(compared: Compared | None) -> str:
+def _why_not_compared(config: pytest.Config, compared: Compared | None) -> str:
+    if NOT_COMPARED in config.stash:
+        return f"--quant-against: {config.stash[NOT_COMPARED]}"
     return "This run was not compared with another commit." if compared is None else compared.fault
 
 

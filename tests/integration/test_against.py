@@ -90,10 +90,12 @@ def test_a_slower_engine_is_caught_and_nothing_else(repository: Repository, temp
 
 
 def test_worse_answers_are_caught_and_nothing_else(repository: Repository, temporary: Path, tmp_path: Path) -> None:
-    """Paired on the same samples, with workers of xdist for the user's own run, which alone reports to GitHub."""
+    """Paired on the same samples, with workers of xdist for the user's own run; it alone reports, and has a page."""
     told = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
     repository.checkout("main", repository.main[MISCALIBRATES - 1])
-    found = run(repository.root, temporary, *ACCURACY, "-n", "2", "--quant-against", "HEAD~1", told=told)
+    page = tmp_path / "page.html"
+    asked = ("-n", "2", "--quant-against", "HEAD~1", f"--quant-html={page}")
+    found = run(repository.root, temporary, *ACCURACY, *asked, told=told)
     summary = (tmp_path / "summary").read_text().splitlines()
     assert summary.count("<!-- pytest-quant comment -->") == 1
     assert summary[1].startswith("**FAIL: ")
@@ -101,6 +103,7 @@ def test_worse_answers_are_caught_and_nothing_else(repository: Repository, tempo
     assert len([line for line in summary if line.startswith("| **regression** | test_quality.py::test_ranges")]) == 1
     assert regressed(found) == ["test_quality.py::test_ranges accuracy"], found.stdout
     assert "24 lost, 0 won of 200 samples" in found.stdout
+    assert "24 lost, 0 won of 200 samples" in page.read_text()
     assert found.returncode == 1
 
 
@@ -270,8 +273,8 @@ def test_other_dependencies_are_said_and_get_an_environment_of_their_own(
     try:
         plain = run(repository.root, temporary, *arguments)
         apart = run(repository.root, temporary, *arguments, own)
-        written = f"--quant-markdown={tmp_path / 'quant.md'}"
-        broken = run(repository.root, temporary, *arguments, f"--quant-against-env={sys.executable} -c 1", written)
+        written = [f"--quant-{kind}={tmp_path / 'quant'}.{kind}" for kind in ("markdown", "html")]
+        broken = run(repository.root, temporary, *arguments, f"--quant-against-env={sys.executable} -c 1", *written)
     finally:
         repository.git("reset", "-q", "--hard", repository.main[2])
     assert "requirements.txt differ, and both sides ran in this environment" in plain.stdout, plain.stdout
@@ -280,10 +283,11 @@ def test_other_dependencies_are_said_and_get_an_environment_of_their_own(
     assert "3 unchanged: 3 accuracy" in apart.stdout
     assert "its last line names no interpreter: nothing" in broken.stdout
     assert (plain.returncode, apart.returncode, broken.returncode) == (0, 0, 1)
-    comment = (tmp_path / "quant.md").read_text()
+    comment = (tmp_path / "quant.markdown").read_text()
     assert comment.splitlines()[1].startswith("**FAIL: ")
     assert "- --quant-against: " in comment
     assert "its last line names no interpreter" in comment
+    assert "its last line names no interpreter" in (tmp_path / "quant.html").read_text()
 
 
 def test_a_selection_runs_only_those_tests_of_the_base(repository: Repository, temporary: Path) -> None:
