@@ -30,6 +30,7 @@ from pytest_quant.forge import github, gitlab
 from pytest_quant.marks.keys import KEYS
 from pytest_quant.plugin.options import add_options
 from pytest_quant.readers import Key, keys_of
+from pytest_quant.report.columns import COLUMNS
 from pytest_quant.result import Status
 from tests.json_schemas import DOCUMENTS
 from tests.support.documents import REFERENCE
@@ -60,7 +61,7 @@ OF_CI = {
 
 OF_OTHERS = {
     "CUDA_HOME": "with `CUDA_ROOT` and `CUDA_PATH`: where the doctor looks for the header that a build of pycuda needs",
-    "CXX": "the compiler without which the backend `torch` says what to install",
+    "CXX": "the C++ compiler that the backend `torch` compiles with (default: g++)",
     "container": "the kind of container, which a record notes",
     "LOCALAPPDATA": "folder of the key that signs cached engines, on Windows",
     "NVIDIA_TF32_OVERRIDE": "set to 0 by a run with a check of `ort-trt`, before anything is loaded",
@@ -162,11 +163,12 @@ def options() -> Iterator[str]:
     flags = {flag.removeprefix("--").replace("-", "_") for flag, _ in declared.options}
     yield "## Options of pytest"
     yield (
-        "Each but `--quant-doctor` is also an ini option of the same name with underscores, `quant_strict = true`. An "
-        "option without a value can be undone for one run: `--no-quant-strict`."
+        "Each but `--quant-doctor` and `--quant-accept` is also an ini option of the same name with underscores, "
+        "`quant_strict = true`. An option without a value can be undone for one run: `--no-quant-strict`."
     )
     rows = ([f"`{_spelling(flag, words)}`", words["help"]] for flag, words in declared.options)
     yield table(["option of pytest", "meaning"], rows)
+    yield f"`--quant-columns` takes these names: {', '.join(f'`{column.name}`' for column in COLUMNS)}."
     only = ([f"`{name}`", text] for name, text in declared.ini.items() if name not in flags)
     yield table(["only in the ini file", "meaning"], only)
 
@@ -205,7 +207,8 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
 
 def _option(option: click.Option) -> list[str]:
     names = ", ".join((*option.opts, *option.secondary_opts))
-    takes = "" if option.is_flag else f" {option.metavar or option.type.name.upper()}"
+    kind = "|".join(option.type.choices) if isinstance(option.type, click.Choice) else option.type.name.upper()
+    takes = "" if option.is_flag else f" {option.metavar or kind}"
     return [f"`{names}{takes}`", option.help or ""]
 
 
@@ -278,14 +281,15 @@ def documents() -> Iterator[str]:
             seen.add(name)
             yield f"#### {name}"
             yield part.get("description", "")
-            if "properties" in part:
+            if "properties" in part or "prefixItems" in part:
                 yield _fields(part)
             elif "enum" in part:
                 yield f"One of {', '.join(f'`{word}`' for word in part['enum'])}."
 
 
 def _fields(part: Mapping[str, Any]) -> str:
-    rows = part["properties"].items()
+    """Return the table of the fields of an object, or of the values of a list in their order."""
+    rows = part["properties"].items() if "properties" in part else [(one["title"], one) for one in part["prefixItems"]]
     return table(["field", "is", "meaning"], ([f"`{name}`", _kind(of), of.get("description", "")] for name, of in rows))
 
 
@@ -298,6 +302,8 @@ def _kind(of: Mapping[str, Any]) -> str:
         return " or ".join(_kind(one) for one in of["anyOf"])
     if "enum" in of:
         return ", ".join(f"`{json.dumps(word)}`" for word in of["enum"])
+    if "additionalProperties" in of and of["additionalProperties"] is not False:
+        return f"object of {_kind(of['additionalProperties'])}"
     kind = of.get("type", "anything")
     kinds = kind if isinstance(kind, list) else [kind]
     words = [f"list of {_kind(of['items'])}" if one == "array" and "items" in of else str(one) for one in kinds]

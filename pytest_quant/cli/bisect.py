@@ -50,14 +50,14 @@ def bisect(test: str, good: str, bad: str, pytest_options: tuple[str, ...], limi
 
     Each commit is compared with GOOD as `pytest --quant-against` compares two: its files are written into a folder of
     their own, its accuracy is paired with GOOD's on the same samples, and its engines are timed in pairs of processes
-    whose runs alternate. A commit that cannot be built, or of which nothing can be told, is left out as by git bisect
-    skip. What is checked out stays as it is, and nothing is recorded.
+    whose runs alternate. A commit that cannot be built or judged is left out, as by git bisect skip. What is
+    checked out stays as it is, and nothing is recorded.
 
-    TEST is what pytest takes, where pytest takes it; GOOD must be an ancestor of BAD. Options of pytest go behind two
-    dashes.
+    TEST is a node id, written as for pytest in this folder. GOOD must be an ancestor of BAD. Options of pytest go after
+    two dashes.
 
-    Exit code: 0 found, 1 BAD is not worse than GOOD, 2 a question that cannot be answered, 3 all that is left are
-    commits that were left out.
+    Exit code: 0 found, 1 BAD is not worse than GOOD, 2 a question that cannot be answered, 3 only commits that
+    were left out remain.
 
     \b
     Examples:

@@ -28,7 +28,7 @@ _MAX_CHARACTERS = 1_000_000
 @click.option("--number", type=click.IntRange(1), metavar="N", help="The pull or merge request  [the CI job's]")
 @click.option("--api", metavar="URL", help="Address of the API  [$GITHUB_API_URL, $CI_API_V4_URL, else the public one]")
 @click.option("--name", default="", metavar="NAME", help="Keep a comment of this name: one for each job of several.")
-@click.option("--dry-run", is_flag=True, help="Tell what would be done, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and post nothing.")
 def comment(
     file: Path,
     forge: str | None,

@@ -11,11 +11,13 @@ from pytest_quant.cli.echo import say, show, show_json
 from pytest_quant.cli.places import HISTORY_VARIABLE, history_place
 
 
-@click.command(short_help="Tell which backends can run here, and how to fix the others.")
+@click.command(short_help="Which backends can run here, and how to fix the others.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--require", metavar="NAME[,NAME]", help="Exit with 1 unless these backends can run here.")
 def doctor(as_json: bool, require: str | None) -> None:
     """Ask every backend whether it can run here: version, device, what is missing and the line that fixes it.
+
+    Exit code: 0, or with --require 1 unless all of those backends can run here, 2 a question that cannot be answered.
 
     \b
     Examples:

@@ -27,7 +27,10 @@ _ALL, _LAST = "all", "last"
 
 remote_option = click.option("--remote", default="origin", show_default=True, help="Name or address of the repository.")
 branch_option = click.option(
-    "--branch", default="pytest-quant-history", show_default=True, help="Where the records lie; nothing else is there."
+    "--branch",
+    default="pytest-quant-history",
+    show_default=True,
+    help="Branch that holds the records, and nothing else.",
 )
 
 
@@ -48,7 +51,7 @@ branch_option = click.option(
 @click.option(
     "--better",
     type=click.Choice(["lower", "higher"]),
-    help="Of github-action-benchmark: figures for customSmallerIsBetter, or for customBiggerIsBetter  [lower]",
+    help="For github-action-benchmark: figures for customSmallerIsBetter, or for customBiggerIsBetter  [lower]",
 )
 @history_option
 def export(file: Path | None, form: str | None, which: str | None, better: Better | None, place: str | None) -> None:
@@ -219,9 +222,11 @@ def _runs(files: tuple[Path, ...], branch: str | None) -> Iterator[RunWithRecord
 @branch_option
 @history_option
 def pull(remote: str, branch: str, place: str | None) -> None:
-    """Add every run on the branch that the history has not; see pytest-quant push.
+    """Add to the history every run of the branch that it does not have yet; see pytest-quant push.
 
-    A file that cannot be read is named and keeps no other one out; then the exit code is 1.
+    A file that cannot be read is named, and the others are added all the same.
+
+    Exit code: 0 every file was read, 1 some could not be, 2 nothing could be fetched.
 
     \b
     Example:

@@ -103,7 +103,7 @@ _POINTS = 50
     "--confidence", type=click.FloatRange(0.5, 0.995), default=0.95, show_default=True, help="Of all --changes at once."
 )
 @click.option(
-    "--last", type=click.IntRange(min=1), help=f"So many at the most  [runs: {_RUNS}, points of a table: {_POINTS}]"
+    "--last", type=click.IntRange(min=1), help=f"At most this many  [runs: {_RUNS}, points of a table: {_POINTS}]"
 )
 @click.option("--branch", metavar="NAME", help="Only of this branch  [with --changes: the main one]")
 @click.option("--since", type=click.DateTime(), metavar="DATE", help="Only from this day on, UTC.")

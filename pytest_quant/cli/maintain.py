@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Make the history smaller; every figure that is shown stays.")
 @click.option("--keep-runs", type=click.IntRange(min=0), metavar="N", help="Leave the newest N runs as they are.")
 @click.option("--before", type=click.DateTime(), metavar="DATE", help="Only runs that started before, UTC.")
-@click.option("--dry-run", is_flag=True, help="Tell what would be freed, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be freed, and change nothing.")
 @history_option
 def prune(keep_runs: int | None, before: datetime | None, dry_run: bool, place: str | None) -> None:
     """Remove the times of single rounds from the records of old runs; medians, intervals and verdicts stay.
@@ -45,13 +45,15 @@ def prune(keep_runs: int | None, before: datetime | None, dry_run: bool, place: 
     say(f"{what} {would}thinned, {pruned.freed_bytes} bytes {would}freed")
 
 
-@click.command(short_help="Tell whether every record of the history can be read.")
+@click.command(short_help="Check that every record of the history can be read.")
 @click.option(
     "--salvage", type=click.Path(path_type=Path), metavar="FILE", help="Write all that can be read to a new file."
 )
 @history_option
 def verify(salvage: Path | None, place: str | None) -> None:
-    """Read every record, and name the run of each that cannot be; exit 1 when there is one.
+    """Read every record, and name the run of each one that cannot be read.
+
+    Exit code: 0 every record can be read, 1 some cannot, 2 a question that cannot be answered.
 
     \b
     Examples:

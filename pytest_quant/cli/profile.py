@@ -28,7 +28,9 @@ _MANY = 20
 @click.command(short_help="Which layers take the time of one check, next to those of its reference.")
 @click.argument("nodeid")
 @click.argument("pytest_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- PYTEST_OPTION...]")
-@click.option("--top", type=click.IntRange(min=1), default=_TOP, show_default=True, help="So many rows of layers.")
+@click.option(
+    "--top", type=click.IntRange(min=1), default=_TOP, show_default=True, help="Print at most this many rows of layers."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every layer.")
 def profile(nodeid: str, pytest_options: tuple[str, ...], top: int, as_json: bool) -> None:
     """Measure the check of one test, and print the layers of candidate and reference side by side, slowest first.
@@ -37,8 +39,10 @@ def profile(nodeid: str, pytest_options: tuple[str, ...], top: int, as_json: boo
     copies (Q/DQ, changes of type and layout) follow with their share, and sums next to the time of a whole run. Engines
     come from the cache. The test is set up as pytest does it; its body does not run, nothing is judged or kept.
 
-    NODEID is what pytest takes, and must name one marked test. Options of pytest, --quant-cache=DIR for one, go behind
-    two dashes. Exits with 1 when the check cannot be measured.
+    NODEID is written as for pytest, and must name one marked test. Options of pytest, --quant-cache=DIR for example, go
+    after two dashes.
+
+    Exit code: 0 the layers were printed, 1 the check cannot be measured, 2 a question that cannot be answered.
 
     \b
     Examples:

@@ -120,8 +120,8 @@ OPTIONS = (
         "quant_accept",
         "",
         None,
-        "make the records of this run the baseline, as pytest-quant accept does; needs --quant-reason, and the command "
-        "line",
+        "make the records of this run the baseline, as pytest-quant accept does; needs --quant-reason, and counts "
+        "on the command line only",
     ),
     Option("quant_reason", "TEXT", reason, "why --quant-accept is given, for those who review the change"),
     Option(
@@ -151,7 +151,7 @@ OPTIONS = (
         "quant_against_equal",
         "",
         None,
-        "let --quant-against time engines that are the same on both sides too: how restless is this machine?",
+        "let --quant-against time engines that are the same on both sides too, which shows the noise of this machine",
     ),
     Option("quant_no_latency", "", None, "measure no latency; its limits are then INCONCLUSIVE, never PASS"),
     Option(
@@ -197,8 +197,8 @@ OPTIONS = (
         "quant_diagnose_time",
         "SECONDS",
         seconds_or_none,
-        "when a limit on accuracy or coverage is broken, try for about this long at most what mends it: other options, "
-        "and which nodes to exclude (default: 30; 0 tries nothing)",
+        "when a limit on accuracy or coverage is broken, try for about this long at most what repairs it: other "
+        "options, and which nodes to exclude (default: 30; 0 tries nothing)",
     ),
     Option(
         "quant_lock_timeout",
@@ -211,7 +211,7 @@ OPTIONS = (
         "quant_lock_clocks",
         "",
         None,
-        "lock the clocks of a GPU at its base while engines are timed on it, and free them after, also from a lock "
+        "lock the clocks of a GPU at their base while engines are timed on it, and free them after, also from a lock "
         "that was there before; where this user may not (it needs root), say so and time without",
     ),
     Option(
@@ -236,7 +236,12 @@ OPTIONS = (
         "run on this GPU only, cuda:1 or the UUID of a card or of a MIG instance that nvidia-smi -L shows; it is then "
         "cuda:0 everywhere (default: CUDA's first; workers of xdist spread over the GPUs of its model)",
     ),
-    Option("quant_columns", "NAME[,NAME]", names, "columns of the table at the end, in this order"),
+    Option(
+        "quant_columns",
+        "NAME[,NAME]",
+        names,
+        "columns of the table at the end, in this order; pytest-quant guide reference names them",
+    ),
 )
 
 

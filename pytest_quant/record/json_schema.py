@@ -50,6 +50,12 @@ class RunDocument:
 
     Written by --quant-json. Percentages are in points of a hundred, MB are 10^6 bytes. A figure that was not measured
     is null, and so is a section of a check that never came to be. More fields may be added.
+
+    Attributes
+    ----------
+    schema : the version of this document; a field that is added leaves it as it is.
+    run : when and where the tests ran, and on which commit.
+    checks : one for each check; empty without any.
     """
 
     schema: Literal[1]

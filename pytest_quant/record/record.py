@@ -26,7 +26,14 @@ _Origin: TypeAlias = Annotated[str, ("enum", ("built", "hit"))]
 
 @dataclass(frozen=True, slots=True)
 class PercentileBound:
-    """An order-statistic interval of one percentile; ``None`` for a side that too few runs tell."""
+    """An interval of one percentile of the candidate's latency, from order statistics.
+
+    Attributes
+    ----------
+    percentile : which one, 0..100.
+    low_ms : lower end, milliseconds per run of one batch; ``None`` where there were too few runs for it.
+    high_ms : upper end, milliseconds per run of one batch; ``None`` where there were too few runs for it.
+    """
 
     percentile: float
     low_ms: float | None
@@ -40,7 +47,14 @@ class LatencyFigures:
     Attributes
     ----------
     batch_size : samples in one run, as timed.
-    speedup : reference / candidate; > 1 is faster.
+    rounds : blocks of runs in which every engine was timed once.
+    reference_p50_ms : median of the reference, milliseconds per run of one batch.
+    candidate_p50_ms : median of the candidate, milliseconds per run of one batch.
+    candidate_p90_ms : 90th percentile, milliseconds per run of one batch; ``None`` when there were too few runs.
+    candidate_p99_ms : 99th percentile, milliseconds per run of one batch; ``None`` when there were too few runs.
+    speedup : reference / candidate, > 1 is faster; ``None`` where no reference was timed.
+    speedup_ci : its interval at the level `confidence`; ``None`` where no reference was timed.
+    null_ratio_ci : interval of the ratio of two sessions of the reference (A/A), which should enclose 1.
     half_width_pct : half-width of the speedup's interval in percent, the detectable effect.
     percentile_bounds : intervals of the candidate's percentiles.
     reasons : named reasons why the numbers cannot be trusted; empty when they can.
@@ -52,14 +66,20 @@ class LatencyFigures:
         Speedups against different ones are never compared.
     clock : what the runs were timed by: ``host``, or ``device`` where each engine has a clock of its own. Times by
         different clocks are never compared.
-    host_reference_p50_ms, host_candidate_p50_ms, host_speedup : the same runs by the host's clock, where the device's
-        is judged; else ``None``.
+    host_reference_p50_ms : the reference's median by the host's clock, milliseconds per run of one batch, where the
+        device's clock is judged; else ``None``.
+    host_candidate_p50_ms : the candidate's median by the host's clock, in the same way.
+    host_speedup : the speedup by the host's clock, where the device's is judged; else ``None``.
     tf32 : whether that engine's FP32 products may be rounded to TF32; ``None`` where its device has no TF32, or its
         products are not FP32.
     clocks_locked : whether the clocks of every GPU were locked; ``None`` when that was not asked for, or on no GPU.
     launches : further launches of the same check in this run, each a fresh process; this one is not among them.
-    confidence, looks, session_sd, effective_rounds, widened : how the interval of the speedup came about, see
-        `LatencyResult`; ``None`` or empty in records of versions that did not tell.
+    confidence : level of the intervals, 0..1; ``None`` in records of versions that did not keep it.
+    looks : how often the rounds were looked at, the last time included; ``None`` in such records.
+    session_sd : standard deviation between sessions that the interval of the speedup allows for, as a natural
+        logarithm (0.01 is about 1 %); ``None`` in such records.
+    effective_rounds : how many independent rounds say as much as these; ``None`` in such records.
+    widened : what makes the interval of the speedup wider than its rounds alone would, one sentence, or empty.
     """
 
     batch_size: Positive
@@ -106,21 +126,32 @@ class Record:
     Attributes
     ----------
     nodeid : the test, as pytest spells it.
-    series : key of the records that this one may be compared with, see `series_key`.
+    model : name of the model.
+    backend : the runtime of the candidate, as the mark names it.
+    precision : of the candidate; ``unknown`` in records imported from other tools.
+    scheme : how the candidate is quantized; ``None`` for precisions that are not quantized.
+    status : the worst of the verdicts.
+    series : key of the records that this one may be compared with, a JSON list as text: node id, model, backend,
+        precision, scheme, batch size and metric.
+    accuracy : candidate against reference over the evaluation set.
+    latency : the timing; ``None`` also where it was off, see `latency_off`.
+    coverage : what ran in the asked precision.
+    resources : size, memory, build time and energy.
+    verdicts : one for each limit.
     batch_size : samples in one timed run.
     reference : the reference engine's id, ``ort-fp32``.
     metric : the metric's name; ``None`` without one.
     message : why the check is ERROR or UNAVAILABLE, several lines; else empty.
-    confidence : the proof that was asked for; ``None`` judges accuracy on the point estimate.
+    confidence : the level that ``--quant-confidence`` asks for; ``None`` judges `max_drop` on the measured value.
     calibration : method of a static scheme, ``minmax``; ``None`` for other schemes.
     calibration_samples : samples that it saw; ``None`` when not known.
     threads : processor threads that the candidate was given; ``None`` when its backend does not say.
-    isa : instruction set of the machine, see `pytest_quant.environment.isa_tier`.
+    isa : best instruction set of the machine for int8, ``avx512_vnni`` for example.
     latency_off : why latency was not measured; empty when it was.
-    cache : ``engine`` and ``reference``, each ``built`` or ``hit``.
-    digests : what a difference between two records can be traced to, by name.
-    notes : what the reader should know beside the verdicts.
-    samples : digests of the evaluated samples on their way to the run, which keeps them; ``None`` in a history.
+    cache : of ``engine`` and ``reference``, whether it was built in this run or found in the cache (``hit``).
+    digests : of the model, the engines and the data, by name: what a difference between two records comes from.
+    notes : what else the reader should know, one sentence each.
+    samples : digests of the evaluated samples on their way to the run, which keeps them; ``None`` in every document.
     hints : what is worth trying about the broken limits, the best first; each was measured.
     worker : the worker of xdist whose record this is, where each worker runs every test (``--dist each``); else
         ``None``.

@@ -83,15 +83,18 @@ class Run:
     ----------
     id : unique; sorts by time.
     started_at : UTC, ISO 8601.
-    commit, branch : of the code under test; ``None`` outside a repository, `branch` also when it is not known.
+    commit : of the code under test, its full id; ``None`` outside a repository.
+    branch : of the code under test; ``None`` outside a repository, and when it is not known.
     dirty : a tracked file differs from the commit.
+    environment : machine and libraries.
     parents : of the commit, the first one first; empty when they are not known.
-    merge_base : best common ancestor of the commit and `target`.
-    target : the branch that the work is to be merged into, without the remote's name.
-    pull_request : its number, as CI tells it.
+    merge_base : best common ancestor of the commit and `target`; ``None`` when it is not known.
+    target : the branch that the work is to be merged into, without the remote's name; ``None`` when it is not known.
+    pull_request : its number, from the variables of CI; ``None`` outside of one.
     tree : id of the tree of `commit`, equal for commits of equal content, as an amended, squashed or picked one may be;
         ``None`` where it is dirty or not known.
-    samples : digests of the evaluated samples by the digest of their data, see `pytest_quant.record.build`.
+    samples : of each evaluation data, by its digest, the first 32 bits of each sample's hash, in base64; nothing of
+        sets above 10 000 samples.
     """
 
     id: str

@@ -31,16 +31,20 @@ class ComparisonDocument:
     Attributes
     ----------
     schema : the version of this document; a field that is added leaves it as it is.
-    verdict : the word that the exit code stands for, under the options that were given.
+    verdict : the result in one word, which fits the exit code under the options that were given.
     exit_code : of the command: 1 for a regression, and under --strict 3 for inconclusive and 4 without a baseline.
-    alpha : level of the family.
-    confidence : of each interval.
-    family : rows tested together.
+    alpha : probability that any row is called a change by a test where nothing changed, 0..1.
+    confidence : level of each single interval, 0..1.
+    family : number of rows that were tested together.
+    base : what is compared with.
+    head : what is compared.
+    rows : one for each series and quantity, regressions first.
     added : series that only the head has.
     removed : series that only the base has.
     renamed : tests with another node id, which are compared.
     reversioned : series with another metric, or other evaluation data, whose scores are not.
     flaky : tests whose launches of the head disagree, and did not at the base.
+    notes : what else the reader should know, one sentence each.
     """
 
     schema: Literal[1] = 1

@@ -12,9 +12,13 @@ from pytest_quant.result.kinds import Better, Count, Interval, Percent, Probabil
 class OutputFault:
     """An output of the candidate that is broken, whatever the limits.
 
-    `kind` is ``missing``, ``other shape``, ``other dtype``, ``not finite``, or ``constant`` for one that says nothing
-    about the input where the reference's does. `sample` is the index in the evaluation set of the first sample that
-    shows it.
+    Attributes
+    ----------
+    output : its name in the model.
+    kind : ``missing``, ``other shape``, ``other dtype``, ``not finite``, or ``constant`` for one that says nothing
+        about the input where the reference's does.
+    sample : index in the evaluation set of the first sample that shows it, from 0.
+    detail : what was found in place of what, for a message.
     """
 
     output: str
@@ -31,9 +35,11 @@ class OutputError:
     ----------
     name : what limits and messages call it: the output's own name, or ``output0.scores`` for a group of channels.
     group_of : the output that it is a group of channels of; ``None`` for a whole output.
-    sqnr_db : 20 log10(||r|| / ||r - c||); ``None`` where the two are equal, or one of them is all zero or text.
-    cosine : of the flattened values, -1..1; ``None`` where a side is all zero, or text.
-    max_abs_error, sample : largest |r - c| and the index of the first sample that shows it; ``None`` for text.
+    sqnr_db : signal to quantization noise in dB, 20 log10(||r|| / ||r - c||); higher is better; ``None`` where the two
+        are equal, or one of them is all zero or text.
+    cosine : of the flattened values, -1..1; ``None`` where one of the two is all zero, or text.
+    max_abs_error : largest |r - c|; ``None`` for text.
+    sample : index of the first sample with that error; ``None`` for text.
     identical : every value equal.
     reference_constant : the reference gives every sample the same, or, of one sample, one value everywhere.
     """
@@ -50,7 +56,15 @@ class OutputError:
 
 @dataclass(frozen=True, slots=True)
 class WorstClass:
-    """The class that lost most: its label, its samples, and the two scores in percent."""
+    """The class that lost most right answers in percent of its samples.
+
+    Attributes
+    ----------
+    label : index of the class.
+    n : its samples in the evaluation set.
+    reference : share of them that the reference gets right, 0..100.
+    candidate : share of them that the candidate gets right, 0..100.
+    """
 
     label: int
     n: Count
@@ -65,8 +79,9 @@ class ClassScore:
     Attributes
     ----------
     label : index of the class.
-    n : its samples.
-    reference, candidate : share of them that is right, 0..100, with four decimals.
+    n : its samples in the evaluation set.
+    reference : share of them that the reference gets right, 0..100, with four decimals.
+    candidate : share of them that the candidate gets right, 0..100, with four decimals.
     """
 
     label: int
@@ -81,33 +96,46 @@ class AccuracyResult:
 
     Attributes
     ----------
-    metric, unit, better : the task metric, ``None`` without labels; `better` is ``higher`` or ``lower``.
+    metric : name of the metric; ``None`` without labels.
+    unit : of the scores and their differences, ``%`` for example, where a drop is in percentage points; ``None``
+        without a metric.
+    better : which way a score is better; ``None`` without a metric.
     n : samples compared.
-    reference, candidate, drop, drop_ci : in `unit`; drop > 0 is worse. ``None`` without a metric.
-    p_value : exact McNemar for 0/1 scores, else ``None``.
+    reference : score of the reference in `unit`; ``None`` without a metric.
+    candidate : score of the candidate in `unit`; ``None`` without a metric.
+    drop : how much worse the candidate is, in `unit`; below 0 it is better; ``None`` without a metric.
+    drop_ci : interval of the drop at the level `confidence`; ``None`` without a metric, and where there is none.
+    confidence : level of the intervals, 0..1.
+    p_value : exact McNemar test for 0/1 scores, else ``None``.
     discordant : samples that exactly one of the two gets right; ``None`` unless scores are 0/1.
-    n_to_resolve : by limit in `unit`, see `pytest_quant.stats`; ``None`` when no limit was asked about.
+    n_to_resolve : samples that would be about enough to decide `max_drop`; ``None`` without that limit, and where it
+        is not known.
     sample_weight : the most that one sample can change a score, in `unit`; ``None`` where a score has no bounds.
     agreement_pct : share of samples with the same top-1 class, 0..100; ``None`` when no output is (n, classes).
     by_output : every output that could be compared, each by itself, in the order of the graph. Outputs have scales
         of their own, and one sum over all of them would hide the small ones.
-    sqnr_db, cosine : see `OutputError`; the lowest of all outputs that differ, ``None`` where one of them has none.
-    max_abs_error, max_abs_error_sample : the largest of all outputs and the sample that shows it.
+    sqnr_db : signal to quantization noise in dB, the lowest of all outputs that differ; ``None`` where one of them has
+        none.
+    cosine : cosine similarity, the lowest of all outputs that differ; ``None`` where one of them has none.
+    max_abs_error : largest difference of two values, in any output; ``None`` where all are text.
+    max_abs_error_sample : index of the sample that shows it.
     worst_output : the one with the lowest SQNR, or with none; ``None`` when all are identical.
     chance : what guessing scores on average, in `unit`; ``None`` where that is not known.
     kl : mean KL(softmax r || softmax c) in nats for classifiers, else ``None``.
+    worst_class : the class that lost most; ``None`` where none lost, and where the metric is not about classes.
     faults : outputs that could not be compared, or that are constant where the reference's are not; not empty is a
         failure.
     identical : every output equal in value.
     simulated : the candidate's numbers come from a float simulation.
-    reference_correct, candidate_correct : for 0/1 scores, which samples each gets right: packed bits, deflated,
-        base64.
+    reference_correct : for 0/1 scores, which samples the reference gets right: packed bits, deflated, base64.
+    candidate_correct : for 0/1 scores, which samples the candidate gets right, in the same form.
     candidate_scores : the candidate's score of each sample in `unit`, for scores other than 0/1 that are means over
         at most 10 000 samples: float32, little-endian, deflated, base64.
     of_samples : samples of the whole set, of which a random `n` were evaluated: a confidence sequence decided every
-        limit early. ``None`` where all were.
-    agreement_ci, reference_ci : confidence sequences of agreement and of the reference's score; ``None`` where the
-        evaluation is not sequential.
+        limit early; ``None`` where all were.
+    agreement_ci : confidence sequence of the agreement in percent; ``None`` where the evaluation is not sequential.
+    reference_ci : confidence sequence of the reference's score in `unit`; ``None`` where the evaluation is not
+        sequential.
     by_class : for the metric top1, each class with samples, by its label; empty for other metrics, and where more
         than 1000 classes have samples.
     """

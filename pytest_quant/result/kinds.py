@@ -53,7 +53,13 @@ Probability: TypeAlias = Annotated[float, ("minimum", 0), ("maximum", 1)]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A two-sided confidence interval in the unit of what it encloses."""
+    """A two-sided confidence interval in the unit of what it encloses. In a document, a list of the two numbers.
+
+    Attributes
+    ----------
+    low : its lower end.
+    high : its upper end.
+    """
 
     low: float
     high: float

@@ -33,7 +33,8 @@ class LaunchFigures:
     ----------
     started_at : ISO 8601 in UTC; launches of one day are one cluster, see `pytest_quant.stats.launches.days_of`.
     speedup : reference / candidate; ``None`` where no reference was timed.
-    candidate_p50_ms, reference_p50_ms : medians, milliseconds per run of one batch.
+    candidate_p50_ms : median of the candidate, milliseconds per run of one batch.
+    reference_p50_ms : median of the reference, milliseconds per run of one batch.
     error : standard error of log(speedup) within the launch; ``None`` where it is not known.
     """
 

@@ -12,7 +12,14 @@ from pytest_quant.result.kinds import Count, Interval, Percent
 class OpCoverage:
     """One op type: nodes and multiply-accumulates, in the asked precision and in all.
 
-    `stands_for` is the operator of the user's model where `op_type` is one of the runtime's own; else it is empty.
+    Attributes
+    ----------
+    op_type : as the runtime's graph has it.
+    nodes : all nodes of this type.
+    quantized_nodes : nodes of this type that ran in the asked precision.
+    macs : multiply-accumulates of `nodes`; ``None`` where they are not counted.
+    quantized_macs : multiply-accumulates of `quantized_nodes`; ``None`` where they are not counted.
+    stands_for : the operator of the user's model where `op_type` is one of the runtime's own; else empty.
     """
 
     op_type: str
@@ -31,15 +38,15 @@ class Coverage:
     ----------
     pct : 0..100; ``None`` when nothing was eligible.
     unit : what was counted, ``MACs`` or ``nodes``.
-    by_op : eligible op types first, one row each.
+    by_op : by op type, the eligible ones first.
     provider : the one that ran the nodes, as the runtime spells it.
-    opaque_nodes : fused nodes one cannot see into; never counted as quantized.
+    opaque_nodes : fused nodes whose inside the runtime does not show; never counted as quantized.
     float_nodes : names of eligible nodes that ran in float, at most ten.
-    notes : how it was read back, where that is not the plain way, one sentence each.
+    notes : how it was read back, where that is not the usual way, one sentence each.
     plan_of : the product whose plan was read in the place of the one that was asked for; empty when they are the same.
     scheme_pct : 0..100, of the compute that the engine's scheme can quantize on its backend; ``None`` when it can
         quantize nothing of this model, or the backend does not tell.
-    not_quantizable : by op type what it cannot, in percent of the eligible compute.
+    not_quantizable : what that scheme cannot quantize, by op type, in percent of the eligible compute.
     """
 
     pct: Percent | None
@@ -60,6 +67,11 @@ class Resources:
 
     Attributes
     ----------
+    size_mb : files of the candidate's engine.
+    reference_size_mb : files of the reference's engine.
+    build_s : building the candidate, calibration included; of an engine out of the cache, what its build took then.
+    calibration_s : the calibration alone; ``None`` for a scheme without one.
+    build_memory_mb : memory that the build added to the process at its peak.
     run_memory_mb : resident memory of the process added by opening the candidate and running one batch.
     energy_mj : of the whole device while runs follow each other, the draw of the idle device included.
     energy_mj_ci : its 95 % interval over repeats of at least 5 s, measured where `max_energy_mj` is set; without it
@@ -94,7 +106,13 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Machine and libraries: `identity` must match before latency is compared, `context` is only noted."""
+    """Machine and libraries.
+
+    Attributes
+    ----------
+    identity : what must match before latencies are compared, by name: processor, instruction set, cores, system, GPU.
+    context : what is only noted, by name: versions of Python, kernel, driver and libraries.
+    """
 
     identity: Mapping[str, str]
     context: Mapping[str, str]

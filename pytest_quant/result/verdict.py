@@ -60,7 +60,8 @@ class Verdict:
     ----------
     limit : the mark's key, or ``outputs`` for outputs that could not be compared.
     allowed : what the mark allows, in the limit's unit; a whole number where the mark has one.
-    observed : what was found; ``None`` when it was not measured.
+    observed : what was found, in the same unit; ``None`` when it was not measured.
+    status : what was decided about this limit.
     reason : one sentence that says why this status.
     implicit : the mark does not set it; it holds for every check.
     source : the setting that sets it where the mark does not, with its line; empty for a limit of the mark.
@@ -84,8 +85,8 @@ class Hint:
     text : what was measured, one sentence.
     paste : what to write into the mark or on the command line; empty where there is nothing to write.
     limit : the limit whose figure `before` and `after` are; empty when no other engine was tried.
-    before, after : that figure of the engine as it is and of the one with `paste`, on the same samples; ``None`` when
-        nothing was tried or it could not be measured.
+    before : that figure of the engine as it is; ``None`` when nothing was tried or it could not be measured.
+    after : that figure of the engine with `paste`, on the same samples; ``None`` as for `before`.
     """
 
     text: str

@@ -48,7 +48,14 @@ CHANGED = (Outcome.REGRESSION, Outcome.ACCEPTED, Outcome.WORSE, Outcome.IMPROVEM
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A property that differs and may explain a change; ``None`` where base or head does not have it."""
+    """A property that differs and may explain a change.
+
+    Attributes
+    ----------
+    name : of the property: calibration, a digest, a library, a part of the machine.
+    base : its value at the base; ``None`` where the base does not have it.
+    head : its value at the head; ``None`` where the head does not have it.
+    """
 
     name: str
     base: str | None
@@ -61,19 +68,35 @@ class Row:
 
     Attributes
     ----------
-    series, nodeid, model, engine_id : of the head.
+    series : key of the series, of the head.
+    nodeid : the test, as pytest spells it, of the head.
+    model : name of the model, of the head.
+    engine_id : the candidate's readable name, ``ort-int8-static``, of the head.
+    quantity : what is compared: ``p50`` is the candidate's own median latency, ``drop`` the loss against the reference,
+        ``nodes`` how many nodes are quantized.
+    outcome : what the comparison of this quantity found.
     unit : of `base` and `head`; empty when they have none.
-    base, head : the values; text for statuses and counts of nodes, ``None`` when not measured.
-    change, interval : head against base in `change_unit`: a difference, or percent for times and sizes.
+    better : which way the quantity is better; ``None`` where neither is.
+    base : value at the base; text for statuses and counts of nodes, ``None`` when not measured.
+    head : value at the head, in the same form.
+    change : head against base in `change_unit`; ``None`` where it is not a number.
+    change_unit : ``%`` for times and sizes, else that of a difference, ``pp`` for percentages.
+    interval : of `change`, at the level `confidence` of the document; ``None`` for facts.
     p : of the test of no change; ``None`` for facts and advisory rows, which are not tested.
     p_adjusted : after Holm, over all tested rows of the comparison.
-    lost, won, n : samples that only the base, and only the head, gets right, of n.
-    base_launches, head_launches : numbers of runs of pytest with the values.
+    lost : samples that only the base gets right; ``None`` unless scores are 0/1.
+    won : samples that only the head gets right; ``None`` unless scores are 0/1.
+    n : samples that were compared; ``None`` where the quantity is not about samples.
+    base_launches : launches of the base with a value.
+    head_launches : launches of the head with a value.
     advisory : there are too few launches to judge.
     moved : the engine whose latency changed; empty when it is not known.
-    candidate_change_pct, reference_change_pct : of the two median latencies; > 0 is slower.
-    machine : on which the latencies were measured.
+    candidate_change_pct : change of the candidate's median latency in percent, > 0 is slower; ``None`` for quantities
+        other than latency.
+    reference_change_pct : change of the reference's median latency, in the same way.
+    machine : on which the latencies were measured; empty for other quantities.
     differs : other properties that differ between base and head; only for rows that changed.
+    notes : what else the reader should know, one sentence each.
     """
 
     series: str
@@ -112,9 +135,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A series that only base or only head has, with its status there.
+    """A series that only base or only head has.
 
-    `accepted` is the reason with which its removal was accepted; empty where it was not.
+    Attributes
+    ----------
+    series : its key.
+    nodeid : the test, as pytest spells it.
+    model : name of the model.
+    engine_id : the candidate's readable name, ``ort-int8-static``.
+    status : of its check on the side that has it.
+    accepted : the reason with which its removal was accepted; empty where it was not.
     """
 
     series: str
@@ -127,7 +157,17 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A test that has another node id, and the same model, engine, batch size and metric."""
+    """A test that has another node id, and the same model, engine, batch size and metric.
+
+    Attributes
+    ----------
+    base_series : key of the series at the base.
+    head_series : key of the series at the head.
+    base_nodeid : the test at the base, as pytest spells it.
+    head_nodeid : the test at the head, as pytest spells it.
+    model : name of the model.
+    engine_id : the candidate's readable name, ``ort-int8-static``.
+    """
 
     base_series: str
     head_series: str
@@ -142,6 +182,18 @@ class Reversioned:
     """A series with another metric, or other evaluation data with too few samples in common.
 
     Its scores are shown and not compared; what needs no equal data, its size for example, is compared in rows.
+
+    Attributes
+    ----------
+    series : its key.
+    nodeid : the test, as pytest spells it, of the head.
+    model : name of the model.
+    engine_id : the candidate's readable name, ``ort-int8-static``.
+    metric : of the head; ``None`` without one.
+    unit : of the scores of the head; empty without a metric.
+    base : the candidate's score at the base, by the metric and on the data of the base; ``None`` without one.
+    head : the candidate's score at the head, by the metric and on the data of the head; ``None`` without one.
+    what : what changed.
     """
 
     series: str
@@ -161,9 +213,13 @@ class Flaky:
 
     Attributes
     ----------
-    series, nodeid, model, engine_id : of the head.
+    series : key of the series, of the head.
+    nodeid : the test, as pytest spells it, of the head.
+    model : name of the model, of the head.
+    engine_id : the candidate's readable name, ``ort-int8-static``, of the head.
     quantity : what differs between the launches.
-    base, head : the values and the number of launches with each, ``PASS in 2, FAIL in 1 of 3 launches``.
+    base : the values at the base and the number of launches with each, ``PASS in 3 of 3 launches``.
+    head : the values at the head, ``PASS in 2, FAIL in 1 of 3 launches``.
     worse : a launch of the head is worse than those of the base.
     """
 
@@ -179,7 +235,16 @@ class Flaky:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Base or head: its commit and branch, where all its runs agree, and the numbers of its launches and checks."""
+    """Base or head.
+
+    Attributes
+    ----------
+    commit : its full id; ``None`` where its runs are of commits that differ in content.
+    branch : ``None`` where its runs are of several branches, or it is not known.
+    dirty : a run of it had uncommitted changes.
+    launches : runs of pytest.
+    checks : records in all of them.
+    """
 
     commit: str | None
     branch: str | None
