@@ -228,7 +228,7 @@ class _Advice:
 
         ranking = rank_nodes(nodes, noise, lambda: self._budget.allows("nodes", share=_RANKING_SHARE))
         if ranking.mixed:
-            self._mixed = f"{ranking.mixed} of {len(nodes)} nodes were not told apart"
+            self._mixed = f"{ranking.mixed} of {len(nodes)} nodes were not ranked"
         return ranking
 
     def _options(self) -> Iterator[Effect]:

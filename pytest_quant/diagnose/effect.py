@@ -93,7 +93,7 @@ class Effect:
         changes = [_change(one, *self._both(one)) for one in self.limits]
         text = f"{', '.join(changes)} on {samples}"
         if self.mends:
-            text += ", which mends it"
+            text += ", which repairs it"
         text += self._cost()
         if any(verdict.limit.startswith(limits_on("latency")) for verdict in self.before.verdicts):
             text += "; not timed"

@@ -181,7 +181,7 @@ def find_hints(
     backend, built = bench.candidate.backend, bench.candidate.built
     budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
     name = f"{bench.candidate.spec.id} of {bench.candidate.spec.model.name}"
-    doing = f"{name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what mends it"
+    doing = f"{name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what repairs it"
     with ExitStack() as stack:
         stack.enter_context(tools.step(doing))
         for device in sorted({backend.device, bench.reference_device}):
@@ -191,7 +191,7 @@ def find_hints(
             return (*advise(trials, budget), *on_timing)
         except Exception as error:
             # The verdict is known already: an error in a trial becomes a hint, and must not replace the verdict.
-            return (Hint(f"looking for what mends it broke off with {type(error).__name__}: {error}"), *on_timing)
+            return (Hint(f"looking for what repairs it broke off with {type(error).__name__}: {error}"), *on_timing)
 
 
 def _untimed(verdicts: Sequence[Verdict]) -> bool:

@@ -83,7 +83,7 @@ def test_the_shortest_list_that_mends_is_advised() -> None:
     found = _advice(AdditiveTrials(Clock(), {"conv3": 5.0, "conv11": 8.0, "conv17": 0.5}))
     assert found[0].paste == "exclude=['conv3', 'conv11']"
     cost = "coverage 100.00 -> 90.00 % of all compute"
-    assert found[0].text == f"largest error 13.5 -> 0.5 on all 100 samples, which mends it; {cost}"
+    assert found[0].text == f"largest error 13.5 -> 0.5 on all 100 samples, which repairs it; {cost}"
 
 
 def test_options_that_help_are_ranked_and_others_are_only_named() -> None:
@@ -111,7 +111,7 @@ def test_the_time_is_kept_and_told() -> None:
     assert late.paste == "--quant-diagnose-time=20"
     assert "5 s were over after 5 other engines" in late.text
     # Two quarters of the nodes were tried: the bad one's five are known together, ten not at all.
-    assert "15 of 20 nodes were not told apart" in late.text
+    assert "15 of 20 nodes were not ranked" in late.text
     assert "c=1 was not tried" in late.text
 
 

@@ -104,7 +104,7 @@ def test_a_figure_is_told_once(figure: float, told: str) -> None:
     """Coverage that is the figure of its broken limit is not said again."""
     after = [_verdict("min_coverage", 50.0, 81.0, Status.PASS)]
     found = Effect(REMEDY, Judged([_verdict("min_coverage", 50.0, 10.0)], 10.0), Judged(after, figure))
-    assert found.hint("all 8 samples").text == f"coverage 10.00 -> 81.00 % on all 8 samples, which mends it{told}"
+    assert found.hint("all 8 samples").text == f"coverage 10.00 -> 81.00 % on all 8 samples, which repairs it{told}"
 
 
 def test_only_limits_that_quantizing_otherwise_can_mend_are_tried_for() -> None:
