@@ -117,6 +117,23 @@ def test_the_limits_against_a_baseline_are_those_of_the_code() -> None:
     assert [row[0] for row in rows if len(row[1]) < 20] == []
 
 
+def test_the_map_of_the_code_has_every_folder_and_file() -> None:
+    """In the order of the layers, for those who look for a place."""
+    rows = Document(ROOT / ".github" / "CONTRIBUTING.md").table("folder")
+    named = {name.split("/")[0] for row in rows for name in re.findall(r"[\w.]+/?", row[0])}
+    package = [one for one in (ROOT / "pytest_quant").iterdir() if not one.name.startswith("_")]
+    code = {one.name for one in package if one.is_dir() or one.suffix == ".py"}
+    assert named == code
+
+
+@pytest.mark.parametrize("folder", ["example_project", "example_project/toolchains"])
+def test_the_example_says_what_each_file_is(folder: str) -> None:
+    """One is copied file by file; its settings and its own text need no words."""
+    text = (ROOT / "example_project" / "README.md").read_text("utf-8")
+    files = {one.name for one in (ROOT / folder).iterdir() if one.is_file()}
+    assert sorted(name for name in files - {"README.md", "pytest.ini"} if f"`{name}`" not in text) == []
+
+
 @pytest.mark.parametrize("folder", [Path("pytest_quant/guides")])
 def test_the_folder_holds_guides_and_pictures_only(folder: Path) -> None:
     """It is data of the package, which no module is a part of."""
