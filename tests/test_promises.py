@@ -343,7 +343,7 @@ def test_the_extras_for_a_gpu_go_with_either_wheel(wheel: str) -> None:
 def test_the_guide_names_every_extra_that_cannot_be_beside_gpu() -> None:
     """Those that bring the CPU wheel, but for the developers'."""
     guide = (ROOT / "pytest_quant" / "guides" / "backends.md").read_text("utf-8")
-    sentence = re.search(r"`gpu` brings(.*?)\n\n", guide, re.DOTALL)
+    sentence = re.search(r"`gpu` installs(.*?)\n\n", guide, re.DOTALL)
     assert sentence is not None
     brings = {extra for extra in PROJECT["optional-dependencies"] if "onnxruntime" in installed_by({extra})}
     assert set(re.findall(r"`([\w-]+)`", sentence[1])) & PROJECT["optional-dependencies"].keys() == brings - {"dev"}
