@@ -157,7 +157,7 @@ def _wait_s(error: RefusedError, attempt: int) -> float | None:
 
 
 def listed(data: Any, where: str) -> list[Mapping[str, Any]]:
-    """Return the answer to a question for a list. Raises `ForgeError` where it is none."""
-    if isinstance(data, list) and all(isinstance(one, dict) for one in data):
+    """Return the answer to a question for comments, each with its id. Raises `ForgeError` where it is another one."""
+    if isinstance(data, list) and all(isinstance(one, dict) and type(one.get("id")) is int for one in data):
         return data
     raise ForgeError(f"{where}: the answer is no list of comments", value=repr(data)[:80], fix="is --api right?")

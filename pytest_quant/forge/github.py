@@ -22,7 +22,7 @@ DEFAULT_API = "https://api.github.com"
 TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 
 _ADVICE = {
-    401: "the token is wrong or over: give the job GITHUB_TOKEN: ${{ github.token }} under env",
+    401: "the token is wrong or has expired: give the job GITHUB_TOKEN: ${{ github.token }} under env",
     403: "the token may not write: give the job 'permissions: pull-requests: write'. For a pull request from a fork it "
     "may only read, whatever the job asks for: let a second workflow, on workflow_run, post the file that this one has "
     "uploaded, or read the summary of the step",
@@ -79,7 +79,7 @@ class GitHub:
     def _comment(self, data: Mapping[str, Any]) -> Comment:
         body = str(data.get("body") or "")
         mine = body.startswith(BEGINNING) and self._wrote(data.get("user"))
-        return Comment(int(data.get("id") or 0), body, _address(data), mine)
+        return Comment(data["id"], body, _address(data), mine)
 
     def _wrote(self, user: Any) -> bool:
         if not isinstance(user, dict):
@@ -110,7 +110,7 @@ def advised(error: RefusedError, advice: Mapping[int, str]) -> RefusedError:
     if error.wait_s is not None and error.status is not None:
         fix = f"run it again, in {error.wait_s:.0f} s or later"
     elif error.status is not None:
-        fix = advice.get(error.status, fix)
+        fix = fix or advice.get(error.status)
     return RefusedError(error.what, value=error.value, fix=fix, status=error.status, wait_s=error.wait_s)
 
 

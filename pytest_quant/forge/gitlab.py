@@ -23,7 +23,7 @@ _MAKE_ONE = (
 )
 
 _ADVICE = {
-    401: f"the token is wrong or over: {_MAKE_ONE}",
+    401: f"the token is wrong or has expired: {_MAKE_ONE}",
     403: f"the token may not write here; its scope must be api: {_MAKE_ONE}. A job of a fork does not get variables of "
     "this project: run the pipeline of its merge request here",
     404: "there is no such merge request, or the token does not see the project: look at --repository and --number",
@@ -86,7 +86,7 @@ class GitLab:
     def _comment(self, data: Mapping[str, Any]) -> Comment:
         author, body = data.get("author"), str(data.get("body") or "")
         mine = body.startswith(BEGINNING) and isinstance(author, dict) and author.get("id") == self._own_id
-        return Comment(int(data.get("id") or 0), body, "", mine)
+        return Comment(data["id"], body, "", mine)
 
     @cached_property
     def _own_id(self) -> int:

@@ -34,9 +34,15 @@ _WAIT_UNTOLD_S = 60.0
 
 _MAX_REDIRECTS = 3
 
+_PAGE = "a page of HTML"
+
 _REDIRECTS = (301, 302, 307, 308)
 _PASSING = (408, 429, 500, 502, 503, 504)
 """Statuses that may be gone when the same is asked again."""
+_REFUSED = (401, 403, 404, 407)
+"""Statuses by which a forge refuses in JSON; a page with one of them is of something that stands before it."""
+
+_IN_ITS_PLACE = "is --api right? A proxy or the page of a login may have answered in its place"
 
 
 class RefusedError(ForgeError):
@@ -184,7 +190,7 @@ class Api:
             raise RefusedError(
                 f"{_host(address)} answers {status} with no JSON",
                 value=self._said(headers, content) or "nothing",
-                fix="is --api right? A proxy or the page of a login may have answered in its place",
+                fix=_IN_ITS_PLACE,
             ) from None
 
     def _refusal(
@@ -196,6 +202,7 @@ class Api:
             f"{_host(address)} answers {status} to {self._hidden(shown)}",
             status=status,
             value=said or None,
+            fix=_IN_ITS_PLACE if status in _REFUSED and said.startswith(_PAGE) else None,
             wait_s=self._wait_s(status, headers, said),
         )
 
@@ -231,7 +238,7 @@ class Api:
             title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
             said = title[1] if title else re.sub(r"<[^>]*>", " ", text)
             if "html" in headers.get("content-type", "").lower():
-                said = f"a page of HTML: {unescape(said).strip()}"
+                said = f"{_PAGE}: {unescape(said).strip()}"
         return " ".join(said.split())[:_MAX_SHOWN]
 
     def _hidden(self, text: str) -> str:
@@ -243,7 +250,9 @@ def _message(data: Any) -> str:
     if not isinstance(data, dict):
         return json.dumps(data)
     told = [data.get(name) for name in ("message", "error", "error_description")]
-    told += [one.get("message") if isinstance(one, dict) else one for one in data.get("errors") or ()]
+    errors = data.get("errors")
+    listed = errors if isinstance(errors, list) else [errors]
+    told += [one.get("message") if isinstance(one, dict) else one for one in listed]
     return "; ".join(one if isinstance(one, str) else json.dumps(one) for one in told if one)
 
 

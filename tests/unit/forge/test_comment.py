@@ -163,7 +163,7 @@ def test_a_name_that_is_none_is_refused(name: str) -> None:
         named(TEXT, name)
 
 
-@pytest.mark.parametrize("data", [{}, None, "x", [1], {"message": "x"}])
+@pytest.mark.parametrize("data", [{}, None, "x", [1], {"message": "x"}, [{"id": "x"}], [{}]])
 def test_an_answer_that_is_no_list_is_told(data: object) -> None:
     """Another service may answer in JSON too."""
     with pytest.raises(ForgeError, match="no list of comments"):

@@ -86,7 +86,7 @@ def test_who_it_is_is_asked_once_and_only_where_it_matters(forge: FakeForge) -> 
 
 
 ADVICE = [
-    (401, {"message": "Bad credentials"}, "github.token"),
+    (401, {"message": "Bad credentials"}, "has expired: give the job GITHUB_TOKEN: ${{ github.token }}"),
     (403, {"message": "Resource not accessible by integration"}, "pull-requests: write"),
     (403, {"message": "Resource not accessible by integration"}, "workflow_run"),
     (404, {"message": "Not Found"}, "--repository and --number"),
@@ -99,6 +99,13 @@ ADVICE = [
 def test_a_refusal_says_what_to_do(forge: FakeForge, status: int, body: Any, advice: str) -> None:
     """A fork's token above all, which no setting of the job changes."""
     assert advice in (told(forge, Reply(status, body)).fix or "")
+
+
+def test_a_page_of_a_proxy_is_not_taken_for_a_missing_right(forge: FakeForge) -> None:
+    """No permission of the job would help."""
+    error = told(forge, Reply(403, "<html><title>Blocked</title></html>"))
+    assert "proxy" in (error.fix or "")
+    assert "permissions" not in (error.fix or "")
 
 
 def test_a_limit_on_requests_is_not_taken_for_a_missing_right(forge: FakeForge) -> None:

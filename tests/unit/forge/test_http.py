@@ -70,6 +70,8 @@ STATUSES = [
         None,
     ),
     (400, {"message": {"body": ["is too long"]}}, '{"body": ["is too long"]}', None),
+    (422, {"message": "Validation Failed", "errors": "Body is blank"}, "Validation Failed; Body is blank", None),
+    (422, {"message": "Validation Failed", "errors": 5}, "Validation Failed; 5", None),
     (500, {"message": "500 Internal Server Error"}, "500 Internal", 1.0),
     (502, "<html><head><title>502 Bad Gateway</title></head></html>", "a page of HTML: 502 Bad Gateway", 1.0),
     (503, "", "", 1.0),
@@ -116,6 +118,13 @@ def test_a_page_in_the_place_of_json_is_told(forge: FakeForge) -> None:
     assert "answers 200 with no JSON" in error.what
     assert error.value == "a page of HTML: Sign in & go on"
     assert "--api" in (error.fix or "")
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 407])
+def test_a_refusal_by_what_stands_before_the_forge_is_not_taken_for_its_own(forge: FakeForge, status: int) -> None:
+    """A proxy writes a page; where the forge itself refuses, in JSON, only it can be told what the token lacks."""
+    assert "proxy" in (refused(forge, Reply(status, "<html><title>Blocked</title></html>")).fix or "")
+    assert refused(forge, Reply(status, {"message": "Forbidden"})).fix is None
 
 
 @pytest.mark.parametrize("reply", ["<title>" + "x" * 280 + TOKEN + "</title>", json.dumps({"message": TOKEN})])
