@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_quant.backends import get_backend
+from pytest_quant.backends import Backend, get_backend
 from pytest_quant.backends.registry import GROUP
 from pytest_quant.result import Status
 from pytest_quant.spec import LIMITS
@@ -115,6 +115,14 @@ def test_the_limits_against_a_baseline_are_those_of_the_code() -> None:
     rows = Document(GUIDES / "baselines.md").table("limit")
     assert {row[0] for row in rows} == {"max_drop_increase", "max_slowdown", "max_p50_increase"} & set(LIMITS)
     assert [row[0] for row in rows if len(row[1]) < 20] == []
+
+
+def test_the_guide_for_authors_names_all_that_a_backend_has_to_have() -> None:
+    """Each name of the protocol, so that nothing is missing at the first run."""
+    rows = Document(GUIDES / "add-a-backend.md").table("of the backend")
+    named = {name for row in rows for name in re.findall(r"\w+", row[0])}
+    methods = {name for name, value in vars(Backend).items() if callable(value) and not name.startswith("_")}
+    assert named == methods | set(Backend.__annotations__)
 
 
 def test_the_map_of_the_code_has_every_folder_and_file() -> None:
