@@ -262,13 +262,15 @@ def _range_estimator(asked: Calibration) -> Any:
 
 
 class _Again:
-    """Iterates over the batches anew each time; NNCF makes several passes."""
+    """Iterates over the batches anew each time; NNCF makes several passes, and takes no scalar that is read-only."""
 
     def __init__(self, batches: Callable[[], Iterator[Feeds]]) -> None:
         self._batches = batches
 
     def __iter__(self) -> Iterator[Feeds]:
-        return self._batches()
+        for feeds in self._batches():
+            # OpenVINO copies an array that is read-only, and shares the memory of a scalar whatever it is.
+            yield {name: array if array.ndim else array.copy() for name, array in feeds.items()}
 
 
 @contextmanager

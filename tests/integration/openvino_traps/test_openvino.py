@@ -14,11 +14,13 @@ import openvino
 import pytest
 
 from pytest_quant.backends import Feeds, get_backend
+from pytest_quant.backends.openvino.quantize import write_quantized
 from pytest_quant.errors import BuildError, DataError, ModelError, UsageError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
 from tests.support.example import environment
+from tests.support.models import parsed
 
 OPENVINO = get_backend("openvino")
 
@@ -166,6 +168,18 @@ def test_inputs_of_another_dtype_are_not_converted_in_silence(example: Example, 
     feeds = {name: array.astype(np.float64) for name, array in example.feeds(2, 0).items()}
     with opened(OPENVINO, spec, example) as engine, pytest.raises(DataError, match="wrong dtype"):
         engine.run(feeds)
+
+
+def test_a_scalar_input_is_calibrated_with(tmp_path: Path) -> None:
+    """A threshold or a frequency beside the samples; the data is read-only, and OpenVINO shares a scalar's memory."""
+    weights = ", ".join(["0.5", "-0.25"] * 8)
+    graph = f"(float[n,4] x, float scale) => (float[n,4] y) <float[4,4] w = {{{weights}}}> {{"
+    path = parsed(tmp_path / "scaled.onnx", f"{graph} scaled = Mul(x, scale) y = MatMul(scaled, w) }}")
+    scale = np.array(2.0, np.float32)
+    scale.flags.writeable = False
+    feeds = {"x": np.ones((8, 4), np.float32), "scale": scale}
+    write_quantized(static(Model.from_onnx(path)), lambda: iter([feeds]), tmp_path)
+    assert (tmp_path / "model.xml").is_file()
 
 
 def test_an_operator_it_does_not_have_is_named(tmp_path: Path) -> None:
