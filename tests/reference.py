@@ -64,6 +64,7 @@ OF_OTHERS = {
     "CXX": "the C++ compiler that the backend `torch` compiles with (default: g++)",
     "container": "the kind of container, which a record notes",
     "LOCALAPPDATA": "folder of the key that signs cached engines, on Windows",
+    "ONEDNN_MAX_CPU_ISA": "disables instruction sets for OpenVINO and PyTorch; a part of the machine's identity",
     "NVIDIA_TF32_OVERRIDE": "set to 0 by a run with a check of `ort-trt`, before anything is loaded",
     "XDG_STATE_HOME": "folder of the key that signs cached engines, on Linux",
 }
@@ -310,6 +311,10 @@ def _kind(of: Mapping[str, Any]) -> str:
     return " or ".join(words)
 
 
+_BEFORE = "Environment variable that "
+"""What the docstring of such a constant begins with, and its row need not."""
+
+
 def variables() -> dict[str, str]:
     """Return the environment variables that are ours or CUDA's, with the docstring of the constant that names each."""
     found: dict[str, str] = {}
@@ -324,7 +329,7 @@ def variables() -> dict[str, str]:
             ):
                 name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
                 if name.endswith("_VARIABLE"):
-                    found.setdefault(node.value.value, _words(said.get(name, "")))
+                    found.setdefault(node.value.value, _words(said.get(name, "")).removeprefix(_BEFORE))
     return found
 
 

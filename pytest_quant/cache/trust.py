@@ -23,7 +23,7 @@ from pytest_quant.bounded import read_file
 from pytest_quant.errors import CacheError
 
 KEY_VARIABLE = "PYTEST_QUANT_CACHE_KEY"
-"""Environment variable that names another file of the key, for machines whose home is not kept."""
+"""Environment variable that names another file for the key that signs cached engines, where homes are not kept."""
 
 _KEY_BYTES = 32
 _MOST_BYTES = 4096

@@ -35,7 +35,7 @@ _KEPT = {
     "--gpu-backend", default="", metavar="NAME[,NAME]", help="Backends of a GPU job  [those with int8 kernels]"
 )
 @click.option("--python", default="", metavar="VERSION", help="Python of CI  [.python-version, else requires-python]")
-@click.option("--install", default="", metavar="COMMAND", help="How CI installs your project  [as its files tell]")
+@click.option("--install", default="", metavar="COMMAND", help="How CI installs your project  [from its files]")
 @click.option("--dry-run", is_flag=True, help="Print every file, and write none.")
 @click.option("--force", is_flag=True, help="Overwrite files that init wrote and nobody changed since.")
 def init(
@@ -57,7 +57,7 @@ def init(
 
     Nothing is asked that can be found out: the inputs of the model, the backends that can run here, the forge, the
     target branch, how the project is installed, and where its tests lie. A file that is there is never overwritten.
-    Your labelled samples nobody can guess: until you write them, the checks say that they are missing.
+    Your labelled samples cannot be found out: until you name them, the checks say that they are missing.
 
     \b
     Examples:

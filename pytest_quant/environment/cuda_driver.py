@@ -18,7 +18,7 @@ VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 """Environment variable that names the devices which CUDA shows to a process, in the order of its numbers for them."""
 
 ORDER_VARIABLE = "CUDA_DEVICE_ORDER"
-"""Environment variable that says how CUDA numbers devices; `BUS_ORDER` is one value, the default is fastest first."""
+"""Environment variable that says how CUDA numbers devices, for example ``PCI_BUS_ID``; by default fastest first."""
 
 BUS_ORDER = "PCI_BUS_ID"
 

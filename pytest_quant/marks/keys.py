@@ -235,7 +235,8 @@ def mark_keys(backends: tuple[str, ...] = ()) -> dict[str, Key]:
         Key(
             "reference_precision",
             one_of(*REFERENCE_PRECISIONS),
-            "what latency is compared with: fp32, tf32, fp16, bf16 (default: fp32, exact, which accuracy always is)",
+            "what latency is compared with: fp32, tf32, fp16, bf16 (default: fp32, exact; accuracy is always compared "
+            "with that)",
         ),
         Key(
             "output",

@@ -36,7 +36,7 @@ from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.measure.holders import holders, noted
 
 FOLDER_VARIABLE = "PYTEST_QUANT_LOCKS"
-"""Environment variable that names another folder for the locks."""
+"""Environment variable that names another folder for the locks of devices."""
 
 LOCK_TIMEOUT_S = 600.0
 """Longest wait for a device, unless an option says otherwise."""

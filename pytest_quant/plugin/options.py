@@ -191,7 +191,7 @@ OPTIONS = (
         "time each check in N processes, fresh ones that open the built engines and do nothing else, and judge "
         "min_speedup and the median of max_latency_ms over all of them; auto: in more than one only where a limit is "
         "in doubt, until it is decided, in at most 10 (default: 1; with --quant-compare as many "
-        "as make 5 with those that the history has of the commit)",
+        "as the commit lacks in the history to have 5)",
     ),
     Option(
         "quant_diagnose_time",

@@ -23,7 +23,7 @@ SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 """Environment variable of GitHub Actions that names the file of the step's summary."""
 
 WORKSPACE_VARIABLE = "GITHUB_WORKSPACE"
-"""Environment variable of GitHub Actions that names the checkout, in which annotations name files."""
+"""Environment variable of GitHub Actions that names the checkout, relative to which annotations name files."""
 
 
 MAX_SUMMARY_BYTES = 1024 * 1024

@@ -42,7 +42,7 @@ class TorchOptions:
     threads: int = field(default=1, metadata=option(count(), "threads of PyTorch, for the whole process"))
     compiled: bool = field(
         default=True,
-        metadata=option(FLAG, "compile with Inductor; an int8 model that is not is a float simulation"),
+        metadata=option(FLAG, "compile with Inductor; with False an int8 model is a float simulation"),
     )
     reduce_range: bool | None = field(
         default=None, metadata=option(FLAG, "7-bit activations; default True on x86 without VNNI")

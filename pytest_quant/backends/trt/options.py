@@ -113,7 +113,7 @@ class TrtOptions:
         default=None,
         metadata=option(
             one_of("fp16", "bf16", "fp32"),
-            "what int8 computes the rest in, bf16 on a GPU that is here; default: fp32, of implicit INT8 fp16",
+            "precision of what is not int8; bf16 needs a GPU that is here; default: fp32, with implicit INT8 fp16",
         ),
     )
     cuda_graph: bool = field(
