@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from pytest_quant.data import Data
 from pytest_quant.data.workers import dead_workers_named
 from pytest_quant.diagnose.hints import find_hints
 from pytest_quant.environment.locked_clocks import ClockLocker, free_clocks
-from pytest_quant.errors import BackendUnavailable
+from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError
 from pytest_quant.measure.build import Step, export_spec
 from pytest_quant.measure.engines import (
     Tools,
@@ -40,6 +40,21 @@ if TYPE_CHECKING:
 
 DIAGNOSE_S = 30.0
 """Default budget in seconds for the search for advice about one check."""
+
+
+@contextmanager
+def _placeholder_named(dataset: Dataset) -> Iterator[None]:
+    """Add to an error that samples may cause that these only stand in for real ones."""
+    try:
+        yield
+    except (BuildError, DataError, ModelError) as error:
+        if dataset.stands_in:
+            first = (
+                f"{dataset.name} is a placeholder, whose numbers this model may not take: return real samples there "
+                "first, Dataset.from_arrays(inputs, labels, calibration=100)"
+            )
+            error.fix = f"{first}. If the error stays: {error.fix}" if error.fix else first
+        raise
 
 
 def one_launch(_measurement: Measurement) -> Wanted:
@@ -92,7 +107,7 @@ class Session:
 
     def measure(self, check: Check) -> Measurement:
         """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
-        with dead_workers_named():
+        with dead_workers_named(), _placeholder_named(check.dataset):
             measurement = measure_check(self._total.begin(check), self._tools, breaks_latency)
             try:
                 return self._launched(measurement)

@@ -42,6 +42,18 @@ def test_bad_data_is_a_clear_error(pytester: pytest.Pytester, case: str) -> None
     assert [check["status"] for check in checks] == ["ERROR"]
 
 
+def test_what_stands_in_for_samples_is_the_first_suspect(pytester: pytest.Pytester) -> None:
+    """A model may give NaN for the numbers that ``pytest-quant init`` draws; it is not to be mended for their sake."""
+    models.log_of_input(pytester.path / "model.onnx")
+    for constructor, suspected in (("placeholder(-x * x", True), ("from_arrays(-x * x", False)):
+        write_project(pytester, data=f"return Dataset.{constructor}, calibration=40)", mark="")
+        result, checks = run_project(pytester)
+        result.assert_outcomes(errors=1)
+        assert "NaN" in output(result)
+        assert ("quant_data is a placeholder" in output(result)) is suspected
+        assert ("return real samples there first" in checks[0]["message"]) is suspected
+
+
 def test_max_drop_without_labels_is_a_usage_error(pytester: pytest.Pytester) -> None:
     """Agreement needs no labels; a drop does."""
     models.select_first(pytester.path / "model.onnx")
