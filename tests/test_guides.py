@@ -81,8 +81,8 @@ def test_words_are_those_of_the_field(document: Document) -> None:
 
 @pytest.mark.parametrize("document", BY_HAND, ids=_name)
 def test_lines_can_be_read_in_an_editor(document: Document) -> None:
-    """But for rows of tables, links of pictures and commands, which cannot be broken."""
-    code = {line for block in document.blocks("sh") for line in block.text.splitlines()}
+    """But for rows of tables, links of pictures, commands and what was printed, which cannot be broken."""
+    code = {line for block in document.blocks("sh", "text") for line in block.text.splitlines()}
     lines = [line for line in document.text.splitlines() if not line.startswith(("| ", "![", "- ["))]
     assert [line for line in lines if len(line) > LONGEST and line not in code] == []
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from pytest_quant.report.selftest import held_line, remedy, selftest_page
+from tests.support.documents import GUIDES, Document
 from tests.unit.history.noisy import a_kind, a_selftest
 
 
@@ -31,6 +33,19 @@ def test_no_alarm_proves_only_so_much() -> None:
     assert "proves only a rate below 14 %" in line
     alarmed = selftest_page(replace(a_selftest(), alarms=2, alarms_below_pct=28.3))
     assert "in 2 of 20 processes; the rate may be up to 28 %" in alarmed
+
+
+def frame(page: str) -> list[str]:
+    """Return the sentences of a page without its figures, machine and rows, which differ from one to the next."""
+    lines = [line.partition(";")[0] for line in page.splitlines()[2:] if line and not line.startswith("  ")]
+    return [re.sub(r"\d+", "0", line) for line in lines if "busy machine" not in line]
+
+
+def test_the_page_in_the_guide_has_this_form() -> None:
+    """It was measured once on a real machine; its sentences are those of today."""
+    (block,) = Document(GUIDES / "limits.md").blocks("text")
+    assert frame(block.text) == frame(selftest_page(a_selftest()))
+    assert [kind for kind in ("tiny", "compute-bound", "memory-bound") if block.text.count(f"  {kind}") < 4] == []
 
 
 @pytest.mark.parametrize("kinds", [1, 3])
