@@ -132,7 +132,12 @@ def _next_steps(checkout: Checkout, facts: Facts) -> Iterator[str]:
     from pytest_quant.init.checkout import is_kept_by_git
     from pytest_quant.init.render import GITLAB_INCLUDED
 
-    folder = facts.place.folder
+    folder, sources = facts.place.folder, facts.place.sources
+    if facts.subject.from_sources and facts.place.configured and not facts.place.searched:
+        yield (
+            f"next: let pytest import {facts.subject.module}: set pythonpath = {sources} in its configuration, or "
+            "install the project here: python -m pip install -e ."
+        )
     yield f"next: write your labelled samples into quant_data of {folder}/conftest.py, then: python -m pytest {folder}"
     if facts.subject.file and not is_kept_by_git(checkout.root, facts.subject.file):
         yield f"next: git add {facts.subject.file}, which CI needs"

@@ -37,6 +37,7 @@ class Subject:
     module : to import for a module, ``package.nets``; empty for a file.
     expression : in Python, that gives the `Model` of a module; empty for a file.
     rows : of the embedding table that an input of whole numbers indexes, by its name.
+    from_sources : the module is found in the folder of sources only, which Python started at the root does not search.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Subject:
     module: str = ""
     expression: str = ""
     rows: tuple[tuple[str, int], ...] = ()
+    from_sources: bool = False
 
 
 def find_subject(root: Path, here: Path, asked: str | None, sources: str) -> Subject:
@@ -71,17 +73,17 @@ def find_subject(root: Path, here: Path, asked: str | None, sources: str) -> Sub
         raise _which(files)
     path = (here / asked).resolve()
     named = _NAMED.fullmatch(asked)
-    there = _is_file(path)
+    there = _holds(path.is_file)
     if there or named is None:
         if not there:
-            raise _no_file(asked, known_files(root))
+            raise _no_file(asked, path, known_files(root))
         return _from_file(root, path)
     return _from_module(root, sources, named["module"], named["attribute"])
 
 
-def _is_file(path: Path) -> bool:
+def _holds(asked: Callable[[], bool]) -> bool:
     try:
-        return path.is_file()
+        return asked()
     except OSError:
         # A name that no file system takes.
         return False
@@ -107,12 +109,12 @@ def _which(files: list[str]) -> UsageError:
     )
 
 
-def _no_file(asked: str, files: list[str]) -> UsageError:
+def _no_file(asked: str, path: Path, files: list[str]) -> UsageError:
     return UsageError(
-        "there is no such model",
+        "the model is a folder" if _holds(path.is_dir) else "there is no such model",
         value=asked,
         allowed=f"the path of an ONNX file, or module:attribute; here are {_some(files) or 'no ONNX files'}",
-        fix="give the path relative to this folder",
+        fix="give the path of the file, relative to this folder; of a module its name, without .py",
     )
 
 
@@ -134,7 +136,18 @@ def _from_file(root: Path, path: Path) -> Subject:
     # Here, because it imports onnx.
     from pytest_quant.backends.onnx_files import read_signature, read_table_rows
 
-    signature, rows = read_signature(path), read_table_rows(path)
+    try:
+        signature, rows = read_signature(path), read_table_rows(path)
+    except ModelError:
+        if path.suffix.lower() == ".onnx":
+            raise
+        raise UsageError(
+            "this is no ONNX file",
+            value=path.name,
+            allowed="an ONNX file, or module:attribute of a torch module with example inputs",
+            fix="for weights of torch write a function that returns (module, example_inputs), and name it: "
+            "pytest-quant init package.nets:example. Export a model of another framework to ONNX first",
+        ) from None
     # A file that is just called model.onnx is known by its folder.
     stem = path.parent.name if path.stem == "model" and path.parent != root else path.stem
     file = path.relative_to(root.resolve()).as_posix()
@@ -147,10 +160,9 @@ def _word(text: str) -> str:
 
 
 def _from_module(root: Path, sources: str, module: str, attribute: str) -> Subject:
-    for folder in (root, root / sources):
-        if str(folder) not in sys.path:
-            sys.path.insert(0, str(folder))
-    importlib.invalidate_caches()
+    _search(root)
+    from_sources = find_spec(module.partition(".")[0]) is None
+    _search(root / sources)
     value = _tried(f"'{module}' cannot be imported", lambda: importlib.import_module(module))
     if not hasattr(value, attribute):
         raise UsageError(
@@ -161,7 +173,16 @@ def _from_module(root: Path, sources: str, module: str, attribute: str) -> Subje
     found, expression = _model_in(value, module, attribute)
     reader = get_exporter()
     signature = reader.signature(found)
-    return Subject(_word(attribute), signature, reader.reads, module=module, expression=expression)
+    return Subject(
+        _word(attribute), signature, reader.reads, module=module, expression=expression, from_sources=from_sources
+    )
+
+
+def _search(folder: Path) -> None:
+    """Let Python import from a folder."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
 
 
 def _model_in(imported: object, module: str, attribute: str) -> tuple[Model, str]:

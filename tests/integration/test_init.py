@@ -126,6 +126,21 @@ def test_a_torch_module_is_checked_at_once(fresh: ScratchRepository) -> None:
     assert check["coverage"]["pct"] == 100.0
 
 
+def test_a_module_that_pytest_does_not_find_is_told(fresh: ScratchRepository) -> None:
+    """Of a project with sources in a folder, which nobody has installed here; with the line it is found."""
+    pytest.importorskip("torch")
+    (fresh.path / "src" / "fresh_nets").mkdir(parents=True)
+    (fresh.path / "src" / "fresh_nets" / "__init__.py").write_text(NETS)
+    project = fresh.path / "pyproject.toml"
+    project.write_text("[tool.ruff]\n")
+    said = init(fresh.path, "fresh_nets:example", "--backend=ort")
+    assert "next: let pytest import fresh_nets: set pythonpath = src" in said.stdout
+    project.write_text('[tool.pytest.ini_options]\npythonpath = ["src"]\n')
+    assert "let pytest import" not in init(fresh.path, "fresh_nets:example", "--backend=ort").stdout
+    code, output, _ = run_tests(fresh.path, "tests/quant")
+    assert code == 0, output
+
+
 def test_a_job_on_a_gpu_has_a_test_of_its_own(fresh: ScratchRepository) -> None:
     """Where there is no GPU it is skipped, and red where the backend is required."""
     with_digits(fresh)

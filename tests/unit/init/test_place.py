@@ -77,3 +77,18 @@ def test_what_marks_the_root_directory_is_known(
 def test_modules_are_imported_from_a_folder_of_sources(tmp_path: Path, files: dict[str, str], sources: str) -> None:
     """Where ``src`` is not a package itself."""
     assert find_place(write(tmp_path, files)).sources == sources
+
+
+@pytest.mark.parametrize(
+    ("files", "searched"),
+    [
+        ({"pyproject.toml": ""}, False),
+        ({"pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["lib", "src/"]\n'}, True),
+        ({"pyproject.toml": '[tool.pytest.ini_options]\npythonpath = "lib"\n'}, False),
+        ({"pytest.ini": "[pytest]\npythonpath = ./src\n"}, True),
+    ],
+    ids=str,
+)
+def test_whether_pytest_searches_that_folder_is_known(tmp_path: Path, files: dict[str, str], searched: bool) -> None:
+    """As its configuration says, however the folder is written."""
+    assert find_place(write(tmp_path, {**files, "src/nets/": ""})).searched is searched

@@ -83,6 +83,21 @@ def test_a_model_that_is_not_there_is_told_with_those_that_are(root: Path, asked
     assert "here.onnx" in str(error.value)
 
 
+def test_a_folder_is_told(root: Path) -> None:
+    """It is there, and no model, whatever its name ends in."""
+    (root / "net.onnx").mkdir()
+    with pytest.raises(UsageError, match="the model is a folder"):
+        find(root, "net.onnx")
+
+
+def test_what_is_no_onnx_file_is_told_with_the_way_there(root: Path) -> None:
+    """Weights of torch most of all, which no download mends."""
+    (root / "yolo.pt").write_bytes(b"PK nothing")
+    with pytest.raises(UsageError, match="this is no ONNX file") as caught:
+        find(root, "yolo.pt")
+    assert "pytest-quant init package.nets:example" in (caught.value.fix or "")
+
+
 def test_a_broken_file_is_told(root: Path) -> None:
     """As a test would tell it."""
     (root / "broken.onnx").write_bytes(b"nonsense")
@@ -187,6 +202,15 @@ def test_a_module_is_imported_from_the_folder_of_sources(root: Path) -> None:
     (root / "src" / "package_of_nets" / "__init__.py").write_text(NETS)
     found = find_subject(root, root, "package_of_nets:example", "src")
     assert found.expression.startswith("Model.from_torch(*package_of_nets.example()")
+
+
+@pytest.mark.parametrize(("file", "from_sources"), [("src/netted/__init__.py", True), ("netted.py", False)])
+def test_whether_python_finds_a_module_by_itself_is_known(root: Path, file: str, from_sources: bool) -> None:
+    """Started at the root, as the tests are."""
+    pytest.importorskip("torch")
+    (root / file).parent.mkdir(parents=True, exist_ok=True)
+    (root / file).write_text(NETS)
+    assert find_subject(root, root, "netted:example", "src").from_sources is from_sources
 
 
 def test_the_table_of_an_embedding_is_known(root: Path) -> None:
