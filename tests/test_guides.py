@@ -98,6 +98,14 @@ def test_every_backend_is_in_the_table() -> None:
             assert all(word in text for word in (precision, *(scheme for scheme in schemes if scheme))), name
 
 
+@pytest.mark.parametrize("guide", ["gpu.md", "backends.md"])
+def test_a_guide_says_that_nothing_ran_on_a_gpu_until_something_did(guide: str) -> None:
+    """``python -m tests.gpu`` writes that report where there is a GPU."""
+    text = " ".join((GUIDES / guide).read_text("utf-8").split())
+    ran = (ROOT / "tests" / "gpu" / "REPORT.md").exists()
+    assert ("run on a real GPU yet" in text or "run on a real one yet" in text) is not ran
+
+
 def test_every_limit_is_in_the_table_of_limits() -> None:
     """By what one would promise with it."""
     rows = Document(GUIDES / "limits.md").table("what you promise")
