@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import configparser
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -162,11 +164,31 @@ def test_a_gpu_has_tests_of_its_own_which_the_cpu_job_leaves_out(tmp_path: Path)
     assert names.index("Doctor") < names.index("Test")
 
 
-def test_a_stranger_s_code_never_reaches_the_gpu_runner(tmp_path: Path) -> None:
-    """It is a machine of the user's own."""
-    workflow = parse(written(CASES["with a GPU"], tmp_path)[".github/workflows/quant.yml"])
-    condition = workflow["jobs"]["gpu"]["if"]
+def test_a_fork_is_left_out_of_the_job_on_a_gpu(tmp_path: Path) -> None:
+    """The machine is the user's own; that a fork may change the workflow itself is told where it has such a job."""
+    text = written(CASES["with a GPU"], tmp_path)[".github/workflows/quant.yml"]
+    condition = parse(text)["jobs"]["gpu"]["if"]
     assert "head.repo.full_name == github.repository" in condition
+    assert "brings its own copy of this file" in text.read_text("utf-8")
+    assert "its own copy" not in written(PLAIN, tmp_path)[".github/workflows/quant.yml"].read_text("utf-8")
+
+
+def test_no_text_of_a_stranger_reaches_a_shell(facts: Facts, tmp_path: Path) -> None:
+    """Titles and names of branches are in no command of GitHub, whose expressions are replaced before bash reads it."""
+    jobs = parse(written(facts, tmp_path)[".github/workflows/quant.yml"])["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    assert [step["run"] for step in steps if "${{" in step.get("run", "")] == []
+    told = re.findall(r"github\.event\.[\w.]+", json.dumps(jobs))
+    assert set(told) <= {"github.event.pull_request.head.repo.full_name", "github.event.pull_request.number"}
+
+
+def test_merge_requests_have_caches_of_their_own(tmp_path: Path) -> None:
+    """GitLab gives them none of a protected branch, so that one which only pulls would find nothing; but no history."""
+    caches = parse(pipeline(PLAIN, tmp_path))["quant-cpu"]["cache"]
+    policies = {cache["key"]: cache.get("policy", "pull-push") for cache in caches}
+    assert policies.pop("quant-history") == "pull"
+    assert set(policies.values()) == {"pull-push"}
+    assert not any("unprotect" in cache for cache in caches)
 
 
 def test_no_job_may_do_more_than_it_needs(tmp_path: Path) -> None:
