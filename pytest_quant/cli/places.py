@@ -35,14 +35,23 @@ def existing_history(asked: str | None) -> str:
     Raises
     ------
     UsageError : it is a file that does not exist.
+    HistoryError : nobody can tell whether it does, as of a folder that this user may not enter.
     """
     where = history_place(asked)
     _add_what_killed_runs_left(where)
-    if "://" not in where and not Path(where).exists():
+    if "://" not in where and not _exists(where):
         raise UsageError(
             "there is no history yet", value=where, fix="run tests with a quant mark first, or give --history FILE"
         )
     return where
+
+
+def _exists(file: str) -> bool:
+    # Here, because help does without.
+    from pytest_quant.history.connect import storage_errors
+
+    with storage_errors(file, "opened"):
+        return Path(file).exists()
 
 
 def _add_what_killed_runs_left(where: str) -> None:

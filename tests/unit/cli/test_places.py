@@ -1,4 +1,4 @@
-"""The main branch is the remote's own, else the usual name that is here."""
+"""Where the history is, and which branch is the main one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.cli.places import existing_history, main_branch
+from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
 from pytest_quant.history.journal import Journal
 from pytest_quant.record import to_json
@@ -52,3 +53,10 @@ def test_what_a_killed_run_had_finished_is_in_the_history_that_a_command_opens(
         "",
         "1 finished check of 1 run that was killed has been added to the history\n",
     )
+
+
+def test_a_file_that_cannot_be_looked_at_is_our_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is longer than the system allows, as one that a variable or a script made by mistake."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(HistoryError, match="cannot be opened"):
+        existing_history("x" * 300)
