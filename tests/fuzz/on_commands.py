@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,8 +30,10 @@ from pytest_quant.history.exchange.git_branch import GitFiles
 from tests.fuzz import odd
 from tests.fuzz.command import VARIABLES, run_command
 from tests.fuzz.hunt import Target
+from tests.fuzz.models import CORPUS
 from tests.fuzz.on_files import empty_folder
 from tests.recorded_history import RECORDED, unpack_history
+from tests.support.forge_server import serving
 
 _BRANCHES = (
     "main",
@@ -57,7 +60,16 @@ _HISTORIES = (
     "://",
     "sqlite:///\x00",
 )
-_FILES = ("runs.jsonl", "notes.txt", "folder", "missing", "-", "\x1b[31m.jsonl", "x" * 300)
+_FILES = ("runs.jsonl", "model.onnx", "notes.txt", "folder", "missing", "-", "\x1b[31m.jsonl", "x" * 300)
+_COMMENT = "comment.md"
+_LIKELY = {
+    "file": (_COMMENT, *_FILES),
+    "model": ("model.onnx", "main:x", "missing"),
+    "place": ("history.db", *_HISTORIES),
+    "topic": ("ci", "noise", "nois"),
+}
+"""By the name of a parameter of a command."""
+
 _VALUES = (
     "1",
     "0",
@@ -90,34 +102,70 @@ def _is_argument(text: str) -> bool:
     return True
 
 
-def _options(command: click.Command) -> list[str]:
-    return [name for one in command.params if isinstance(one, click.Option) for name in one.opts]
+_NAMES = (*commands.commands, *commands.commands, "")
+_TOO_LONG = {"doctor": ("--require", "nothing"), "profile": ("--top", "0"), "selftest": ("--backend", "nothing")}
+"""Commands that take seconds or minutes, with what is refused before they begin."""
+
+_GOOD = {
+    "comment": (
+        ("--github", "--repository", "me/models", "--number", "12"),
+        ("--gitlab", "--repository", "5", "--number", "11"),
+    ),
+    "init": (("--github",), ("--gitlab", "--gpu")),
+}
+"""Options with which a command gets far; what is drawn comes after them, and counts in their place."""
 
 
 @st.composite
 def _words(draw: st.DrawFn) -> list[str]:
     """Draw a command, most often one that exists, with options and arguments in any order."""
-    name = draw(st.one_of(st.sampled_from(sorted(set(commands.commands) - {"doctor"})), st.just("doctor"), _argument))
-    if name == "doctor":
-        # Looking at every backend takes seconds; an unknown name is refused before that.
-        return ["doctor", *draw(st.lists(_argument, max_size=1)), "--require", f"nothing,{draw(_argument)}"]
-    if name == "profile":
-        # A run of pytest takes a second; a number of rows that cannot be is refused before that.
-        return ["profile", *draw(st.lists(_argument, max_size=2)), "--top", draw(st.sampled_from(("0", "-1", "nan")))]
+    name = draw(st.sampled_from(_NAMES)) or draw(_argument)
     command = commands.commands.get(name)
-    known = ["--help", "--version"] if command is None else ["--help", *_options(command)]
-    pairs = draw(st.lists(st.one_of(st.sampled_from(known), _argument), max_size=5))
-    filled = [word for one in pairs for word in ((one, draw(_argument)) if one.startswith("--") else (one,))]
-    if name == "accept" and draw(st.booleans()):
-        filled += ["--reason", "why"]
-    return [*draw(st.sampled_from(([], [], [], ["--history", "history.db"]))), name, *filled]
+    params = [] if command is None else command.params
+    options = [one for one in params if isinstance(one, click.Option)]
+    good = draw(st.sampled_from(((), *_GOOD.get(name, ()))))
+    drawn = draw(st.lists(st.sampled_from(options), max_size=4)) if options else []
+    needed = [one for one in options if one.required and one not in drawn] if draw(st.booleans()) else []
+    words = [*good, *(word for one in (*drawn, *needed) for word in _option(draw, one))]
+    words += [word for one in params if isinstance(one, click.Argument) for word in _values(draw, one)]
+    words += draw(st.sampled_from(([], [], [], ["--help"], [draw(_argument)])))
+    words += _TOO_LONG.get(name, ())
+    return [*draw(st.sampled_from(([], [], [], ["--history", "history.db"]))), name, *words]
+
+
+def _option(draw: st.DrawFn, option: click.Option) -> tuple[str, ...]:
+    name = draw(st.sampled_from((*option.opts, *option.secondary_opts)))
+    return (name,) if option.is_flag else (name, draw(_value(option)))
+
+
+def _values(draw: st.DrawFn, argument: click.Argument) -> list[str]:
+    fewest, most = (0, 2) if argument.nargs < 0 else (int(argument.required), argument.nargs)
+    return draw(st.lists(_value(argument), min_size=fewest, max_size=most))
+
+
+def _value(parameter: click.Parameter) -> st.SearchStrategy[str]:
+    """Draw a value, most often one that this parameter may have."""
+    likely = _LIKELY.get(parameter.name or "", (*_BRANCHES, *_HISTORIES, *_FILES, *_VALUES))
+    if isinstance(parameter.type, click.Choice):
+        likely = tuple(map(str, parameter.type.choices))
+    usable = [text.replace("\0", "") for text in likely]
+    return st.sampled_from((True, True, False)).flatmap(lambda may: st.sampled_from(usable) if may else _argument)
 
 
 def _command(words: list[str]) -> None:
-    """Run it in a repository with a history, a file of baselines, and files that are none of ours."""
-    with empty_folder() as folder:
+    """Run it in a repository with a history, a model, a file of baselines, and files that are none of ours."""
+    with empty_folder() as folder, _own_forge() if "comment" in words else nullcontext():
         _furnish(folder)
         run_command(words, folder)
+
+
+@contextmanager
+def _own_forge() -> Iterator[None]:
+    """Let only a forge of this machine see comments, whatever token and address CI has set."""
+    with serving() as forge:
+        at = {"GITHUB_API_URL": forge.address, "CI_API_V4_URL": f"{forge.address}/api/v4", "no_proxy": "*"}
+        with patch.dict(os.environ, {"GITHUB_TOKEN": "planted", "GITLAB_TOKEN": "planted", **at}):
+            yield
 
 
 def _furnish(folder: Path) -> None:
@@ -144,6 +192,8 @@ def _files() -> dict[str, bytes]:
         "history.db": history,
         ".quant/history.db": history,
         "notes.txt": b"\x1b[31mnotes",
+        "model.onnx": (CORPUS / "conv.onnx").read_bytes(),
+        _COMMENT: b"<!-- pytest-quant run -->\n\x1b[31mFAIL",
         NAME: (RECORDED / NAME).read_bytes(),
         **git,
         **empty,
