@@ -62,6 +62,7 @@ ELSEWHERE = {
     "plugin.profiling": "tests/integration/test_profile.py",
     "plugin.pull_request": "tests/integration/test_pull_request.py",
     "plugin.runner": "tests/integration/test_runner_noise.py",
+    "plugin.short_reason": "tests/integration/test_short_reason.py",
     "plugin.shutdown": "tests/integration/test_killed_runs.py",
     "plugin.unfinished": "tests/integration/test_killed_runs.py",
     "record.record": "tests/unit/record/test_codec.py",

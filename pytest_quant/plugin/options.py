@@ -120,10 +120,16 @@ OPTIONS = (
         "quant_accept",
         "",
         None,
-        "make the records of this run the baseline, as pytest-quant accept does; needs --quant-reason, and counts "
+        "make the records of this run the baseline, as pytest-quant accept does; needs --reason TEXT, and counts "
         "on the command line only",
     ),
-    Option("quant_reason", "TEXT", reason, "why --quant-accept is given, for those who review the change"),
+    Option(
+        "quant_reason",
+        "TEXT",
+        reason,
+        "why --quant-accept is given, for those who review the change; beside --quant-accept, --reason is short for "
+        "it where no other plugin has an option of that name",
+    ),
     Option(
         "quant_against",
         "REV",
@@ -335,4 +341,7 @@ def _check_accept(config: pytest.Config) -> None:
     if not on_command_line(config, "quant_accept"):
         raise pytest.UsageError("ini option quant_accept would accept every run; write --quant-accept for the one run")
     if not on_command_line(config, "quant_reason"):
-        raise pytest.UsageError("--quant-accept needs --quant-reason, a sentence for those who review the change")
+        raise pytest.UsageError(
+            "--quant-accept needs --reason TEXT, a sentence for those who review the change; where another plugin has "
+            "an option --reason: --quant-reason TEXT"
+        )

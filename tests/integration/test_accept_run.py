@@ -126,10 +126,10 @@ def test_an_interrupted_run_accepts_nothing(
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--quant-accept",), "needs --quant-reason"),
+        (("--quant-accept",), "needs --reason"),
         (("--quant-accept", "--quant-reason= "), "write a sentence"),
         (("-o", "quant_accept=true", "--quant-reason=x"), "would accept every run"),
-        (("--quant-accept", "-o", "quant_reason=x"), "needs --quant-reason"),
+        (("--quant-accept", "-o", "quant_reason=x"), "needs --reason"),
     ],
 )
 def test_it_takes_a_reason_and_the_command_line(

@@ -228,7 +228,7 @@ class Table:
             value=self._lines[line - 1].strip()[:120] if self._lines else None,
             allowed=allowed,
             fix="correct the line, or remove the entry and accept it again: pytest-quant accept --reason '...', or "
-            "pytest --quant-accept --quant-reason '...'",
+            "pytest --quant-accept --reason '...'",
         )
 
     def _kind(self, name: str, allowed: str) -> HistoryError:
