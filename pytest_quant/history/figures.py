@@ -39,7 +39,6 @@ class SeriesFigures:
         `scales`; drop > 0 is worse.
     speedup, speedup_low, speedup_high : reference / candidate, with its interval; > 1 is faster.
     candidate_p50_ms, p50_low_ms, p50_high_ms : median time of the candidate with its interval.
-    size_mb : of the candidate, in 10^6 bytes.
     scales : by version, unit and direction (``higher`` or ``lower``) of the score; ``None`` where nothing was measured.
     """
 
@@ -62,7 +61,6 @@ class SeriesFigures:
     candidate_p50_ms: Floats
     p50_low_ms: Floats
     p50_high_ms: Floats
-    size_mb: Floats
     scales: Mapping[str, tuple[str | None, str | None]]
 
     @property

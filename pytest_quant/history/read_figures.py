@@ -20,21 +20,16 @@ from pytest_quant.history.schema import CHECKS, RUNS, SERIES
 _TEXTS = ("version", "identity", "status", "isa")
 _NUMBERS = (
     *("candidate", "drop", "drop_low", "drop_high", "speedup", "speedup_low", "speedup_high"),
-    *("candidate_p50_ms", "p50_low_ms", "p50_high_ms", "size_mb"),
+    *("candidate_p50_ms", "p50_low_ms", "p50_high_ms"),
 )
 _PLACE = ("run", "position", "series")
 _BETWEEN = "/"
 """The texts of a check are read as one, which is faster; only the last of them, the instruction set, may hold this."""
 
-_ROW, _KEPT = (
-    np.dtype(
-        [*((name, np.int64) for name in _PLACE), ("texts", texts), *((name, np.float64) for name in _NUMBERS)],
-    )
-    for texts in (object, np.int32)
-)
-"""A row as the driver gives it, and with a number in the place of its texts."""
+_ROWS_AT_ONCE = 500
+"""So many rows stay in the processor's cache while they become columns."""
 
-_ROWS_AT_ONCE = 20_000
+_SENT_AT_ONCE = 20_000
 _ASKED_AT_ONCE = 5000
 
 _FEW = 8
@@ -114,18 +109,15 @@ class _Checks:
 
     def __init__(self, connection: Connection, query: str, runs: _Runs) -> None:
         codes: defaultdict[str, int] = defaultdict(itertools.count().__next__)
-        parts = [np.empty(0, _KEPT), *(_coded(part, codes) for part in _parts(connection, query))]
-
-        def column(name: str) -> NDArray[Any]:
-            return np.concatenate([part[name] for part in parts])
-
-        at = runs.places(column("run"))
+        parts = [_NO_ROWS, *(_columns(rows, codes) for rows in _parts(connection, query))]
+        columns = dict(zip((*_PLACE, "texts", *_NUMBERS), map(np.concatenate, zip(*parts, strict=True)), strict=True))
+        at = runs.places(columns["run"])
         # A run that was added since the runs were read is of the next page.
         known = np.flatnonzero(at >= 0)
-        order = known[_order(column("series")[known], at[known], column("position")[known])]
+        order = known[_order(columns["series"][known], at[known], columns["position"][known])]
         self.at = at[order]
-        self.columns = {name: column(name)[order] for name in (*_PLACE, *_NUMBERS)}
-        alike = column("texts")[order]
+        self.columns = {name: columns[name][order] for name in (*_PLACE, *_NUMBERS)}
+        alike = columns["texts"][order]
         apart = [text.split(_BETWEEN, len(_TEXTS) - 1) for text in codes]
         of_each = {name: _texts([texts[place] for texts in apart]) for place, name in enumerate(_TEXTS)}
         self.texts = {name: Texts(texts.known, texts.codes[alike]) for name, texts in of_each.items()}
@@ -138,8 +130,8 @@ class _Checks:
         return slice(start if limit is None else max(start, stop - limit), stop)
 
 
-def _parts(connection: Connection, query: str) -> Iterator[NDArray[Any]]:
-    """Yield the rows of a query, some thousand at a time, as the driver gives them, without an object for each.
+def _parts(connection: Connection, query: str) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the rows of a query as the driver gives them, some hundred at a time.
 
     Raises
     ------
@@ -152,22 +144,29 @@ def _parts(connection: Connection, query: str) -> Iterator[NDArray[Any]]:
         cursor: Any = connection.connection.cursor(**options)
         with closing(cursor):
             if on_server:
-                cursor.itersize = _ROWS_AT_ONCE
+                cursor.itersize = _SENT_AT_ONCE
             cursor.execute(query)
             rows = iter(cursor)
-            while (part := np.fromiter(itertools.islice(rows, _ROWS_AT_ONCE), _ROW)).size:
+            while part := list(itertools.islice(rows, _ROWS_AT_ONCE)):
                 yield part
     except connection.dialect.loaded_dbapi.Error as error:
         raise DBAPIError(None, None, error) from error
 
 
-def _coded(part: NDArray[Any], codes: defaultdict[str, int]) -> NDArray[Any]:
-    """Return rows with a number in the place of their texts, and add new ones to `codes`."""
-    kept = np.empty(part.size, _KEPT)
-    for name in (*_PLACE, *_NUMBERS):
-        kept[name] = part[name]
-    kept["texts"] = np.fromiter(map(codes.__getitem__, part["texts"].tolist()), np.int32, part.size)
-    return kept
+def _columns(rows: Sequence[tuple[Any, ...]], codes: defaultdict[str, int]) -> tuple[NDArray[Any], ...]:
+    """Return rows as columns, NaN where a number is missing; the texts as codes, to which new ones are added."""
+    columns = list(zip(*rows, strict=True))
+    texts = len(_PLACE)
+    places = [np.array(column, np.int64) for column in columns[:texts]]
+    coded = np.fromiter(map(codes.__getitem__, columns[texts]), np.int32, len(rows))
+    return (*places, coded, *(np.array(column, np.float64) for column in columns[texts + 1 :]))
+
+
+_NO_ROWS = (
+    *(np.empty(0, np.int64) for _ in _PLACE),
+    np.empty(0, np.int32),
+    *(np.empty(0, np.float64) for _ in _NUMBERS),
+)
 
 
 def _order(series: NDArray[np.int64], at: NDArray[np.intp], position: NDArray[np.int64]) -> NDArray[np.intp]:
@@ -241,6 +240,5 @@ def _figures(
         candidate_p50_ms=numbers("candidate_p50_ms"),
         p50_low_ms=numbers("p50_low_ms"),
         p50_high_ms=numbers("p50_high_ms"),
-        size_mb=numbers("size_mb"),
         scales=scales,
     )

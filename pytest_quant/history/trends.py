@@ -140,12 +140,12 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
-    """The mean over all runs of one commit, on the scale that is searched."""
+class _Levels:
+    """Of each commit, in the order of their first runs: the mean over all its runs, on the scale that is searched."""
 
-    commit: str
-    started_at: str
-    value: float
+    commits: Sequence[str]
+    started_at: Sequence[str]
+    values: Sequence[float]
 
 
 def find_changes(points: Iterable[Point], *, confidence: float = 0.95, family: int = 1) -> list[Change]:
@@ -189,12 +189,13 @@ def find_changes_in(figures: SeriesFigures, *, confidence: float = 0.95, family:
         levels = _levels_in(figures, rows, figures.candidate)
         sequences.append(_of_scores(figures.key, machine, levels, *figures.scales.get(version, (None, None))))
     for rows, _, machine in _groups(clean, figures.version, figures.identity):
-        if levels := _levels_in(figures, rows, figures.speedup, in_logs=True):
+        levels = _levels_in(figures, rows, figures.speedup, in_logs=True)
+        if levels.values:
             sequences.append(_of_speedups(figures.key, machine, levels))
         else:
             levels = _levels_in(figures, rows, figures.candidate_p50_ms, in_logs=True)
             sequences.append(_of_latencies(figures.key, machine, levels))
-    return _found([one for one in sequences if one.levels], confidence, family)
+    return _found([one for one in sequences if one.levels.values], confidence, family)
 
 
 def _found(sequences: Sequence[_Sequence], confidence: float, family: int) -> list[Change]:
@@ -218,7 +219,7 @@ class _Sequence:
     quantity: str
     unit: str
     machine: str
-    levels: Sequence[_Level]
+    levels: _Levels
     more_is_better: bool | None
     exact: bool = False
 
@@ -232,7 +233,7 @@ def _by_group(
     for point in points:
         groups.setdefault(group_of(point), []).append(point)
     found = (sequence_of(group, machine) for (_, machine), group in groups.items())
-    return (one for one in found if one.levels)
+    return (one for one in found if one.levels.values)
 
 
 def _scores(points: Sequence[Point], machine: str) -> _Sequence:
@@ -242,27 +243,28 @@ def _scores(points: Sequence[Point], machine: str) -> _Sequence:
 
 def _speeds(points: Sequence[Point], machine: str) -> _Sequence:
     series = points[-1].series
-    if levels := _levels(points, lambda point: _log(point.speedup)):
+    levels = _levels(points, lambda point: _log(point.speedup))
+    if levels.values:
         return _of_speedups(series, machine, levels)
     return _of_latencies(series, machine, _levels(points, lambda point: _log(point.candidate_p50_ms)))
 
 
-def _of_scores(series: str, machine: str, levels: Sequence[_Level], unit: str | None, better: str | None) -> _Sequence:
+def _of_scores(series: str, machine: str, levels: _Levels, unit: str | None, better: str | None) -> _Sequence:
     more_is_better = None if better is None else better == "higher"
-    return _Sequence(series, "score", unit or "", machine, levels, more_is_better, _repeats(levels))
+    return _Sequence(series, "score", unit or "", machine, levels, more_is_better, _repeats(levels.values))
 
 
-def _of_speedups(series: str, machine: str, levels: Sequence[_Level]) -> _Sequence:
+def _of_speedups(series: str, machine: str, levels: _Levels) -> _Sequence:
     return _Sequence(series, "speedup", "x", machine, levels, more_is_better=True)
 
 
-def _of_latencies(series: str, machine: str, levels: Sequence[_Level]) -> _Sequence:
+def _of_latencies(series: str, machine: str, levels: _Levels) -> _Sequence:
     return _Sequence(series, "latency", "ms", machine, levels, more_is_better=False)
 
 
 def _changes(sequence: _Sequence, significance: float, tests: int) -> Iterator[Change]:
     """Yield the changes of a sequence, each with the p of the whole family of `tests` sequences."""
-    values = [level.value for level in sequence.levels]
+    values = sequence.levels.values
     found = _steps(values) if sequence.exact else change_points(values, significance=significance)
     for one in found:
         point = replace(one, p_value=min(tests * one.p_value, 1.0))
@@ -277,14 +279,14 @@ def _changes(sequence: _Sequence, significance: float, tests: int) -> Iterator[C
 
 def _change(sequence: _Sequence, point: ChangePoint, size: float) -> Change:
     levels = sequence.levels
-    after = len(levels) - point.index
+    after = len(levels.values) - point.index
     return Change(
         series=sequence.series,
         quantity=sequence.quantity,
         unit=sequence.unit,
-        last_good=levels[point.index - 1].commit,
-        first_bad=levels[point.index].commit,
-        first_bad_at=levels[point.index].started_at,
+        last_good=levels.commits[point.index - 1],
+        first_bad=levels.commits[point.index],
+        first_bad_at=levels.started_at[point.index],
         before=point.before,
         after=point.after,
         size=size,
@@ -296,7 +298,7 @@ def _change(sequence: _Sequence, point: ChangePoint, size: float) -> Change:
     )
 
 
-def _levels(points: Sequence[Point], value_of: Callable[[Point], float | None]) -> list[_Level]:
+def _levels(points: Sequence[Point], value_of: Callable[[Point], float | None]) -> _Levels:
     """Return the average over the runs of each commit, in the order of the first run of each."""
     values: dict[str, list[float]] = {}
     started: dict[str, str] = {}
@@ -306,7 +308,8 @@ def _levels(points: Sequence[Point], value_of: Callable[[Point], float | None]) 
             values.setdefault(point.commit, []).append(value)
             started.setdefault(point.commit, point.started_at)
     kept = list(values)[-MOST_COMMITS:]
-    return [_Level(commit, started[commit], statistics.fmean(values[commit])) for commit in kept]
+    means = [statistics.fmean(values[commit]) for commit in kept]
+    return _Levels(kept, [started[commit] for commit in kept], means)
 
 
 def _groups(rows: _Rows, versions: Texts, machines: Texts) -> Iterator[tuple[_Rows, str, str]]:
@@ -318,33 +321,43 @@ def _groups(rows: _Rows, versions: Texts, machines: Texts) -> Iterator[tuple[_Ro
         yield rows[kind_of == kind], versions.known[version] or "", machines.known[machine] or ""
 
 
-def _levels_in(figures: SeriesFigures, rows: _Rows, column: Floats, *, in_logs: bool = False) -> list[_Level]:
+def _levels_in(figures: SeriesFigures, rows: _Rows, column: Floats, *, in_logs: bool = False) -> _Levels:
     """Return what `_levels` does for the checks at `rows`; logarithms are of what is above 0."""
     values = column[rows]
     rows = rows[values > 0.0] if in_logs else rows[~np.isnan(values)]
-    commits, first, commit_of = np.unique(figures.commit.codes[rows], return_index=True, return_inverse=True)
-    by_commit = column[rows[np.argsort(commit_of, kind="stable")]].tolist()
-    ends = np.cumsum(np.bincount(commit_of, minlength=commits.size)).tolist()
-    kept = np.argsort(first)[-MOST_COMMITS:]
-    firsts = zip(
-        kept.tolist(), commits[kept].tolist(), figures.started_at.codes[rows[first[kept]]].tolist(), strict=True
+    codes = figures.commit.codes[rows]
+    # Of each commit the place of its first check; numpy.unique would sort thousands of them for each series.
+    first = np.full(len(figures.commit.known), rows.size)
+    first[codes[::-1]] = np.arange(rows.size)[::-1]
+    found = np.flatnonzero(first < rows.size)
+    kept = found[np.argsort(first[found])][-MOST_COMMITS:]
+    rank = np.full(first.size, -1)
+    rank[kept] = np.arange(kept.size)
+    of_kept = np.flatnonzero(rank[codes] >= 0)
+    ordered = of_kept[np.argsort(rank[codes[of_kept]], kind="stable")]
+    each: list[float] = column[rows[ordered]].tolist()
+    if in_logs:
+        each = list(map(math.log, each))
+    means = each
+    if len(each) > kept.size:
+        ends = np.cumsum(np.bincount(rank[codes[of_kept]])).tolist()
+        means = [statistics.fmean(each[start:end]) for start, end in itertools.pairwise([0, *ends])]
+    commit, started_at = figures.commit.known, figures.started_at.known
+    return _Levels(
+        [commit[code] or "" for code in kept.tolist()],
+        [started_at[code] or "" for code in figures.started_at.codes[rows[first[kept]]].tolist()],
+        means,
     )
-    levels = []
-    for at, commit, started_at in firsts:
-        found = by_commit[ends[at - 1] if at else 0 : ends[at]]
-        value = statistics.fmean(map(math.log, found) if in_logs else found)
-        levels.append(_Level(figures.commit.known[commit] or "", figures.started_at.known[started_at] or "", value))
-    return levels
 
 
 def _log(value: float | None) -> float | None:
     return math.log(value) if value is not None and value > 0.0 else None
 
 
-def _repeats(levels: Sequence[_Level]) -> bool:
+def _repeats(values: Sequence[float]) -> bool:
     """Whether most commits have exactly the value of the one before, as deterministic engines do."""
-    same = sum(_is_same(one.value, other.value) for one, other in itertools.pairwise(levels))
-    return 2 * same >= len(levels) - 1
+    same = sum(_is_same(one, other) for one, other in itertools.pairwise(values))
+    return 2 * same >= len(values) - 1
 
 
 def _steps(values: Sequence[float]) -> tuple[ChangePoint, ...]:

@@ -76,6 +76,9 @@ def change_points(
             level = series[borders[-1] : look]
             # All of them have the same degrees of freedom, so that the largest t has the least p.
             t = max(_step_t(level[:-length], level[-length:]) for length in lengths)
+            # Most looks are ruled out by their t, which is far quicker than its p.
+            if t < _least_t(significance / tests, level.size - 2.0):
+                continue
             p_value = student_tails(t, level.size - 2.0) * tests
             if p_value > significance:
                 continue
@@ -93,7 +96,7 @@ def change_points(
     )
 
 
-_FEWEST_LOOKS, _LOOKS = 16, 100
+_FEWEST_LOOKS, _LOOKS = 16, HORIZON
 _FEW_TESTS, _FEW_SHARE = 40, 0.1
 """So many tests of some looks, or that share of them, are computed; else fewer looks are considered at once."""
 
@@ -129,7 +132,7 @@ def _looks(series: Array, start: int, n: int, min_segment: int, p_value: float) 
     return looks, last
 
 
-def _least_t(p_value: float, freedom: NDArray[np.floating]) -> Array:
+def _least_t(p_value: float, freedom: float | NDArray[np.floating]) -> Array:
     """Return a t below which no p is `p_value` or less, for each number of degrees of freedom.
 
     sqrt(f (exp(z^2 / f) - 1)), z that of the normal distribution (Wallace 1959, Annals of Mathematical Statistics 30,
