@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
+from pytest_quant.history import StoredCheck
 from pytest_quant.printable import clean
-from pytest_quant.report.page.assemble import assemble
+from pytest_quant.report.page.assemble import Sources, assemble
 from pytest_quant.report.page.render import write_folder, write_page
 from pytest_quant.report.text import figure, points
 from tests.support.browser import DESK, PHONE, Seen, Window
-from tests.support.pages import HOSTILE, figures_of, sources
+from tests.support.pages import HOSTILE, figures_of, rich_record, sources
 from tests.support.pages import points as points_of
+from tests.unit.record.examples import RUN
 
 _FIGURES = """() => { const shown = one => [Number(one.dataset.value), one.textContent];
 return [...document.querySelectorAll("[data-value]")].map(one => {
@@ -285,6 +288,39 @@ def test_foreign_texts_are_texts(tmp_path: Path, window: Window) -> None:
     assert seen.problems == []
 
 
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_a_text_of_thousands_of_characters_hides_nothing(tmp_path: Path, window: Window, width: int) -> None:
+    """The tabs stay in the first two windows, the checks in the first four, and nothing is wider than the page."""
+    write_page(assemble(sources(HOSTILE + "x" * 5000)), tmp_path / "page.html")
+    seen = window.open(tmp_path / "page.html", width=width)
+    height = int(seen.page.evaluate("innerHeight"))
+
+    def top(place: str) -> float:
+        return float(seen.page.locator(place).evaluate("one => one.getBoundingClientRect().top + scrollY"))
+
+    assert top("#tab-run") < 2 * height
+    assert top("#check-1") < 4 * height
+    seen.page.get_by_role("button", name="Expand all").click()
+    expect(seen.page.locator("#detail-0 .parts")).to_be_visible()
+    for tab in TABS:
+        seen.page.locator(f"#tab-{tab}").click()
+        assert not seen.scrolls_sideways(), tab
+    assert seen.problems == []
+
+
+def test_five_hundred_checks_open_at_once(tmp_path: Path, window: Window) -> None:
+    """What is far outside the window is not laid out, which would take seconds."""
+    record = rich_record()
+    checks = tuple(StoredCheck(RUN, replace(record, nodeid=f"test_a.py::test_{place}")) for place in range(500))
+    write_page(assemble(Sources(checks=checks)), tmp_path / "page.html")
+    seen = window.open(tmp_path / "page.html")
+    seen.page.get_by_role("button", name="Expand all").click()
+    expect(seen.page.locator("#detail-499 .parts")).to_have_count(1, timeout=60_000)
+    laid_out = "all => all.filter(one => one.checkVisibility({ contentVisibilityAuto: true })).length"
+    assert seen.page.locator(".part").evaluate_all(laid_out) < 100
+    assert seen.problems == []
+
+
 def test_without_a_script_the_tables_are_there(file: Path, window: Window) -> None:
     """As a forge shows it that runs none: every page below the other, and what is missing is told."""
     context = window.browser.new_context(java_script_enabled=False, offline=True)
@@ -305,6 +341,42 @@ def test_print_shows_everything(file: Path, window: Window) -> None:
     assert all(one.is_visible() for one in seen.page.locator("tr.detail").all())
     _drawn(seen, "#detail-0 canvas")
     assert not seen.page.locator("#search").is_visible()
+
+
+def test_print_has_the_charts_that_were_seen(file: Path, window: Window) -> None:
+    """Also one that has left the window since: there its picture is thrown away."""
+    seen = window.open(file, "#series-0")
+    expect(seen.page.locator("#series-0 canvas")).to_be_visible()
+    seen.page.evaluate("document.querySelector('#series-0').style.marginBottom = '9000px'")
+    seen.page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    expect(seen.page.locator("#series-0 canvas")).to_have_count(0)
+    seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(seen.page.locator("#series-0 canvas")).to_have_count(1)
+
+
+def test_a_dark_page_is_printed_on_white(file: Path, window: Window) -> None:
+    """Whoever chose the theme, and it is dark again afterwards."""
+    seen = window.open(file, theme="dark")
+
+    def text() -> str:
+        return str(seen.page.evaluate("getComputedStyle(document.body).color"))
+
+    dark = text()
+    seen.page.get_by_role("button", name="Theme").click(click_count=2)
+    for _ in ("chosen", "of the system"):
+        seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert text() == "rgb(27, 31, 36)"
+        seen.page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert text() == dark
+        seen.page.get_by_role("button", name="Theme").click()
+
+
+def test_no_table_of_a_check_is_cut(file: Path, window: Window) -> None:
+    """At a desk each stands in its column as a whole."""
+    seen = window.open(file, "#check-0")
+    expect(seen.page.locator("#detail-0 .parts")).to_be_visible()
+    cut = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.innerText)"
+    assert seen.page.locator("#detail-0 .wide").evaluate_all(cut) == []
 
 
 def test_figures_have_the_digits_of_the_terminal(file: Path, window: Window) -> None:

@@ -22,9 +22,9 @@ from pytest_quant.history.courses import Course, course_of
 from pytest_quant.record import Record
 from pytest_quant.report.page.assemble import Sources
 from pytest_quant.report.page.compared import ComparedRuns
-from pytest_quant.result import ClassScore, Hint, OutputError, Status
+from pytest_quant.result import ClassScore, Hint, OpCoverage, OutputError, Status
 from tests.unit.history.compare.launched import answered, answers, launch, packed, record_of, timed
-from tests.unit.record.examples import ACCURACY, RUN, a_check, a_pass, a_record, unavailable
+from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_check, a_pass, a_record, unavailable
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`${7*7}{{ 7*7 }}"
@@ -36,7 +36,10 @@ STEP = 0.9
 """Factor of the speedup from the middle of a series on."""
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
-_VOID = frozenset({"meta", "input", "link", "br", "img", "hr"})
+_LARGE = OpCoverage("QLinearConv", 53, 52, 1_814_073_344, 1_696_058_368, stands_for="Conv")
+"""Convolutions of a usual model."""
+
+_VOID = frozenset({"meta", "input", "link", "br", "img", "hr", "wbr"})
 
 
 def points(number: int, *, series: str = "key", branch: str = "main", seed: int = 0, machines: int = 1) -> list[Point]:
@@ -144,6 +147,7 @@ def rich_record(name: str = "test_int8", hostile: str = "") -> Record:
         series=json.dumps([f"tests/test_digits.py::{name}", "digits", "ort", "int8", "static", 1, "top1"]),
         model=f"digits{hostile}",
         accuracy=accuracy,
+        coverage=replace(COVERAGE, by_op=(*COVERAGE.by_op, _LARGE)),
         notes=(*record.notes, f"a note{hostile}"),
         hints=(Hint(f"it helps{hostile}", f"exclude=['/conv1/Conv{hostile}']", "max_drop", 4.23, 0.5),),
     )

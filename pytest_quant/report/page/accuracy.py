@@ -43,14 +43,19 @@ def _scores(found: AccuracyResult) -> Iterator[Block]:
     form = _form_of(found.unit)
     unit = f" {found.unit}" if found.unit else ""
     drop_unit = "pp" if found.unit == "%" else found.unit or ""
-    scores: Pieces = (known(found.reference, "reference", form), " → ", known(found.candidate, "candidate", form), unit)
+    scores: Pieces = (
+        known(found.reference, "reference", form),
+        " -> ",
+        known(found.candidate, "candidate", form),
+        unit,
+    )
     worst = found.worst_class
     worst_class: Pieces = ()
     if worst is not None:
         worst_class = (
             f"{worst.label}: ",
             known(worst.reference, "worst_class/reference", points),
-            " → ",
+            " -> ",
             known(worst.candidate, "worst_class/candidate", points),
             " % of ",
             known(worst.n, "worst_class/n", whole),

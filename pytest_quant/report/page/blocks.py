@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pytest_quant.report.page.content import Block, Fact, Facts, Figure, Lines, Piece, Pieces, Table, TableRow
-from pytest_quant.report.text import NOT_MEASURED, figure
+from pytest_quant.report.text import NOT_MEASURED, Shown, figure
 from pytest_quant.result import Interval
 
 _MOST_ROWS = 12
@@ -49,6 +49,12 @@ def measured(
         return (NOT_MEASURED,)
     told = (known(value, field, form), *around(span, f"{field}_ci", form))
     return ("x", *told) if unit == "x" else (*told, f" {unit}") if unit else told
+
+
+def placed(pieces: Iterable[str | Shown], fields: Iterable[str]) -> Pieces:
+    """Return the pieces of a text of another report, each figure with the next of the places in its document."""
+    places = iter(fields)
+    return tuple(Figure(one.text, one.value, next(places)) if isinstance(one, Shown) else one for one in pieces)
 
 
 def whole(value: float | None) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pytest_quant.history.compare import Comparison, Outcome, Row, Ruling
 from pytest_quant.report import comparison as words
-from pytest_quant.report.page.content import ComparisonView, DifferenceView, Figure, Piece, Pieces
-from pytest_quant.report.text import Shown
+from pytest_quant.report.page.blocks import placed
+from pytest_quant.report.page.content import ComparisonView, DifferenceView, Figure, Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ def _view(row: Row, number: int, remarks: tuple[str, ...] = ()) -> DifferenceVie
         test=words.name(row),
         outcome=row.outcome.value,
         quantity=row.quantity,
-        values=_placed(words.value_pieces(row), _sides(row)),
-        change=_placed(words.change_pieces(row), ("change", "interval/0", "interval/1")),
+        values=placed(words.value_pieces(row), _sides(row)),
+        change=placed(words.change_pieces(row), ("change", "interval/0", "interval/1")),
         p=p,
         remarks=remarks,
     )
@@ -72,8 +72,3 @@ def _view(row: Row, number: int, remarks: tuple[str, ...] = ()) -> DifferenceVie
 def _sides(row: Row) -> tuple[str, ...]:
     """Return the places of those of base and head that are figures."""
     return tuple(side for side in ("base", "head") if isinstance(getattr(row, side), (int, float)))
-
-
-def _placed(pieces: Sequence[str | Shown], fields: Sequence[str]) -> Pieces:
-    places = iter(fields)
-    return tuple(Figure(one.text, one.value, next(places)) if isinstance(one, Shown) else one for one in pieces)

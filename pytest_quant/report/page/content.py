@@ -301,7 +301,7 @@ class Dot:
     ----------
     letter : by which the table below names it.
     x, y, radius : in the drawing; the area is the size of the engine.
-    letter_x, letter_y : of the letter, beside the dot.
+    letter_at : (x, y) of the letter, beside the dot; ``None`` where it would hide others.
     reference : it is an FP32 reference, drawn hollow.
     front : no other engine is both faster and at least as accurate.
     number : of the check that it is from.
@@ -311,8 +311,7 @@ class Dot:
     x: float
     y: float
     radius: float
-    letter_x: float
-    letter_y: float
+    letter_at: tuple[float, float] | None
     reference: bool
     front: bool
     number: int

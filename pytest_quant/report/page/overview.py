@@ -11,10 +11,11 @@ from pytest_quant.record import Record, Run
 from pytest_quant.report.columns import EXPECTED, Row, default_columns, pick_columns, rows_of
 from pytest_quant.report.failure import headline
 from pytest_quant.report.page import content
-from pytest_quant.report.page.content import CheckView, Figure, RunView
+from pytest_quant.report.page.blocks import placed
+from pytest_quant.report.page.content import CheckView, RunView
 from pytest_quant.report.page.sections import sections
 from pytest_quant.report.summary import summary
-from pytest_quant.report.text import Pieces, Shown
+from pytest_quant.report.text import Pieces
 from pytest_quant.result import Status
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -98,5 +99,4 @@ def _placed(cell: Pieces, column: str, record: Record) -> content.Pieces:
     fields = _FIELDS.get(column, ())
     if column == "metric" and record.accuracy is not None and record.accuracy.metric is None:
         fields = _WITHOUT_METRIC
-    places = iter(fields)
-    return tuple(Figure(one.text, one.value, next(places)) if isinstance(one, Shown) else one for one in cell)
+    return placed(cell, fields)

@@ -139,8 +139,7 @@ def _view(model: str, batch_size: int, scale: _Scale, engines: Sequence[_Engine]
             x=across.at(one.latency),
             y=up.at(one.score),
             radius=radii[place],
-            letter_x=spots[place][0],
-            letter_y=spots[place][1],
+            letter_at=spots[place],
             reference=one.reference,
             front=place in front,
             number=one.number,
@@ -168,14 +167,26 @@ def _view(model: str, batch_size: int, scale: _Scale, engines: Sequence[_Engine]
     )
 
 
-def _letters(dots: Sequence[tuple[float, float, float]]) -> list[tuple[float, float]]:
-    """Return a place beside each dot (x, y, radius) where its letter hides no other one: beside it, else below that."""
-    found: list[tuple[float, float]] = []
+def _letters(dots: Sequence[tuple[float, float, float]]) -> list[tuple[float, float] | None]:
+    """Return a place beside each dot (x, y, radius) where its letter hides no other one: as high as it, below, above.
+
+    ``None`` where there is none in the drawing: of a hundred dots that lie on each other not all can be named.
+    """
+    rows = int((ParetoView.BOTTOM - ParetoView.TOP) // _APART)
+    steps = (*range(rows), *range(-1, -rows, -1))
+    taken: list[tuple[float, float]] = []
+
+    def free(beside: float, line: float) -> bool:
+        hidden = any(abs(beside - other) < _APART and abs(line - down) < _APART for other, down in taken)
+        return ParetoView.TOP - _APART <= line < ParetoView.BOTTOM and not hidden
+
+    found: list[tuple[float, float] | None] = []
     for x, y, radius in dots:
-        beside, down = x + radius + 3.0, y - radius + 2.0
-        while any(abs(beside - other) < _APART and abs(down - line) < _APART for other, line in found):
-            down += _APART
-        found.append((round(beside, 1), round(down, 1)))
+        beside = round(x + radius + 3.0, 1)
+        lines = (round(y - radius + 2.0 + step * _APART, 1) for step in steps)
+        place = next(((beside, line) for line in lines if free(beside, line)), None)
+        found.append(place)
+        taken += [place] if place is not None else []
     return found
 
 

@@ -89,7 +89,7 @@ def _hint(hint: Hint, index: int) -> Iterator[Block]:
         yield from facts(
             (
                 f"{hint.limit} with it",
-                (known(hint.before, f"{place}/before"), " → ", known(hint.after, f"{place}/after")),
+                (known(hint.before, f"{place}/before"), " -> ", known(hint.after, f"{place}/after")),
             )
         )
 
@@ -116,7 +116,7 @@ def _times(found: LatencyFigures) -> Iterator[Block]:
     again = NOT_MEASURED if repeat is None else measured(repeat.speedup, "repeat/speedup", "x", repeat.speedup_ci)
     medians = (
         known(found.reference_p50_ms, "reference_p50_ms"),
-        " → ",
+        " -> ",
         known(found.candidate_p50_ms, "candidate_p50_ms"),
         " ms",
     )

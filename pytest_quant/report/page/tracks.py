@@ -10,6 +10,7 @@ branch and time, is in one list for all series.
 from __future__ import annotations
 
 import base64
+import re
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
@@ -196,7 +197,7 @@ def _marks(course: Course) -> Iterator[Json]:
 
 
 def _short(change: Change) -> str:
-    unit = clean(change.unit) if change.quantity == "score" else "%"
+    unit = "%" if change.quantity != "score" else "pp" if change.unit == "%" else clean(change.unit)
     return f"{change.size:+.3g} {unit} at {clean(change.first_bad)[:_COMMIT]}"
 
 
@@ -215,7 +216,7 @@ def _levels(course: Course) -> Iterator[Json]:
 
 def changes_in_words(course: Course) -> tuple[str, ...]:
     """Return each change of level in a line, the latest first."""
-    return tuple(change_words(change) for change in course.changes)
+    return tuple(re.sub(r"  +", ", ", change_words(change)) for change in course.changes)
 
 
 def accepted_in_words(course: Course) -> str:

@@ -61,9 +61,21 @@ const charts = (function () {
     u.ctx.stroke();
     if (!text) return;
     const right = x > u.bbox.left + u.bbox.width / 2;
-    u.ctx.textAlign = right ? "right" : "left";
+    written(u, text, x + (right ? -4 : 4) * ratio, u.bbox.top + (10 + 13 * (row % 4)) * ratio, name, right ? "right" : "left");
+  }
+
+  // Lines of the chart end around a text, so that it can be read where they cross it.
+  function written(u, text, x, y, name, align) {
+    u.ctx.textAlign = align;
+    u.ctx.setLineDash([]);
+    u.ctx.lineJoin = "round";
+    u.ctx.save();
+    u.ctx.lineWidth = 5 * uPlot.pxRatio;
+    u.ctx.strokeStyle = colour("bg");
+    u.ctx.strokeText(text, x, y);
+    u.ctx.restore();
     u.ctx.fillStyle = colour(name);
-    u.ctx.fillText(text, x + (right ? -4 : 4) * ratio, u.bbox.top + (10 + 13 * (row % 4)) * ratio);
+    u.ctx.fillText(text, x, y);
   }
 
   function extras(u, chart) {
@@ -81,9 +93,7 @@ const charts = (function () {
       u.ctx.moveTo(u.bbox.left, y);
       u.ctx.lineTo(u.bbox.left + u.bbox.width, y);
       u.ctx.stroke();
-      u.ctx.fillStyle = colour("level");
-      u.ctx.textAlign = "left";
-      u.ctx.fillText("accepted", u.bbox.left + 4 * ratio, y - 4 * ratio);
+      written(u, "accepted", u.bbox.left + 4 * ratio, y - 4 * ratio, "level", "left");
     }
     u.ctx.setLineDash([]);
     u.ctx.strokeStyle = colour("text");

@@ -9,6 +9,7 @@
   const said = document.getElementById("said");
 
   let current = "";
+  let themed;
 
   // A page is chosen by the end of the address, which also opens one check or one series.
   function show(name) {
@@ -70,10 +71,20 @@
     quant.watch(cell.querySelectorAll(".chart[data-rounds]"));
   }
 
-  // What is printed is open, with its charts.
+  // What is printed is open, with its charts, and dark on white paper.
   function openForPrint() {
+    themed = root.dataset.theme;
+    root.dataset.theme = "light";
     bodies.forEach(fill);
     for (const place of document.querySelectorAll(".chart[data-rounds]")) charts.rounds(place, quant.kept.get(place.dataset.rounds));
+    quant.showForPrint();
+    charts.redraw();
+  }
+
+  function printed() {
+    if (themed === undefined) delete root.dataset.theme;
+    else root.dataset.theme = themed;
+    charts.redraw();
   }
 
   function onTable(event) {
@@ -179,6 +190,7 @@
     filterSeries(series);
   }
   window.addEventListener("beforeprint", openForPrint);
+  window.addEventListener("afterprint", printed);
   theme();
   route();
   quant.watch(document.querySelectorAll(".chart[data-series]"));

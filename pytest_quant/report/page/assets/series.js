@@ -284,10 +284,18 @@ const quant = (function () {
         .catch((error) => {
           place.replaceChildren(charts.element("p", { class: "note" }, `This chart cannot be drawn: ${error.message}`));
         });
-    } else if (state && place.dataset.drawn === "no") {
-      state.show();
-      place.dataset.drawn = "yes";
-    }
+    } else again(place);
+  }
+
+  function again(place) {
+    if (place.dataset.drawn !== "no") return;
+    shown.get(place).show();
+    place.dataset.drawn = "yes";
+  }
+
+  // What was seen is printed; the figures of other charts would have to be unpacked, for which no printer waits.
+  function showForPrint() {
+    document.querySelectorAll(".chart[data-drawn=no]").forEach(again);
   }
 
   function gone(place) {
@@ -308,5 +316,5 @@ const quant = (function () {
     for (const place of places) seer.observe(place);
   }
 
-  return { kept, load, put, watch };
+  return { kept, load, put, showForPrint, watch };
 })();

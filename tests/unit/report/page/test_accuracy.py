@@ -37,11 +37,11 @@ def _table(record: Record, caption: str) -> list[list[Any]]:
 def test_scores_and_drop_have_their_units() -> None:
     """A drop of percentages is in points of them, with the interval and its level."""
     said = _said(a_record())
-    assert said["top1"] == "97.78 → 93.55 %"
+    assert said["top1"] == "97.78 -> 93.55 %"
     assert said["drop"] == "4.23 [3.18, 5.31] pp"
     assert said["confidence of intervals"] == "95%"
     assert said["McNemar p"] == "0.00012"
-    assert said["worst class"] == "7: 98.31 → 71.91 % of 178"
+    assert said["worst class"] == "7: 98.31 -> 71.91 % of 178"
     assert said["largest error"] == "3.25 at sample 17"
 
 

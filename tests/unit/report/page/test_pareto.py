@@ -79,10 +79,18 @@ def test_the_area_of_a_dot_is_its_size() -> None:
 def test_no_letter_hides_another() -> None:
     """Also of engines that are as fast and as good as each other."""
     (view,) = _views([replace(record, nodeid=str(place)) for place, record in enumerate([ladder()[0]] * 5)])
-    places = [(dot.letter_x, dot.letter_y) for dot in view.dots]
+    places = [dot.letter_at for dot in view.dots if dot.letter_at is not None]
     assert len(places) == 6
     for place, (x, y) in enumerate(places):
         assert all(abs(x - other) >= 10.0 or abs(y - line) >= 10.0 for other, line in places[:place])
+
+
+def test_letters_stay_in_the_drawing() -> None:
+    """Of a hundred engines alike only as many are named as there is room for; the table names them all."""
+    (view,) = _views([replace(record, nodeid=str(place)) for place, record in enumerate([ladder()[0]] * 100)])
+    lines = [dot.letter_at[1] for dot in view.dots if dot.letter_at is not None]
+    assert 10 < len(lines) < len(view.dots)
+    assert max(lines) < ParetoView.BOTTOM
 
 
 def test_models_metrics_and_batches_have_charts_of_their_own() -> None:

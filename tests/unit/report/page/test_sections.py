@@ -84,14 +84,14 @@ def test_what_was_measured_to_help_is_told_with_its_figures() -> None:
     hint = Hint("without two nodes it holds", "exclude=['a', 'b']", "max_drop", 4.23, 0.5)
     section = _section(replace(a_record(), hints=(hint,)), "Verdicts")
     assert list(_commands(section)) == ["exclude=['a', 'b']"]
-    assert _facts(section) == {"max_drop with it": "4.23 → 0.5"}
+    assert _facts(section) == {"max_drop with it": "4.23 -> 0.5"}
 
 
 def test_latency_has_its_figures_and_its_rounds() -> None:
     """With intervals, and the name of the data that the chart is drawn from."""
     section = _section(a_record(), "Latency")
     facts = _facts(section)
-    assert facts["median"] == "0.4567 → 0.2345 ms"
+    assert facts["median"] == "0.4567 -> 0.2345 ms"
     assert facts["speedup"] == "x1.948 [1.901, 1.989]"
     assert facts["null / reference"] == " [0.995, 1.004]"
     assert "p99" not in facts

@@ -94,7 +94,16 @@ def test_a_change_stands_at_its_first_point() -> None:
     assert (mark["at"], mark["figure"]) == (30, "speedup")
     assert math.isclose(float(mark["text"].split()[0]), 100.0 * (STEP - 1.0), abs_tol=1.5)
     (told,) = changes_in_words(made)
-    assert told.startswith("WORSE")
+    assert told.startswith("WORSE, speedup ")
+    assert "  " not in told
+
+
+def test_a_change_of_a_score_in_percent_is_of_points() -> None:
+    """97 % to 68 % is 29 points less, which is 30 % of 97 %."""
+    kept = [replace(point, candidate=97.0 if place < 5 else 68.0) for place, point in enumerate(points(10))]
+    document: dict[str, Any] = track(course(kept), Runs())
+    (mark,) = (one for one in document["changes"] if one["figure"] == "candidate")
+    assert mark["text"] == "-29 pp at 00000005cccc"
 
 
 def test_a_change_of_a_dirty_point_is_not_mistaken() -> None:
