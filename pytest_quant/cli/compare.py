@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,6 +63,12 @@ def compare(
     """  # noqa: D301 - click reads a backspace
     if as_json and as_markdown:
         raise UsageError("--json and --markdown are two outputs", fix="write one of them")
+    if base is not None and ".." in base:
+        earlier, later = re.split(r"\.{2,3}", base, maxsplit=1)
+        words = [earlier or "HEAD", *([later] if later else [])]
+        raise UsageError(
+            "BASE and HEAD are two words here", value=base, fix=f"write: pytest-quant compare {' '.join(words)}"
+        )
     # Here, because it loads the database.
     from pytest_quant.history import open_store
     from pytest_quant.history.compare import rule
