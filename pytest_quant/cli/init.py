@@ -91,7 +91,7 @@ def init(
         for one in done:
             say(f"\n===== {one.draft.path}\n{one.draft.text}")
     else:
-        for line in _next_steps(checkout, facts):
+        for line in _next_steps(checkout, facts, done):
             say(line)
 
 
@@ -128,7 +128,7 @@ def _outcome(done: Sequence[Put], *, dry: bool) -> Iterator[str]:
             yield f"left {one.draft.path}: it {_KEPT[one.state]}"
 
 
-def _next_steps(checkout: Checkout, facts: Facts) -> Iterator[str]:
+def _next_steps(checkout: Checkout, facts: Facts, done: Sequence[Put]) -> Iterator[str]:
     from pytest_quant.init.checkout import is_kept_by_git
     from pytest_quant.init.render import GITLAB_INCLUDED
 
@@ -138,9 +138,18 @@ def _next_steps(checkout: Checkout, facts: Facts) -> Iterator[str]:
             f"next: let pytest import {facts.subject.module}: set pythonpath = {sources} in its configuration, or "
             "install the project here: python -m pip install -e ."
         )
-    yield f"next: write your labelled samples into quant_data of {folder}/conftest.py, then: python -m pytest {folder}"
+    yield f"next: {_first_step(checkout, done)}, then: python -m pytest {folder}"
     if facts.subject.file and not is_kept_by_git(checkout.root, facts.subject.file):
         yield f"next: git add {facts.subject.file}, which CI needs"
     if facts.included and "gitlab" in facts.forges:
         yield f"next: in .gitlab-ci.yml, under include: - local: {GITLAB_INCLUDED}"
     yield "next: the first lines of the workflow say what to set once; commit, push, and open a pull request"
+
+
+def _first_step(checkout: Checkout, done: Sequence[Put]) -> str:
+    """Return what the conftest still needs: labelled samples, or in one of the user's own the fixtures, too."""
+    (conftest,) = (one for one in done if one.draft.path.endswith("conftest.py"))
+    path = conftest.draft.path
+    if conftest.state == "theirs" and b"quant_data" not in (checkout.root / path).read_bytes():
+        return f"add quant_model and quant_data to {path}, which is yours; --dry-run prints what init would write"
+    return f"write your labelled samples into quant_data of {path}"

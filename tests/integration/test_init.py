@@ -164,6 +164,9 @@ def test_nothing_that_is_there_is_overwritten(fresh: ScratchRepository) -> None:
     first = init(fresh.path, "--backend=ort")
     assert "left tests/quant/conftest.py: it is there, and is not of init" in first.stdout
     assert mine.read_text() == "# mine\n"
+    assert "next: add quant_model and quant_data to tests/quant/conftest.py, which is yours" in first.stdout
+    mine.write_text("def quant_data(): ...\n")
+    assert "next: write your labelled samples into quant_data of tests/" in init(fresh.path, "--backend=ort").stdout
     workflow, test = fresh.path / ".github/workflows/quant.yml", fresh.path / "tests/quant/test_digits.py"
     test.write_text(test.read_text("utf-8") + "\n# more\n", "utf-8")
     again = init(fresh.path, "--backend=ort", "--python=3.13", "--force")
