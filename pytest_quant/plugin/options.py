@@ -127,7 +127,7 @@ OPTIONS = (
         "quant_reason",
         "TEXT",
         reason,
-        "why --quant-accept is given, for those who review the change; beside --quant-accept, --reason is short for "
+        "why --quant-accept is given, for those who review the change; with --quant-accept, --reason is short for "
         "it where no other plugin has an option of that name",
     ),
     Option(
