@@ -73,7 +73,7 @@ def test_a_guide_begins_with_a_title_and_what_it_is_about(document: Document) ->
     assert document.headings("h1") == [first.removeprefix("# ")]
 
 
-@pytest.mark.parametrize("document", BY_HAND, ids=_name)
+@pytest.mark.parametrize("document", [*BY_HAND, Document(REFERENCE), *OTHERS], ids=_name)
 def test_words_are_those_of_the_field(document: Document) -> None:
     """No dialect, so that a stranger reads it once."""
     assert DIALECT.findall(document.prose()) == []

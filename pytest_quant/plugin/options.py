@@ -277,8 +277,8 @@ def add_options(parser: pytest.Parser) -> None:
             parser.addini(option.name, f"{option.help}; as {option.flag}", type="string", default="")
     parser.addini(
         TRUST,
-        "folders, one in each line, whose cached engines are taken whoever wrote them: a cache is code; else only "
-        "engines count that this user built, in a folder that others cannot write to",
+        "folders, one in each line, whose cached engines are used although others built them: a cached engine can run "
+        "code; in any other folder only those that this user built are used",
         type="paths",
         default=[],
     )
