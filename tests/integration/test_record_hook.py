@@ -29,7 +29,7 @@ TESTS = [("test_pass", "PASS"), ("test_fail", "FAIL"), ("test_unavailable", "UNA
 NOTING = (
     CONFTEST
     + """
-import json, os
+import json
 from pathlib import Path
 from pytest_quant import Record
 from pytest_quant.history import open_store
@@ -40,7 +40,7 @@ def pytest_quant_record(record, run, config):
     seen = {
         "test": record.nodeid.split("::")[1],
         "status": record.status.value,
-        "worker": hasattr(config, "workerinput") or "PYTEST_XDIST_WORKER" in os.environ,
+        "worker": hasattr(config, "workerinput"),
         "kept": run.id in kept and Path("run.json").exists(),
     }
     with open("seen.jsonl", "a") as file:
