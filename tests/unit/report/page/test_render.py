@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-import subprocess
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from pytest_quant.report.page.content import Page
 from pytest_quant.report.page.render import INDEX, in_script, one_file, write_folder, write_page
 from tests.support.pages import HOSTILE, data_of, opened, sources
 
-ROOT = Path(__file__).parents[4]
 _ASSETS = files("pytest_quant.report.page").joinpath("assets")
 _BUNDLE = json.loads(_ASSETS.joinpath("uplot", "bundle.json").read_text("utf-8"))
 
@@ -126,21 +124,6 @@ def test_the_chart_library_is_the_one_that_was_released() -> None:
 def test_a_page_names_the_library_that_it_has(page: Page) -> None:
     """With the version of the bundle."""
     assert f"uPlot {_BUNDLE['version']}, MIT" in one_file(page).decode()
-
-
-def test_the_wheel_has_everything_that_a_page_is_made_of() -> None:
-    """All of it is in the repository, and nothing that git leaves out, which the build would leave out too."""
-    folder = ROOT / "pytest_quant" / "report" / "page"
-    made_of = [file for name in ("assets", "templates") for file in (folder / name).rglob("*") if file.is_file()]
-    assert len(made_of) >= 11
-    asked = subprocess.run(
-        ["git", "check-ignore", *map(str, made_of)],  # noqa: S607 - the user's git
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert asked.stdout == ""
 
 
 def test_hostile_texts_are_cleaned_in_every_place() -> None:
