@@ -15,7 +15,6 @@ from pytest_quant.backends.remedy import Remedy
 from pytest_quant.spec import EngineSpec
 
 WEIGHTED = ["Conv", "ConvTranspose", "Gemm", "MatMul"]
-QUANTIZED_FILE = "model.onnx"
 _EXTRA = {
     "WeightSymmetric": True,
     "AddQDQPairToWeight": True,

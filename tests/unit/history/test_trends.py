@@ -14,26 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.history.figures import SeriesFigures, Texts
 from pytest_quant.history.trends import LEAST_SPEED_PCT, Change, Point, find_changes, find_changes_in
-from pytest_quant.result import Status
-
-
-def a_point(number: int, **figures: object) -> Point:
-    """The point of one commit a day."""
-    told: dict[str, object] = {
-        "run_id": f"run-{number}",
-        "started_at": f"2026-01-{number + 1:02}T00:00:00+00:00",
-        "commit": f"c{number}",
-        "branch": "main",
-        "dirty": False,
-        "series": "key",
-        "version": "v",
-        "identity": "machine",
-        "isa": "avx2",
-        "status": Status.PASS,
-        "unit": "%",
-        "better": "higher",
-    }
-    return Point(**(told | figures))  # type: ignore[arg-type]
+from tests.unit.history.points import a_point
 
 
 def _scored(scores: Sequence[float | None]) -> list[Point]:
