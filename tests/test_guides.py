@@ -112,6 +112,31 @@ def test_every_limit_is_in_the_table_of_limits() -> None:
     assert {name for row in rows for name in re.findall(r"`(m\w+)`", row[1])} == set(LIMITS)
 
 
+COUNTED = {
+    "the same engine twice, one launch, quiet machine": "A/A, quiet: FAIL",
+    "5 % more work at a limit of 3 %, quiet machine": "+5 % at a limit of 3 %, one launch, quiet: FAIL",
+    "`pytest -n 4` on 2 processors with bursts of load, the same engine twice": (
+        "`pytest -n 4` on 2 processors, A/A, bursty: FAIL"
+    ),
+    "`--quant-against`, the same code on both sides": "`--quant-against`, same code both sides: FAIL",
+    "`--quant-against`, 5 % more work at a limit of 3 %": "`--quant-against`, +5 % at a limit of 3 %: FAIL",
+}
+"""What the guide of statistics calls some figures of the benchmarks."""
+
+
+@pytest.mark.parametrize(("said", "figure"), COUNTED.items())
+def test_rates_of_wrong_verdicts_are_those_that_were_counted(said: str, figure: str) -> None:
+    """Trials and FAILs of the guide are those of the newest table of the benchmarks."""
+    rows = Document(GUIDES / "statistics.md").table("what was tried")
+    (claimed,) = [row[1] for row in rows if row[0].strip("`") == said.strip("`")]
+    counted = (ROOT / "tests" / "benchmarks" / "README.md").read_text("utf-8")
+    (line,) = [line for line in counted.splitlines() if line.startswith(f"| {figure} |")]
+    found = re.search(r"\| (?P<rate>[\d.]+) % \[[\d., ]+\] n=(?P<n>\d+)", line)
+    assert found is not None, line
+    n = int(found["n"])
+    assert claimed == f"{round(float(found['rate']) * n / 100)} of {n}"
+
+
 def test_every_status_is_named_where_the_table_is_explained() -> None:
     """In the guide that one reads first."""
     text = Document(GUIDES / "first-check.md").text
