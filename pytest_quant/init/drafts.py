@@ -6,6 +6,7 @@ its author's, and no option lets it be overwritten.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import re
 from collections.abc import Iterable
@@ -90,13 +91,20 @@ def put(root: Path, drafts: Iterable[Draft], *, force: bool, dry: bool = False) 
     """
     found = [(draft, state_of(root, draft)) for draft in drafts]
     wanted: tuple[State, ...] = ("new", "ours") if force else ("new",)
-    done = []
-    for draft, state in found:
-        write = state in wanted and not dry
-        if write:
-            _write(root, draft)
-        done.append(Put(draft, state, write))
-    return tuple(done)
+    done = tuple(Put(draft, state, state in wanted and not dry) for draft, state in found)
+    writing = [one.draft for one in done if one.written]
+    for draft in writing:
+        _check_folder(root, draft)
+    for draft in writing:
+        _write(root, draft)
+    return done
+
+
+def _check_folder(root: Path, draft: Draft) -> None:
+    """Refuse a file whose folder cannot be made, because something else has its name."""
+    above = next(folder for folder in (root / draft.path).parents if folder.exists())
+    if not above.is_dir():
+        raise _failed(draft.path, "written", NotADirectoryError(errno.ENOTDIR, f"{above} is a file"))
 
 
 def _write(root: Path, draft: Draft) -> None:
@@ -109,8 +117,6 @@ def _write(root: Path, draft: Draft) -> None:
 
 
 def _failed(path: str, what: str, error: OSError) -> UsageError:
-    return UsageError(
-        f"{path} cannot be {what}",
-        value=error.strerror or str(error),
-        fix=next_step(error, "make room at that place, or see it with --dry-run and write it elsewhere"),
-    )
+    no_right = isinstance(error, PermissionError)
+    step = next_step(error, "give your user the right to write there" if no_right else "move what is there away")
+    return UsageError(f"{path} cannot be {what}", value=error.strerror or str(error), fix=f"{step}, and run it again")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from pytest_quant.errors import UsageError
+from pytest_quant.init import drafts
 from pytest_quant.init.drafts import Draft, is_ours, marked, put, state_of
 
 OLD, NEW = marked("a/b.py", "x = 1\n"), marked("a/b.py", "x = 2\n")
@@ -83,8 +85,25 @@ def test_a_folder_in_the_way_is_told_before_anything_is_written(tmp_path: Path) 
     assert not (tmp_path / "a").exists()
 
 
-def test_a_file_in_the_place_of_a_folder_is_told(tmp_path: Path) -> None:
-    """With the system's own words."""
-    (tmp_path / "a").write_text("")
-    with pytest.raises(UsageError, match=r"a/b\.py cannot be"):
+def test_a_file_in_the_place_of_a_folder_is_told_before_anything_is_written(tmp_path: Path) -> None:
+    """It is moved away by its owner, and by nobody else."""
+    (tmp_path / "c").write_text("")
+    with pytest.raises(UsageError, match=r"c/d\.yml cannot be written") as caught:
+        put(tmp_path, [NEW, marked("c/d.yml", "")], force=False)
+    assert (caught.value.value, caught.value.fix) == (
+        f"{tmp_path / 'c'} is a file",
+        "move what is there away, and run it again",
+    )
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_folder_that_is_read_only_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing to move away."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(drafts, "write_whole", refuse)
+    with pytest.raises(UsageError, match=r"a/b\.py cannot be written") as caught:
         put(tmp_path, [NEW], force=False)
+    assert caught.value.fix == "give your user the right to write there, and run it again"
