@@ -185,6 +185,13 @@ def test_one_comment_is_posted_and_then_updated(story: Story) -> None:
     assert ci_events.TOKEN not in body
 
 
+def test_the_verdict_is_in_the_summary_too(on_github: Story) -> None:
+    """A pull request from a fork gets no comment."""
+    (told,) = [one.summary for one in on_github.asked if one.job == "verdict" and one.summary]
+    (comment,) = on_github.forge.comments
+    assert told == comment["body"]
+
+
 def test_every_shard_is_merged(story: Story) -> None:
     """Each job wrote its records, a page, a comment and JUnit; the report is on all of them."""
     assert len(story.shards) == 2

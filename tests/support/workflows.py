@@ -48,12 +48,13 @@ def lint_gitlab(file: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A step that ran."""
+    """A step that ran, and what it added to the summary of its job."""
 
     job: str
     step: str
     returncode: int
     output: str
+    summary: str = ""
 
 
 @dataclass
@@ -88,7 +89,8 @@ class Machine:
                 continue
             variables = environ | self._texts(step.get("env", {})) | self._files(environ)
             code, output = _bash(step["run"], self.clone, variables)
-            ran.append(Ran(job, step.get("name", str(number)), code, output))
+            summary = Path(variables["GITHUB_STEP_SUMMARY"]).read_text("utf-8")
+            ran.append(Ran(job, step.get("name", str(number)), code, output, summary))
             environ |= _added(Path(variables["GITHUB_ENV"]))
             paths = Path(variables["GITHUB_PATH"]).read_text("utf-8").split()
             environ["PATH"] = ":".join([*reversed(paths), environ["PATH"]])
