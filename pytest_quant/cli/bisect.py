@@ -67,7 +67,7 @@ def bisect(test: str, good: str, bad: str, pytest_options: tuple[str, ...], limi
     # Here, because help does without.
     from pytest_quant.environment import Repository
     from pytest_quant.environment.worktree import top_level, workplace
-    from pytest_quant.sides.base import find_commit
+    from pytest_quant.sides.base_commit import find_commit
 
     git = Repository(Path.cwd())
     checkout = top_level(git.root)

@@ -139,7 +139,7 @@ class Against:
     def _base(self) -> tuple[str, str]:
         """Return the base's commit and the line that names it. Raises `UsageError`."""
         from pytest_quant.environment import Repository, git_state
-        from pytest_quant.sides.base import find_base
+        from pytest_quant.sides.base_commit import find_base
 
         asked = self._settings.against or MERGE_BASE
         root = self._config.rootpath

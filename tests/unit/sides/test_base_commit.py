@@ -8,7 +8,7 @@ import pytest
 
 from pytest_quant.environment import Repository
 from pytest_quant.errors import UsageError
-from pytest_quant.sides.base import find_base, find_commit
+from pytest_quant.sides.base_commit import find_base, find_commit
 from tests.support.repository import ScratchRepository, make_repository, without_ci
 
 
