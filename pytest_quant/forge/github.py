@@ -94,24 +94,14 @@ class GitHub:
         except RefusedError as error:
             if error.status == 403 and error.wait_s is None:
                 return None
-            raise advised(error, _ADVICE) from None
+            raise error.advised(_ADVICE) from None
         return str(data.get("login")) if isinstance(data, dict) else ""
 
     def _ask(self, method: str, path: str, body: Mapping[str, str] | None = None) -> Answer:
         try:
             return self._api.request(method, path, body)
         except RefusedError as error:
-            raise advised(error, _ADVICE) from None
-
-
-def advised(error: RefusedError, advice: Mapping[int, str]) -> RefusedError:
-    """Return the error with what to do about its status, unless it says so itself or may pass."""
-    fix = error.fix
-    if error.wait_s is not None and error.status is not None:
-        fix = f"run it again, in {error.wait_s:.0f} s or later"
-    elif error.status is not None:
-        fix = fix or advice.get(error.status)
-    return RefusedError(error.what, value=error.value, fix=fix, status=error.status, wait_s=error.wait_s)
+            raise error.advised(_ADVICE) from None
 
 
 def api_of(environ: Mapping[str, str], base: str | None, token: str) -> Api:

@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from pytest_quant.errors import UsageError
 from pytest_quant.forge.comment import BEGINNING, PER_PAGE, Comment, listed
-from pytest_quant.forge.github import advised
 from pytest_quant.forge.http import Answer, Api, RefusedError
 
 DEFAULT_API = "https://gitlab.com/api/v4"
@@ -99,7 +98,7 @@ class GitLab:
         try:
             return self._api.request(method, path, body)
         except RefusedError as error:
-            raise advised(error, self._advice) from None
+            raise error.advised(self._advice) from None
 
 
 def api_of(environ: Mapping[str, str], base: str | None, token: str, *, by_job: bool) -> Api:

@@ -67,6 +67,15 @@ class RefusedError(ForgeError):
         self.status = status
         self.wait_s = wait_s
 
+    def advised(self, advice: Mapping[int, str]) -> RefusedError:
+        """Return the error with what to do about its status, unless it says so itself or may pass."""
+        fix = self.fix
+        if self.wait_s is not None and self.status is not None:
+            fix = f"run it again, in {self.wait_s:.0f} s or later"
+        elif self.status is not None:
+            fix = fix or advice.get(self.status)
+        return RefusedError(self.what, value=self.value, fix=fix, status=self.status, wait_s=self.wait_s)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
