@@ -13,7 +13,6 @@ from pytest_quant.plugin import hooks
 from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge, sweep_storage
 from pytest_quant.plugin.controller import Controller, note_left_out
 from pytest_quant.plugin.options import add_options, check_options, on_command_line, option_value
-from pytest_quant.plugin.short_reason import read_short_reason
 from pytest_quant.plugin.shutdown import Shutdown
 from pytest_quant.printable import clean_lines, guard_lines
 
@@ -33,6 +32,10 @@ def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, object, object]:
     """Read ``--reason`` as ``--quant-reason`` where nobody else has an option of that name."""
+    if "--quant-accept" not in args:
+        return (yield)
+    from pytest_quant.plugin.short_reason import read_short_reason
+
     with read_short_reason(early_config, parser, args):
         return (yield)
 

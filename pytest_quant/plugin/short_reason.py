@@ -23,7 +23,7 @@ def read_short_reason(config: pytest.Config, parser: pytest.Parser, args: list[s
     ----------
     config : what is known of the command line so far.
     parser : that all plugins declare their options to.
-    args : the command line, with what the settings add to it.
+    args : the command line, with ``--quant-accept`` and what the settings add to it.
     """
     if _is_free(parser, args):
         # By these pytest looks for conftest files; the text of the reason is none of them.
@@ -34,9 +34,7 @@ def read_short_reason(config: pytest.Config, parser: pytest.Parser, args: list[s
 
 
 def _is_free(parser: pytest.Parser, args: Sequence[str]) -> bool:
-    """Whether the name is on the command line, beside ``--quant-accept``, and nobody declares it."""
-    if "--quant-accept" not in args or _in_full(args) == list(args):
-        return False
+    """Whether the name is on the command line, and nobody declares it."""
     known, unknown = parser.parse_known_and_unknown_args(args)
     # argparse takes an option that it does not know for a file when it has a space.
     return any(one.partition("=")[0] == NAME for one in (*unknown, *known.file_or_dir))
