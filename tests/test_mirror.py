@@ -36,6 +36,7 @@ ELSEWHERE = {
     "history.exchange.*": "tests/unit/history/exchange/test_foreign.py",
     "history.figures": "tests/unit/history/test_read_figures.py",
     "history.migrations.*": "tests/unit/history/test_migrate.py",
+    "history.points": "tests/unit/history/test_queries.py",
     "history.schema": "tests/unit/history/test_migrate.py",
     "init.facts": "tests/integration/test_init.py",
     "marks.*": "tests/unit/marks",

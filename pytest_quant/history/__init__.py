@@ -13,8 +13,8 @@ from pytest_quant.history.database import (
     write_aside,
 )
 from pytest_quant.history.figures import SeriesFigures, Texts
+from pytest_quant.history.points import Point, SeriesSummary
 from pytest_quant.history.rows import StoredCheck, StoredRun, identity_of, version_of
-from pytest_quant.history.trends import Point, SeriesSummary
 
 __all__ = [
     "INSTALL",

@@ -12,6 +12,7 @@ from pytest_quant.errors import UsageError, nearest
 from pytest_quant.history.append import RunToAdd, add_runs, batches
 from pytest_quant.history.connect import reading, storage_errors, writing
 from pytest_quant.history.figures import SeriesFigures
+from pytest_quant.history.points import Point, SeriesSummary
 from pytest_quant.history.read_figures import read_figures
 from pytest_quant.history.rows import (
     MOST_INDEXED,
@@ -25,7 +26,6 @@ from pytest_quant.history.rows import (
     unpack,
 )
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
-from pytest_quant.history.trends import Point, SeriesSummary
 from pytest_quant.record import Encoded, Record, Run
 from pytest_quant.result import Status
 

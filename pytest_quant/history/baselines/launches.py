@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_quant.errors import UsageError
+from pytest_quant.history.points import Point
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.history.trends import Point, find_changes
+from pytest_quant.history.trends import find_changes
 from pytest_quant.result import NOTHING_KNOWN, LaunchFigures, LaunchNoise
 from pytest_quant.stats.launches import (
     Launch,

@@ -29,8 +29,8 @@ from pytest_quant.history.compare.machine import Machine, machines_of
 from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
 from pytest_quant.history.compare.samples import overlap
 from pytest_quant.history.compare.status import compare_statuses
+from pytest_quant.history.points import Point
 from pytest_quant.history.rows import StoredCheck, commit_of
-from pytest_quant.history.trends import Point
 
 __all__ = [
     "ALPHA",

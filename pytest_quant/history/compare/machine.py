@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from pytest_quant.history.baselines.launches import launches_in
 from pytest_quant.history.compare.pairing import Pair
+from pytest_quant.history.points import Point
 from pytest_quant.history.rows import StoredCheck, identity_of
-from pytest_quant.history.trends import Point
 from pytest_quant.record import LatencyFigures
 from pytest_quant.result import NOTHING_KNOWN, LaunchNoise
 from pytest_quant.stats.launches import Launch, common_noise, days_of, moderated_noise, noise_of, noise_of_steps

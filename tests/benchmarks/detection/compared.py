@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.history.compare import compare
+from pytest_quant.history.points import Point
 from pytest_quant.history.rows import StoredCheck, identity_of
-from pytest_quant.history.trends import Point
 from pytest_quant.record import Record
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_quant.history import StoredCheck
+from pytest_quant.history.points import Point
 from pytest_quant.history.rows import identity_of, version_of
-from pytest_quant.history.trends import Point
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_quant.history.trends import Point
+from pytest_quant.history.points import Point
 from pytest_quant.result import Status
 
 

@@ -20,7 +20,7 @@ from pytest_quant.history.baselines.launches import (
     noise_beside,
     points_before,
 )
-from pytest_quant.history.trends import Point
+from pytest_quant.history.points import Point
 from pytest_quant.record.record import LatencyFigures
 from pytest_quant.result import LaunchFigures, LaunchNoise, Status
 from tests.support.repository import make_repository, without_ci

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats as scipy_stats
 
 from pytest_quant.history.compare import Comparison, Outcome, Row, compare
+from pytest_quant.history.points import Point
 from pytest_quant.history.rows import StoredCheck, identity_of
-from pytest_quant.history.trends import Point
 from pytest_quant.record import Record
 from pytest_quant.result import LaunchFigures, Status
 from tests.unit.history.compare.launched import launches, record_of, row, timed

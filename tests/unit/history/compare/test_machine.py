@@ -11,8 +11,8 @@ import pytest
 
 from pytest_quant.history.compare.machine import FEWEST_SERIES, Machine, launches_of, machines_of
 from pytest_quant.history.compare.pairing import Pair
+from pytest_quant.history.points import Point
 from pytest_quant.history.rows import identity_of
-from pytest_quant.history.trends import Point
 from pytest_quant.result import NOTHING_KNOWN, Status
 from tests.unit.history.compare.launched import launches, record_of, timed
 
