@@ -25,7 +25,7 @@ MAX_S, MAX_BYTES = 5.0, 3_000_000
 MAX_SLOWER = 25.0
 """Times that a chart of 5000 points may take as long to draw anew as one of 50."""
 
-TRIALS = 3
+TRIALS = 5
 YARDSTICK, YARDSTICK_S = "import sqlalchemy", 0.15
 """What a command starts with, and its seconds of a processor where the limits hold; on slower ones they grow."""
 
@@ -55,7 +55,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _written(project: Path, output: str) -> tuple[float, float]:
-    """Return the processor's seconds of the quickest of three commands, and how many times slower it was meanwhile."""
+    """Return the processor's seconds of the quickest of five commands, and how many times slower it was meanwhile."""
     variables = environment() | {"PYTHONPYCACHEPREFIX": str(project / "compiled")}
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     taken: list[float] = []

@@ -65,7 +65,7 @@ class Runs:
         self._places: dict[RunOfPoint, int] = {}
         self._now = frozenset(now)
         self._of_now: list[int] = []
-        self._last: tuple[tuple[_Known, ...], dict[int, int]] = ((), {})
+        self._last: tuple[tuple[_Known, ...], dict[int, int], dict[bytes, NDArray[Any]]] = ((), {}, {})
 
     def places_of(self, figures: SeriesFigures) -> NDArray[Any]:
         """Return the place of the run of each point (n,), uint32; runs that are new are added."""
@@ -73,20 +73,26 @@ class Runs:
         each = figures.dirty.astype(np.int64)
         for column in columns:
             each = each * len(column.known) + column.codes
-        codes = each.tolist()
-        places = self._places_by_code(tuple(column.known for column in columns))
-        for code in dict.fromkeys(codes):
-            if code not in places:
-                places[code] = self._place(_taken_apart(code, columns))
-        return np.fromiter(map(places.__getitem__, codes), "<u4", len(codes))
+        places, alike = self._places_by_code(tuple(column.known for column in columns))
+        content = each.tobytes()
+        if content not in alike:
+            codes = each.tolist()
+            for code in dict.fromkeys(codes):
+                if code not in places:
+                    places[code] = self._place(_taken_apart(code, columns))
+            alike[content] = np.fromiter(map(places.__getitem__, codes), "<u4", len(codes))
+        return alike[content]
 
-    def _places_by_code(self, known: tuple[_Known, ...]) -> dict[int, int]:
-        """Return the places of runs by a code of theirs, which holds as long as series share their lists of texts."""
-        before, places = self._last
+    def _places_by_code(self, known: tuple[_Known, ...]) -> tuple[dict[int, int], dict[bytes, NDArray[Any]]]:
+        """Return the places of runs by a code of theirs, and of series by all of their codes, as most are of all runs.
+
+        Codes hold as long as series share their lists of texts.
+        """
+        before, places, alike = self._last
         if len(before) != len(known) or any(one is not other for one, other in zip(before, known, strict=True)):
-            places = {}
-            self._last = known, places
-        return places
+            places, alike = {}, {}
+            self._last = known, places, alike
+        return places, alike
 
     def _place(self, run: RunOfPoint) -> int:
         if run not in self._places:
