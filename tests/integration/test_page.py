@@ -339,6 +339,8 @@ def test_print_shows_everything(file: Path, window: Window) -> None:
     seen.page.emulate_media(media="print")
     assert seen.page.locator("section.page:visible").count() == len(TABS)
     assert all(one.is_visible() for one in seen.page.locator("tr.detail").all())
+    laid_out = "all => all.map(one => one.checkVisibility({ contentVisibilityAuto: true }))"
+    assert all(seen.page.locator(".part").evaluate_all(laid_out))
     _drawn(seen, "#detail-0 canvas")
     assert not seen.page.locator("#search").is_visible()
 
