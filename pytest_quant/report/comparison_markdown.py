@@ -22,11 +22,12 @@ from pytest_quant.report.comparison import (
 )
 from pytest_quant.report.markdown import Table, details, document, entries, inline, plain
 from pytest_quant.report.markdown import row as line_of
+from pytest_quant.report.text import NOT_MEASURED
 
 MARKER = "<!-- pytest-quant compare -->"
 """First line of every such comment: a job finds its earlier comment by it, and replaces it."""
 
-_HEADS = ("", "test", "quantity", "base -> head", "change", "p (Holm)", "about")
+_HEADS = ("", "test", "quantity", "base → head")
 
 _MAX_NAME = 160
 
@@ -57,8 +58,18 @@ def _rows(rows: Sequence[Row]) -> Iterator[str]:
     for group in by_test(rows):
         for row in group:
             lines = [*remarks(row), *(differences(row) if row is group[0] else ())]
-            cells = (inline(name(row), _MAX_NAME), *map(inline, (row.quantity, values(row), change(row), p_value(row))))
-            yield line_of([_mark(row), *cells, "<br>".join(map(inline, lines))])
+            # Below one another, for a pull request has no room for more columns.
+            told = [f"**{inline(values(row).replace('->', '→'))}**", *map(inline, (*_changed(row), *lines))]
+            yield line_of([_mark(row), inline(name(row), _MAX_NAME), inline(row.quantity), "<br>".join(told)])
+
+
+def _changed(row: Row) -> Iterator[str]:
+    """Yield the change and its p, where there is either."""
+    found, p = change(row), p_value(row)
+    if p != NOT_MEASURED:
+        yield f"{found}, {p}" if row.advisory else f"{found}, p (Holm) {p}"
+    elif found != NOT_MEASURED:
+        yield found
 
 
 def _mark(row: Row) -> str:

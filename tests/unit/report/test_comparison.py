@@ -149,7 +149,7 @@ def test_no_name_becomes_markup() -> None:
     assert "](" not in text
     assert set(re.findall(r"<[^>]*>", text)) <= {MARKER, "<br>", "<details>", "<summary>", "</summary>", "</details>"}
     rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert {line.count("|") for line in rows} == {8}
+    assert {line.count("|") for line in rows} == {5}
 
 
 def test_markdown_has_the_marker_then_the_verdict() -> None:
