@@ -11,6 +11,7 @@ WHOLE_RUN = PurePosixPath("integration/test_history_limits.py")
 
 LONGEST = (
     "integration/test_toolchains.py",
+    "integration/test_ci_workflows.py",
     "integration/test_example_project.py",
     "zoo/test_zoo.py",
     "integration/test_fuzz.py",

@@ -15,6 +15,7 @@ import pytest
 from pytest_quant.cli import main
 from tests.support.example import ROOT, TIME_LIMIT_S, environment
 from tests.support.history_project import FEATURE, FIRST, FORK, MAIN, Edit, write_models
+from tests.support.in_process import imports_forgotten
 from tests.support.known_speed import PLUGIN
 
 OPTIONS = ("-q", "-W", "ignore", "-p", PLUGIN)
@@ -75,7 +76,8 @@ class Repository:
 def run_command(folder: Path, *arguments: str) -> Answer:
     """Run the command ``pytest-quant`` in `folder`, in this process: in one of its own it would mostly import."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+    streams = redirect_stdout(out), redirect_stderr(err)
+    with pytest.MonkeyPatch.context() as patch, imports_forgotten(folder), streams[0], streams[1]:
         for name in os.environ.keys() - outside_ci().keys():
             patch.delenv(name)
         patch.setenv("COLUMNS", WIDTH)

@@ -7,7 +7,8 @@ cannot be imported twice into one process, and take seconds once. So what is no 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -41,6 +42,19 @@ def bring_back() -> None:
     for name, module in _KEPT.items():
         sys.modules.setdefault(name, module)
     sys.meta_path.extend(finder for finder in _FINDERS if finder not in sys.meta_path)
+
+
+@contextmanager
+def imports_forgotten(folder: Path) -> Iterator[None]:
+    """Forget what the block imports from `folder`, as a process that ends does; another test may use the same name."""
+    path, modules = list(sys.path), set(sys.modules)
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        for name in sys.modules.keys() - modules:
+            if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(folder):
+                del sys.modules[name]
 
 
 def run_here(pytester: pytest.Pytester, *args: str, plugins: Sequence[object] = ()) -> pytest.RunResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from pytest_quant.errors import BackendUnavailable, ModelError, UsageError
 from pytest_quant.init import subject
 from pytest_quant.init.subject import Subject, find_subject, known_files
 from tests.support.example import EXAMPLE
+from tests.support.in_process import imports_forgotten
 from tests.support.models import select_first
 from tests.support.repository import make_repository
 
@@ -20,12 +20,8 @@ from tests.support.repository import make_repository
 def root(tmp_path: Path) -> Iterator[Path]:
     """A new repository; what a test imports from it is forgotten."""
     made = make_repository(tmp_path / "repository").path
-    path, modules = list(sys.path), set(sys.modules)
-    yield made
-    sys.path[:] = path
-    for name in sys.modules.keys() - modules:
-        if str(made) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+    with imports_forgotten(made):
+        yield made
 
 
 def find(root: Path, asked: str | None) -> Subject:
