@@ -45,18 +45,22 @@ def choose(store: Store, asked: str) -> StoredRun | list[SeriesSummary]:
 
 
 def all_matching(store: Store, asked: str | None) -> list[SeriesSummary]:
-    """Return the series that `asked` matches, see `choose`; all of them for ``None``.
+    """Return the series that `asked` matches, as `choose` does; all of them for ``None``.
 
     Raises
     ------
     UsageError : there is none.
     """
-    if asked is None:
-        return list(store.series())
-    chosen = choose(store, asked)
-    if isinstance(chosen, list):
-        return chosen
-    raise UsageError(f"'{asked}' is a run, no series", fix="see: pytest-quant history --series")
+    known = list(store.series())
+    found = known if asked is None else _matching(known, asked)
+    if asked is None or found:
+        return found
+    where = "see: pytest-quant history --series"
+    try:
+        store.run(asked)
+    except UsageError:
+        raise UsageError(f"there is no series '{asked}'", allowed=_nearest(known, asked) or None, fix=where) from None
+    raise UsageError(f"'{asked}' is a run, no series", fix=where)
 
 
 def _matching(known: Sequence[SeriesSummary], asked: str) -> list[SeriesSummary]:

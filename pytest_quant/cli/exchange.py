@@ -55,7 +55,7 @@ branch_option = click.option(
 )
 @history_option
 def export(file: Path | None, form: str | None, which: str | None, better: Better | None, place: str | None) -> None:
-    """Write runs, oldest first, to FILE or to the output.
+    """Write runs, oldest first, to FILE, or to the output without one or for -.
 
     \b
     ndjson                   a line that names the format, then one run in each: pytest-quant import reads it
@@ -78,7 +78,7 @@ def export(file: Path | None, form: str | None, which: str | None, better: Bette
     _refuse_what_does_not_fit(name, which, better)
     counted = _Counted(() if FORMATS[name].runs == "none" else _chosen_runs(name, which, place))
     pieces = FORMATS[name].text(counted, better or "lower")
-    if file is None:
+    if file is None or str(file) == "-":
         _write_out(pieces)
         return
     _write_whole(pieces, file)

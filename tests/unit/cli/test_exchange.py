@@ -80,6 +80,12 @@ def test_an_export_to_the_output_by_its_name_holds_runs_only(place: Path, tmp_pa
     assert done.stderr == b"2 runs written to stdout\n"
 
 
+def test_a_dash_is_the_output(place: Path, tmp_path: Path) -> None:
+    """As for other commands, and no file of that name."""
+    assert _run("export", "-").stdout == _run("export").stdout != ""
+    assert not (tmp_path / "-").exists()
+
+
 def test_an_export_that_fails_leaves_the_old_file(place: Path, tmp_path: Path) -> None:
     """A record in the middle is damaged; nothing half written stays."""
     (tmp_path / "all.jsonl").write_text("mine")

@@ -177,8 +177,9 @@ def test_a_run_is_no_series(store: Store, option: str) -> None:
     """And an empty answer would look like one."""
     with pytest.raises(UsageError, match="'run-main-3' is a run, no series"):
         _run("run-main-3", option)
-    with pytest.raises(UsageError, match="there is no run 'dynmic'"):
+    with pytest.raises(UsageError, match="there is no series 'dynmic'") as caught:
         _run("dynmic", option)
+    assert "ort-int8-dynamic" in str(caught.value)
 
 
 def test_an_unknown_name_tells_the_nearest(store: Store) -> None:
