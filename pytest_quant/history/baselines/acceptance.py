@@ -9,9 +9,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from pytest_quant.errors import UsageError
-from pytest_quant.history.baselines.accept import accept, by_series, choose_series
 from pytest_quant.history.baselines.entry import BaselineEntry
 from pytest_quant.history.baselines.file import baseline_text, read_baselines, write_baselines
+from pytest_quant.history.baselines.new_entry import accept, by_series, choose_series
 from pytest_quant.history.rows import StoredCheck
 
 
