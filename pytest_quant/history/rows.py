@@ -31,8 +31,6 @@ T = TypeVar("T")
 MOST_INDEXED = 600
 """Letters in a column with an index: PostgreSQL indexes 2700 bytes, and a letter has up to four."""
 
-_MEDIAN = 50.0
-
 Row = dict[str, object]
 """The values of one row of a table, by column."""
 
@@ -122,7 +120,7 @@ def check_row(run: Run, record: Record) -> Row:
 def _intervals(record: Record) -> Row:
     accuracy, latency = record.accuracy, record.latency
     speedup = latency.speedup_ci if latency else None
-    p50 = next((one for one in latency.percentile_bounds if one.percentile == _MEDIAN), None) if latency else None
+    p50 = latency.bound_of(50.0) if latency else None
     drop = accuracy.drop_ci if accuracy else None
     return {
         "speedup_low": speedup.low if speedup else None,

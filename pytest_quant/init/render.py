@@ -8,15 +8,13 @@ from pathlib import PurePosixPath
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from pytest_quant.history.exchange.git_branch import BRANCH
 from pytest_quant.init.checkout import GITLAB_FILE, Forge
 from pytest_quant.init.drafts import Draft, marked
 from pytest_quant.init.facts import Facts
 from pytest_quant.init.runtimes import Runtimes
 from pytest_quant.init.samples import CALIBRATION, described, input_line, is_scores
 from pytest_quant.printable import clean
-
-HISTORY_BRANCH = "pytest-quant-history"
-"""Where ``pytest-quant push`` keeps runs by default."""
 
 _GITHUB: Forge = "github"
 _GITLAB: Forge = "gitlab"
@@ -68,7 +66,7 @@ def _rendered(template: str, facts: Facts, *, backends: str = "", where: str = "
             calibration=CALIBRATION,
             above=len(folder.parts),
             tests=tests,
-            history_branch=HISTORY_BRANCH,
+            history_branch=BRANCH,
             backends=backends,
             where=where,
         )

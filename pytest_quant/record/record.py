@@ -118,6 +118,10 @@ class LatencyFigures:
             return "" if self.tf32 is None else "fp32, TF32 off"
         return "fp32 with TF32" if self.tf32 else self.reference_precision
 
+    def bound_of(self, percentile: float) -> PercentileBound | None:
+        """Return the interval of one of the candidate's percentiles, 0..100; ``None`` where it was not measured."""
+        return next((one for one in self.percentile_bounds if one.percentile == percentile), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Record:

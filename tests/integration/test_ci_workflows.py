@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pytest_quant.init.render import HISTORY_BRANCH
+from pytest_quant.history.exchange.git_branch import BRANCH
 from tests.support import ci_events
 from tests.support.ci_events import Served
 from tests.support.example import EXAMPLE
@@ -102,7 +102,7 @@ def on_gitlab(served: Served, on_github: Story) -> Iterator[Story]:
     """A push to ``main`` with clones of one commit, and a merge request with whole clones."""
     file = served.work.path / PIPELINE
     with serving() as forge:
-        served.work.git("push", "-q", "--delete", "origin", HISTORY_BRANCH)
+        served.work.git("push", "-q", "--delete", "origin", BRANCH)
         main = served.work.git("rev-parse", "main")
 
         def runs(event: str, commit: str, ref: str, depth: int | None, jobs: tuple[str, ...]) -> Iterator[Ran]:
@@ -158,7 +158,7 @@ def test_every_command_of_the_request_is_green(story: Story) -> None:
 def test_the_push_begins_the_history(story: Story) -> None:
     """On a branch of its own, which holds a run of each job."""
     listed = story.served.work.git("ls-remote", "--heads", "origin")
-    assert f"refs/heads/{HISTORY_BRANCH}" in listed
+    assert f"refs/heads/{BRANCH}" in listed
     told = "".join(one.output for one in story.asked)
     assert set(re.findall(r"(\d+) runs added to .*already there", told)) == {"2"}
 

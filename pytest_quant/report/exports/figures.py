@@ -14,8 +14,6 @@ from pytest_quant.printable import clean
 from pytest_quant.record import LatencyFigures, Record, worst_of_workers
 from pytest_quant.result import AccuracyResult, Better, Interval, Resources
 
-_MEDIAN = 50.0
-
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -53,7 +51,7 @@ def figures_of(record: Record) -> tuple[Figure, ...]:
 
 
 def _of_latency(latency: LatencyFigures) -> Iterator[Figure | None]:
-    bound = next((one for one in latency.percentile_bounds if one.percentile == _MEDIAN), None)
+    bound = latency.bound_of(50.0)
     low, high = (None, None) if bound is None else (bound.low_ms, bound.high_ms)
     yield _figure("latency", "ms", "lower", latency.candidate_p50_ms, low, high)
     yield _figure("speedup", "x", "higher", latency.speedup, *_ends(latency.speedup_ci))

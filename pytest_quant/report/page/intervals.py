@@ -67,8 +67,7 @@ def _of_percentile(latency: LatencyFigures, limit: str) -> Interval | None:
     named = _PERCENTILE.fullmatch(limit)
     if named is None:
         return None
-    percentile = float(named["percentile"] or 50)
-    for bound in latency.percentile_bounds:
-        if bound.percentile == percentile and bound.low_ms is not None and bound.high_ms is not None:
-            return Interval(bound.low_ms, bound.high_ms)
-    return None
+    bound = latency.bound_of(float(named["percentile"] or 50))
+    if bound is None or bound.low_ms is None or bound.high_ms is None:
+        return None
+    return Interval(bound.low_ms, bound.high_ms)

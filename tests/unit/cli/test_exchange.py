@@ -15,6 +15,7 @@ from sqlalchemy import create_engine, update
 from pytest_quant.cli import commands
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import open_store
+from pytest_quant.history.exchange.git_branch import BRANCH
 from pytest_quant.history.schema import RECORDS
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
 
@@ -131,12 +132,12 @@ def test_a_branch_moves_the_history(place: Path, tmp_path: Path) -> None:
     pulled = _run("pull", "--history", "new.db")
     assert (pulled.exit_code, pulled.stdout) == (0, "2 runs added to new.db, 0 already there\n")
     assert list(open_store("new.db").each_run()) == list(open_store(place).each_run())
-    git("fetch", "-q", "origin", "pytest-quant-history")
+    git("fetch", "-q", "origin", BRANCH)
     git("checkout", "-q", "FETCH_HEAD")
     (tmp_path / "runs" / "bad.jsonl").write_text("\x1b[31m")
     git("add", "runs")
     git("commit", "-qm", "bad")
-    git("push", "-q", "origin", "HEAD:pytest-quant-history")
+    git("push", "-q", "origin", f"HEAD:{BRANCH}")
     spoiled = _run("pull", "--history", "third.db")
     assert spoiled.exit_code == 1
     assert "2 runs added" in spoiled.stdout
