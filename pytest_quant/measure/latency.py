@@ -308,7 +308,8 @@ def _timed(
 ) -> LatencyResult:
     """Add rounds until every limit is decided, there are `most`, or another one would not be over at `until`.
 
-    What a look leaves open gets longer blocks: the sign test takes rounds of any precision.
+    The sign test takes rounds of any precision: blocks become shorter where load that came after warming up leaves too
+    little time for the fewest rounds, and longer after a look that leaves a limit open.
     """
     blocks: tuple[list[Block], list[Block], list[Block]] = ([], [], [])
     order = random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
@@ -318,17 +319,37 @@ def _timed(
             blocks[index].append(time_block(calls[index], runs[index], clock))
         observe()
         rounds, now = len(blocks[0]), clock()
-        spent = rounds >= most or now + (now - began) > until
+        round_ns: float = now - began
+        if rounds < plan.min_rounds:
+            last = [side[-1] for side in blocks]
+            runs, round_ns = _shorter(runs, last, plan.min_rounds - rounds, round_ns, until - now)
+        spent = rounds >= most or now + round_ns > until
         looking = rounds >= plan.min_rounds and (rounds - plan.min_rounds) % plan.look_every == 0
         if spent or looking:
             result = latency_figures(*blocks, plan)
             if spent or _decided(result, plan):
                 return result
             if plan.min_speedup is not None or plan.max_latency_ms:
-                runs = _longer(runs, most - rounds, now - began, until - now)
+                runs = _longer(runs, most - rounds, round_ns, until - now)
 
 
-def _longer(runs: Sequence[int], rounds: int, round_ns: int, left_ns: int) -> Sequence[int]:
+def _shorter(
+    runs: Sequence[int], last: Sequence[Block], rounds: int, round_ns: float, left_ns: int
+) -> tuple[Sequence[int], float]:
+    """Return as many runs of each block as let `rounds` more fit into the time that is left, and a round's nanoseconds.
+
+    One run for each block is the least, and as many as in the `last` round, which took `round_ns`, the most.
+    """
+    timed_ns = max(sum(sum(block.runs_ns) for block in last), 1)
+    other_ns = max(round_ns - timed_ns, 0)
+    share = (left_ns / rounds - other_ns) / timed_ns
+    if share >= 1.0:
+        return runs, round_ns
+    fewer = [max(1, int(share * one)) for one in runs]
+    return fewer, other_ns + sum(statistics.mean(block.runs_ns) * n for block, n in zip(last, fewer, strict=True))
+
+
+def _longer(runs: Sequence[int], rounds: int, round_ns: float, left_ns: int) -> Sequence[int]:
     """Return twice as many runs of each block where so many rounds of them fit into the time that is left."""
     twice = [min(2 * one, _MAX_RUNS) for one in runs]
     return twice if 2 * rounds * round_ns <= left_ns else runs

@@ -113,6 +113,38 @@ def test_slow_engines_get_shorter_blocks_and_their_rounds() -> None:
     assert found.reasons == ()
 
 
+@pytest.mark.parametrize("max_s", [4.0, 10.0])
+def test_load_that_comes_after_warming_up_shortens_blocks(max_s: float) -> None:
+    """Runs of a thousandth of the budget take ten times as long from then on; the fewest rounds fit all the same."""
+    time = SimulatedTime()
+    loads: list[Callable[[], None]] = []  # what runs beside an engine: nothing before the first observation
+
+    def engine() -> Callable[[], None]:
+        run = time.engine(max_s)
+
+        def once() -> None:
+            run()
+            for more in loads:
+                more()
+
+        return once
+
+    reference, null, candidate = (engine() for _ in range(3))
+    found = measure(
+        reference,
+        null,
+        candidate,
+        LatencyPlan(max_s=max_s, min_speedup=0.5),
+        clock=time.clock,
+        machine=time.quiet,
+        observe=lambda: loads.extend([time.engine(9 * max_s)] if not loads else []),
+    )
+    assert found.candidate_p50_ms == pytest.approx(10 * max_s)
+    assert found.rounds >= PLAN.min_rounds
+    assert found.reasons == ()
+    assert time.now_ns / 1e9 <= max_s
+
+
 def test_a_limit_on_p99_gets_the_rounds_it_needs() -> None:
     """Of 473 rounds one may be a freak; the ratio is judged on its 40 all the same."""
     plan = LatencyPlan(min_speedup=1.1, max_latency_ms=((99.0, 1.2),))
