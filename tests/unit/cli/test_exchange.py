@@ -17,20 +17,7 @@ from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.exchange.git_branch import BRANCH
 from pytest_quant.history.schema import RECORDS
-from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
-
-_LATER = replace(RUN, id="later", started_at="2026-02-03T00:00:00+00:00", branch=None)
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A history with two runs, the later one added first."""
-    place = tmp_path / ".quant" / "history.db"
-    store = open_store(place)
-    store.append(_LATER, [a_pass(), unavailable()])
-    store.append(RUN, [a_record()])
-    monkeypatch.chdir(tmp_path)
-    return place
+from tests.unit.record.examples import LATER, RUN, a_pass, a_record, unavailable
 
 
 def _run(*arguments: str) -> Result:
@@ -42,7 +29,7 @@ def test_an_export_is_imported_whole_and_once(place: Path, tmp_path: Path) -> No
     assert "2 runs written" in _run("export", "all.jsonl").stdout
     header, *runs = (tmp_path / "all.jsonl").read_text().splitlines()
     assert json.loads(header)["format"] == "pytest-quant-history"
-    assert [json.loads(line)["run"]["id"] for line in runs] == [RUN.id, "later"]
+    assert [json.loads(line)["run"]["id"] for line in runs] == [RUN.id, LATER.id]
     moved = str(tmp_path / "moved.db")
     assert "2 of 2 runs added" in _run("import", "all.jsonl", "--history", moved).stdout
     assert "0 of 2 runs added" in _run("import", "all.jsonl", "--history", moved).stdout
@@ -151,7 +138,7 @@ def test_prune_tells_what_it_frees(place: Path) -> None:
     done = _run("prune", "--keep-runs", "1").stdout
     assert told.startswith("1 record of 1 run would be thinned, ")
     assert done == told.replace("would be thinned", "thinned").replace("would be freed", "freed")
-    assert open_store(place).records("later")[0] == a_pass()
+    assert open_store(place).records(LATER.id)[0] == a_pass()
     assert open_store(place).records(RUN.id)[0] != a_record()
     assert _run("prune", "--before", "2026-01-01").stdout.startswith("0 records of 0 runs thinned")
 
@@ -172,5 +159,5 @@ def test_verify_names_damage_and_salvages_the_rest(place: Path, tmp_path: Path) 
     assert found.stdout == "2 runs with 2 records can be read, written to rest.jsonl; 1 damaged\n"
     assert found.stderr.startswith(f"damaged: {RUN.id}, record 0: ")
     _run("import", "rest.jsonl", "--history", "new.db")
-    assert open_store(tmp_path / "new.db").records("later") == [a_pass(), unavailable()]
+    assert open_store(tmp_path / "new.db").records(LATER.id) == [a_pass(), unavailable()]
     assert open_store(tmp_path / "new.db").records(RUN.id) == []

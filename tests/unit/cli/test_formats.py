@@ -18,20 +18,7 @@ from pytest_quant.history import open_store
 from pytest_quant.report.exports.bencher import bencher
 from pytest_quant.report.exports.github_action_benchmark import github_action_benchmark
 from pytest_quant.report.exports.openmetrics import openmetrics
-from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
-
-_LATER = replace(RUN, id="20260203T000000Z-later", started_at="2026-02-03T00:00:00+00:00")
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A history with two runs, the last one of which is passed and was added first."""
-    place = tmp_path / ".quant" / "history.db"
-    store = open_store(place)
-    store.append(_LATER, [a_pass(), unavailable()])
-    store.append(RUN, [a_record()])
-    monkeypatch.chdir(tmp_path)
-    return place
+from tests.unit.record.examples import LATER, RUN, a_pass, a_record, unavailable
 
 
 def _run(*arguments: str) -> Result:
@@ -55,16 +42,16 @@ def test_the_suffix_tells_the_format(file: str | None, name: str) -> None:
 def test_a_file_of_one_run_holds_the_last_one(place: Path, tmp_path: Path) -> None:
     """As the converters write it, and the line tells how many checks of which run they are."""
     written = {
-        "openmetrics": openmetrics(_LATER, [a_pass(), unavailable()]),
-        "github-action-benchmark": github_action_benchmark(_LATER, [a_pass(), unavailable()], "lower"),
+        "openmetrics": openmetrics(LATER, [a_pass(), unavailable()]),
+        "github-action-benchmark": github_action_benchmark(LATER, [a_pass(), unavailable()], "lower"),
         "bencher": bencher([a_pass(), unavailable()]),
     }
     for name, text in written.items():
-        assert _run("--format", name, "out").stdout == f"2 checks of run {_LATER.id} written to out\n"
+        assert _run("--format", name, "out").stdout == f"2 checks of run {LATER.id} written to out\n"
         assert (tmp_path / "out").read_text() == text
         assert _run("--format", name).stdout == text
         assert _run("--format", name, "--run", "last").stdout == text
-    assert _run("out.prom").stdout == f"2 checks of run {_LATER.id} written to out.prom\n"
+    assert _run("out.prom").stdout == f"2 checks of run {LATER.id} written to out.prom\n"
     assert (tmp_path / "out.prom").read_text() == written["openmetrics"]
 
 
@@ -82,7 +69,7 @@ def test_csv_and_ndjson_hold_every_run(place: Path, tmp_path: Path) -> None:
     """Oldest first, unless one is asked for; ``all`` may be said."""
     for asked in ((), ("--run", "all")):
         rows = list(csv.DictReader(io.StringIO(_run("--format", "csv", *asked).stdout)))
-        assert [row["run_id"] for row in rows] == [RUN.id, _LATER.id, _LATER.id]
+        assert [row["run_id"] for row in rows] == [RUN.id, LATER.id, LATER.id]
     assert _run("checks.csv").stdout == "3 checks of 2 runs written to checks.csv\n"
     assert _run("--run", "all", "all.jsonl").stdout == "2 runs written to all.jsonl\n"
     assert _run("--format", "csv", "--run", "last", "last.csv").stdout.startswith("2 checks of 1 run written")
@@ -92,7 +79,7 @@ def test_each_direction_is_a_file_of_its_own(place: Path) -> None:
     """As github-action-benchmark has a tool for each."""
     for better in ("lower", "higher"):
         text = _run("--format", "github-action-benchmark", "--better", better).stdout
-        assert text == github_action_benchmark(_LATER, [a_pass(), unavailable()], better)
+        assert text == github_action_benchmark(LATER, [a_pass(), unavailable()], better)
 
 
 def test_the_dashboard_needs_no_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,8 @@ RUN = Run(
     environment=Environment({"cpu": "Some CPU", "isa": "avx2", "cores": "2"}, {"python": "3.11.7"}),
 )
 
+LATER = replace(RUN, id="20260203T000000Z-later", started_at="2026-02-03T00:00:00+00:00", branch=None)
+
 
 def a_check(
     backend: str = "ort", precision: str = "int8", scheme: str | None = "static", model: str = "digits"
