@@ -10,6 +10,7 @@ from pytest_quant.record import Record
 from pytest_quant.report.page.axis import Axis
 from pytest_quant.report.page.content import Dot, Figure, ParetoView
 from pytest_quant.report.text import NOT_MEASURED, figure, in_unit, letter
+from pytest_quant.result import AccuracyResult, Resources
 
 _LARGEST, _SMALLEST = 15.0, 4.0
 """Radii of the largest engine, and of one that is small or whose size is not known."""
@@ -80,41 +81,36 @@ def _scale(record: Record) -> _Scale | None:
 
 def _engines(record: Record, number: int, test: str) -> Iterator[_Engine]:
     """Yield candidate and reference of a check, as far as both of their figures are known."""
-    accuracy, latency, resources = record.accuracy, record.latency, record.resources
+    accuracy, latency, resources = record.accuracy, record.latency, record.resources or Resources()
     if accuracy is None or latency is None:
         return
-    field = "candidate" if accuracy.metric is not None else "agreement_pct"
-    score = accuracy.candidate if accuracy.metric is not None else accuracy.agreement_pct
-    if score is None and accuracy.metric is None:
-        field, score = "sqnr_db", accuracy.sqnr_db
-    sizes = (None, None) if resources is None else (resources.size_mb, resources.reference_size_mb)
-    found = (
-        (record.engine_id, False, field, score, "candidate_p50_ms", latency.candidate_p50_ms, sizes[0], "size_mb"),
-        (
-            record.reference,
-            True,
-            "reference",
-            accuracy.reference,
-            "reference_p50_ms",
-            latency.reference_p50_ms,
-            sizes[1],
-            "reference_size_mb",
-        ),
+    field = _score_field(accuracy)
+    sides = (
+        (record.engine_id, field, "candidate_p50_ms", "size_mb"),
+        (record.reference, "reference", "reference_p50_ms", "reference_size_mb"),
     )
-    for name, reference, place, value, timed, ms, size, sized in found:
-        if value is not None and ms is not None:
+    for name, scored, timed, sized in sides:
+        score, ms = getattr(accuracy, scored), getattr(latency, timed)
+        if score is not None and ms is not None:
             yield _Engine(
-                number,
-                test,
-                name,
-                reference,
-                value,
-                f"accuracy/{place}",
-                ms,
-                f"latency/{timed}",
-                size,
-                f"resources/{sized}",
+                number=number,
+                test=test,
+                name=name,
+                reference=scored == "reference",
+                score=score,
+                score_field=f"accuracy/{scored}",
+                latency=ms,
+                latency_field=f"latency/{timed}",
+                size=getattr(resources, sized),
+                size_field=f"resources/{sized}",
             )
+
+
+def _score_field(accuracy: AccuracyResult) -> str:
+    """Return the figure of the candidate that `_scale` names."""
+    if accuracy.metric is not None:
+        return "candidate"
+    return "agreement_pct" if accuracy.agreement_pct is not None else "sqnr_db"
 
 
 def _is_there(one: _Engine, others: Iterable[_Engine]) -> bool:
