@@ -39,7 +39,7 @@ def test_a_null_is_launched_five_times() -> None:
     """On the CPU: five ratios with their intervals."""
     found = suites.launches(LIMIT_S, "ort")
     assert found.state == "ok", found.figure
-    assert len(re.findall(r"\d\.\d{4} \[\d\.\d{3}, \d\.\d{3}\]", found.figure)) == 5
+    assert len(re.findall(r"\d+\.\d{4} \[\d+\.\d{3}, \d+\.\d{3}\]", found.figure)) == 5
 
 
 @pytest.mark.slow
