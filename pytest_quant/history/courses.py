@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.history.baselines.entry import BaselineEntry
+from pytest_quant.history.change import Change
 from pytest_quant.history.figures import SeriesFigures, Texts
 from pytest_quant.history.points import SeriesSummary
 from pytest_quant.history.rows import StoredRun
-from pytest_quant.history.trends import Change, find_changes_in
+from pytest_quant.history.trends import find_changes_in
 
 MOST_POINTS = 20_000
 """Of all series together, where they lie in one file."""

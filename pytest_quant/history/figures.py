@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int32]
+Floats: TypeAlias = "NDArray[np.float64]"
+Codes: TypeAlias = "NDArray[np.int32]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from pytest_quant.history.database import FOLDER, open_store, prepare_folder
 from pytest_quant.history.exchange.stream import read_runs
 from pytest_quant.history.rows import encode
 from pytest_quant.record import SCHEMA, Encoded, Json, Record, Run, encoded
-from pytest_quant.record.build import gather_samples
 from pytest_quant.record.codec import plain
+from pytest_quant.record.run import gather_samples
 from pytest_quant.redact import redact_address
 
 if TYPE_CHECKING:

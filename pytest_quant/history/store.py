@@ -13,7 +13,6 @@ from pytest_quant.history.append import RunToAdd, add_runs, batches
 from pytest_quant.history.connect import reading, storage_errors, writing
 from pytest_quant.history.figures import SeriesFigures
 from pytest_quant.history.points import Point, SeriesSummary
-from pytest_quant.history.read_figures import read_figures
 from pytest_quant.history.rows import (
     MOST_INDEXED,
     StoredCheck,
@@ -223,6 +222,9 @@ class Store:
         since : only checks of runs that started then or later, date or time in ISO 8601, UTC when it names no zone.
         limit : largest number of checks of each series, the newest ones; ``None`` for all.
         """
+        # Here, because it loads numpy, which all else does without.
+        from pytest_quant.history.read_figures import read_figures
+
         with storage_errors(self._shown, "read"), reading(self._engine) as connection:
             return read_figures(connection, series, _wanted(branch, since), limit)
 

@@ -203,7 +203,7 @@ class Against:
     def _left_by_head(self) -> Left:
         from pytest_quant.plugin.unfinished import run_in_progress
         from pytest_quant.record import Encoded, from_json
-        from pytest_quant.record.build import gather_samples
+        from pytest_quant.record.run import gather_samples
         from pytest_quant.sides.left import Collected, Left, read_collected
 
         encoded = [Encoded(from_json(one), one) for one in self._controller.in_order()]

@@ -30,8 +30,9 @@ from pytest_quant.plugin.runner import noise_of_runner
 from pytest_quant.plugin.settings import Settings, settings_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Record, series_key
-from pytest_quant.record.build import pack_samples
-from pytest_quant.report import failure, headline, junit_properties
+from pytest_quant.record.kept_samples import pack_samples
+from pytest_quant.report.failure import failure, headline
+from pytest_quant.report.junit import junit_properties
 from pytest_quant.result import Baseline, NoBaseline, Status
 from pytest_quant.session import DIAGNOSE_S, Session
 from pytest_quant.spec import Check, Dataset, Model

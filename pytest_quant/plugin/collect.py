@@ -18,7 +18,7 @@ from pytest_quant.marks.variants import Offer, Variant, closest_first, combine, 
 from pytest_quant.plugin.resolve import fixture_exists
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean_lines
-from pytest_quant.report import pick_columns
+from pytest_quant.report.columns import pick_columns
 
 VARIANT_FIXTURE = "_quant_variant"
 _DEFAULT_FIXTURES = {"model": "quant_model", "data": "quant_data", "quantized": None}

@@ -22,8 +22,8 @@ from pytest_quant.plugin.settings import settings_of
 from pytest_quant.plugin.unfinished import run_in_progress
 from pytest_quant.printable import clean, clean_lines, guard_lines
 from pytest_quant.record import Encoded, Json, Record, Run, from_json, run_to_json
-from pytest_quant.record.build import gather_samples
-from pytest_quant.report import summary
+from pytest_quant.record.run import gather_samples
+from pytest_quant.report.summary import summary
 from pytest_quant.whole_file import next_step, write_whole
 
 if TYPE_CHECKING:

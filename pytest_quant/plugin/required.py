@@ -10,7 +10,7 @@ from pytest_quant.backends import backend_names
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean
-from pytest_quant.report import pick_columns
+from pytest_quant.report.columns import pick_columns
 
 
 def refuse_unknown_names(config: pytest.Config) -> None:

@@ -1,107 +1,25 @@
-"""From a check and what was found about it to a record, and the samples that it was evaluated on.
-
-A run keeps its samples once for each evaluation data, however many of its checks share it: the first 32 bits of each
-sample's hash, in the order of its right and wrong answers. Two different samples of two sets of n and m are taken for
-one with a probability of n m / 2^32: 1 in 5000 for sets of 900.
-"""
+"""From a check and what was found about it to a record."""
 
 from __future__ import annotations
 
-import base64
 import json
 import statistics
-from array import array
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from pytest_quant.environment import isa_tier
-from pytest_quant.errors import HistoryError
 from pytest_quant.record.codec import Encoded, from_json, to_json
 from pytest_quant.record.record import LatencyFigures, PercentileBound, Record
-from pytest_quant.record.run import Run
 from pytest_quant.result import Blocks, Hint, LatencyResult, Measured, Status, Verdict
 
 if TYPE_CHECKING:
     from pytest_quant.spec import Check
 
 
-MOST_SAMPLES = 10_000
-"""Of larger sets none are kept, since they would take more than 53 kB of every run."""
-
-_HASH_BITS = 64
-_KEPT_BITS = 32
-
-
 _MAX_ROUNDS_KEPT = 40
 
 _NS_PER_MS = 1e6
-
-
-def pack_samples(hashes: array[int]) -> str | None:
-    """Return 64-bit hashes as a record keeps them; ``None`` when there are more than `MOST_SAMPLES`."""
-    if len(hashes) > MOST_SAMPLES:
-        return None
-    kept = (np.asarray(hashes, np.uint64) >> np.uint64(_HASH_BITS - _KEPT_BITS)).astype("<u4")
-    return base64.b64encode(kept.tobytes()).decode("ascii")
-
-
-def unpack_samples(run: Run, record: Record) -> NDArray[Any] | None:
-    """Return the kept digests (n,) of the samples of `record`, uint32; ``None`` when none were kept.
-
-    Raises
-    ------
-    HistoryError : what was kept is damaged, or of another number of samples.
-    """
-    text = run.samples.get(record.digests.get("data", ""))
-    return None if record.accuracy is None else unpack_digests(text, record.accuracy.n, record.nodeid)
-
-
-def unpack_digests(text: str | None, n: int, nodeid: str) -> NDArray[Any] | None:
-    """Return the digests of samples, uint32 (n,).
-
-    Parameters
-    ----------
-    text : as a record keeps them, in base64; ``None`` when it keeps none, for which ``None`` is returned.
-    n : number of samples.
-    nodeid : of the test, for the message.
-
-    Raises
-    ------
-    HistoryError : the text is damaged, or not of `n` samples.
-    """
-    if text is None:
-        return None
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except ValueError as error:
-        raise _damaged(nodeid, str(error)) from error
-    if len(raw) != _KEPT_BITS // 8 * n:
-        raise _damaged(nodeid, f"{len(raw)} bytes for {n} samples")
-    return np.frombuffer(raw, "<u4")
-
-
-def gather_samples(run: Run, records: Sequence[Encoded]) -> tuple[Run, tuple[Encoded, ...]]:
-    """Move what each record brings of its samples to the run, once for each evaluation data."""
-    found = {
-        one.record.digests["data"]: one.record.samples
-        for one in records
-        if one.record.samples is not None and "data" in one.record.digests
-    }
-    kept = tuple(Encoded(replace(one.record, samples=None), {**one.json, "samples": None}) for one in records)
-    return replace(run, samples={**run.samples, **found}), kept
-
-
-def _damaged(nodeid: str, value: str) -> HistoryError:
-    return HistoryError(
-        f"the digests kept of the samples of {nodeid} are damaged",
-        value=value,
-        allowed="four bytes for each sample, in base64",
-        fix="run the test again, or remove its run from the history",
-    )
 
 
 def build_record(
@@ -118,7 +36,8 @@ def build_record(
     ------
     UsageError : a figure of a metric or backend is neither a number nor a text; the message names it.
     """
-    # Here, because it loads numpy, which the help of our commands can do without.
+    # Here, because it loads numpy, which commands that only read records can do without.
+    from pytest_quant.record.kept_samples import pack_samples
 
     latency = None if measured.latency is None else _figures(measured.latency)
     unmeasured = _unmeasured(measured.check, status, measured.accuracy.metric)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -165,3 +165,14 @@ def run_from_json(document: object) -> tuple[Run, tuple[Record, ...]]:
 def run_of(data: object) -> Run:
     """Read the section ``run`` of a document. Raises `HistoryError` when a field has the wrong type."""
     return decode(Run, data, "run")
+
+
+def gather_samples(run: Run, records: Sequence[Encoded]) -> tuple[Run, tuple[Encoded, ...]]:
+    """Move what each record brings of its samples to the run, once for each evaluation data."""
+    found = {
+        one.record.digests["data"]: one.record.samples
+        for one in records
+        if one.record.samples is not None and "data" in one.record.digests
+    }
+    kept = tuple(Encoded(replace(one.record, samples=None), {**one.json, "samples": None}) for one in records)
+    return replace(run, samples={**run.samples, **found}), kept

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_quant.errors import UsageError
+from pytest_quant.history.change import Change
 from pytest_quant.history.points import Point, SeriesSummary
-from pytest_quant.history.trends import Change
 from pytest_quant.printable import clean
 from pytest_quant.report.text import count, figure, shorten
 from pytest_quant.result import Status

@@ -22,7 +22,7 @@ from pytest_quant.history.baselines.launches import (
 )
 from pytest_quant.history.merge_base import line_below, records_of, select_base
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
-from pytest_quant.record.build import unpack_digests, unpack_samples
+from pytest_quant.record.kept_samples import unpack_digests, unpack_samples
 from pytest_quant.result import AccuracyResult, Baseline, LaunchFigures, NoBaseline, Status
 
 if TYPE_CHECKING:

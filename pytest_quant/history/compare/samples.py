@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
-from pytest_quant.record.build import unpack_samples
+from pytest_quant.record.kept_samples import unpack_samples
 from pytest_quant.result import AccuracyResult
 
 Bits = NDArray[Any]

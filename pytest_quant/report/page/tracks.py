@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.history import SeriesFigures, Texts
+from pytest_quant.history.change import Change
 from pytest_quant.history.courses import Course, on_branch
-from pytest_quant.history.trends import Change
 from pytest_quant.printable import clean
 from pytest_quant.record import Json
 from pytest_quant.report.series import change_words

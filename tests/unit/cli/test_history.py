@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -126,3 +128,14 @@ def test_a_spoiled_file_imports_nothing_of_any(project: Path) -> None:
     with pytest.raises(HistoryError, match="line 1"):
         _run("import", str(project / "good.jsonl"), str(project / "bad.jsonl"))
     assert len(open_store(project / ".quant" / "history.db").runs()) == 2
+
+
+def test_a_series_is_shown_without_numpy(project: Path) -> None:
+    """Loading it would take a tenth of the half second that 10 000 points may take."""
+    code = "import sys; from pytest_quant.cli import commands; commands(standalone_mode=False); print(*sys.modules)"
+    command = [sys.executable, "-c", code, "history", "digits", "ort-int8-static"]
+    printed = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True).stdout
+    table, _, modules = printed.rstrip().rpartition("\n")
+    assert "c0ffee" in table
+    assert "sqlalchemy" in modules.split()
+    assert "numpy" not in modules.split()

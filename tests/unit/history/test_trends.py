@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_quant.history.change import Change
 from pytest_quant.history.figures import SeriesFigures, Texts
 from pytest_quant.history.points import Point
-from pytest_quant.history.trends import LEAST_SPEED_PCT, Change, find_changes, find_changes_in
+from pytest_quant.history.trends import LEAST_SPEED_PCT, find_changes, find_changes_in
 from tests.unit.history.points import a_point
 
 

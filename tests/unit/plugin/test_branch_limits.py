@@ -11,7 +11,7 @@ from pytest_quant.plugin.against import Against
 from pytest_quant.plugin.branch_limits import BranchLimits, find_limits, read_lines
 from pytest_quant.plugin.controller import Controller
 from pytest_quant.plugin.settings import Settings
-from pytest_quant.report import failure
+from pytest_quant.report.failure import failure
 from pytest_quant.result import AccuracyResult, NoBaseline, Status
 from pytest_quant.spec import Limits
 from pytest_quant.verdict import judge

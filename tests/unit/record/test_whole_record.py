@@ -13,7 +13,8 @@ import pytest
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.record import PercentileBound, Record, build_record, encoded, failed_record, series_key
-from pytest_quant.record.build import gather_samples, pack_samples, unpack_samples
+from pytest_quant.record.kept_samples import pack_samples, unpack_samples
+from pytest_quant.record.run import gather_samples
 from pytest_quant.result import Blocks, Hint, Status
 from pytest_quant.spec import Calibration
 from tests.unit.record.examples import (

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from pytest_quant.record import Record, from_json, to_json
-from pytest_quant.report import failure, headline
+from pytest_quant.report.failure import failure, headline
 from pytest_quant.result import Hint, Interval, OpCoverage, OutputError, OutputFault, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict import judge

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_quant.report import failure
+from pytest_quant.report.failure import failure
 from pytest_quant.result import LatencyResult, Status, Verdict
 from tests.unit.record.examples import LATENCY, a_record
 

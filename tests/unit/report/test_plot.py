@@ -16,8 +16,9 @@ from matplotlib.text import Annotation
 from PIL import Image
 
 from pytest_quant.errors import UsageError
+from pytest_quant.history.change import Change
 from pytest_quant.history.points import Point, SeriesSummary
-from pytest_quant.history.trends import Change, find_changes
+from pytest_quant.history.trends import find_changes
 from pytest_quant.printable import clean
 from pytest_quant.report.plot import _figure, _own_style, _panels, draw
 from pytest_quant.result import Status

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_quant.record import Record, from_json, to_json
-from pytest_quant.report import junit_properties, summary
+from pytest_quant.report.junit import junit_properties
+from pytest_quant.report.summary import summary
 from pytest_quant.result import Status, Verdict
 from tests.unit.record.examples import ACCURACY, LATENCY, NODEID, a_check, a_pass, a_record, unavailable
 from tests.unit.record.strategies import records

@@ -19,7 +19,7 @@ from pytest_quant.history.baselines.entry import AcceptedLatency
 from pytest_quant.history.baselines.file import NAME, write_baselines
 from pytest_quant.history.store import Recorded
 from pytest_quant.record import Run
-from pytest_quant.record.build import pack_samples
+from pytest_quant.record.kept_samples import pack_samples
 from pytest_quant.result import NOTHING_KNOWN, AccuracyResult, Baseline, LaunchFigures, NoBaseline, Status
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.baseline import baseline_verdicts

@@ -18,7 +18,8 @@ from pytest_quant.history.compare.accuracy import drop_on
 from pytest_quant.history.compare.samples import LEAST_SHARE, overlap
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import encoded, run_from_json, run_to_json, to_json
-from pytest_quant.record.build import MOST_SAMPLES, gather_samples, pack_samples, unpack_samples
+from pytest_quant.record.kept_samples import MOST_SAMPLES, pack_samples, unpack_samples
+from pytest_quant.record.run import gather_samples
 from pytest_quant.result import Better
 from tests.unit.history.compare.launched import answered, launch, packed, record_of, row
 from tests.unit.record.examples import RUN

@@ -21,7 +21,7 @@ from pytest_quant.history.rows import StoredCheck
 from pytest_quant.metrics.metric import Metric, resolve_wrapped
 from pytest_quant.metrics.scores import MOST_SCORES, Scores
 from pytest_quant.record import Record
-from pytest_quant.record.build import pack_samples
+from pytest_quant.record.kept_samples import pack_samples
 from pytest_quant.result import AccuracyResult, Better, Interval
 from tests.unit.history.compare.launched import N, launch, record_of, row
 from tests.unit.history.compare.test_samples import hashes
