@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import MetaData, create_engine, select, text
 
 from pytest_quant.history import open_store
-from pytest_quant.stats.ratio import paired_ratio
+from pytest_quant.stats.ratio import Estimate, median_interval, paired_ratio
 from tests.benchmarks.history_peers import write_asv, write_pytest_benchmark
 from tests.benchmarks.history_records import (
     CHECKS,
@@ -31,6 +31,7 @@ from tests.benchmarks.history_records import (
     save,
 )
 from tests.benchmarks.limits import at_most
+from tests.benchmarks.yardstick import TURNS, beside_yardstick
 from tests.support.example import environment
 
 MAX_COMPARE_S, MAX_SERIES_S = 1.0, 0.5
@@ -39,9 +40,8 @@ MAX_BYTES = 4_000
 MAX_PEAK_MB = 200.0
 MAX_HELP = 2.5
 POSTGRES_WITHIN = 2.0
-TRIALS = 5
-YARDSTICK, YARDSTICK_S = "import sqlalchemy", 0.25
-"""What a command starts with, and its seconds where the limits hold; elsewhere, or beside others, they grow with it."""
+YARDSTICK_S = 0.25
+"""Of the yardstick, by the clock, where the limits hold."""
 
 STARTS = 21
 
@@ -73,16 +73,29 @@ class Large:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One command: seconds as a whole and in the process, megabytes at the peak, and what it printed.
-
-    `slowness` is that of the machine meanwhile, 1 or more.
-    """
+    """One command: seconds as a whole and in the process, megabytes at the peak, and what it printed."""
 
     whole_s: float
     process_s: float
     peak_mb: float
     output: str
-    slowness: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A command in turns with the yardstick: its fastest turn, the highest peak, and the seconds that are judged."""
+
+    fastest: Timed
+    peak_mb: float
+    seconds: Estimate
+
+    def __str__(self) -> str:
+        """How long it took by the clock, and on a machine where the limits hold."""
+        one, judged = self.fastest, self.seconds
+        return (
+            f"{one.whole_s:.2f} s, {one.process_s:.2f} s of it in the process; where the limits hold "
+            f"{judged.value:.2f} s [{judged.low:.2f}, {judged.high:.2f}]"
+        )
 
 
 @pytest.fixture(scope="session")
@@ -124,17 +137,16 @@ def postgres(large: Large, postgres_url: str) -> str:
     return postgres_url
 
 
-def timed(root: Path, *arguments: str, allowed: Sequence[int] = (0,)) -> Timed:
-    """Run ``pytest-quant`` in the repository; return the fastest of five runs with the highest of their peaks."""
-    found, yardstick_s = [], []
-    for _ in range(TRIALS):
-        found.append(_once(root, arguments, allowed))
-        started = time.perf_counter()
-        subprocess.run([sys.executable, "-c", YARDSTICK], env=compiled(root), check=True)
-        yardstick_s.append(time.perf_counter() - started)
-    fastest = min(found, key=lambda one: one.whole_s)
-    slowness = max(1.0, min(yardstick_s) / YARDSTICK_S)
-    return replace(fastest, peak_mb=max(one.peak_mb for one in found), slowness=slowness)
+def timed(root: Path, *arguments: str, allowed: Sequence[int] = (0,)) -> Judged:
+    """Run ``pytest-quant`` in the repository, in turns with the yardstick."""
+    found: list[Timed] = []
+    seconds = beside_yardstick(
+        lambda: found.append(_once(root, arguments, allowed)),
+        compiled(root),
+        YARDSTICK_S,
+        clock=time.perf_counter,
+    )
+    return Judged(min(found, key=lambda one: one.whole_s), max(one.peak_mb for one in found), seconds)
 
 
 def compiled(folder: Path) -> dict[str, str]:
@@ -167,12 +179,12 @@ def peer_s(root: Path, *command: str) -> float:
     return time.perf_counter() - started
 
 
-def compare(large: Large, place: str) -> Timed:
+def compare(large: Large, place: str) -> Judged:
     """Compare the branch with the commit it left ``main`` at, which is the default."""
     return timed(large.root, "compare", "--history", place, allowed=(0, 1))
 
 
-def series(large: Large, place: str) -> Timed:
+def series(large: Large, place: str) -> Judged:
     """Show one series of 10 000 points."""
     return timed(large.root, "history", name_of(0), "--history", place)
 
@@ -182,8 +194,7 @@ def test_compare_is_fast_and_small(large: Large, tmp_path: Path, show: Callable[
     found = compare(large, str(large.place))
     peers = {"pytest-benchmark compare": _pytest_benchmark_s(tmp_path), "asv compare": _asv_s(large, tmp_path)}
     show(f"{RECORDS} records written in {large.seconds:.0f} s by two processes")
-    show(f"compare: {found.whole_s:.2f} s, {found.process_s:.2f} s of it in the process, peak {found.peak_mb:.0f} MB")
-    show(f"the machine is slower by {found.slowness:.2f} than where the limits hold")
+    show(f"compare: {found}, peak {found.peak_mb:.0f} MB")
     for name, seconds in peers.items():
         show(f"{name}: " + ("not installed" if seconds is None else f"{seconds:.2f} s"))
     answer = _once(large.root, ("compare", "--json", "--history", str(large.place)), allowed=(1,)).output
@@ -194,7 +205,7 @@ def test_compare_is_fast_and_small(large: Large, tmp_path: Path, show: Callable[
         (f"test_models.py::{name_of(SLOW_TEST)}", "p50"),
         (f"test_models.py::{name_of(LOSING_TEST)}", "accuracy"),
     }
-    at_most(found.whole_s / found.slowness, MAX_COMPARE_S, "seconds of compare")
+    at_most(found.seconds, MAX_COMPARE_S, "seconds of compare")
     at_most(found.peak_mb, MAX_PEAK_MB, "megabytes of compare")
 
 
@@ -216,33 +227,34 @@ def _asv_s(large: Large, folder: Path) -> float | None:
 def test_one_series_is_fast(large: Large, show: Callable[[str], None]) -> None:
     """Half a second at the most for a series of 10 000 points."""
     found = series(large, str(large.place))
-    show(f"history SERIES: {found.whole_s:.2f} s, {found.process_s:.2f} s of it in the process")
-    show(f"the machine is slower by {found.slowness:.2f} than where the limits hold")
-    assert name_of(0) in found.output
-    at_most(found.whole_s / found.slowness, MAX_SERIES_S, "seconds of history SERIES")
+    show(f"history SERIES: {found}")
+    assert name_of(0) in found.fastest.output
+    at_most(found.seconds, MAX_SERIES_S, "seconds of history SERIES")
 
 
 def test_postgresql_is_as_fast_within_a_factor_of_two(large: Large, postgres: str, show: Callable[[str], None]) -> None:
     """Both commands, on the same rows, against the limits of SQLite."""
     compared, listed = compare(large, postgres), series(large, postgres)
-    show(f"PostgreSQL: compare {compared.whole_s:.2f} s, history SERIES {listed.whole_s:.2f} s")
-    assert name_of(0) in listed.output
-    at_most(compared.whole_s / compared.slowness, POSTGRES_WITHIN * MAX_COMPARE_S, "seconds of compare")
-    at_most(listed.whole_s / listed.slowness, POSTGRES_WITHIN * MAX_SERIES_S, "seconds of history SERIES")
+    show(f"PostgreSQL: compare {compared}")
+    show(f"PostgreSQL: history SERIES {listed}")
+    assert name_of(0) in listed.fastest.output
+    at_most(compared.seconds, POSTGRES_WITHIN * MAX_COMPARE_S, "seconds of compare")
+    at_most(listed.seconds, POSTGRES_WITHIN * MAX_SERIES_S, "seconds of history SERIES")
 
 
 def test_a_record_takes_little_room_and_appending_little_time(large: Large, show: Callable[[str], None]) -> None:
     """At most 4 kB in the database, and 100 ms for a hundred records."""
     size = large.place.stat().st_size
     store, trials = open_store(large.place), []
-    for trial in range(TRIALS):
+    for trial in range(TURNS):
         run = replace(large.checks.run(large.commits, 0, 0), id=f"appended-{trial}", commit=None)
         records = [record for launch in range(APPENDED // CHECKS) for record in large.checks.records(0, launch)]
         started = time.perf_counter()
         assert store.append(run, records)
         trials.append(1e3 * (time.perf_counter() - started))
-    show(f"append of {APPENDED} records: {min(trials):.0f} ms; {size / RECORDS:.0f} bytes for each of {RECORDS}")
-    at_most(min(trials), MAX_APPEND_MS, "milliseconds of an append")
+    found = median_interval(trials)
+    show(f"append of {APPENDED} records: {found.value:.0f} ms; {size / RECORDS:.0f} bytes for each of {RECORDS}")
+    at_most(found, MAX_APPEND_MS, "milliseconds of an append")
     assert size / RECORDS <= MAX_BYTES
 
 

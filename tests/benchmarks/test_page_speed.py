@@ -13,9 +13,10 @@ from statistics import median
 import pytest
 from playwright.sync_api import expect
 
-from pytest_quant.stats.ratio import Estimate, median_interval
+from pytest_quant.stats.ratio import Estimate
 from tests.benchmarks.limits import at_most
 from tests.benchmarks.wide_history import POINTS, SERIES, fill
+from tests.benchmarks.yardstick import beside_yardstick
 from tests.support.browser import Window
 from tests.support.example import environment
 from tests.support.pages import words_of
@@ -26,9 +27,8 @@ MAX_S, MAX_BYTES = 5.0, 3_000_000
 MAX_SLOWER = 25.0
 """Times that a chart of 5000 points may take as long to draw anew as one of 50."""
 
-TRIALS = 7
-YARDSTICK, YARDSTICK_S = "import sqlalchemy", 0.15
-"""What a command starts with, and its seconds of a processor where the limits hold; on slower ones they grow."""
+YARDSTICK_S = 0.15
+"""Of the yardstick, of a processor, where the limits hold."""
 
 _COMMAND = "from pytest_quant.cli import main; main()"
 _REDRAW = """async number => {
@@ -56,26 +56,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _written(project: Path, output: str) -> Estimate:
-    """Return the processor's seconds of the command, each turn over how many times slower the machine was in it."""
+    """Return the processor's seconds of the command, in turns with the yardstick."""
     variables = environment() | {"PYTHONPYCACHEPREFIX": str(project / "compiled")}
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
-    taken: list[float] = []
-    yardstick: list[float] = []
-    for _ in range(TRIALS):
-        for command, into in (((_COMMAND, "report", "-o", output), taken), ((YARDSTICK,), yardstick)):
-            before = _processor_s()
-            done = subprocess.run(
-                [sys.executable, "-c", *command],
-                cwd=project,
-                env=variables,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            into.append(_processor_s() - before)
-            assert done.returncode == 0, done.stdout + done.stderr
-    slowness = [max(1.0, one / YARDSTICK_S) for one in yardstick]
-    return median_interval([one / slower for one, slower in zip(taken, slowness, strict=True)])
+
+    def write() -> None:
+        command = [sys.executable, "-c", _COMMAND, "report", "-o", output]
+        done = subprocess.run(command, cwd=project, env=variables, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return beside_yardstick(write, variables, YARDSTICK_S, clock=_processor_s)
 
 
 def _shown(seconds: Estimate) -> str:

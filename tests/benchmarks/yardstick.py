@@ -1,0 +1,38 @@
+"""What a command takes, told as on a machine where its limit holds: each turn over that of a yardstick beside it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+
+from pytest_quant.stats.ratio import Estimate, median_interval
+
+TURNS = 7
+"""At least 6 give an interval of 95 %."""
+
+_YARDSTICK = "import sqlalchemy"
+"""What commands start with. On a slower machine, or beside others, it takes longer as they do."""
+
+
+def beside_yardstick(
+    run: Callable[[], object], environment: Mapping[str, str], yardstick_s: float, *, clock: Callable[[], float]
+) -> Estimate:
+    """Return the seconds of `run`, the median of all turns with its interval; each turn is divided by its slowness.
+
+    Parameters
+    ----------
+    run : what is timed.
+    environment : variables of the yardstick's process.
+    yardstick_s : seconds of the yardstick where the limit holds; a faster machine counts as one where it does.
+    clock : seconds, of the clock or of processors.
+    """
+    taken: list[float] = []
+    for _ in range(TURNS):
+        began = clock()
+        run()
+        between = clock()
+        subprocess.run([sys.executable, "-c", _YARDSTICK], env=environment, check=True)
+        slowness = max(1.0, (clock() - between) / yardstick_s)
+        taken.append((between - began) / slowness)
+    return median_interval(taken)
