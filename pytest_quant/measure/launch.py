@@ -31,8 +31,8 @@ from pytest_quant.backends.apart import running_apart
 from pytest_quant.backends.runtime import failed, failed_with_text
 from pytest_quant.errors import LaunchError, QuantError
 from pytest_quant.measure.block import Block
-from pytest_quant.measure.latency import Warm
 from pytest_quant.measure.sessions import Subject
+from pytest_quant.measure.warmup import Warm
 from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Model

@@ -12,7 +12,8 @@ from pytest_quant.environment.gpu_clocks import Clocks, clock_notes, clock_reade
 from pytest_quant.measure.block import Block, ByDevice, Call, time_block
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.engines import open_built
-from pytest_quant.measure.latency import Warm, measure, warm_up
+from pytest_quant.measure.latency import measure
+from pytest_quant.measure.warmup import Warm, warm_up
 from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import EngineSpec, LatencyPlan
 

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from pytest_quant.measure.block import Block
-from pytest_quant.measure.latency import Warm, _decided, _unsettled, latency_figures
+from pytest_quant.measure.latency import _decided
+from pytest_quant.measure.latency_figures import latency_figures
 from pytest_quant.measure.noise import budget_reasons, noise_notes, null_reasons, widening
+from pytest_quant.measure.warmup import Warm, unsettled
 from pytest_quant.result import Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.ratio import Estimate, percentile_bounds
@@ -160,7 +162,7 @@ def test_engines_that_did_not_settle_are_named() -> None:
     """With the seconds that they had."""
     settled, not_yet = Warm(1, 1.0, settled=True), Warm(1, 1.0, settled=False)
     plan = LatencyPlan(max_warmup_s=0.5, max_s=100.0)
-    assert list(_unsettled([settled, not_yet, not_yet], plan)) == [
+    assert list(unsettled([settled, not_yet, not_yet], plan)) == [
         "warm-up: the null had not settled after 0.5 s",
         "warm-up: the candidate had not settled after 0.5 s",
     ]

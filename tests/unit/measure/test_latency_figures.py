@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.measure.block import Block
-from pytest_quant.measure.latency import latency_figures
+from pytest_quant.measure.latency_figures import latency_figures
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.ratio import runs_needed

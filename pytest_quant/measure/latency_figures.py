@@ -1,0 +1,130 @@
+"""From the blocks of the three engines to the figures of a latency: ratio, interval, percentiles and notes."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+
+from pytest_quant.measure.block import NS_PER_MS, Block
+from pytest_quant.measure.noise import budget_reasons, noise_notes, null_reasons, widening
+from pytest_quant.result import Blocks, Interval, LatencyResult
+from pytest_quant.spec import LatencyPlan
+from pytest_quant.stats.ratio import percentile_bounds, runs_needed
+from pytest_quant.stats.rounds import Judged, SessionNoise, judge_ratio, judge_rounds
+from pytest_quant.stats.sequential import Looks
+
+_STATED_PERCENTILES = (90.0, 99.0)
+
+
+def latency_figures(
+    reference: Sequence[Block], null: Sequence[Block], candidate: Sequence[Block], plan: LatencyPlan
+) -> LatencyResult:
+    """Compute every figure from the same rounds of the three engines, by the device's clock where each of them has one.
+
+    Parameters
+    ----------
+    reference, null, candidate : one block for each round.
+    plan : looks, confidence of the intervals, noise between sessions, and the percentiles to bound.
+    """
+    by_device = all(block.device_ns for block in chain(reference, null, candidate))
+    sides = ref, nul, cand = [_judged(side, by_device) for side in (reference, null, candidate)]
+    looks = looks_of(plan)
+    rounds = min(len(ref.runs_ns), looks.most)  # those after them are for the tails only
+    ref_ns, null_ns, cand_ns = (side.medians_ns[:rounds] for side in sides)
+    ref_logs, null_logs, cand_logs = np.log(ref_ns), np.log(null_ns), np.log(cand_ns)
+    ratio, of_null = judge_ratio(
+        ref_logs, null_logs, cand_logs, looks, SessionNoise(plan.session_sd, plan.session_freedom)
+    )
+    p50 = judge_rounds(cand_logs, (cand_logs,), looks, ratio.session_sd)
+    p50_ms = _interval(p50, 1.0 / NS_PER_MS)
+    runs_ms = [run / NS_PER_MS for run in chain.from_iterable(cand.runs_ns)]
+    bounds: dict[float, tuple[float | None, float | None]] = {50.0: (p50_ms.low, p50_ms.high)}
+    for percentile in {*_STATED_PERCENTILES, *(asked for asked, _ in plan.max_latency_ms)} - {50.0}:
+        blocks = len(cand.runs_ns)
+        bounds[percentile] = percentile_bounds(runs_ms, percentile, confidence=plan.confidence, clusters=blocks)
+    speedup, speedup_ci, null_ratio_ci = _value(ratio), _interval(ratio), _interval(of_null)
+    result = LatencyResult(
+        batch_size=plan.batch_size,
+        rounds=rounds,
+        reference=ref,
+        null=nul,
+        candidate=cand,
+        reference_p50_ms=statistics.median(ref_ns) / NS_PER_MS,
+        candidate_p50_ms=statistics.median(cand_ns) / NS_PER_MS,
+        candidate_p90_ms=_stated(runs_ms, 90, plan),
+        candidate_p99_ms=_stated(runs_ms, 99, plan),
+        percentile_bounds_ms=tuple((percentile, *bounds[percentile]) for percentile in sorted(bounds)),
+        speedup=speedup,
+        speedup_ci=speedup_ci,
+        null_ratio_ci=null_ratio_ci,
+        half_width_pct=50.0 * (speedup_ci.high - speedup_ci.low) / speedup,
+        reasons=(*null_reasons(null_ratio_ci, plan.session_sd), *budget_reasons(rounds, plan)),
+        notes=noise_notes(cand_ns, ref_ns, ratio),
+        confidence=plan.confidence,
+        looks=len(looks.until(rounds)),
+        session_sd=float(ratio.session_sd.item()),
+        effective_rounds=float(ratio.effective_rounds.item()),
+        widened=widening(ratio, rounds, plan),
+    )
+    return _with_host(result, reference, null, candidate, plan) if by_device else result
+
+
+def looks_of(plan: LatencyPlan) -> Looks:
+    """Return the looks of a measurement; before the last one rounds are added, whatever the ratio is."""
+    return Looks(plan.min_rounds, plan.look_every, max(plan.max_rounds, plan.min_rounds), plan.confidence)
+
+
+def _value(judged: Judged) -> float:
+    return float(np.exp(judged.span.value).item())
+
+
+def _interval(judged: Judged, unit: float = 1.0) -> Interval:
+    return Interval(*(float(np.exp(end).item()) * unit for end in (judged.span.low, judged.span.high)))
+
+
+def _with_host(
+    result: LatencyResult,
+    reference: Sequence[Block],
+    null: Sequence[Block],
+    candidate: Sequence[Block],
+    plan: LatencyPlan,
+) -> LatencyResult:
+    """Add what the same runs took by the host's clock, and a note where that turns the comparison round."""
+    looks = looks_of(plan)
+    sides = (_judged(side, by_device=False).medians_ns for side in (reference, null, candidate))
+    ref_ns, null_ns, cand_ns = (medians[: looks.most] for medians in sides)
+    known = SessionNoise(plan.session_sd, plan.session_freedom)
+    found, _ = judge_ratio(np.log(ref_ns), np.log(null_ns), np.log(cand_ns), looks, known)
+    by_host, notes = _interval(found), result.notes
+    if (by_host.high < 1.0 < result.speedup_ci.low) or (result.speedup_ci.high < 1.0 < by_host.low):
+        words = ("faster", "slower") if result.speedup > 1.0 else ("slower", "faster")
+        notes = (
+            *notes,
+            f"clocks disagree: the candidate is {words[0]} by the device's (x{result.speedup:.3f}) and {words[1]} "
+            f"by the host's (x{_value(found):.3f}), which counts what the host does for a run",
+        )
+    return replace(
+        result,
+        clock="device",
+        host_reference_p50_ms=statistics.median(ref_ns) / NS_PER_MS,
+        host_candidate_p50_ms=statistics.median(cand_ns) / NS_PER_MS,
+        host_speedup=_value(found),
+        notes=notes,
+    )
+
+
+def _stated(runs_ms: Sequence[float], percentile: int, plan: LatencyPlan) -> float | None:
+    """Return a percentile in ms, ``None`` when as many independent runs would not bound it from above."""
+    if len(runs_ms) < runs_needed(percentile, plan.confidence):
+        return None
+    return statistics.quantiles(runs_ms, n=100, method="inclusive")[percentile - 1]
+
+
+def _judged(blocks: Sequence[Block], by_device: bool) -> Blocks:
+    if by_device:
+        return Blocks(tuple(block.device_ns[1:] for block in blocks), tuple(block.device_ns[0] for block in blocks))
+    return Blocks(tuple(block.runs_ns for block in blocks), tuple(block.cold_ns for block in blocks))

@@ -1,0 +1,130 @@
+"""Warming up, and how many runs make a block: as precise as the time allows."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pytest_quant.measure.block import Block, Call, Clock, time_block
+from pytest_quant.spec import LatencyPlan
+from pytest_quant.stats.ratio import runs_needed
+
+_AGREE = 0.03
+_BLOCKS = 3
+_MAX_RUNS = 1000
+_ENGINES = 3
+_WARMUP_SHARE = 0.1
+_SLACK = 2.0
+"""Blocks are sized so that the budget is this many times what the fewest rounds need: load may halve the speed."""
+_NS_PER_S = 1e9
+_NAMES = ("reference", "null", "candidate")
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """An engine after warming up.
+
+    Attributes
+    ----------
+    first_ns : nanoseconds of its very first run.
+    run_ns : of the last block's median run; of the first run where there was no time for a block.
+    settled : whether the times had settled.
+    """
+
+    first_ns: int
+    run_ns: float
+    settled: bool
+
+
+def warm_up(call: Call, plan: LatencyPlan, clock: Clock) -> Warm:
+    """Run an engine until the last three block medians agree within 3 %, or `warmup_s` of the plan are over.
+
+    One run is made in any case; after it no block is begun that would last longer than the time that is left.
+    An engine that never settles is timed all the same: interleaving exposes every engine to the same conditions.
+
+    Parameters
+    ----------
+    call : one run of the engine.
+    plan : its times and runs of a block.
+    clock : nanoseconds.
+    """
+    until = clock() + warmup_s(plan) * _NS_PER_S
+    first_ns = time_block(call, 0, clock).cold_ns
+    medians = [float(first_ns)]
+    while (runs := min(_runs(medians[-1], plan), int((until - clock()) / medians[-1]) - 1)) >= 1:
+        medians.append(statistics.median(time_block(call, runs, clock).runs_ns))
+        last = medians[-_BLOCKS:]
+        if len(medians) > _BLOCKS and max(last) <= (1.0 + _AGREE) * min(last):
+            return Warm(first_ns, medians[-1], settled=True)
+    return Warm(first_ns, medians[-1], settled=False)
+
+
+def warmup_s(plan: LatencyPlan) -> float:
+    """Return the seconds to warm up one of the three engines: `plan.max_warmup_s`, at most a tenth of `plan.max_s`."""
+    return min(plan.max_warmup_s, _WARMUP_SHARE * plan.max_s)
+
+
+def unsettled(warm: Sequence[Warm], plan: LatencyPlan) -> Iterator[str]:
+    """Name the engines whose times still changed when warming up ended."""
+    for name, one in zip(_NAMES, warm, strict=True):
+        if not one.settled:
+            yield f"warm-up: the {name} had not settled after {warmup_s(plan):g} s"
+
+
+def runs_of_block(run_ns: float, plan: LatencyPlan, left_s: float, rounds: int = 0) -> int:
+    """Return the number of runs of a block, at least 1.
+
+    They last `plan.min_block_s` and are at least `plan.min_runs`; but fewer where twice the smallest number of rounds
+    would not fit into `left_s` otherwise, since many short blocks are more precise than few long ones, and where
+    `rounds` would not.
+
+    Parameters
+    ----------
+    run_ns : nanoseconds of one run.
+    plan : bounds on rounds, runs and times.
+    left_s : seconds for all rounds of the three engines.
+    rounds : that must fit, as far as they do with one run in each block; 0 for no such number.
+    """
+    share = left_s * _NS_PER_S / _ENGINES / max(run_ns, 1.0)
+    runs = min(_runs(run_ns, plan), int(share / (_SLACK * plan.min_rounds)) - 1)
+    if rounds:
+        runs = min(runs, int(share / rounds) - 1)
+    return max(1, runs)
+
+
+def rounds_of_tails(plan: LatencyPlan, beyond: int = 1) -> int:
+    """Return how many rounds bound every percentile with a limit, but the median, from above; 0 without such limits.
+
+    Runs of one block may share one burst, so that a round is worth one run; `beyond` of the rounds may be freaks.
+    """
+    tails = [percentile for percentile, _ in plan.max_latency_ms if percentile != 50.0]
+    return max((runs_needed(one, plan.confidence, beyond) for one in tails), default=0)
+
+
+def shorter(
+    runs: Sequence[int], last: Sequence[Block], rounds: int, round_ns: float, left_ns: int
+) -> tuple[Sequence[int], float]:
+    """Return as many runs of each block as let `rounds` more fit into the time that is left, and a round's nanoseconds.
+
+    One run for each block is the least, and as many as in the `last` round, which took `round_ns`, the most.
+    """
+    timed_ns = max(sum(sum(block.runs_ns) for block in last), 1)
+    other_ns = max(round_ns - timed_ns, 0)
+    share = (left_ns / rounds - other_ns) / timed_ns
+    if share >= 1.0:
+        return runs, round_ns
+    fewer = [max(1, int(share * one)) for one in runs]
+    return fewer, other_ns + sum(statistics.mean(block.runs_ns) * n for block, n in zip(last, fewer, strict=True))
+
+
+def longer(runs: Sequence[int], rounds: int, round_ns: float, left_ns: int) -> Sequence[int]:
+    """Return twice as many runs of each block where so many rounds of them fit into the time that is left."""
+    twice = [min(2 * one, _MAX_RUNS) for one in runs]
+    return twice if 2 * rounds * round_ns <= left_ns else runs
+
+
+def _runs(run_ns: float, plan: LatencyPlan) -> int:
+    enough = math.ceil(plan.min_block_s * _NS_PER_S / max(run_ns, 1.0))
+    return min(max(enough, plan.min_runs), _MAX_RUNS)
