@@ -14,11 +14,7 @@ from dataclasses import replace
 
 from pytest_quant.measure.block import Block, Call, Clock, time_block
 from pytest_quant.measure.latency_figures import latency_figures
-from pytest_quant.measure.noise import (
-    MachineState,
-    machine_notes,
-    read_machine,
-)
+from pytest_quant.measure.noise import MachineState, machine_notes, read_machine
 from pytest_quant.measure.warmup import Warm, longer, rounds_of_tails, runs_of_block, shorter, unsettled, warm_up
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from pytest_quant.measure.block import NS_PER_MS, Block, Clock
 from pytest_quant.measure.noise import NULL_TOLERANCE, null_reasons
-from pytest_quant.measure.warmup import runs_of_block, warmup_s
+from pytest_quant.measure.warmup import runs_of_block, shorter, warmup_s
 from pytest_quant.result import Interval
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.pairs import FIRST_LOOK, LAST_LOOK, PairedShift, Side, paired_shift
@@ -161,18 +161,23 @@ def time_pair(base: Timed, head: Timed, plan: LatencyPlan, *, seed: int, clock: 
         for side, engine in product((_BASE, _HEAD), (REFERENCE, NULL, CANDIDATE))
     }
     left_s = max(until - clock(), 0.0) / _NS_PER_S
-    runs = [
+    blocks: dict[tuple[int, int], list[Block]] = {key: [] for key in warm}
+    runs: Sequence[int] = [
         # Of both sides as many, so that a block means the same on both.
         runs_of_block(max(warm[_BASE, engine], warm[_HEAD, engine]), plan, left_s / len(sides))
-        for engine in (REFERENCE, NULL, CANDIDATE)
+        for _, engine in blocks
     ]
-    blocks: dict[tuple[int, int], list[Block]] = {key: [] for key in warm}
     order = random.Random(seed)  # nosec B311 # noqa: S311 - an order, not a secret
-    for _ in range(plan.max_rounds):
+    for made in range(1, plan.max_rounds + 1):
         began = clock()
-        for side, engine in order.sample(list(blocks), len(blocks)):
-            blocks[side, engine].append(sides[side].block(engine, runs[engine]))
-        if clock() + (clock() - began) > until:
+        for (side, engine), many in order.sample(list(zip(blocks, runs, strict=True)), len(blocks)):
+            blocks[side, engine].append(sides[side].block(engine, many))
+        now = clock()
+        round_ns: float = now - began
+        if made < plan.min_rounds:
+            last = [of_engine[-1] for of_engine in blocks.values()]
+            runs, round_ns = shorter(runs, last, plan.min_rounds - made, round_ns, until - now)
+        if now + round_ns > until:
             break
     return _pair(blocks, plan)
 

@@ -104,7 +104,7 @@ def rounds_of_tails(plan: LatencyPlan, beyond: int = 1) -> int:
 
 
 def shorter(
-    runs: Sequence[int], last: Sequence[Block], rounds: int, round_ns: float, left_ns: int
+    runs: Sequence[int], last: Sequence[Block], rounds: int, round_ns: float, left_ns: float
 ) -> tuple[Sequence[int], float]:
     """Return as many runs of each block as let `rounds` more fit into the time that is left, and a round's nanoseconds.
 
