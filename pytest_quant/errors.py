@@ -81,6 +81,10 @@ class ModelError(QuantError):
     """The model is missing, broken, or does not fit the data."""
 
 
+class ModelFileError(ModelError):
+    """The model's own files are missing or broken, whatever samples it is given."""
+
+
 class DataError(QuantError):
     """The data is empty, broken, iterates differently each time, or does not fit the model."""
 

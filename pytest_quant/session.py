@@ -13,7 +13,7 @@ from pytest_quant.data import Data
 from pytest_quant.data.workers import dead_workers_named
 from pytest_quant.diagnose.hints import find_hints
 from pytest_quant.environment.locked_clocks import ClockLocker, free_clocks
-from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError
+from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError, ModelFileError
 from pytest_quant.measure.build import Step, export_spec
 from pytest_quant.measure.engines import (
     Tools,
@@ -48,7 +48,7 @@ def _placeholder_named(dataset: Dataset) -> Iterator[None]:
     try:
         yield
     except (BuildError, DataError, ModelError) as error:
-        if dataset.stands_in:
+        if dataset.stands_in and not isinstance(error, ModelFileError):
             first = (
                 f"{dataset.name} is a placeholder, whose numbers this model may not take: return real samples there "
                 "first, Dataset.from_arrays(inputs, labels, calibration=100)"

@@ -54,6 +54,17 @@ def test_what_stands_in_for_samples_is_the_first_suspect(pytester: pytest.Pytest
         assert ("return real samples there first" in checks[0]["message"]) is suspected
 
 
+def test_what_stands_in_for_samples_is_not_suspected_of_a_broken_file(pytester: pytest.Pytester) -> None:
+    """No samples make half of a model whole."""
+    whole = models.select_first(pytester.path / "model.onnx").read_bytes()
+    (pytester.path / "model.onnx").write_bytes(whole[: len(whole) // 2])
+    write_project(pytester, data="return Dataset.placeholder(x, calibration=40)", mark="")
+    result, checks = run_project(pytester)
+    result.assert_outcomes(errors=1)
+    assert "is not a whole ONNX file" in checks[0]["message"]
+    assert "placeholder" not in checks[0]["message"]
+
+
 def test_max_drop_without_labels_is_a_usage_error(pytester: pytest.Pytester) -> None:
     """Agreement needs no labels; a drop does."""
     models.select_first(pytester.path / "model.onnx")

@@ -9,7 +9,7 @@ from pathlib import Path, PureWindowsPath
 import onnx
 from onnx.external_data_helper import uses_external_data
 
-from pytest_quant.errors import ModelError
+from pytest_quant.errors import ModelFileError
 
 _DIGITS_OF_SIZE = 18
 """Digits of an offset or a length; a file of more bytes cannot be."""
@@ -25,7 +25,8 @@ def find_files(tensors: Iterable[onnx.TensorProto], path: Path) -> dict[str, Pat
 
     Raises
     ------
-    ModelError : a file is missing, shorter than the graph says, or outside the model's folder; or an entry is damaged.
+    ModelFileError : a file is missing, shorter than the graph says, or outside the model's folder; or an entry is
+        damaged.
     """
     ends: dict[str, int] = {}
     for tensor in tensors:
@@ -44,7 +45,7 @@ def _place_of(tensor: onnx.TensorProto, path: Path) -> tuple[str, int]:
     numbers = [told.get(key) or "0" for key in ("offset", "length")]
     if told.get("location", "").strip() and "\0" not in told["location"] and all(map(_is_size, numbers)):
         return told["location"], sum(map(int, numbers))
-    raise ModelError(
+    raise ModelFileError(
         f"external data of {path.name} cannot be found: the entry of '{tensor.name}' is damaged",
         value=", ".join(f"{key} {value[:80]!r}" for key, value in told.items()) or "no entry",
         allowed="a location, and an offset and a length in bytes that are not negative",
@@ -59,7 +60,7 @@ def _is_size(text: str) -> bool:
 def _inside(location: str, path: Path) -> Path:
     normal = os.path.normpath(location.replace("\\", "/"))
     if normal.startswith("..") or Path(normal).is_absolute() or PureWindowsPath(location).drive:
-        raise ModelError(
+        raise ModelFileError(
             f"external data of {path.name} points outside the model's folder",
             value=location,
             allowed=f"a file in {path.parent}",
@@ -76,12 +77,12 @@ def _check_whole(file: Path, end: int, path: Path) -> None:
         # A name that is too long is that of no file.
         is_there = False
     if not is_there:
-        raise ModelError(
+        raise ModelFileError(
             f"external data of {path.name} is missing: {file}",
             fix=f"put {file.name} beside the model, or save the model again with its weights inside",
         )
     if file.stat().st_size < end:
-        raise ModelError(
+        raise ModelFileError(
             f"external data of {path.name} is truncated: {file}",
             value=f"{file.stat().st_size} bytes",
             allowed=f"at least {end} bytes, by the model's own table",

@@ -11,7 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from pytest_quant.backends.onnx_files.external import find_files
-from pytest_quant.errors import ModelError, UsageError
+from pytest_quant.errors import ModelFileError, UsageError
 from pytest_quant.spec import Model, Signature, TensorInfo
 
 EMBED_BYTES = 1_500_000_000
@@ -146,11 +146,11 @@ def read_graph(path: Path) -> onnx.ModelProto:
 
     Raises
     ------
-    ModelError : the file is missing, truncated or not ONNX, or its external data is missing, too short or
+    ModelFileError : the file is missing, truncated or not ONNX, or its external data is missing, too short or
         outside the model's folder.
     """
     if not path.is_file():
-        raise ModelError(
+        raise ModelFileError(
             f"the model file does not exist: {path}" if not path.exists() else f"the model is not a file: {path}",
             fix="check the path; a relative one counts from the test file, else from pytest's root directory",
         )
@@ -161,7 +161,7 @@ def read_graph(path: Path) -> onnx.ModelProto:
     if not model.ir_version or not model.opset_import or not _is_utf8(*_state(path)):
         raise _not_onnx(path)
     if not model.graph.output:
-        raise ModelError(
+        raise ModelFileError(
             f"the model has no output, so that there is nothing to compare: {path}",
             value=f"{len(model.graph.node)} nodes, {len(model.graph.input)} inputs, 0 outputs",
             fix="export it again with its outputs, or name them: onnx.utils.extract_model(path, new, inputs, outputs)",
@@ -190,8 +190,8 @@ def _texts(model: onnx.ModelProto) -> Iterator[str]:
         yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
 
 
-def _not_onnx(path: Path) -> ModelError:
-    return ModelError(
+def _not_onnx(path: Path) -> ModelFileError:
+    return ModelFileError(
         f"the model is not a whole ONNX file: {path}",
         value=f"{path.stat().st_size} bytes that do not parse as an ONNX model",
         allowed="an ONNX model in the protobuf format",
@@ -204,7 +204,7 @@ def external_files(model: onnx.ModelProto, path: Path) -> dict[str, Path]:
 
     Raises
     ------
-    ModelError : a file is missing, shorter than the graph says, or outside the model's folder.
+    ModelFileError : a file is missing, shorter than the graph says, or outside the model's folder.
     """
     return find_files(_tensors(model), path)
 
@@ -241,7 +241,7 @@ def file_digests(path: Path) -> dict[str, str]:
 
     Raises
     ------
-    ModelError : see `read_graph`.
+    ModelFileError : see `read_graph`.
     """
     files = external_files(read_graph(path), path)
     return {"": _digest(path)} | {location: _digest(file) for location, file in files.items()}
@@ -274,7 +274,7 @@ def read_table_rows(path: Path) -> dict[str, int]:
     """Return for inputs that index an embedding table its number of rows; the smallest where there are several.
 
     A table is a constant that a ``Gather`` reads at the values of the input, whatever shape they are brought
-    into before. Values that were computed from an input are not followed. Raises `ModelError`, see `read_graph`.
+    into before. Values that were computed from an input are not followed. Raises `ModelFileError`, see `read_graph`.
     """
     model = read_graph(path)
     shapes = dict(_constant_shapes(model))
@@ -314,7 +314,7 @@ def read_signature(path: Path) -> Signature:
 
     Raises
     ------
-    ModelError : see `read_graph`; or an input or output is not a tensor.
+    ModelFileError : see `read_graph`; or an input or output is not a tensor.
     """
     graph = read_graph(path).graph
     constants = {tensor.name for tensor in graph.initializer}
@@ -327,7 +327,7 @@ def read_signature(path: Path) -> Signature:
 def _tensor(value: onnx.ValueInfoProto, path: Path) -> TensorInfo:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type" or not value.type.tensor_type.elem_type:
-        raise ModelError(
+        raise ModelFileError(
             f"'{value.name}' of {path.name} is not a tensor",
             value="no type at all" if kind in (None, "tensor_type") else str(kind),
             allowed="tensors as inputs and outputs",
@@ -335,7 +335,7 @@ def _tensor(value: onnx.ValueInfoProto, path: Path) -> TensorInfo:
         )
     tensor = value.type.tensor_type
     if tensor.elem_type not in onnx.TensorProto.DataType.values():
-        raise ModelError(
+        raise ModelFileError(
             f"'{value.name}' of {path.name} is of a type that ONNX does not have",
             value=f"element type {tensor.elem_type}",
             allowed="a value of onnx.TensorProto.DataType",

@@ -15,7 +15,7 @@ from pytest_quant.backends.openvino.recipe import overflow_fix, parse_options
 from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.environment import onednn_tier
 from pytest_quant.environment.packages import version
-from pytest_quant.errors import ModelError, QuantError
+from pytest_quant.errors import ModelFileError, QuantError
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 
 _NOISE = re.compile(r"^(Exception from|Check '.*' failed at|\[.*\] Exception from).*$", re.MULTILINE)
@@ -64,7 +64,7 @@ def is_own(model: Model) -> bool:
 
 
 def digests_of(name: str, model: Model) -> dict[str, str]:
-    """Return SHA-256 of every file of the model, under names that start with `name`. Raises `ModelError`."""
+    """Return SHA-256 of every file of the model, under names that start with `name`. Raises `ModelFileError`."""
     path = model_file(model)
     if not is_own(model):
         return {f"{name} data {place}" if place else name: digest for place, digest in file_digests(path).items()}
@@ -76,7 +76,7 @@ def digests_of(name: str, model: Model) -> dict[str, str]:
 
 
 def signature_of(model: Model) -> Signature:
-    """Return the model's inputs and outputs under the names of its own file. Raises `ModelError`."""
+    """Return the model's inputs and outputs under the names of its own file. Raises `ModelFileError`."""
     path = model_file(model)
     if not is_own(model):
         return read_signature(path)
@@ -89,7 +89,7 @@ def read_model(path: Path) -> Any:
 
     Raises
     ------
-    ModelError : the file is missing, or not a model.
+    ModelFileError : the file is missing, or not a model.
     BuildError : OpenVINO does not know an operator.
     """
     import openvino
@@ -119,7 +119,7 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
 
     Raises
     ------
-    ModelError : the file is missing, or not a model.
+    ModelFileError : the file is missing, or not a model.
     BuildError : OpenVINO does not know an operator, or cannot write the model.
     """
     if calibration is not None:
@@ -145,7 +145,7 @@ def _opened(file: Path) -> BufferedReader:
     try:
         return file.open("rb")
     except OSError as error:
-        raise ModelError(
+        raise ModelFileError(
             f"the model file cannot be read: {file}",
             value=error.strerror or str(error),
             fix="an OpenVINO model is two files, .xml and .bin, side by side",
@@ -166,7 +166,7 @@ RECIPE_VERSION = "3"
 
 
 def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
-    """Return everything but the data that decides the engine and what it computes. Raises `ModelError`."""
+    """Return everything but the data that decides the engine and what it computes. Raises `ModelFileError`."""
     ours = {
         **digests_of("model", spec.model),
         "openvino": version("openvino"),
@@ -182,7 +182,7 @@ def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
 
 
 def quantizing_ingredients(spec: EngineSpec) -> dict[str, str]:
-    """Return everything but the data that decides the quantized model. Raises `ModelError`."""
+    """Return everything but the data that decides the quantized model. Raises `ModelFileError`."""
     asked = spec.calibration
     return {
         **digests_of("model", spec.model),
