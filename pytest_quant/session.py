@@ -27,7 +27,8 @@ from pytest_quant.measure.engines import (
 )
 from pytest_quant.measure.launches import Wanted, add_launches
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S
-from pytest_quant.measure.pipeline import EVAL_BATCH_SIZE, Measurement, measure_check
+from pytest_quant.measure.measurement import Measurement, reopened
+from pytest_quant.measure.pipeline import EVAL_BATCH_SIZE, measure_check
 from pytest_quant.measure.total_time import TotalTime
 from pytest_quant.measure.watchdog import STEP_TIMEOUT_S, Watchdog, unwatched
 from pytest_quant.record import Encoded, build_record, failed_record
@@ -110,7 +111,7 @@ class Session:
         with dead_workers_named(), _placeholder_named(check.dataset):
             measurement = measure_check(self._total.begin(check), self._tools, breaks_latency)
             try:
-                return self._launched(measurement)
+                return reopened(self._launched(measurement))
             except BaseException:
                 measurement.close()
                 raise

@@ -255,7 +255,8 @@ def way_of_timing(latency: LatencyFigures | LatencyResult | None) -> tuple[str, 
     if latency is None:
         return ()
     against = () if latency.reference_precision == "fp32" else (f"against {latency.reference_precision}",)
-    return against if latency.clock == "host" else (*against, f"by the {latency.clock}'s clock")
+    clock = () if latency.clock == "host" else (f"by the {latency.clock}'s clock",)
+    return *against, *clock, *(("on pages of 4 KB",) if latency.small_pages else ())
 
 
 def _digest(parts: list[Json]) -> str:

@@ -19,6 +19,7 @@ from pytest_quant.spec import (
     LatencyPlan,
     Limits,
     Model,
+    Pages,
 )
 
 _MIN_COVERAGE_PCT = 50
@@ -34,6 +35,7 @@ class Measuring:
     session_sd: float = UNMEASURED_SESSION_SD
     session_freedom: float = UNMEASURED_SESSION_FREEDOM
     sequential: bool = False
+    pages: Pages = "huge"
 
 
 def engine_specs(
@@ -153,7 +155,10 @@ def _plan(variant: Variant, measuring: Measuring) -> LatencyPlan | None:
     if measuring.latency_off:
         return None
     plan = LatencyPlan(
-        batch_size=variant.batch_size, session_sd=measuring.session_sd, session_freedom=measuring.session_freedom
+        batch_size=variant.batch_size,
+        session_sd=measuring.session_sd,
+        session_freedom=measuring.session_freedom,
+        pages=measuring.pages,
     )
     return plan if measuring.max_time_s is None else replace(plan, max_s=measuring.max_time_s)
 

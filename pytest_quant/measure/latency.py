@@ -7,10 +7,12 @@ after the other gives 10 to 33 % false alarms on a shared machine, interleaving 
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from pytest_quant.measure.block import Block, Call, Clock, time_block
 from pytest_quant.measure.latency_figures import latency_figures
@@ -18,9 +20,50 @@ from pytest_quant.measure.noise import MachineState, machine_notes, read_machine
 from pytest_quant.measure.warmup import Warm, longer, rounds_of_tails, runs_of_block, shorter, unsettled, warm_up
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan
+from pytest_quant.stats.one_sample import LOOKS as LOOKS_AT_SETS
 from pytest_quant.stats.rounds import reach
 
 _NS_PER_S = 1e9
+
+Calls: TypeAlias = tuple[Call, Call, Call]
+"""One run of the reference, of a second session of it, and of the candidate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reopening:
+    """How to draw another set of sessions.
+
+    Attributes
+    ----------
+    calls : closes the sessions that are open, and opens all three anew in random order.
+    lasts_s : seconds that opening the first set took.
+    weights_bytes : that a run reads; 0 where that is not from the processor's memory.
+    """
+
+    calls: Callable[[], Calls]
+    lasts_s: float
+    weights_bytes: int = 0
+
+    def from_memory(self, run_ns: float) -> bool:
+        """Whether a run of so many nanoseconds waits for its weights most of the time, so that their places matter."""
+        fetched = self.weights_bytes / max(run_ns, 1.0)  # bytes per nanosecond are GB per second
+        return self.weights_bytes > NEAR_BYTES and fetched > _FETCHED_GB_PER_S
+
+
+NEAR_BYTES = 4_000_000
+"""The cache next to a core holds 0.25 to 3 MB."""
+
+_FETCHED_GB_PER_S = 5.0
+"""Half of what one core gets from the memory, or the cache that all share, of servers of the last ten years."""
+
+_FROM_MEMORY_SD, _FROM_MEMORY_FREEDOM = 0.03, 4.0
+"""What sessions that wait for their weights differ by, where nothing else is known: 2 to 4 % were measured on pages of
+2 MB, and up to 8 % on those of 4 KB."""
+
+_LATER_ROUNDS = 4
+"""Of each set after the first: its sessions differ by more than these."""
+
+_FEWEST_SETS = 3
 
 
 def _nothing() -> None:
@@ -36,6 +79,7 @@ def measure(
     clock: Clock = time.perf_counter_ns,
     machine: Callable[[], MachineState] = read_machine,
     observe: Callable[[], object] = _nothing,
+    reopening: Reopening | None = None,
 ) -> LatencyResult:
     """Time the three calls in rounds until every limit of `plan` is decided or its budget is spent.
 
@@ -52,6 +96,8 @@ def measure(
     machine : reads the counters of other load on the machine.
     observe : called when warming up is over and after each round, at most `plan.max_rounds` + 1 times, but where a
         limit on a tail takes more rounds, and never within a timed run; what it takes is part of the budget.
+    reopening : gives further sets of sessions, where a limit is in doubt because sessions differ by more than rounds
+        do; what they take is part of the budget. ``None`` leaves it at these.
     """
     before, started = machine(), clock()
     calls = (reference, null, candidate)
@@ -68,7 +114,13 @@ def measure(
         # One engine is too slow for its share of the time: more rounds are worth more than more runs of the others.
         runs = [1] * len(runs)
     if _round_ns(runs, warm) <= until - clock():
-        result = _timed(calls, runs, plan, most, clock, until, observe)
+        fewest_sets = 1
+        if not limited(plan) or rounds_of_tails(plan):
+            reopening = None  # a tail is that of one set's many rounds
+        if reopening is not None and reopening.from_memory(min(one.run_ns for one in warm[:2])):
+            fewest_sets = _FEWEST_SETS
+            plan = replace(plan, session_sd=max(plan.session_sd, _FROM_MEMORY_SD), session_freedom=_FROM_MEMORY_FREEDOM)
+        result = _timed(calls, runs, plan, most, clock, until, observe, reopening, fewest_sets)
     else:
         of_reference, of_null, of_candidate = ([Block(one.first_ns, (one.first_ns,))] for one in warm)
         result = latency_figures(of_reference, of_null, of_candidate, plan)
@@ -82,6 +134,11 @@ def _round_ns(runs: Sequence[int], warm: Sequence[Warm]) -> float:
     return sum((n + 1) * one.run_ns for n, one in zip(runs, warm, strict=True))
 
 
+def limited(plan: LatencyPlan) -> bool:
+    """Whether there is a limit to decide."""
+    return plan.min_speedup is not None or bool(plan.max_latency_ms)
+
+
 def _timed(
     calls: Sequence[Call],
     runs: Sequence[int],
@@ -90,32 +147,88 @@ def _timed(
     clock: Clock,
     until: int,
     observe: Callable[[], object],
+    reopening: Reopening | None,
+    fewest_sets: int,
 ) -> LatencyResult:
     """Add rounds until every limit is decided, there are `most`, or another one would not be over at `until`.
 
     The sign test takes rounds of any precision: blocks become shorter where load that came after warming up leaves too
-    little time for the fewest rounds, and longer after a look that leaves a limit open.
+    little time for the fewest rounds, and longer after a look that leaves a limit open. Where sessions leave it open
+    further sets of them are drawn.
     """
     blocks: tuple[list[Block], list[Block], list[Block]] = ([], [], [])
     order = random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
     while True:
-        began = clock()
-        for index in order.sample(range(len(calls)), len(calls)):
-            blocks[index].append(time_block(calls[index], runs[index], clock))
-        observe()
+        round_ns: float = _add_round(blocks, calls, runs, order, clock, observe)
         rounds, now = len(blocks[0]), clock()
-        round_ns: float = now - began
         if rounds < plan.min_rounds:
             last = [side[-1] for side in blocks]
             runs, round_ns = shorter(runs, last, plan.min_rounds - rounds, round_ns, until - now)
         spent = rounds >= most or now + round_ns > until
         looking = rounds >= plan.min_rounds and (rounds - plan.min_rounds) % plan.look_every == 0
-        if spent or looking:
-            result = latency_figures(*blocks, plan)
-            if spent or _decided(result, plan):
+        if not (spent or looking):
+            continue
+        result = latency_figures(*blocks, plan)
+        set_ns = 0.0 if reopening is None else reopening.lasts_s * _NS_PER_S + (_LATER_ROUNDS + 1) * round_ns
+        decided = _decided(result, plan)
+        doubted = fewest_sets > 1 or (not decided and _sessions_rule(result, plan))
+        if reopening is not None and doubted and clock() + set_ns <= until:
+            return _drawn(blocks, reopening.calls, set_ns, runs, plan, order, clock, until, observe)
+        if spent or decided:
+            return result
+        if limited(plan):
+            runs = longer(runs, most - rounds, round_ns, until - now)
+
+
+def _drawn(
+    blocks: tuple[list[Block], list[Block], list[Block]],
+    reopened: Callable[[], Calls],
+    set_ns: float,
+    runs: Sequence[int],
+    plan: LatencyPlan,
+    order: random.Random,
+    clock: Clock,
+    until: int,
+    observe: Callable[[], object],
+) -> LatencyResult:
+    """Time further sets of sessions, until every limit is decided at a look or there is no time for one more."""
+    sets = [len(blocks[0])]
+    while len(sets) < LOOKS_AT_SETS[-1] and clock() + set_ns <= until:
+        began = clock()
+        calls = reopened()
+        for call, many in zip(calls, runs, strict=True):
+            time_block(call, many, clock)
+        for _ in range(_LATER_ROUNDS):
+            _add_round(blocks, calls, runs, order, clock, observe)
+        sets.append(_LATER_ROUNDS)
+        set_ns = clock() - began
+        if len(sets) in LOOKS_AT_SETS:
+            result = latency_figures(*blocks, plan, sets)
+            if _decided(result, plan):
                 return result
-            if plan.min_speedup is not None or plan.max_latency_ms:
-                runs = longer(runs, most - rounds, round_ns, until - now)
+    return latency_figures(*blocks, plan, sets)
+
+
+def _add_round(
+    blocks: tuple[list[Block], ...],
+    calls: Sequence[Call],
+    runs: Sequence[int],
+    order: random.Random,
+    clock: Clock,
+    observe: Callable[[], object],
+) -> int:
+    """Time every engine once, in random order, and return the nanoseconds that this and observing took."""
+    began = clock()
+    for index in order.sample(range(len(calls)), len(calls)):
+        blocks[index].append(time_block(calls[index], runs[index], clock))
+    observe()
+    return clock() - began
+
+
+def _sessions_rule(result: LatencyResult, plan: LatencyPlan) -> bool:
+    """Whether the noise between sessions widens the interval of the speedup by more than that of the rounds."""
+    half_width = math.log(result.speedup_ci.high / result.speedup_ci.low) / 2.0
+    return math.sqrt(2.0) * reach(plan.confidence) * result.session_sd > half_width
 
 
 _HARDLY = 1.25
@@ -130,7 +243,7 @@ def _decided(result: LatencyResult, plan: LatencyPlan) -> bool:
     """
     if result.reasons:
         return False
-    if plan.min_speedup is None and not plan.max_latency_ms:
+    if not limited(plan):
         sessions_pct = 100.0 * reach(plan.confidence) * result.session_sd
         return result.half_width_pct <= max(100.0 * plan.precision, _HARDLY * sessions_pct)
     if plan.min_speedup is not None and result.speedup_ci.low < plan.min_speedup <= result.speedup_ci.high:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,15 +14,20 @@ from pytest_quant.measure.block import NS_PER_MS, Block
 from pytest_quant.measure.noise import budget_reasons, noise_notes, null_reasons, widening
 from pytest_quant.result import Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan
+from pytest_quant.stats.one_sample import LOOK_CONFIDENCE
 from pytest_quant.stats.ratio import percentile_bounds, runs_needed
-from pytest_quant.stats.rounds import Judged, SessionNoise, judge_ratio, judge_rounds
-from pytest_quant.stats.sequential import Looks
+from pytest_quant.stats.rounds import Judged, SessionNoise, judge_ratio, judge_rounds, judge_sets, session_set
+from pytest_quant.stats.sequential import Floats, Looks
 
 _STATED_PERCENTILES = (90.0, 99.0)
 
 
 def latency_figures(
-    reference: Sequence[Block], null: Sequence[Block], candidate: Sequence[Block], plan: LatencyPlan
+    reference: Sequence[Block],
+    null: Sequence[Block],
+    candidate: Sequence[Block],
+    plan: LatencyPlan,
+    sets: Sequence[int] = (),
 ) -> LatencyResult:
     """Compute every figure from the same rounds of the three engines, by the device's clock where each of them has one.
 
@@ -29,11 +35,12 @@ def latency_figures(
     ----------
     reference, null, candidate : one block for each round.
     plan : looks, confidence of the intervals, noise between sessions, and the percentiles to bound.
+    sets : rounds of each set of sessions, in order; none where all are of one set.
     """
     by_device = all(block.device_ns for block in chain(reference, null, candidate))
     sides = ref, nul, cand = [_judged(side, by_device) for side in (reference, null, candidate)]
     looks = looks_of(plan)
-    rounds = min(len(ref.runs_ns), looks.most)  # those after them are for the tails only
+    rounds = len(ref.runs_ns) if sets else min(len(ref.runs_ns), looks.most)  # those after them are for the tails only
     ref_ns, null_ns, cand_ns = (side.medians_ns[:rounds] for side in sides)
     ref_logs, null_logs, cand_logs = np.log(ref_ns), np.log(null_ns), np.log(cand_ns)
     ratio, of_null = judge_ratio(
@@ -70,7 +77,43 @@ def latency_figures(
         effective_rounds=float(ratio.effective_rounds.item()),
         widened=widening(ratio, rounds, plan),
     )
+    result = replace(result, sets=tuple(sets) or (rounds,))
+    if len(sets) > 1:
+        result = _over_sets(result, (ref_logs, null_logs, cand_logs), plan)
     return _with_host(result, reference, null, candidate, plan) if by_device else result
+
+
+def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan: LatencyPlan) -> LatencyResult:
+    """Return the figures that several sets of sessions give together in place of those of their rounds."""
+    ends = np.cumsum(result.sets)[:-1]
+    of_sets = zip(*(np.split(side, ends) for side in logs), strict=True)
+    sets = [session_set(ref, null, cand, looks_of(plan)) for ref, null, cand in of_sets]
+    known = SessionNoise(plan.session_sd, plan.session_freedom)
+    # As many looks at sets as at launches, at the level that makes them err together as one look would.
+    confidence = 1.0 - (1.0 - plan.confidence) * _LOOK_SHARE
+    over = judge_sets(sets, known, confidence)
+    span, of_null, p50 = (
+        Interval(math.exp(one.low), math.exp(one.high)) for one in (over.ratio, over.null, over.candidate)
+    )
+    speedup, of_p50 = math.exp(over.ratio.value), (50.0, p50.low / NS_PER_MS, p50.high / NS_PER_MS)
+    return replace(
+        result,
+        candidate_p50_ms=math.exp(over.candidate.value) / NS_PER_MS,
+        reference_p50_ms=math.exp(over.ratio.value + over.candidate.value) / NS_PER_MS,
+        percentile_bounds_ms=tuple(of_p50 if bound[0] == of_p50[0] else bound for bound in result.percentile_bounds_ms),
+        speedup=speedup,
+        speedup_ci=span,
+        null_ratio_ci=of_null,
+        half_width_pct=50.0 * (span.high - span.low) / speedup,
+        reasons=(*null_reasons(of_null, plan.session_sd), *budget_reasons(result.rounds, plan)),
+        session_sd=over.mean_sd,
+        effective_rounds=float(len(sets)),
+        widened=f"the {100 * plan.confidence:g} % interval is that of {len(sets)} sets of sessions, which differ by "
+        f"{100 * over.session_sd:.2g} % (standard deviation)",
+    )
+
+
+_LOOK_SHARE = (1.0 - LOOK_CONFIDENCE) / 0.05
 
 
 def looks_of(plan: LatencyPlan) -> Looks:

@@ -32,7 +32,6 @@ from pytest_quant.backends.runtime import failed, failed_with_text
 from pytest_quant.errors import LaunchError, QuantError
 from pytest_quant.measure.block import Block
 from pytest_quant.measure.sessions import Subject
-from pytest_quant.measure.warmup import Warm
 from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Model
@@ -157,12 +156,6 @@ class Measure(msgspec.Struct, tag=True):
     plan: LatencyPlan
 
 
-class WarmUp(msgspec.Struct, tag=True):
-    """Asks to warm up all three sessions."""
-
-    plan: LatencyPlan
-
-
 class TimeBlock(msgspec.Struct, tag=True):
     """Asks for one block of one engine."""
 
@@ -174,7 +167,7 @@ class Stop(msgspec.Struct, tag=True):
     """Asks to close the sessions and end."""
 
 
-Asked = Measure | WarmUp | TimeBlock | Stop
+Asked = Measure | TimeBlock | Stop
 
 
 class Answer(msgspec.Struct, omit_defaults=True):
@@ -234,10 +227,6 @@ class Launch:
     def measure(self, plan: LatencyPlan) -> LatencyResult:
         """Time reference, null and candidate interleaved. Raises `LaunchError` when that fails or takes too long."""
         return self._ask(Measure(plan), LatencyResult, "timing")
-
-    def warm_up(self, plan: LatencyPlan) -> tuple[Warm, Warm, Warm]:
-        """Warm up reference, null and candidate. Raises `LaunchError` as `measure` does."""
-        return self._ask(WarmUp(plan), tuple[Warm, Warm, Warm], "warming up")
 
     def block(self, engine: int, runs: int) -> Block:
         """Time a cold run and `runs` more of one engine: 0 is the reference, 1 the null, 2 the candidate.

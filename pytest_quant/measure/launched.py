@@ -21,7 +21,7 @@ import msgspec
 
 from pytest_quant.backends import EarlyBackend
 from pytest_quant.errors import BackendUnavailable, QuantError
-from pytest_quant.measure.launch import Answer, Asked, Launchable, Measure, Stop, TimeBlock, WarmUp
+from pytest_quant.measure.launch import Answer, Asked, Launchable, Measure, Stop, TimeBlock
 from pytest_quant.measure.sessions import Sessions, Subject, open_sessions
 
 _LATER_S = 60.0
@@ -77,7 +77,8 @@ def serve(file: Path, answer: Callable[[bytes], object], next_request: Callable[
                 launchable = Launchable.load(file)
                 for subject in (launchable.reference, launchable.candidate):
                     _require(subject)
-                sessions = opened.enter_context(open_sessions(launchable.reference, launchable.candidate))
+                sides = launchable.reference, launchable.candidate
+                sessions = opened.enter_context(open_sessions(*sides, launchable.plan.pages))
             answer(msgspec.msgpack.encode(Answer()))
             while not isinstance(asked := next_request(), Stop):
                 with _bounded(limit_s):
@@ -87,11 +88,9 @@ def serve(file: Path, answer: Callable[[bytes], object], next_request: Callable[
         answer(msgspec.msgpack.encode(Answer(error=str(error))))
 
 
-def _found(sessions: Sessions, asked: Measure | WarmUp | TimeBlock) -> object:
+def _found(sessions: Sessions, asked: Measure | TimeBlock) -> object:
     if isinstance(asked, Measure):
         return sessions.measure(asked.plan)
-    if isinstance(asked, WarmUp):
-        return sessions.warm_up(asked.plan)
     return sessions.block(asked.engine, asked.runs)
 
 

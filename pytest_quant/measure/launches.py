@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from pytest_quant.errors import BuildError, LaunchError
@@ -172,7 +173,11 @@ def _together(draws: Sequence[Draw], known: Known, confidence: float) -> Estimat
 
 def _ratio(latency: LatencyResult) -> Draw:
     pairs = zip(latency.reference.medians_ns, latency.candidate.medians_ns, strict=True)
-    return Draw(math.log(latency.speedup), draw_of([math.log(one / two) for one, two in pairs]).error)
+    logs = iter([math.log(one / two) for one, two in pairs])
+    of_sets = [list(islice(logs, rounds)) for rounds in latency.sets] or [list(logs)]
+    middles = [statistics.median(of_set) for of_set in of_sets]
+    within = [log - middle for of_set, middle in zip(of_sets, middles, strict=True) for log in of_set]
+    return Draw(math.log(latency.speedup), draw_of(within).error)
 
 
 def _time(latency: LatencyResult) -> Draw:

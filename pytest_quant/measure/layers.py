@@ -9,7 +9,7 @@ from pytest_quant.backends.layers import LayerTime, LayerTimed
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.lock import exclusive
-from pytest_quant.measure.pipeline import Measurement
+from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.sessions import Subject
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -31,6 +31,7 @@ from pytest_quant.measure.engines import (
 )
 from pytest_quant.measure.float_reference import prove_float, refuse_quantized
 from pytest_quant.measure.lock import exclusive
+from pytest_quant.measure.measurement import Compare, Measurement, TrialInputs
 from pytest_quant.measure.outputs import CHUNK_SAMPLES, Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
 from pytest_quant.measure.peak_memory import AddedMemory, MemoryAdded
 from pytest_quant.measure.resources import find_resources
@@ -38,51 +39,8 @@ from pytest_quant.measure.sessions import Subject
 from pytest_quant.measure.timing import Breaks, time_check
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.tensor import with_groups
-from pytest_quant.result import AccuracyResult, LatencyResult, Measured, SelfDifference
+from pytest_quant.result import AccuracyResult, LatencyResult, SelfDifference
 from pytest_quant.spec import Check, LatencyPlan
-
-Compare = Callable[[Side, Data], AccuracyResult]
-"""Compares an engine with the check's reference over the given data."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrialInputs:
-    """Requirements for trials of other engines: the open candidate, the data, and the comparison on it.
-
-    `timed` has reference and candidate as their latency is measured.
-    """
-
-    candidate: Side
-    reference_device: str
-    data: Data
-    compare: Compare
-    timed: tuple[Subject, Subject]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Measurement(Measured):
-    """The value of the fixture `quant`: all figures of a check, and both engines open for assertions of the test.
-
-    Attributes
-    ----------
-    engine, reference : the open candidate and reference; `run(feeds)` runs one batch.
-    bench : requirements for trials of other engines when a limit is broken.
-    """
-
-    engine: Engine
-    reference: Engine
-    bench: TrialInputs | None = None
-
-    def __repr__(self) -> str:
-        """Return a short text that names the check; pytest prints it where an assertion on it fails."""
-        engine = self.check.candidate
-        return f"<Measurement of {engine.id} of {engine.model.name} on {self.accuracy.n} samples>"
-
-    def close(self) -> None:
-        """Release both engines."""
-        self.engine.close()
-        self.reference.close()
-
 
 EVAL_BATCH_SIZE = 32
 
@@ -101,7 +59,7 @@ class _Bench:
 
 
 def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
-    """Build and measure everything that `check` asks for.
+    """Build and measure everything that `check` asks for; where latency was measured, both engines are closed.
 
     Parameters
     ----------
@@ -138,11 +96,26 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             timed = None
             if check.latency is not None and not why_not:
                 timed = timed_reference(check, bench.reference, bench.data, latency_feeds, tools)
-        latency = None if timed is None else _latency(check, bench, timed, tools, breaks)
-        resources = find_resources(
-            bench.candidate, bench.reference, bench.memory, _energy(check, bench, why_not, tools)
-        )
+        candidate_timed = _subject(bench.candidate, latency_feeds)
+        latency = energy = None
+        if timed is not None:
+            # Timing opens three engines; in the memory of a GPU there may be no room for more.
+            opened.close()
+            latency = _latency(check, bench, timed, tools, breaks)
+            energy = _energy(check, candidate_timed, tools)
+        resources = find_resources(bench.candidate, bench.reference, bench.memory, energy)
         opened.pop_all()
+
+    def trial_inputs(bench: _Bench) -> TrialInputs:
+        return TrialInputs(
+            bench.candidate,
+            bench.reference,
+            bench.data,
+            _comparer(check, bench, recorded, tools),
+            (timed or _subject(bench.reference, latency_feeds), candidate_timed),
+            lambda: trial_inputs(_with_engines(bench, tools)),
+        )
+
     return Measurement(
         check=check if not why_not else replace(check, latency_off=why_not),
         engine=bench.candidate.engine,
@@ -159,14 +132,19 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         notes=_notes(check, bench, recorded, accuracy),
         accuracy_again=again,
         unsteady=_unsteady(bench),
-        bench=TrialInputs(
-            bench.candidate,
-            bench.reference.backend.device,
-            bench.data,
-            compare,
-            (timed or _subject(bench.reference, latency_feeds), _subject(bench.candidate, latency_feeds)),
-        ),
+        bench=trial_inputs(bench),
     )
+
+
+def _with_engines(bench: _Bench, tools: Tools) -> _Bench:
+    """Return the bench with both of its engines opened anew."""
+    with ExitStack() as opened:
+        sides = []
+        for side in (bench.reference, bench.candidate):
+            engine = open_side(side.spec, side.backend, side.built, tools, opened)
+            sides.append(replace(side, engine=engine, batched=replace(side.batched, engine=engine)))
+        opened.pop_all()
+    return replace(bench, reference=sides[0], candidate=sides[1])
 
 
 def _set_up(
@@ -303,18 +281,15 @@ def _subject(side: Side, feeds: Feeds) -> Subject:
     return Subject(side.spec, side.backend, side.built, side.feeds(feeds))
 
 
-def _energy(check: Check, bench: _Bench, why_no_latency: str, tools: Tools) -> Energy | None:
-    """Return the energy of one timed run, ``None`` where latency is not measured or nothing counts energy."""
-    if check.latency is None or why_no_latency:
-        return None
-    side, device, limit_mj = bench.candidate, bench.candidate.backend.device, check.limits.max_energy_mj
+def _energy(check: Check, candidate: Subject, tools: Tools) -> Energy | None:
+    """Return the energy of one timed run, ``None`` where nothing counts energy."""
+    device, limit_mj = candidate.backend.device, check.limits.max_energy_mj
     plan = ROUGH if limit_mj is None else EnergyPlan(limit_mj=limit_mj)
-    call = side.engine.prepare(side.feeds(bench.data.first(_latency_batch_size(check, bench))))
-    with exclusive(device, tools.notify, tools.lock_timeout_s), energy_counter(device) as counter:
+    with exclusive(device, tools.notify, tools.lock_timeout_s), energy_counter(device) as counter, ExitStack() as stack:
         if counter is None:
             return None
-        with tools.step(f"measuring the energy of {side.spec.id}{plan.shown_s}"):
-            return measure_energy(call, counter, plan)
+        with tools.step(f"measuring the energy of {candidate.spec.id}{plan.shown_s}"):
+            return measure_energy(candidate.open(stack).prepare(candidate.feeds), counter, plan)
 
 
 _SELF_ROUNDING = 1e-6

@@ -27,7 +27,7 @@ def main(found: Path, files: list[Path]) -> None:
     notes: list[str] = []
     for file in files:
         launchable = Launchable.load(file)
-        with open_sessions(launchable.reference, launchable.candidate) as sessions:
+        with open_sessions(launchable.reference, launchable.candidate, launchable.plan.pages) as sessions:
             latency = sessions.measure(launchable.plan)
         rounds.append(rounds_of(latency))
         notes += latency.notes

@@ -137,7 +137,7 @@ def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject, tools:
     named = f"{candidate.spec.id} of {candidate.spec.model.name}"
     with ExitStack() as stack:
         with tools.step(f"opening sessions to time {named}"):
-            sessions = stack.enter_context(open_sessions(reference, candidate))
+            sessions = stack.enter_context(open_sessions(reference, candidate, plan.pages))
         with tools.step(f"timing {named}"):
             return sessions.measure(plan)
 

@@ -18,7 +18,7 @@ from pytest_quant.history.rows import way_of_timing
 from pytest_quant.marks.check import Measuring, build_check, named_only
 from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S
-from pytest_quant.measure.pipeline import Measurement
+from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
 from pytest_quant.plugin.collect import PLANNED, Planned, prepare
@@ -258,7 +258,11 @@ def _with_limits_of_branch(check: Check, settings: Settings) -> Check:
 def _measuring(config: pytest.Config, settings: Settings, backend: str) -> Measuring:
     """Return how the run measures; what its runner is known for only where that is timed."""
     measuring = Measuring(
-        settings.confidence, settings.latency_off, settings.max_time_s, sequential=settings.sequential
+        settings.confidence,
+        settings.latency_off,
+        settings.max_time_s,
+        sequential=settings.sequential,
+        pages=settings.pages,
     )
     if settings.latency_off:
         return measuring

@@ -10,7 +10,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_quant.backends import Engine
-    from pytest_quant.measure.pipeline import Measurement
+    from pytest_quant.measure.measurement import Measurement
     from pytest_quant.plugin.engine_fixture import EngineFactory
 
 

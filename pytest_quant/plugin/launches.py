@@ -7,7 +7,7 @@ import math
 import pytest
 
 from pytest_quant.measure.launches import Wanted
-from pytest_quant.measure.pipeline import Measurement
+from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.total_time import TotalTime
 from pytest_quant.plugin.settings import Settings
 from pytest_quant.record import series_key

@@ -12,11 +12,16 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_quant.errors import LaunchError
 from pytest_quant.marks.marked import is_marked
+from pytest_quant.plugin.settings import settings_of
+
+if TYPE_CHECKING:
+    from pytest_quant.spec import Pages
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _MOST_LETTERS = 2000
@@ -59,11 +64,11 @@ class Leaving:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Function) -> None:
         """Leave what was timed; of another commit nothing but the measurement is wanted."""
-        from pytest_quant.measure.pipeline import Measurement
+        from pytest_quant.measure.measurement import Measurement
 
         measurement = item.funcargs.get("quant") if is_marked(item) else None
         if isinstance(measurement, Measurement):
-            self._leave(_nodeid(item), measurement)
+            self._leave(_nodeid(item), measurement, settings_of(item.config).pages)
         if self._selection is not None:
             pytest.skip("measured")
 
@@ -84,16 +89,16 @@ class Leaving:
 
         write_collected(self._folder, Collected(self._tests, self._errors, tuple(imported)))
 
-    def _leave(self, nodeid: str, measurement: object) -> None:
+    def _leave(self, nodeid: str, measurement: object, pages: Pages) -> None:
         from pytest_quant.measure.launch import Launchable
-        from pytest_quant.measure.pipeline import Measurement
+        from pytest_quant.measure.measurement import Measurement
         from pytest_quant.sides.left import launch_file
         from pytest_quant.spec import LatencyPlan
 
         assert isinstance(measurement, Measurement)  # nosec B101 # noqa: S101 - for the type checker
         if measurement.bench is None:
             return
-        plan = measurement.check.latency or LatencyPlan(batch_size=measurement.check.batch_size)
+        plan = measurement.check.latency or LatencyPlan(batch_size=measurement.check.batch_size, pages=pages)
         file = launch_file(self._folder, nodeid)
         try:
             Launchable.of(*measurement.bench.timed, plan).save(file)

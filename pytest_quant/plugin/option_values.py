@@ -76,6 +76,13 @@ def launches(text: str) -> int | str:
     return asked if asked == "auto" else int(asked)
 
 
+def pages(text: str) -> str:
+    """Return a size of pages."""
+    if text.strip() not in ("huge", "small"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size of pages; write small or huge")
+    return text.strip()
+
+
 def _number(text: str, example: str) -> float:
     try:
         return float(text)

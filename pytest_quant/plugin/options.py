@@ -19,6 +19,7 @@ from pytest_quant.plugin.option_values import (
     location,
     name,
     names,
+    pages,
     percent,
     reason,
     seconds,
@@ -212,6 +213,14 @@ OPTIONS = (
         seconds,
         "wait for a device that another process measures on, at most this long; then the check is an error that names "
         "that process (default: 600)",
+    ),
+    Option(
+        "quant_pages",
+        "SIZE",
+        pages,
+        "small: time engines on the processor on the pages of memory that the system gives, for what is deployed so; "
+        "huge: move them into pages of 2 MB before, on which two sessions of an engine are alike (default: huge, where "
+        "the system can)",
     ),
     Option(
         "quant_lock_clocks",

@@ -13,6 +13,7 @@ from pytest_quant.plugin.options import BRANCH_LIMITS, TRUST, on_command_line, o
 
 if TYPE_CHECKING:
     from pytest_quant.plugin.branch_limits import BranchLimits
+    from pytest_quant.spec import Pages
 
 DEFAULT_BACKEND = "ort"
 
@@ -56,6 +57,7 @@ class Settings:
         as many as a comparison lacks.
     diagnose_s : longest search for remedies of a broken limit in seconds; ``None`` for the default.
     lock_timeout_s : longest wait for a device that another process holds, in seconds; ``None`` for the default.
+    pages : under engines on the processor while they are timed, see `LatencyPlan.pages`.
     lock_clocks : lock the clocks of a GPU while engines are timed on it.
     step_timeout_s : longest single run or build of an engine in seconds, 0 for any; ``None`` for the default.
     simulate : compute capability to simulate TensorRT checks for where there is no GPU; ``None`` for never.
@@ -88,6 +90,7 @@ class Settings:
     launches: int | Literal["auto"] | None
     diagnose_s: float | None
     lock_timeout_s: float | None
+    pages: Pages
     lock_clocks: bool
     step_timeout_s: float | None
     simulate: str | None
@@ -125,6 +128,7 @@ class Settings:
             launches=cast('int | Literal["auto"] | None', option_value(config, "quant_launches")),
             diagnose_s=cast("float | None", option_value(config, "quant_diagnose_time")),
             lock_timeout_s=cast("float | None", option_value(config, "quant_lock_timeout")),
+            pages=cast("Pages | None", option_value(config, "quant_pages")) or "huge",
             lock_clocks=bool(option_value(config, "quant_lock_clocks")),
             step_timeout_s=cast("float | None", option_value(config, "quant_step_timeout")),
             simulate=cast("str | None", option_value(config, "quant_simulate")),

@@ -153,6 +153,8 @@ def _figures(latency: LatencyResult) -> LatencyFigures:
         session_sd=latency.session_sd,
         effective_rounds=latency.effective_rounds,
         widened=latency.widened,
+        sets=max(len(latency.sets), 1),
+        small_pages=latency.small_pages,
     )
 
 

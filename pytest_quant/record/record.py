@@ -79,6 +79,9 @@ class LatencyFigures:
     session_sd : standard deviation between sessions that the interval of the speedup allows for, as a natural
         logarithm (0.01 is about 1 %); ``None`` in such records.
     effective_rounds : how many independent rounds say as much as these; ``None`` in such records.
+    sets : how many sets of sessions were timed; `round_p50_ms` has the rounds of all of them.
+    small_pages : engines on the processor were timed on the pages of 4 KB that the system gives, and not on pages of
+        2 MB. Latencies with and without it are never compared.
     widened : what makes the interval of the speedup wider than its rounds alone would, one sentence, or empty.
     """
 
@@ -110,6 +113,8 @@ class LatencyFigures:
     session_sd: float | None = None
     effective_rounds: float | None = None
     widened: str = ""
+    sets: Positive = 1
+    small_pages: bool = False
 
     @property
     def compared_with(self) -> str:

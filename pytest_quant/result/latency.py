@@ -121,6 +121,8 @@ class LatencyResult:
     widened : what makes the interval of the speedup wider than its rounds alone would, one sentence.
     launches : further launches of the same check in this run, each a fresh process; this one is not among them.
     over : what all of them say together, with this one; ``None`` without further ones.
+    sets : rounds of each set of sessions, in order; several where sessions differ by more than rounds do.
+    small_pages : engines on the processor were timed on the pages of 4 KB that the system gives.
     cut : why a limit that is in doubt was not measured for longer; empty where the check's own plan ended it.
     """
 
@@ -156,6 +158,8 @@ class LatencyResult:
     effective_rounds: float | None = None
     widened: str = ""
     over: OverLaunches | None = None
+    sets: tuple[int, ...] = ()
+    small_pages: bool = False
     cut: str = ""
 
 

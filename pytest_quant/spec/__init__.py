@@ -11,6 +11,7 @@ from pytest_quant.spec.check import (
     Check,
     EngineSpec,
     LatencyPlan,
+    Pages,
     check_percentile,
 )
 from pytest_quant.spec.dataset import Dataset
@@ -36,6 +37,7 @@ __all__ = [
     "Limits",
     "Model",
     "OutputLimit",
+    "Pages",
     "Shape",
     "Signature",
     "TensorInfo",

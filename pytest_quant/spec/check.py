@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from pytest_quant.errors import UsageError
 from pytest_quant.spec.dataset import Dataset
@@ -14,6 +15,9 @@ QUANTIZED_PRECISIONS = ("int8", "int4", "fp8")
 SCHEMES = ("static", "dynamic", "weight-only", "qat")
 REFERENCE_PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 """What latency may be compared with: exact FP32, FP32 whose products are rounded to TF32, or a shorter float."""
+
+Pages: TypeAlias = Literal["huge", "small"]
+"""Pages of memory under engines on the processor: of 2 MB, or those that the system gives by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,8 @@ class LatencyPlan:
     session_sd : standard deviation between sessions, within one launch, of log(reference / candidate), as a natural
         logarithm: what more rounds cannot average out.
     session_freedom : degrees of freedom of `session_sd`, above 0; the launch's own null counts as one more.
+    pages : ``huge`` moves what engines on the processor read into pages of 2 MB, where the system can; ``small`` times
+        them on the pages that the system gives.
     """
 
     batch_size: int = 1
@@ -131,6 +137,7 @@ class LatencyPlan:
     seed: int = 0
     session_sd: float = UNMEASURED_SESSION_SD
     session_freedom: float = UNMEASURED_SESSION_FREEDOM
+    pages: Pages = "huge"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,15 @@ Every function takes arrays with the rounds on the last axis, so that one call s
 
 from __future__ import annotations
 
+import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from pytest_quant.stats.one_sample import Known, mean_of_launches
+from pytest_quant.stats.ratio import Estimate
 from pytest_quant.stats.sequential import Floats, Looks, Span, median_span
 
 _MOST_ALIKE = 0.9
@@ -123,6 +127,84 @@ def judge_ratio(
     apart = judge_rounds(of_null, neighbours, looks, np.zeros(1))
     sd = moderated_sd(known, apart.span.value, _standard_error(apart, looks, rounds))
     return judge_rounds(ratio, neighbours, looks, sd), apart
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSet:
+    """What the rounds of one set of sessions say, two of the reference and one of the candidate; natural logarithms.
+
+    Attributes
+    ----------
+    ratio : reference / candidate, both sessions of the reference counting alike.
+    null : second session of the reference / first one.
+    candidate : time of the candidate.
+    ratio_error, null_error, candidate_error : standard errors from the rounds alone.
+    """
+
+    ratio: float
+    null: float
+    candidate: float
+    ratio_error: float
+    null_error: float
+    candidate_error: float
+
+
+def session_set(reference: Floats, null: Floats, candidate: Floats, looks: Looks) -> SessionSet:
+    """Return what the rounds of one set say, each of them once in `reference`, `null` and `candidate`, logarithms."""
+    ratio, of_null = (reference + null) / 2.0 - candidate, null - reference
+    neighbours = ratio, of_null
+    judged = [
+        judge_rounds(values, around, looks, np.zeros(1))
+        for values, around in ((ratio, neighbours), (of_null, neighbours), (candidate, (candidate,)))
+    ]
+    values = [float(one.span.value) for one in judged]
+    return SessionSet(*values, *(_standard_error(one, looks, ratio.shape[-1]).item() for one in judged))
+
+
+@dataclass(frozen=True, slots=True)
+class OverSets:
+    """What several sets of sessions say together; natural logarithms.
+
+    Attributes
+    ----------
+    ratio, null, candidate : means over the sets with their intervals, see `SessionSet`.
+    session_sd : standard deviation between two sessions that the sets show, together with what was known.
+    mean_sd : what it leaves of the ratio's mean.
+    """
+
+    ratio: Estimate
+    null: Estimate
+    candidate: Estimate
+    session_sd: float
+    mean_sd: float
+
+
+_OF_RATIO = 0.75
+"""Variance between sessions of log(reference / candidate) where two sessions of the reference count: 1 + 1/2 sessions,
+in place of the 1 + 1 of the null."""
+
+
+def judge_sets(sets: Sequence[SessionSet], known: SessionNoise, confidence: float) -> OverSets:
+    """Judge two or more sets of sessions, each of them a draw of the noise between sessions.
+
+    Each null is one more draw of that noise, independent of the ratio beside it, since the mean of two sessions and
+    their difference are. They are averaged with what was known, see `moderated_sd`, and then with what the sets' own
+    ratios show, see `mean_of_launches`: launches differ as sets do.
+    """
+    draws, freedom = [(one.null, one.null_error) for one in sets], known.draws + len(sets)
+    shown = math.fsum(max(null**2 - error**2, 0.0) for null, error in draws)
+    sd = math.sqrt((known.draws * known.sd**2 + shown) / freedom)
+
+    def mean(values: list[float], errors: list[float], share: float) -> Estimate:
+        return mean_of_launches(values, errors, Known(math.sqrt(share) * sd, freedom), confidence=confidence)
+
+    return OverSets(
+        mean([one.ratio for one in sets], [one.ratio_error for one in sets], _OF_RATIO),
+        mean([one.null for one in sets], [one.null_error for one in sets], 1.0),
+        mean([one.candidate for one in sets], [one.candidate_error for one in sets], 0.5),
+        sd,
+        math.sqrt(_OF_RATIO / len(sets)) * sd,
+    )
 
 
 def reach(confidence: float) -> float:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
-from pytest_quant.measure.pipeline import Measurement
+from pytest_quant.measure.measurement import Measurement
 from pytest_quant.record.kept_samples import pack_samples
 from pytest_quant.session import Session
 from tests.unit.record.examples import ACCURACY, COVERAGE, RESOURCES, a_check

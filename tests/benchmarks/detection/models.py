@@ -1,4 +1,4 @@
-"""Three models, each also with so many percent more of the same work."""
+"""Models, each also with so many percent more of the same work."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ ROWS, WIDTH = 48, 192
 CHANNELS, SIDE = 16, 28
 MAGIKA_POSITIONS = 8.5
 """Of its convolution's 508, that take 1 % of a run: +3 % and +6 % were measured at 24 and 48."""
+
+READ_FROM_MEMORY = {"memory-24": 550, "memory-100": 1118}
+"""Width of each of the matrices: 24 and 100 MB of weights."""
 
 EXAMPLE = Path(__file__).parents[3] / "example_project"
 
@@ -49,6 +52,17 @@ def _convolutions(path: Path, more_pct: float) -> None:
         names = [f"y{number}", f"w{number}"]
         nodes.append(helper.make_node("Conv", names, [f"y{number + 1}"], name=f"c{number}", pads=[1, 1, 1, 1]))
     _chain(path, nodes, weights, (CHANNELS, SIDE, SIDE))
+
+
+def _read_from_memory(path: Path, more_pct: float, width: int) -> None:
+    """Write a chain of products of one row with matrices of their own: nearly all of a run is reading these."""
+    random = np.random.default_rng(0)
+    nodes, weights = [], []
+    for number in range(_layers(more_pct)):
+        matrix = random.normal(0.0, width**-0.5, (width, width)).astype(np.float32)
+        weights.append(numpy_helper.from_array(matrix, f"w{number}"))
+        nodes.append(helper.make_node("MatMul", [f"y{number}", f"w{number}"], [f"y{number + 1}"], name=f"m{number}"))
+    _chain(path, nodes, weights, (width,))
 
 
 def _chain(path: Path, nodes: list[onnx.NodeProto], weights: list[onnx.TensorProto], shape: tuple[int, ...]) -> None:
@@ -100,7 +114,10 @@ def model_file(folder: Path, name: str, more_pct: float) -> Path:
     path = folder / f"{name}-{more_pct:g}.onnx"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        WRITERS[name](path, more_pct)
+        if name in READ_FROM_MEMORY:
+            _read_from_memory(path, more_pct, READ_FROM_MEMORY[name])
+        else:
+            WRITERS[name](path, more_pct)
     return path
 
 
@@ -109,5 +126,7 @@ def feeds_of(name: str) -> dict[str, NDArray[np.float32] | NDArray[np.int32]]:
     random = np.random.default_rng(1)
     if name == "magika":
         return {"bytes": random.integers(0, 257, (1, 2048)).astype(np.int32)}
+    if name in READ_FROM_MEMORY:
+        return {"y0": random.normal(size=(1, READ_FROM_MEMORY[name])).astype(np.float32)}
     shape = (1, ROWS, WIDTH) if name == "products" else (1, CHANNELS, SIDE, SIDE)
     return {"y0": random.normal(size=shape).astype(np.float32)}

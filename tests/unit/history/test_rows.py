@@ -67,7 +67,8 @@ def test_the_way_of_timing_makes_an_identity() -> None:
             replace(latency, reference_precision="fp16"),
             replace(latency, clock="device", host_speedup=1.5),
             replace(latency, clock="device", reference_precision="fp16"),
+            replace(latency, small_pages=True),
         )
     ]
     assert found[0] == found[1] == found[2]
-    assert len(set(found)) == 5
+    assert len(set(found)) == 6

@@ -16,7 +16,7 @@ from pytest_quant.backends.tf32 import OVERRIDE, with_option
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import sessions
 from pytest_quant.measure.latency import measure
-from pytest_quant.measure.pipeline import Measurement
+from pytest_quant.measure.measurement import Measurement
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, LatencyPlan
 from tests.unit.measure.played import PlayedBackend, inputs

@@ -70,6 +70,7 @@ def test_every_figure_of_a_latency() -> None:
         session_sd=float(ratio.session_sd.item()),
         effective_rounds=float(ratio.effective_rounds.item()),
         widened=widening(ratio, 12, PLAN),
+        sets=(12,),
     )
     for field in fields(LatencyResult):
         value = getattr(expected, field.name)

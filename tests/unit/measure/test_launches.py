@@ -41,7 +41,7 @@ def launched(
         return nullcontext()
 
     timed = played("quiet"), played("quiet")
-    with open_sessions(*timed) as sessions:
+    with open_sessions(*timed, "huge") as sessions:
         first = sessions.measure(PLAN)
     total = TotalTime(total_s)
     total.begin(CHECK)
@@ -117,7 +117,7 @@ def test_time_that_is_spent_is_the_reason(steps: list[str], tmp_path: Path) -> N
 def test_numbers_that_are_not_to_be_trusted_are_not_repeated(steps: list[str], tmp_path: Path) -> None:
     """The reason stays."""
     tools = Tools(Cache(tmp_path), pytest.fail, lambda _: nullcontext())
-    with open_sessions(played("quiet"), played("quiet")) as sessions:
+    with open_sessions(played("quiet"), played("quiet"), "huge") as sessions:
         void = replace(sessions.measure(PLAN), reasons=("the null is off",))
     assert add_launches(CHECK, void, (played("quiet"),) * 2, Wanted(3), lambda _: True, tools, TotalTime()) is void
     assert not steps

@@ -20,7 +20,7 @@ from pytest_quant.measure import layers
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.layers import profile_layers
-from pytest_quant.measure.pipeline import Measurement
+from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.sessions import Subject
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo

@@ -48,7 +48,12 @@ class Simulated:
     def open(self, _stack: ExitStack) -> Any:
         """Open one more session."""
         self.opened += 1
-        return SimpleNamespace(prepare=self.prepare, prepare_events=self.prepare_events, device_times=self.device_times)
+        return SimpleNamespace(
+            prepare=self.prepare,
+            prepare_events=self.prepare_events,
+            device_times=self.device_times,
+            size_bytes=1000,
+        )
 
     def prepare(self, _feeds: object) -> Callable[[], object]:
         """Return a run."""

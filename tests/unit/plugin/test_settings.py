@@ -39,6 +39,7 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         launches=None,
         diagnose_s=None,
         lock_timeout_s=None,
+        pages="huge",
         lock_clocks=False,
         step_timeout_s=None,
         simulate=None,
@@ -54,6 +55,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
     args += ["--quant-max-time=3", "--quant-diagnose-time=0", "--quant-columns=model,drop", "--quant-simulate=SM89"]
     args += ["--quant-against=v0.9", "--quant-against-env=python3", "--quant-against-limit=3%", "--quant-against-equal"]
     args += ["--quant-compare-base=v1.0", "--quant-lock-timeout=20", "--quant-lock-clocks", "--quant-step-timeout=0"]
+    args += ["--quant-pages=small"]
     args += ["--quant-total-time=60", "--quant-launches=auto", "--quant-html=page.html"]
     args += ["--quant-sequential", "--quant-markdown=quant.md", "--quant-accept", "--quant-reason= a larger set "]
     assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
@@ -83,6 +85,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         launches="auto",
         diagnose_s=0.0,
         lock_timeout_s=20.0,
+        pages="small",
         lock_clocks=True,
         step_timeout_s=0.0,
         simulate="SM89",

@@ -1,0 +1,73 @@
+"""Pages of 2 MB under the memory of this process, on this kernel; and which ranges of a listing are moved there."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.measure.pages import _ranges, collapse
+
+MB = 1 << 20
+HUGE = 2 * MB
+
+
+def huge_bytes(address: int) -> int:
+    """Return how much of the range that holds an address lies in pages of 2 MB, as the kernel lists it."""
+    for block in re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text("ascii")):
+        low, high = (int(end, 16) for end in block.split(maxsplit=1)[0].split("-"))
+        if low <= address < high:
+            return int(block.split("AnonHugePages:")[1].split()[0]) * 1024
+    raise AssertionError("no range holds the address")
+
+
+@pytest.fixture
+def small_pages() -> tuple[int, mmap.mmap]:
+    """Sixteen MB of ones on pages of 4 KB: the address, and what keeps it alive."""
+    held = mmap.mmap(-1, 16 * MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(held))
+    ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(16 * MB), 15)  # MADV_NOHUGEPAGE while touched
+    held.write(b"\x01" * (16 * MB))
+    ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(16 * MB), 14)  # MADV_HUGEPAGE, for the kernel
+    return address, held
+
+
+def test_memory_that_is_used_is_moved_and_keeps_its_contents(small_pages: tuple[int, mmap.mmap]) -> None:
+    """All of it but what is left over at its ends; where the kernel cannot, nothing changes and that is said."""
+    address, held = small_pages
+    assert huge_bytes(address) == 0
+    moved = collapse()
+    assert held[:] == b"\x01" * (16 * MB)
+    assert (huge_bytes(address) >= 12 * MB) is moved
+
+
+LISTING = """\
+00400000-00c00000 rw-p 00000000 00:00 0
+Size:               8192 kB
+Rss:                {rss} kB
+AnonHugePages:      {huge} kB
+"""
+
+
+@pytest.mark.parametrize(
+    ("listing", "found"),
+    [
+        (LISTING.format(rss=8192, huge=0), [(0x400000, 8 * MB)]),
+        (LISTING.format(rss=8192, huge=4096), [(0x400000, 8 * MB)]),
+        (LISTING.format(rss=8192, huge=8192), []),
+        (LISTING.format(rss=1024, huge=0), []),
+        (LISTING.format(rss=8192, huge=0).replace("rw-p", "rw-s"), []),
+        (LISTING.format(rss=8192, huge=0).replace("rw-p", "r--p"), []),
+        (LISTING.format(rss=8192, huge=0).replace("00:00 0", "08:01 77 /lib/x.so"), []),
+        (LISTING.format(rss=8192, huge=0).replace("00:00 0", "00:00 0 [heap]"), [(0x400000, 8 * MB)]),
+        (LISTING.format(rss=8192, huge=0).replace("00:00 0", "00:00 0 [stack]"), []),
+        (LISTING.format(rss=8192, huge=0).replace("00400000-00c00000", "00401000-00bff000"), [(0x600000, 4 * MB)]),
+        (LISTING.format(rss=900, huge=0).replace("00400000-00c00000", "00401000-00501000"), []),
+    ],
+)
+def test_ranges_that_are_moved(listing: str, found: list[tuple[int, int]]) -> None:
+    """Anonymous ones of this process alone, mostly touched and not there yet, cut to whole pages of 2 MB."""
+    assert list(_ranges(listing)) == found

@@ -1,0 +1,121 @@
+"""Sets of sessions: drawn where sessions differ by more than rounds do, and judged as draws, on simulated time."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from pytest_quant.measure.latency import Calls, Reopening, measure
+from pytest_quant.result import LatencyResult, Status
+from pytest_quant.spec import LatencyPlan, Limits
+from pytest_quant.verdict.latency import latency_verdicts
+from tests.unit.measure.simulated import SimulatedTime
+
+LIMIT = 1 / 1.03
+PLAN = LatencyPlan(min_speedup=LIMIT, max_s=6.0)
+MB = 1_000_000
+OPENING_S = 0.1
+
+
+def timed(
+    slower: float, session_sd: float, seed: int, plan: LatencyPlan = PLAN, weights: int = 0
+) -> tuple[LatencyResult, int]:
+    """Time an engine of 1 ms against itself, `slower` times as slow, in sessions that differ by `session_sd` each.
+
+    Returns the result and the number of sets that were opened.
+    """
+    time = SimulatedTime(seed, noise=0.02, drift=0.001)
+    session = random.Random(seed)  # noqa: S311 - noise, not a secret
+    opened = 0
+
+    def calls() -> Calls:
+        nonlocal opened
+        opened += 1
+        time.now_ns += int(1e9 * OPENING_S)
+        factors = [factor * session.lognormvariate(0.0, session_sd) for factor in (1.0, 1.0, slower)]
+        first, null, ours = (time.engine(factor) for factor in factors)
+        return first, null, ours
+
+    first = calls()
+    time.now_ns = 0
+    found = measure(
+        *first,
+        replace(plan, seed=seed),
+        clock=time.clock,
+        machine=time.quiet,
+        reopening=Reopening(calls, OPENING_S, weights),
+    )
+    return found, opened
+
+
+def statuses(slower: float, session_sd: float, weights: int, launches: int = 60) -> Counter[Status]:
+    """Judge so many launches against a limit of 3 %, without the second measurement of a FAIL."""
+    found = Counter[Status]()
+    for seed in range(launches):
+        latency, _ = timed(slower, session_sd, seed, weights=weights)
+        (verdict,) = latency_verdicts(Limits(min_speedup=LIMIT), latency)
+        found[verdict.status] += 1
+    return found
+
+
+def test_engines_whose_sessions_are_alike_are_timed_in_one_set() -> None:
+    """A convolution pays nothing for the noise of others."""
+    found, opened = timed(1.0, 0.002, 1)
+    assert (opened, found.sets) == (1, (found.rounds,))
+
+
+def test_engines_that_wait_for_their_weights_are_timed_in_three_sets_at_least() -> None:
+    """25 MB in a millisecond: a null that is near 1 by luck tells nothing about the next pair of sessions."""
+    found, opened = timed(1.0, 0.001, 1, weights=25 * MB)
+    assert opened == len(found.sets) >= 3
+    assert found.rounds == sum(found.sets) == len(found.candidate.runs_ns)
+    assert found.speedup_ci.low < found.speedup < found.speedup_ci.high
+    assert f"{opened} sets of sessions" in found.widened
+
+
+@pytest.mark.parametrize("plan", [replace(PLAN, min_speedup=None), replace(PLAN, max_latency_ms=((99.0, 1.5),))])
+def test_without_a_limit_that_sessions_decide_there_is_one_set(plan: LatencyPlan) -> None:
+    """Without any limit, and with one on a tail, whose rounds are those of one set."""
+    assert timed(1.0, 0.05, 1, plan, 25 * MB)[1] == 1
+
+
+def test_sets_are_drawn_while_the_budget_lasts() -> None:
+    """An engine in doubt whose sessions differ much: no set is begun that would not end in time."""
+    found, opened = timed(1.03, 0.05, 2, replace(PLAN, max_s=1.5), 25 * MB)
+    assert 1 < opened < 10
+    assert found.spent_s <= 1.6
+
+
+def test_an_engine_that_opens_for_longer_than_the_budget_is_told_as_it_is() -> None:
+    """One set, and an interval that allows for sessions that nobody drew."""
+    time = SimulatedTime(1, noise=0.02)
+    reference, null, candidate = (time.engine(1.0) for _ in range(3))
+    never: Callable[[], Calls] = pytest.fail
+    found = measure(
+        reference,
+        null,
+        candidate,
+        PLAN,
+        clock=time.clock,
+        machine=time.quiet,
+        reopening=Reopening(never, 60.0, 25 * MB),
+    )
+    assert found.sets == (found.rounds,)
+    assert found.speedup_ci.high / found.speedup_ci.low > 1.08
+
+
+@pytest.mark.parametrize(("session_sd", "weights"), [(0.025, 25 * MB), (0.025, 100 * MB), (0.004, 0)])
+def test_equal_engines_do_not_fail_and_slower_ones_do_not_pass(session_sd: float, weights: int) -> None:
+    """Sessions of 2.5 % are those of weights that are read from memory, 0.4 % those of convolutions."""
+    assert statuses(1.0, session_sd, weights)[Status.FAIL] == 0
+    assert statuses(1.05, session_sd, weights)[Status.PASS] == 0
+
+
+def test_intervals_enclose_the_true_ratio() -> None:
+    """In 93 of 100 launches at least, where sessions differ by 2.5 % each and so their ratios by 3.5 %."""
+    spans = [timed(1.0, 0.025, seed, weights=25 * MB)[0].speedup_ci for seed in range(100)]
+    assert sum(span.low <= 1.0 <= span.high for span in spans) >= 93
