@@ -170,7 +170,7 @@ def test_no_extras_that_are_installed_together_overwrite_each_other() -> None:
 @pytest.mark.parametrize("wheel", ["ort", "gpu"])
 def test_the_extras_for_a_gpu_go_with_either_wheel(wheel: str) -> None:
     """Who has one of the two wheels of ONNX Runtime can add any of them, and keeps the wheel."""
-    brought = installed_by({wheel, "cuda", "pycuda", "torch-cuda", "trt", "trt10"}) & set(ORT_WHEELS)
+    brought = installed_by({wheel, "cuda", "pycuda", "torch-cuda", "trt", "trt10", "trt-cu12"}) & set(ORT_WHEELS)
     assert brought == installed_by({wheel}) & set(ORT_WHEELS)
     assert len(brought) == 1
 

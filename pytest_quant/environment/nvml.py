@@ -55,3 +55,17 @@ def field(nvml: Any, read: Callable[..., T], *arguments: object) -> T | None:
 def text_of(value: str | bytes) -> str:
     """Return a text of NVML, which old versions of its package give as bytes."""
     return value.decode() if isinstance(value, bytes) else value
+
+
+def driver_cuda() -> tuple[str, int] | None:
+    """Return the driver's version, and 1000 times the major version of its CUDA plus ten times the minor.
+
+    ``None`` where there is no driver, or it does not tell. The CUDA is that of the ``libcuda`` that this process would
+    load, which one for forward compatibility may have replaced.
+    """
+    with opened_nvml() as nvml:
+        if nvml is None:
+            return None
+        version = text_of(field(nvml, nvml.nvmlSystemGetDriverVersion) or "")
+        cuda = field(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)
+    return (version, cuda) if cuda else None

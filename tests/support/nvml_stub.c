@@ -17,7 +17,7 @@
 
 enum {
     SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6,
-    INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, GPU_IS_LOST = 15, UNKNOWN = 999
+    INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, LIBRARY_NOT_FOUND = 12, GPU_IS_LOST = 15, UNKNOWN = 999
 };
 
 #define CLOCK_LIMIT_ID_TDP 0xffffff01u
@@ -129,6 +129,15 @@ int nvmlSystemGetDriverVersion(char *version, unsigned int length) {
     if (!opened) return UNINITIALIZED;
     if (!value_of("driver", value, sizeof value)) return UNKNOWN;
     snprintf(version, length, "%s", value);
+    return SUCCESS;
+}
+
+/* It is that of libcuda.so.1: 1000 times the major version plus ten times the minor. */
+int nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    char value[32];
+    if (!opened) return UNINITIALIZED;
+    if (!value_of("cuda_version", value, sizeof value)) return LIBRARY_NOT_FOUND;
+    *version = atoi(value);
     return SUCCESS;
 }
 
@@ -356,6 +365,13 @@ int cuInit(unsigned int flags) {
     if (!cuda_text(value, sizeof value)) return 100;
     if (value[0] == '!') return atoi(value + 1);
     started = 1;
+    return 0;
+}
+
+/* It can be asked before cuInit. */
+int cuDriverGetVersion(int *version) {
+    char value[32];
+    *version = value_of("cuda_version", value, sizeof value) ? atoi(value) : 0;
     return 0;
 }
 

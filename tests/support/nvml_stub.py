@@ -133,7 +133,13 @@ class NvmlStub:
         """The stub of NVML."""
         return self._libraries / "libnvidia-ml.so.1"
 
-    def play(self, *cards: StubCard, driver: str = "580.65.06", cuda: tuple[str, ...] | int = ()) -> None:
+    def play(
+        self,
+        *cards: StubCard,
+        driver: str = "580.65.06",
+        cuda: tuple[str, ...] | int = (),
+        cuda_version: int | None = 13000,
+    ) -> None:
         """Write the machine, for this process and those that know its file already.
 
         Parameters
@@ -141,8 +147,10 @@ class NvmlStub:
         cards : in the order of NVML.
         driver : version of the driver.
         cuda : UUIDs of the devices that CUDA's driver shows, in its order; or the number of the error of ``cuInit``.
+        cuda_version : of the driver, 12040 for 12.4; ``None`` where NVML finds no libcuda.
         """
         lines = [f"driver={driver}", f"cards={len(cards)}"]
+        lines += [] if cuda_version is None else [f"cuda_version={cuda_version}"]
         lines.append(f"cuda=!{cuda}" if isinstance(cuda, int) else f"cuda={','.join(cuda)}")
         for place, card in enumerate(cards):
             own = {"uuid": card.uuid or uuid_of(place)}

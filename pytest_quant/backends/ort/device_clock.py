@@ -18,7 +18,7 @@ from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.session import Provider
 from pytest_quant.backends.trt.gpu.device import open_device
 from pytest_quant.backends.trt.gpu.memory import DeviceMemory
-from pytest_quant.errors import BackendUnavailable
+from pytest_quant.errors import BackendUnavailable, BuildError
 from pytest_quant.result import DeviceTimes
 
 _WARMUP = 3
@@ -123,18 +123,16 @@ def _locked(memory: DeviceMemory, size: int) -> Iterator[Any]:
 
 
 @cache
-def device_clock(index: int = 0) -> DeviceClock | None:
-    """Return the clock of GPU `index`, one in a process; ``None`` where no library for device memory is installed.
+def device_clock(index: int = 0) -> tuple[DeviceClock | None, str]:
+    """Return the clock of GPU `index`, one in a process; or ``None`` and why there is none.
 
-    Raises
-    ------
-    BuildError : the driver refuses the device.
+    ONNX Runtime runs without one: the library is not installed, or is made for a newer driver than ONNX Runtime is.
     """
     try:
         memory = open_device(index)
-    except BackendUnavailable:
-        return None
-    return make_clock(memory)
+    except (BackendUnavailable, BuildError) as error:
+        return None, "; ".join(part for part in (error.what, error.value, error.fix) if part)
+    return make_clock(memory), ""
 
 
 def make_clock(memory: DeviceMemory) -> DeviceClock:

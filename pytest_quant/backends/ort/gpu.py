@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine
+from pytest_quant.backends.driver import driver_too_old
 from pytest_quant.backends.options import check_offer
 from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT, load_provider, loading_trouble
@@ -34,6 +35,7 @@ from pytest_quant.errors import BackendUnavailable, UsageError
 from pytest_quant.spec import EngineSpec
 
 _INSTALL = 'pip uninstall -y onnxruntime && pip install "onnxruntime-gpu[cuda,cudnn]"'
+_OLDER_CUDA = "its wheel for CUDA 12: pytest-quant guide gpu"
 _DRIVER = "libcuda.so.1"
 
 
@@ -61,6 +63,10 @@ def find_provider(provider: str) -> Availability:
     if trouble:
         fix = "run it on a machine with an NVIDIA GPU and its driver"
         return Availability(False, reason=f"there is no NVIDIA driver here ({trouble})", fix=fix)
+    wheel = f"onnxruntime-gpu {runtime.__version__}"
+    refused = driver_too_old({wheel: getattr(runtime, "cuda_version", "")}, _OLDER_CUDA)
+    if refused is not None:
+        return refused
     if hasattr(runtime, "preload_dlls"):
         runtime.preload_dlls()
     refused = load_provider(provider, Path(str(runtime.__file__)).parent)

@@ -52,12 +52,14 @@ class OrtGpuEngine(OrtEngine):
         notes: tuple[str, ...] = (),
         graphs: bool = False,
     ) -> None:
-        self._clock = device_clock()
+        self._clock, why = device_clock()
         self._graph_ids = count(1) if graphs else None
         first, *others = providers
         ours: Sequence[Provider] = providers
         if graphs:
             ours = (replace(first, options={**first.options, "enable_cuda_graph": "1"}), *others)
+        if self._clock is None:
+            notes = (*notes, f"timed by the host's clock: {why}")
         super().__init__(spec, path, ours if self._clock is None else self._clock.asked(ours), notes=notes)
         # Sessions that are opened apart run once, in other processes too, and have streams of their own.
         self._providers = providers

@@ -7,6 +7,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine
+from pytest_quant.backends.driver import driver_too_old
 from pytest_quant.backends.options import check_offer
 from pytest_quant.backends.tf32 import with_option
 from pytest_quant.backends.torch import TorchBackend
@@ -16,12 +17,17 @@ from pytest_quant.environment.packages import version
 from pytest_quant.spec import EngineSpec
 
 _INSTALL = "install torch for CUDA, see https://pytorch.org/get-started/locally"
+_OLDER_CUDA = _INSTALL.replace("CUDA", "an older CUDA")
 
 
 def find_device(spec: EngineSpec | None) -> Availability:
     """Tell whether torch is built for CUDA and finds a GPU; with `spec`, whether that GPU computes its type."""
-    if _is_built_without_cuda():
+    cuda = _cuda_of_build()
+    if cuda is None:
         return Availability(False, reason=f"torch {version('torch')} is a build without CUDA", fix=_INSTALL)
+    refused = driver_too_old({f"torch {version('torch')}": cuda}, _OLDER_CUDA) if cuda else None
+    if refused is not None:
+        return refused
     torch = import_torch()
     if isinstance(torch, Availability):
         return torch
@@ -40,17 +46,20 @@ def find_device(spec: EngineSpec | None) -> Availability:
     return Availability(True, version=str(torch.__version__), device=f"cuda:0 {torch.cuda.get_device_name(0)}")
 
 
-def _is_built_without_cuda() -> bool:
-    """Read torch's small file ``version.py``, since torch takes seconds to import; ``False`` without that file."""
+def _cuda_of_build() -> str | None:
+    """Read the CUDA that torch was built for in its small file ``version.py``, since torch takes seconds to import.
+
+    ``None`` for a build without CUDA, empty where that file does not tell.
+    """
     torch = find_spec("torch")
     if torch is None or torch.origin is None:
-        return False
+        return ""
     spec = spec_from_file_location("torch_build", Path(torch.origin).with_name("version.py"))
     if spec is None or spec.loader is None or not Path(str(spec.origin)).exists():
-        return False
+        return ""
     build = module_from_spec(spec)
     spec.loader.exec_module(build)
-    return getattr(build, "cuda", "") is None
+    return getattr(build, "cuda", "")
 
 
 class TorchCudaBackend(TorchBackend):

@@ -34,6 +34,10 @@ STICKY = frozenset(
 """Errors of which CUDA says that the process must be ended and started again."""
 
 
+_FIX = "nvidia-smi tells whether the driver sees a GPU"
+_FIXES = {"cudaErrorInsufficientDriver": 'a newer driver, or where it has CUDA 12 pip install "cuda-bindings<13"'}
+
+
 class CudaPythonMemory:
     """The device `index` by `cuda`, the module that `load_runtime` gives. Raises `BuildError` when there is none."""
 
@@ -174,7 +178,7 @@ class CudaPythonMemory:
                 return nothing_to_lock(name, arguments[0])
             _, free, total = self._cuda.cudaMemGetInfo()
             return out_of_memory(name, arguments[0] if name == "cudaMalloc" else 0, free, total)
-        return BuildError(f"CUDA refused {name}", value=said, fix="nvidia-smi tells whether the driver sees a GPU")
+        return BuildError(f"CUDA refused {name}", value=said, fix=_FIXES.get(status.name, _FIX))
 
 
 def load_runtime() -> Any:

@@ -16,8 +16,9 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from pytest_quant.backends.base import Availability
+from pytest_quant.backends.driver import driver_too_old
 from pytest_quant.backends.runtime import installed_version, memory_libraries
-from pytest_quant.backends.trt.configure import make_logger
+from pytest_quant.backends.trt.configure import complaints, make_logger
 from pytest_quant.backends.trt.gpu.memory import DeviceMemory
 from pytest_quant.environment.gpu import cuda_gpus
 from pytest_quant.environment.nvml import has_nvml
@@ -71,13 +72,17 @@ WITH_DEVICE = "device"
 
 
 def answer(*, with_device: bool) -> dict[str, str]:
-    """Return ``version`` when the module loads, and gives a runtime where there is a device for it; else ``error``."""
+    """Return ``version`` when the module loads, and gives a runtime where there is a device for it; else ``error``.
+
+    Where TensorRT loads and gives no runtime its log has the cause, ``log``; the error is that it gave none.
+    """
+    lines: list[str] = []
     try:
         trt = import_module("tensorrt")
         if with_device:
-            trt.Runtime(make_logger(trt, []))
+            trt.Runtime(make_logger(trt, lines))
     except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}"}
+        return {"error": f"{type(error).__name__}: {error}", "log": complaints(lines) if lines else ""}
     return {"version": str(trt.__version__)}
 
 
@@ -86,6 +91,7 @@ if __name__ == "__main__":
 
 TIME_LIMIT_S = 60.0
 _INSTALL = 'pip install "pytest-quant[trt]"'
+_OLDER_CUDA = 'in a new environment pip install "pytest-quant[trt-cu12]"'
 _SIMULATE = "or let it be simulated: pytest --quant-simulate=SM89"
 _LIBRARY = re.compile(r"(?P<stem>lib(?:nvinfer|nvonnxparser)\w*)\.so\.(?P<major>\d+)")
 _PACKAGES = tuple(
@@ -109,6 +115,10 @@ def find_native() -> Availability:
         return Availability(False, reason=reason, fix=f"run it on a machine with a GPU, {_SIMULATE}")
     if not memory_libraries():
         return Availability(False, reason="neither cuda-bindings nor pycuda is installed", fix=_INSTALL_MEMORY)
+    bindings = installed_version("cuda-bindings") if "pycuda" not in memory_libraries() else ""
+    refused = driver_too_old({f"cuda-bindings {bindings}": bindings}, 'pip install "cuda-bindings<13"')
+    if refused is not None:
+        return refused
     gpu = here.gpus[0]
     return Availability(True, version=found.version, device=f"cuda:0 {gpu.name} ({gpu.sm or 'unknown'})")
 
@@ -119,6 +129,9 @@ def probe_native(*, with_device: bool) -> Availability:
 
     Without a device nothing is made of it: that TensorRT then fails is no fault of the installation.
     """
+    refused = driver_too_old(_wheel(), _OLDER_CUDA) if with_device else None
+    if refused is not None:
+        return refused
     command = (sys.executable, "-m", "pytest_quant.backends.trt.gpu.device", *([WITH_DEVICE] if with_device else []))
     try:
         ended = subprocess.run(  # nosec B603 # noqa: S603 - our own module
@@ -134,6 +147,10 @@ def probe_native(*, with_device: bool) -> Availability:
     said = json.loads(lines[-1])
     if "version" in said:
         return Availability(True, version=said["version"])
+    if said["log"]:
+        reason = f"TensorRT gives no runtime: {said['log']}"
+        fix = f"nvidia-smi shows the driver's CUDA; for CUDA 12 {_OLDER_CUDA}"
+        return Availability(False, reason=reason, fix=fix, broken=True)
     return read_import_error(said["error"], installed_tensorrt())
 
 
@@ -152,6 +169,16 @@ def installed_tensorrt() -> str:
     """Return the distributions of TensorRT that are installed, with their versions."""
     found = [f"{name} {here}" for name in _PACKAGES if (here := installed_version(name))]
     return ", ".join(found) or "no distribution of TensorRT"
+
+
+def _wheel() -> dict[str, str]:
+    """Return the CUDA of the distribution of TensorRT that is installed; nothing where there are some of several."""
+    found: dict[str, str] = {}
+    for name in _PACKAGES:
+        made_for = re.search(r"-cu(\d+)", name)
+        if made_for and (here := installed_version(name)):
+            found.setdefault(made_for[1], f"{name} {here}")
+    return {name: cuda for cuda, name in found.items()} if len(found) == 1 else {}
 
 
 def _broken(reason: str) -> Availability:

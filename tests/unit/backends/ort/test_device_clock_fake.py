@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.ort.session import Provider
-from pytest_quant.errors import BackendUnavailable
+from pytest_quant.backends.trt.gpu import device
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import dense
 from tests.support.fake_tensorrt import HostMemory
@@ -122,7 +123,7 @@ def engine(
 ) -> OrtGpuEngine:
     """An engine whose session is a fake, on a stream of ours."""
     clock = make_clock(memory)
-    monkeypatch.setattr(gpu_engine, "device_clock", lambda: clock)
+    monkeypatch.setattr(gpu_engine, "device_clock", lambda: (clock, ""))
     return _opened(request.param, memory, monkeypatch, tmp_path)
 
 
@@ -175,7 +176,7 @@ def test_without_a_library_for_streams_time_is_the_hosts(
     memory: TickingMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It is never called the device's."""
-    monkeypatch.setattr(gpu_engine, "device_clock", lambda: None)
+    monkeypatch.setattr(gpu_engine, "device_clock", lambda: (None, "no library is here"))
     engine = _opened(CUDA, memory, monkeypatch, tmp_path)
     feeds = dense().feeds(4, 1)
     assert engine.prepare_events(feeds) is None
@@ -191,7 +192,7 @@ def test_timed_runs_replay_a_graph_at_addresses_that_stay(
 ) -> None:
     """Each batch has a graph of its own: one run without it, which makes room, one that captures, then replays."""
     clock = make_clock(memory) if clocked else None
-    monkeypatch.setattr(gpu_engine, "device_clock", lambda: clock)
+    monkeypatch.setattr(gpu_engine, "device_clock", lambda: (clock, ""))
     engine = _opened(CUDA, memory, monkeypatch, tmp_path, graphs=True)
     session = engine._session
     assert session.options["enable_cuda_graph"] == "1"
@@ -206,7 +207,7 @@ def test_timed_runs_replay_a_graph_at_addresses_that_stay(
 
 def test_a_graph_is_for_timed_runs_only(memory: TickingMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Other runs come with arrays of their own, and sessions that are opened apart run once."""
-    monkeypatch.setattr(gpu_engine, "device_clock", lambda: None)
+    monkeypatch.setattr(gpu_engine, "device_clock", lambda: (None, "no library is here"))
     engine = _opened(CUDA, memory, monkeypatch, tmp_path, graphs=True)
     assert _entry(engine._run_options, "gpu_graph_id") == "-1"
     engine._stop()
@@ -225,13 +226,47 @@ def test_only_gpus_take_the_stream(memory: TickingMemory) -> None:
     assert [dict(one.options) for one in asked] == [{"a": "1", **ours}, ours, {}]
 
 
-def test_no_clock_where_no_library_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runtime does without; only its device's clock cannot be read."""
+OLD_DRIVER = """
+from enum import IntEnum
+class cudaError_t(IntEnum):
+    cudaSuccess = 0
+    cudaErrorMemoryAllocation = 2
+    cudaErrorInsufficientDriver = 35
+SAID = b"CUDA driver version is insufficient for CUDA runtime version"
+def cudaSetDevice(device): return (cudaError_t.cudaErrorInsufficientDriver,)
+def cudaGetErrorString(error): return (cudaError_t.cudaSuccess, SAID)
+def cudaGetLastError(): return (cudaError_t.cudaErrorInsufficientDriver,)
+"""
 
-    def open_device(_: int) -> None:
-        raise BackendUnavailable("TensorRT needs a library for device memory")
 
-    monkeypatch.setattr("pytest_quant.backends.ort.device_clock.open_device", open_device)
+@pytest.fixture
+def no_clock_yet() -> Iterator[None]:
+    """The clock and the device's memory are kept for a process; this test asks for itself."""
     device_clock.cache_clear()
-    assert device_clock() is None
+    yield
     device_clock.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cuda"]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("no_clock_yet")
+@pytest.mark.parametrize("installed", [False, True])
+def test_fake_cuda_that_cannot_be_used_leaves_the_hosts_clock_and_a_note(
+    memory: TickingMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, installed: bool
+) -> None:
+    """ONNX Runtime does without it: neither a library that is missing nor one for a newer driver ends a check."""
+    if installed:
+        file = tmp_path / "cuda" / "bindings" / "runtime.py"
+        file.parent.mkdir(parents=True)
+        file.write_text(OLD_DRIVER)
+        monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "cuda", raising=False)
+    monkeypatch.setattr(device, "memory_libraries", lambda: ("cuda-bindings",) if installed else ())
+    notes = _opened(CUDA, memory, monkeypatch, tmp_path).notes
+    (note,) = [note for note in notes if note.startswith("timed by the host's clock: ")]
+    if not installed:
+        assert "pip install cuda-bindings" in note
+        return
+    assert "cudaErrorInsufficientDriver" in note
+    assert "cuda-bindings<13" in note
+    assert "sees a GPU" not in note

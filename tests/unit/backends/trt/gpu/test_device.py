@@ -121,6 +121,31 @@ def test_it_fails_on_a_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "returned nullptr" in found.reason
 
 
+NO_DRIVER = """
+__version__ = "10.13.0"
+class ILogger:
+    def __init__(self): pass
+class Runtime:
+    def __init__(self, logger):
+        logger.log("Severity.WARNING", "Unable to determine GPU memory usage: CUDA driver version is insufficient")
+        logger.log("Severity.WARNING", "CUDA initialization failure with error: 35. Please check your CUDA")
+        raise TypeError("pybind11::init(): factory function returned nullptr")
+"""
+
+
+def test_fake_runtime_that_is_none_is_told_with_its_log(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The binding raises the same error whatever the cause is; the cause is in the log, and no wheel is at fault."""
+    plant.write_text(NO_DRIVER)
+    monkeypatch.setattr(find, "cuda_gpus", lambda: CudaGpus((GPU,)))
+    found = find.find_native()
+    assert found.broken
+    assert "CUDA initialization failure with error: 35" in found.reason
+    assert "nullptr" not in found.reason
+    assert "force-reinstall" not in found.fix
+    assert "nvidia-smi" in found.fix
+    assert "pytest-quant[trt-cu12]" in found.fix
+
+
 def test_a_gpu_without_a_library_for_its_memory(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorRT computes on addresses that somebody else must make. Other packages of NVIDIA bring a `cuda` as well."""
     plant.write_text(LOADS)

@@ -1,0 +1,163 @@
+"""A wheel for a CUDA that the driver does not have, told before it is loaded; on a stub of the driver's libraries."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_quant.backends import driver
+from pytest_quant.backends.driver import driver_too_old
+from pytest_quant.backends.ort import gpu
+from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
+from pytest_quant.backends.torch import cuda as torch_cuda
+from pytest_quant.backends.trt.gpu import device
+from pytest_quant.environment.cuda_driver import Answer
+from pytest_quant.environment.packages import version
+from tests.support.nvml_stub import NvmlStub, StubCard
+
+
+@pytest.fixture
+def old_driver(nvml_stub: NvmlStub) -> Iterator[NvmlStub]:
+    """A card with a driver that has CUDA 12.4; what is known of packages is forgotten around the test."""
+    nvml_stub.play(StubCard(), driver="550.54.15", cuda_version=12040)
+    forget()
+    yield nvml_stub
+    forget()
+
+
+def forget() -> None:
+    """Let the next question look for distributions, and for TensorRT in another process."""
+    version.cache_clear()
+    device.probe_native.cache_clear()
+
+
+def plant(folder: Path, monkeypatch: pytest.MonkeyPatch, packages: dict[str, str], modules: dict[str, str]) -> None:
+    """Install distributions by name and version, and modules by file and text, in front of everything that is here."""
+    for name, number in packages.items():
+        about = folder / f"{name.replace('-', '_')}-{number}.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
+    for file, text in modules.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=":")
+    importlib.invalidate_caches()
+    forget()
+
+
+def test_stub_driver_with_an_older_cuda_is_told_with_the_first_that_has_it(old_driver: NvmlStub) -> None:
+    """Driver, its CUDA, the wheels that want more and what else would do; those that run with it are not named."""
+    assert old_driver
+    wheels = {"a 1.0": "13.0", "b 2.0": "12.9", "c 3.0": "", "d 4.0": "13.2"}
+    found = driver_too_old(wheels, "a wheel for CUDA 12")
+    assert found is not None
+    assert (found.available, found.broken) == (False, False)
+    assert found.reason == "driver 550.54.15 has CUDA 12.4, and a 1.0 and d 4.0 want 13"
+    assert found.fix == "driver 580 or later, or a wheel for CUDA 12"
+
+
+@given(st.integers(11, 14), st.integers(0, 9), st.lists(st.integers(11, 15), max_size=4))
+def test_fake_driver_runs_every_minor_version_of_its_major(major: int, minor: int, wanted: list[int]) -> None:
+    """CUDA's rule since 11: a wheel is refused if and only if its major version is above the driver's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "driver_cuda", lambda: ("1.0", major * 1000 + minor * 10))
+        found = driver_too_old({f"wheel {place}": f"{one}.9" for place, one in enumerate(wanted)}, "")
+    assert (found is not None) == any(one > major for one in wanted)
+
+
+@pytest.mark.parametrize("cuda_version", [13000, 13010, None])
+def test_stub_driver_that_is_new_enough_or_says_nothing_refuses_no_wheel(
+    nvml_stub: NvmlStub, cuda_version: int | None
+) -> None:
+    """The wheel itself then says what is wrong, if something is."""
+    nvml_stub.play(StubCard(), cuda_version=cuda_version)
+    assert driver_too_old({"a 1.0": "13.0"}, "") is None
+
+
+@pytest.mark.parametrize("provider", [CUDA, TENSORRT])
+def test_stub_driver_refuses_the_wheel_of_onnxruntime_before_its_libraries(
+    old_driver: NvmlStub, monkeypatch: pytest.MonkeyPatch, provider: str
+) -> None:
+    """`libcuda` loads and lists devices on such a driver, so that everything else seems to be here."""
+    assert old_driver
+    loaded: list[str] = []
+    wheel = SimpleNamespace(
+        __version__="1.31.1",
+        __file__="onnxruntime/__init__.py",
+        cuda_version="13.0",
+        preload_dlls=lambda: loaded.append("preloaded"),
+        get_available_providers=lambda: [TENSORRT, CUDA],
+    )
+    monkeypatch.setitem(sys.modules, "onnxruntime", wheel)
+    monkeypatch.setattr(gpu, "find_spec", lambda _: True)
+    monkeypatch.setattr(gpu, "installed_version", {"onnxruntime-gpu": "1.31.1"}.get)
+    monkeypatch.setattr(gpu, "loading_trouble", lambda _: "")
+    monkeypatch.setattr(gpu, "load_provider", lambda *_: loaded.append("provider"))
+    monkeypatch.setattr(gpu, "ask_driver", lambda *_: Answer(("00",)))
+    found = gpu.find_provider(provider)
+    assert (found.available, found.broken, loaded) == (False, False, [])
+    assert found.reason == "driver 550.54.15 has CUDA 12.4, and onnxruntime-gpu 1.31.1 wants 13"
+    assert found.fix == "driver 580 or later, or its wheel for CUDA 12: pytest-quant guide gpu"
+
+
+def test_stub_driver_refuses_torch_before_it_is_imported(
+    old_driver: NvmlStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the small file that says what it was built for."""
+    assert old_driver
+    modules = {"torch/__init__.py": "raise SystemExit('imported')", "torch/version.py": "cuda = '13.0'"}
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    plant(tmp_path, monkeypatch, {"torch": "2.11.0"}, modules)
+    found = torch_cuda.find_device(None)
+    assert found.reason == "driver 550.54.15 has CUDA 12.4, and torch 2.11.0 wants 13"
+    assert found.fix.startswith("driver 580 or later, or install torch for an older CUDA, see ")
+
+
+@pytest.mark.parametrize("distribution", ["tensorrt-cu13", "tensorrt-cu13-bindings"])
+def test_stub_driver_refuses_tensorrt_before_it_is_loaded(
+    old_driver: NvmlStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distribution: str
+) -> None:
+    """The extra with the wheels for CUDA 12 is told; with them the same driver is no hindrance."""
+    assert old_driver
+    plant(tmp_path, monkeypatch, {distribution: "11.4.0"}, {"tensorrt.py": "raise ImportError('loaded')"})
+    found = device.find_native()
+    assert (found.available, found.broken) == (False, False)
+    assert found.reason == f"driver 550.54.15 has CUDA 12.4, and {distribution} 11.4.0 wants 13"
+    assert found.fix == 'driver 580 or later, or in a new environment pip install "pytest-quant[trt-cu12]"'
+    plant(tmp_path, monkeypatch, {"tensorrt-cu12": "11.4.0"}, {})
+    assert "loaded" in device.find_native().reason
+
+
+def test_stub_driver_refuses_cuda_bindings_of_a_newer_cuda(
+    old_driver: NvmlStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hold the runtime of their own version; pycuda, where it is here too, is made for the CUDA that it met."""
+    assert old_driver
+    loads = "__version__ = '10.13.0'\nclass ILogger:\n    def __init__(self): pass\ndef Runtime(logger): pass\n"
+    packages = {"tensorrt-cu12": "10.13.0", "cuda-bindings": "13.5.0"}
+    plant(tmp_path, monkeypatch, packages, {"tensorrt.py": loads, "cuda/bindings/runtime.py": ""})
+    found = device.find_native()
+    assert found.reason == "driver 550.54.15 has CUDA 12.4, and cuda-bindings 13.5.0 wants 13"
+    assert found.fix == 'driver 580 or later, or pip install "cuda-bindings<13"'
+    plant(tmp_path, monkeypatch, {}, {"pycuda/__init__.py": ""})
+    assert device.find_native().available
+
+
+def test_stub_driver_is_told_by_the_doctor(
+    old_driver: NvmlStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Driver, wheel and extra, on the lines of the backend."""
+    plant(tmp_path, monkeypatch, {"tensorrt-cu13": "11.4.0"}, {"tensorrt.py": "raise ImportError('loaded')"})
+    command = (sys.executable, "-m", "pytest_quant.doctor.probe", "trt")
+    ended = subprocess.run(command, env=old_driver.environment(), capture_output=True, text=True, check=True)
+    assert "driver 550.54.15 has CUDA 12.4, and tensorrt-cu13 11.4.0 wants 13" in ended.stdout
+    assert "pytest-quant[trt-cu12]" in ended.stdout
