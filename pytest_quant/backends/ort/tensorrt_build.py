@@ -23,7 +23,7 @@ from pytest_quant.backends.ort.tensorrt import TABLE_FILE
 from pytest_quant.backends.ort.tensorrt_layers import layers_in_summary, told_of_build
 from pytest_quant.backends.runtime import failed_with_text
 from pytest_quant.backends.trt.coverage import ops_of
-from pytest_quant.backends.trt.run_builder import LAYERS_FILE, LOG_FILE, TIME_LIMIT_S
+from pytest_quant.backends.trt.run_builder import LAYERS_FILE, TIME_LIMIT_S, write_log
 from pytest_quant.errors import BuildError, QuantError
 
 MODULE = "pytest_quant.backends.ort.tensorrt_build"
@@ -66,7 +66,7 @@ def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name
             value=ended.stdout.strip() or told_of_build(ended.stderr)[-600:] or "it said nothing",
             fix=_NEXT,
         )
-    (folder / LOG_FILE).write_text(told_of_build(ended.stderr), encoding="utf-8")
+    write_log(folder, told_of_build(ended.stderr))
     layers = layers_in_summary(ended.stderr, ops_of(read_graph(model).graph))
     (folder / LAYERS_FILE).write_text(json.dumps(layers), encoding="utf-8")
     cached = sorted(file.name for pattern in _CACHED for file in folder.glob(pattern))

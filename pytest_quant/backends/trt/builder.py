@@ -28,11 +28,11 @@ from pytest_quant.backends.trt.gpu.implicit import calibrating
 from pytest_quant.backends.trt.options import Range, sizes_of
 from pytest_quant.backends.trt.run_builder import (
     LAYERS_FILE,
-    LOG_FILE,
     PLAN_FILE,
     SHAPE_INPUT,
     BuildRequest,
     read_request,
+    write_log,
 )
 from pytest_quant.errors import QuantError
 from pytest_quant.spec import Shape
@@ -50,14 +50,17 @@ def build(request: BuildRequest) -> None:
     try:
         plan = _plan(trt, logger, lines, request)
     finally:
-        (folder / LOG_FILE).write_text("\n".join(lines), encoding="utf-8")
+        write_log(folder, "\n".join(lines))
     (folder / PLAN_FILE).write_bytes(plan)
     (folder / LAYERS_FILE).write_text(json.dumps(layers_in_log("\n".join(lines))), encoding="utf-8")
 
 
 def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> bytes:
     register_plugins(trt, logger)
-    builder: tensorrt.Builder = trt.Builder(logger)
+    try:
+        builder: tensorrt.Builder = trt.Builder(logger)
+    except TypeError as error:  # all that the binding says of one that is null
+        raise BuildFailedError(complaints(lines)) from error
     network = builder.create_network(network_flags(trt, request))
     parser: tensorrt.OnnxParser = trt.OnnxParser(network, logger)
     configure_parser(trt, parser, request)

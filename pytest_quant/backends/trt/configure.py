@@ -16,18 +16,27 @@ _BAD = ("[ERROR]", "[INTERNAL_ERROR]")
 _LINES_SHOWN = 3
 
 
+_LISTED = ("Layers:", "Name: ")
+"""How TensorRT-RTX begins to list the layers of a plan, in the lowest severity."""
+
+
 def make_logger(trt: Any, lines: list[str]) -> Any:
-    """Return a logger that appends every line to `lines`, severity in front. Keep a reference to it."""
+    """Return a logger that appends to `lines`, severity in front. Keep a reference to it.
+
+    Of the lowest severity it keeps lists of layers alone: a build on a device logs each kernel that it times.
+    """
 
     class Logger(trt.ILogger):  # type: ignore[misc]
-        """Keeps every line with its severity in front."""
+        """Keeps lines with their severity in front."""
 
         def __init__(self) -> None:
             # Without this call of the binding's own constructor the first line crashes the process.
             trt.ILogger.__init__(self)
 
         def log(self, severity: Any, msg: str) -> None:
-            lines.append(f"[{str(severity).rpartition('.')[2]}] {msg}")
+            name = str(severity).rpartition(".")[2]
+            if name != "VERBOSE" or msg.startswith(_LISTED):
+                lines.append(f"[{name}] {msg}")
 
     return Logger()
 

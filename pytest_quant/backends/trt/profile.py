@@ -237,7 +237,7 @@ def _write(name: str, shapes: Range) -> str:
     return f"write options={{'shapes': {{'{name}': [{', '.join(map(str, shapes))}]}}}}"
 
 
-RECIPE_VERSION = "4"
+RECIPE_VERSION = "5"
 """Raised when the same ingredients would be built into something else."""
 
 

@@ -21,6 +21,8 @@ from pytest_quant.errors import BuildError
 PLAN_FILE = "model.engine"
 LAYERS_FILE = "layers.json"
 LOG_FILE = "build.log"
+COUNT_FILE = "missing_scales.txt"
+"""How often the log says so; every engine that is opened wants to know."""
 
 
 MISSING_SCALES = "Missing scale and zero-point"
@@ -31,9 +33,13 @@ SHAPE_INPUT = "the values of an input decide shapes, and nothing tells which val
 NO_IMPLICIT = "no implicit INT8"
 """How it says that this TensorRT finds no ranges itself."""
 
+_OLD_GPU = "use a GPU that this release takes, an older TensorRT, or backend='ort-cuda'"
+
 _STEPS = {
     NO_IMPLICIT: "drop quantization='implicit', or pip install 'tensorrt<11'",
     "libnvinfer_lean": "install the lean runtime, tensorrt-lean of the same version, or drop version_compatible",
+    "is not supported by this TensorRT release": _OLD_GPU,
+    "<= smVersion": _OLD_GPU,
     "within workspace limit": "write a larger workspace_mb, or none: then it is the memory of the GPU",
 }
 """Words of a refusal that have one answer."""
@@ -111,9 +117,15 @@ def _ranges(found: dict[str, Any]) -> dict[str, Range]:
     return {name: (tuple(low), tuple(usual), tuple(high)) for name, (low, usual, high) in found.items()}
 
 
+def write_log(folder: Path, text: str) -> None:
+    """Write the log of a build, and what `build_notes` reads of it."""
+    (folder / LOG_FILE).write_text(text, encoding="utf-8")
+    (folder / COUNT_FILE).write_text(str(text.count(MISSING_SCALES)), encoding="ascii")
+
+
 def build_notes(folder: Path) -> tuple[str, ...]:
-    """Count the warnings in the log of the build in `folder` that mean that something did not become INT8."""
-    count = (folder / LOG_FILE).read_text(encoding="utf-8").count(MISSING_SCALES)
+    """Return a note on the warnings of the build in `folder` that mean that something did not become INT8."""
+    count = int((folder / COUNT_FILE).read_text(encoding="ascii"))
     if not count:
         return ()
     tensors, their = ("1 tensor has", "its layer") if count == 1 else (f"{count} tensors have", "their layers")

@@ -11,7 +11,6 @@ from pytest_quant.backends import get_backend
 from pytest_quant.backends.onnx_files import read_graph
 from pytest_quant.backends.ort.tensorrt_layers import layers_in_summary
 from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt.configure import make_logger
 from pytest_quant.backends.trt.coverage import count_layers, layer_of, layers_in_log, ops_of
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import conv
@@ -37,7 +36,17 @@ def test_the_log_lists_layers_with_types_all_the_same(tmp_path: Path) -> None:
 def _build(module: Any, graph: Path) -> str:
     """Build with the default verbosity and return what was logged."""
     lines: list[str] = []
-    logger = make_logger(module, lines)
+
+    class Logger(module.ILogger):  # type: ignore[misc]
+        """Keeps every severity, as ONNX Runtime does for a detailed log."""
+
+        def __init__(self) -> None:
+            module.ILogger.__init__(self)
+
+        def log(self, severity: object, msg: str) -> None:
+            lines.append(f"[{str(severity).rpartition('.')[2]}] {msg}")
+
+    logger = Logger()
     builder = module.Builder(logger)
     network = builder.create_network(0)
     parser = module.OnnxParser(network, logger)

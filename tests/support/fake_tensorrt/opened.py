@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.gpu.engine import GpuEngine
-from pytest_quant.backends.trt.run_builder import LOG_FILE, PLAN_FILE
+from pytest_quant.backends.trt.run_builder import PLAN_FILE, write_log
 from pytest_quant.spec import EngineSpec, Model
 from tests.support.fake_tensorrt.device import HostMemory
 from tests.support.fake_tensorrt.engine import COLUMNS
@@ -57,7 +57,7 @@ def write_engine(
     )
     onnx.save_model(helper.make_model(graph), folder / GRAPH_FILE)
     (folder / PLAN_FILE).write_bytes(plan)
-    (folder / LOG_FILE).write_text(log)
+    write_log(folder, log)
     model = Model.from_onnx(folder / GRAPH_FILE)
     return EngineSpec("trt", "int8", "static", model, options=tuple(sorted(options.items())))
 

@@ -205,3 +205,17 @@ def test_fake_builder_has_plugins_before_it_parses(native: bool) -> None:
     trt.Builder = new_builder
     with pytest.raises(BuildFailedError, match="far enough"):
         builder._plan(trt, None, [], replace(REQUEST, native_instancenorm=native))
+
+
+def test_fake_builder_that_is_none_is_told_with_its_log() -> None:
+    """The binding raises the same error whatever the cause is; the cause is in the log."""
+    trt = make(HostMemory())
+    lines: list[str] = []
+
+    def new_builder(_logger: object) -> None:
+        lines.append("[WARNING] CUDA initialization failure with error: 35. Please check your CUDA installation")
+        raise TypeError("pybind11::init(): factory function returned nullptr")
+
+    trt.Builder = new_builder
+    with pytest.raises(BuildFailedError, match="CUDA initialization failure with error: 35"):
+        builder._plan(trt, None, lines, REQUEST)

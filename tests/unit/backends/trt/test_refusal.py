@@ -42,6 +42,22 @@ def test_what_has_nothing_to_do_with_quantization(said: str) -> None:
     assert "shapes" not in text
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "IBuilder::buildSerializedNetwork: Error Code 9: API Usage Error (Target GPU SM 70 is not supported by this "
+        "TensorRT release.)",
+        "Internal Error (Assertion SmVersion{0x0705} <= smVersion failed. )",
+    ],
+)
+def test_a_gpu_that_this_release_left_behind(said: str) -> None:
+    """No graph is at fault: TensorRT 10 and 11 say it of a V100, the one building, the other before."""
+    text = next_step(said, SHAPES)
+    assert "older TensorRT" in text
+    assert "ort-cuda" in text
+    assert "export the model" not in text
+
+
 def test_a_quantized_node_is_answered_with_exclude() -> None:
     """It is the pair that is refused."""
     said = "Assertion failed: only activation types allowed as input to a QuantizeLinear node"

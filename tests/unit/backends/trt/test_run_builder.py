@@ -14,6 +14,7 @@ from pytest_quant.backends.trt.run_builder import (
     build_notes,
     read_request,
     run_builder,
+    write_log,
     write_request,
 )
 from pytest_quant.cache import Cache
@@ -91,7 +92,7 @@ def test_the_limit_of_the_session_ends_a_build(tmp_path: Path, monkeypatch: pyte
 def test_tensors_without_a_scale_are_counted(tmp_path: Path, lines: list[str], note: str | None) -> None:
     """TensorRT warns of each and goes on; the note says what that means."""
     told = [f"[WARNING] Missing scale and zero-point for tensor {name}, expect fall back" for name in lines]
-    (tmp_path / LOG_FILE).write_text("\n".join(["[VERBOSE] parsing", *told]))
+    write_log(tmp_path, "\n".join(["[INFO] parsing", *told]))
     found = build_notes(tmp_path)
     assert len(found) == (note is not None)
     assert all(note in line and "may stay in float" in line for line in found if note)
