@@ -21,7 +21,7 @@ _LISTED = ("Layers:", "Name: ")
 
 
 def make_logger(trt: Any, lines: list[str]) -> Any:
-    """Return a logger that appends to `lines`, severity in front. Keep a reference to it.
+    """Return a logger that appends to its `lines`, severity in front, at first these. Keep a reference to it.
 
     Of the lowest severity it keeps lists of layers alone: a build on a device logs each kernel that it times.
     """
@@ -32,11 +32,12 @@ def make_logger(trt: Any, lines: list[str]) -> Any:
         def __init__(self) -> None:
             # Without this call of the binding's own constructor the first line crashes the process.
             trt.ILogger.__init__(self)
+            self.lines = lines
 
         def log(self, severity: Any, msg: str) -> None:
             name = str(severity).rpartition(".")[2]
             if name != "VERBOSE" or msg.startswith(_LISTED):
-                lines.append(f"[{name}] {msg}")
+                self.lines.append(f"[{name}] {msg}")
 
     return Logger()
 

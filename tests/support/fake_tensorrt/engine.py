@@ -71,12 +71,13 @@ class Plan:
 
 @dataclass
 class Machine:
-    """One process: its device, the log of what ended, and whether plugins are registered."""
+    """One process: its device, the log of what ended, and whether plugins are registered, with the logger they use."""
 
     device: HostMemory | PycudaHost
     plan: Plan
     ended: list[str] = field(default_factory=list)
     plugins: bool = False
+    plugin_logger: Any = None
 
     def end(self, what: str) -> None:
         """Note the end of a native object, which frees memory in the current CUDA context."""
@@ -159,6 +160,10 @@ class IExecutionContext:
             cuda.cudaStreamSynchronize(stream_handle)
         self._settled = True
         rows, plan = self._shapes["x"][0], self._plan
+        if plan.plugin:
+            logger = self._machine.plugin_logger()
+            assert logger is not None, "a plugin logs to a logger that was freed: the process would crash here"
+            logger.log("Severity.WARNING", "InstanceNormalization_TRT: enqueue")
         lasts_ms = RUN_MS + (NVTX_MS if self._verbosity is not ProfilingVerbosity.NONE else 0.0)
         self._runs, self._untold = self._runs + 1, None
         slower = COLD if self._runs == 1 else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -100,7 +101,9 @@ def make(device: HostMemory | PycudaHost, major: int = 10, **changes: Any) -> Si
 
     def init_libnvinfer_plugins(logger: Any, namespace: str) -> bool:
         assert namespace == ""
+        # The library keeps a pointer, of the last one that registers, and the binding no reference.
         machine.plugins = True
+        machine.plugin_logger = weakref.ref(logger) if logger is not None else None
         return True
 
     module = SimpleNamespace(

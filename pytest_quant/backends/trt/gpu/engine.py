@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from traceback import clear_frames
@@ -74,7 +75,7 @@ class GpuEngine(EngineBase):
 
     def _run(self, feeds: Feeds) -> Outputs:
         """Run one batch. Raises `DataError` when the inputs do not fit the profile."""
-        with self._device.current():
+        with self._current():
             self._load(feeds)
             self._runner.execute()
             self._runner.copy_out()
@@ -85,13 +86,13 @@ class GpuEngine(EngineBase):
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one synchronized run over inputs that are on the device already; `device_times` has the copies."""
-        with self._device.current():
+        with self._current():
             self._settle(feeds)
         return partial(self._timed, feeds)
 
     def _prepare_events(self, feeds: Feeds) -> Callable[[], float]:
         """Return the same run with an event on either side of its compute."""
-        with self._device.current():
+        with self._current():
             self._settle(feeds)
         return partial(self._timed_by_events, feeds)
 
@@ -106,7 +107,7 @@ class GpuEngine(EngineBase):
         self._check(feeds)
         ops = ops_of(read_graph(self._graph).graph)
         layers = layers_in_inspection(self._inspected())
-        with self._device.current():
+        with self._current():
             clock = self._new_clock()
             try:
                 found = clock.times_ms(feeds)
@@ -116,7 +117,7 @@ class GpuEngine(EngineBase):
 
     def _device_times(self, feeds: Feeds) -> DeviceTimes:
         """Time copies and compute apart, by events on the engine's stream."""
-        with self._device.current():
+        with self._current():
             self._settle(feeds)
             return time_parts(self._runner, self._execute)
 
@@ -130,7 +131,7 @@ class GpuEngine(EngineBase):
 
     def _close(self) -> None:
         """Free buffers, context, engine and runtime in this order."""
-        with self._device.current():
+        with self._current():
             if self._graph_run is not None:
                 self._graph_run.close()
             self._runner.close()
@@ -138,17 +139,22 @@ class GpuEngine(EngineBase):
 
     def _timed(self, feeds: Feeds) -> None:
         """A run over other inputs in between costs one copy, and never the right inputs."""
-        with self._device.current():
+        with self._current():
             if self._staged is not feeds:
                 self._settle(feeds)
             self._execute()
             self._runner.wait()
 
     def _timed_by_events(self, feeds: Feeds) -> float:
-        with self._device.current():
+        with self._current():
             if self._staged is not feeds:
                 self._settle(feeds)
             return time_compute(self._runner, self._execute)
+
+    def _current(self) -> AbstractContextManager[None]:
+        """Make the primary context current, and let what TensorRT logs be told of this plan."""
+        self._plan.listen()
+        return self._device.current()
 
     def _settle(self, feeds: Feeds) -> None:
         """Bring the inputs to the device, and do beforehand what a timed run must not do."""

@@ -12,13 +12,17 @@ if TYPE_CHECKING:
     import tensorrt
 
 
+_LOGGERS: dict[type, Any] = {}
+"""The one logger of this process, by its base class: plugins of every plan use the one that was registered last."""
+
+
 class Plan:
     """The engine in the file `path`; the primary context must be current.
 
     Attributes
     ----------
     engine : TensorRT's own object.
-    lines : what TensorRT logged, severity in front.
+    lines : what TensorRT logged of it, severity in front.
 
     Raises
     ------
@@ -28,7 +32,8 @@ class Plan:
     def __init__(self, trt: Any, path: Path) -> None:
         self.lines: list[str] = []
         # TensorRT holds no reference to its logger and its runtime; without ours they are freed under it.
-        self._logger = make_logger(trt, self.lines)
+        self._logger = _LOGGERS.setdefault(trt.ILogger, make_logger(trt, []))
+        self.listen()
         register_plugins(trt, self._logger)
         self._quiet = trt.ProfilingVerbosity.NONE
         self._runtime: tensorrt.Runtime | None = trt.Runtime(self._logger)
@@ -42,6 +47,10 @@ class Plan:
                 value=complaints(self.lines),
                 fix="pytest-quant cache clear --kind engine, and the next run builds it for this GPU and version",
             )
+
+    def listen(self) -> None:
+        """Take what TensorRT logs from now on, until another plan does."""
+        self._logger.lines = self.lines
 
     def new_context(self) -> tensorrt.IExecutionContext:
         """Return an execution context. Raises `BuildError` when there is no memory for one.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
 import pytest
 
-from pytest_quant.errors import BuildError
+from pytest_quant.backends.trt.gpu.engine import GpuEngine
+from pytest_quant.backends.trt.run_builder import PLAN_FILE
+from pytest_quant.errors import BuildError, QuantError
 from tests.support.fake_tensorrt import ACTIVATION_BYTES, COLUMNS, NVTX_MS, RUN_MS, DataType, HostMemory, inspection
-from tests.support.fake_tensorrt.opened import feeds_of, opened
+from tests.support.fake_tensorrt.opened import PLAN, feeds_of, opened
 
 
 def test_fake_plan_with_a_plugin_opens_in_a_process_that_built_nothing(
@@ -18,6 +21,31 @@ def test_fake_plan_with_a_plugin_opens_in_a_process_that_built_nothing(
     """Plugins are registered in each process, and this one has not parsed the model."""
     with opened(tmp_path, monkeypatch, plugin=True) as (engine, _, _):
         assert engine.run(feeds_of(2))["y"].shape == (2, COLUMNS)
+
+
+def test_fake_plugin_logs_after_the_plan_that_registered_last_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TensorRT keeps a bare pointer to that plan's logger, for the plugins of every plan that is still open."""
+    with opened(tmp_path, monkeypatch, plugin=True) as (engine, device, _):
+        again = GpuEngine(engine.spec, tmp_path, device)
+        again.close()
+        del again
+        gc.collect()
+        assert engine.run(feeds_of(2))["y"].shape == (2, COLUMNS)
+
+
+def test_fake_plans_are_told_apart_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two that are open each shows what TensorRT said of it, whichever was opened or ran last."""
+    with opened(tmp_path, monkeypatch, written={"plan": b'{"refuses": true}'}) as (first, device, _):
+        (tmp_path / PLAN_FILE).write_bytes(PLAN)
+        with GpuEngine(first.spec, tmp_path, device) as second:
+            for engine, said in ((first, "refused"), (second, "differ in rows"), (first, "refused")):
+                with pytest.raises(QuantError) as caught:
+                    engine.run({**feeds_of(2), "ids": feeds_of(2 if engine is first else 3)["ids"]})
+                assert said in str(caught.value)
+            assert "refused" not in "".join(second._plan.lines)
+            assert "differ in rows" not in "".join(first._plan.lines)
 
 
 def test_fake_timed_runs_have_no_markers_of_nvtx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
