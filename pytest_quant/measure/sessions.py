@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from pytest_quant.backends import Backend, Engine, Feeds, prepare_events
 from pytest_quant.environment.gpu_clocks import Clocks, clock_notes, clock_reader
+from pytest_quant.environment.gpu_neighbours import gpu_neighbours, neighbour_notes
 from pytest_quant.measure.block import Block, ByDevice, Call, time_block
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.engines import open_built
@@ -62,9 +63,10 @@ class Sessions:
         self._open()
 
     def measure(self, plan: LatencyPlan) -> LatencyResult:
-        """Time all three interleaved, with notes on the clocks of a GPU and on what a run there is made of."""
+        """Time all three interleaved, with notes on clocks and neighbours of a GPU and on the parts of a run there."""
         self._settle()
         reference, _, candidate = self._subjects
+        before = gpu_neighbours(candidate.backend.device)
         with clock_reader(candidate.backend.device) as read:
             samples: list[Clocks] = []
 
@@ -74,6 +76,7 @@ class Sessions:
 
             reopening = Reopening(self._reopen, self._took_s, self._weights_bytes)
             latency = measure(*self._calls, plan, observe=sample, reopening=reopening)
+        shared = neighbour_notes(before, gpu_neighbours(candidate.backend.device))
         apart = [
             note
             for subject, engine in ((reference, self._engines[0]), (candidate, self._engines[-1]))
@@ -81,7 +84,7 @@ class Sessions:
         ]
         return replace(
             latency,
-            notes=(*latency.notes, *self._notes, *clock_notes(samples), *apart),
+            notes=(*latency.notes, *self._notes, *clock_notes(samples), *shared, *apart),
             reference_precision=reference.precision,
             tf32=reference.tf32,
             small_pages=self._on_processor and not self._huge,
@@ -169,6 +172,10 @@ def _calls(sessions: Sequence[tuple[Engine, Subject]]) -> list[Call]:
     return [*by_device]
 
 
+_NEAR_STEP_MS = 0.05
+"""Below it a step of the device's clock is 1 % or more of a run."""
+
+
 def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:
     """Return a note with the parts of one run by the device's own clock, or the host's; nothing on the CPU."""
     if times is None:
@@ -178,4 +185,5 @@ def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:
     host = f"host without copies {times.host_ms:.4g} ms (medians of {times.runs} runs)"
     if times.gpu_ms is None:
         return (f"{name}: {host}, {copies}, all by the host's clock",)
-    return (f"{name}: GPU {times.gpu_ms:.4g} ms, {copies}, {host}",)
+    step = " (events step by 0.0005 to 0.001 ms)" if times.gpu_ms < _NEAR_STEP_MS else ""
+    return (f"{name}: GPU {times.gpu_ms:.4g} ms{step}, {copies}, {host}",)

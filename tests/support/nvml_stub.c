@@ -295,10 +295,10 @@ int nvmlDeviceSetMemoryLockedClocks(device_t handle, unsigned int low, unsigned 
 int nvmlDeviceResetMemoryLockedClocks(device_t handle) { return free_locked(handle, "memory-", "lock_memory"); }
 
 /* "PID:BYTES,PID:BYTES"; the PID "self" is the process that asks, and BYTES "?" are not available. */
-int nvmlDeviceGetComputeRunningProcesses_v3(device_t handle, unsigned int *count, process_t *processes) {
+static int listed(device_t handle, const char *name, unsigned int *count, process_t *processes) {
     char value[2048];
     unsigned int size = *count, found = 0;
-    int status = text_field(handle, "processes", value, sizeof value);
+    int status = text_field(handle, name, value, sizeof value);
     if (status) return status;
     for (char *left = value; *left;) {
         char *bytes = strchr(left, ':');
@@ -315,6 +315,14 @@ int nvmlDeviceGetComputeRunningProcesses_v3(device_t handle, unsigned int *count
     }
     *count = found;
     return found > size ? INSUFFICIENT_SIZE : SUCCESS;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(device_t handle, unsigned int *count, process_t *processes) {
+    return listed(handle, "processes", count, processes);
+}
+
+int nvmlDeviceGetMPSComputeRunningProcesses_v3(device_t handle, unsigned int *count, process_t *processes) {
+    return listed(handle, "mps_processes", count, processes);
 }
 
 int nvmlDeviceGetMigMode(device_t handle, unsigned int *current, unsigned int *pending) {

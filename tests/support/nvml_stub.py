@@ -84,6 +84,7 @@ class StubCard:
     throttle : the mask of reasons for a lower clock.
     processes : ``PID:BYTES,PID:BYTES`` of computing processes; PID ``self`` is the one that asks, BYTES ``?`` are
         not available.
+    mps_processes : those that reach the card through the server of MPS, which is among `processes` itself.
     base_sm_mhz : the clock that locked ones have which are locked at the base.
     lock_clocks, lock_memory : what locking these clocks returns: 0, `NO_PERMISSION`, or ``None`` where they cannot be
         locked.
@@ -106,6 +107,7 @@ class StubCard:
     power_mw: int | str | None = 30_000
     celsius: int | str | None = 40
     processes: str | None = ""
+    mps_processes: str | None = ""
     base_sm_mhz: int = 1590
     lock_clocks: int | None = 0
     lock_memory: int | None = 0

@@ -159,6 +159,32 @@ def test_throttling_in_the_middle_of_a_run_is_told(time: SimulatedTime, tmp_path
     ]
 
 
+def test_neighbours_on_the_card_are_looked_for_before_and_after(
+    time: SimulatedTime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engines are open by then, so that this process is listed; one note names both."""
+    there: list[dict[int, str]] = [{7: "train"}, {7: "train", 9: "serve"}]
+    asked_ns: list[int] = []
+
+    def gpu_neighbours(device: str) -> dict[int, str]:
+        assert device == "cuda:0"
+        asked_ns.append(time.now_ns)
+        return there[len(asked_ns) - 1]
+
+    monkeypatch.setattr(sessions, "gpu_neighbours", gpu_neighbours)
+    found = timed(Limits(), Simulated(time, 2.0, "cuda:0"), Simulated(time, 1.0, "cuda:0"), tmp_path)
+    note = "shared GPU: other processes have it open: 7 (train), 9 (serve, only after timing)"
+    assert [one for one in found.notes if one.startswith("shared")] == [note]
+    assert asked_ns[0] < asked_ns[1]
+
+
+@pytest.mark.parametrize(("gpu_ms", "told"), [(0.0499, True), (0.0501, False)])
+def test_times_near_the_step_of_the_devices_clock_say_so(gpu_ms: float, told: bool) -> None:
+    """Events step by half a microsecond or one: 2 % of 50 microseconds, and more of less."""
+    (note,) = device_note("trt-int8", DeviceTimes(9, gpu_ms, 0.1, 0.1, 0.2, pinned=True))
+    assert ("events step by 0.0005 to 0.001 ms" in note) is told
+
+
 def test_a_clock_that_rises_while_warming_up_is_no_note(
     time: SimulatedTime, tmp_path: Path, nvml_stub: NvmlStub
 ) -> None:
