@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sysconfig
 from collections.abc import Mapping
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -37,13 +40,27 @@ def find_device(spec: EngineSpec | None) -> Availability:
     if spec is not None and float_type(spec) == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
         name = torch.cuda.get_device_name(0)
         return Availability(False, reason=f"{name} does not compute bf16", fix="use precision='fp16'")
-    if spec is not None and parse_options(spec.options).compiled and find_spec("triton") is None:
-        reason = "Inductor compiles for a GPU with triton, and triton is not installed"
-        return Availability(False, reason=reason, fix="pip install triton, or options={'compiled': False}")
+    missing = _missing_for_triton() if spec is not None and parse_options(spec.options).compiled else None
+    if missing is not None:
+        what, fix = missing
+        reason = f"Inductor compiles for a GPU with triton, and {what} is not here"
+        return Availability(False, reason=reason, fix=f"{fix}, or options={{'compiled': False}}")
     if not has_nvml():
         reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
         return Availability(False, reason=reason, fix="pip install nvidia-ml-py")
     return Availability(True, version=str(torch.__version__), device=f"cuda:0 {torch.cuda.get_device_name(0)}")
+
+
+def _missing_for_triton() -> tuple[str, str] | None:
+    """Return what is not here of triton and of what it compiles its own module for the driver with, and the fix."""
+    if find_spec("triton") is None:
+        return "triton", "pip install triton"
+    if not os.environ.get("CC") and not any(map(shutil.which, ("gcc", "clang"))):
+        return "a C compiler, gcc or clang, for its launcher", "apt-get install gcc, or set CC"
+    scheme = sysconfig.get_default_scheme()
+    # Debian's own scheme names a folder for headers that nothing fills; triton takes this one too.
+    header = Path(sysconfig.get_path("include", "posix_prefix" if scheme == "posix_local" else scheme), "Python.h")
+    return None if header.is_file() else (f"{header} for its launcher", "apt-get install python3-dev")
 
 
 def _cuda_of_build() -> str | None:
