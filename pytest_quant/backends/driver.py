@@ -23,13 +23,12 @@ def driver_too_old(wheels: Mapping[str, str], otherwise: str) -> Availability | 
     if driver is None:
         return None
     version, cuda = driver
-    major = cuda // 1000
-    wanted = {name: int(text.partition(".")[0]) for name, text in wheels.items() if text}
-    newer = [name for name, wants in wanted.items() if wants > major]
+    majors = ((name, int(wants.partition(".")[0])) for name, wants in wheels.items() if wants)
+    newer = {name: wants for name, wants in majors if wants > cuda // 1000}
     if not newer:
         return None
-    most = max(wanted.values())
-    wants = f"{' and '.join(newer)} want{'s' if len(newer) == 1 else ''} {most}"
-    reason = f"driver {version} has CUDA {major}.{cuda % 1000 // 10}, and {wants}"
+    most = max(newer.values())
+    want = f"{' and '.join(newer)} want{'s' if len(newer) == 1 else ''} {most}"
+    reason = f"driver {version} has CUDA {cuda // 1000}.{cuda % 1000 // 10}, and {want}"
     fix = f"{_FIRST_DRIVER.get(most, f'a driver with CUDA {most}')} or later, or {otherwise}"
     return Availability(False, reason=reason, fix=fix)

@@ -1,11 +1,29 @@
-"""Device memory that this process holds on a GPU."""
+"""Processes that have a GPU open, and the device memory of this one."""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.environment.nvml import field, opened_nvml
+
+COMPUTING = "nvmlDeviceGetComputeRunningProcesses_v3"
+
+
+def gpu_processes(device: str, *lists: str) -> list[Any]:
+    """Return the processes in these `lists` of NVML, such as `COMPUTING`, for a device such as ``cuda:0``.
+
+    None for devices that are no GPUs, and where the driver does not tell.
+    """
+    if device.partition(":")[0] != "cuda":
+        return []
+    with opened_nvml() as nvml:
+        gpu = None if nvml is None else cuda_gpu(device)
+        if nvml is None or gpu is None:
+            return []
+        own = field(nvml, nvml.nvmlDeviceGetHandleByUUID, gpu.uuid)
+        return [process for name in lists for process in field(nvml, getattr(nvml, name), own) or ()]
 
 
 def process_memory_mb(device: str) -> float | None:
@@ -20,13 +38,5 @@ def process_memory_mb(device: str) -> float | None:
     ``None`` where the driver does not tell: for a process that has nothing on the device, and in containers that have
     process numbers of their own.
     """
-    if device.partition(":")[0] != "cuda":
-        return None
-    with opened_nvml() as nvml:
-        gpu = None if nvml is None else cuda_gpu(device)
-        if nvml is None or gpu is None:
-            return None
-        own = field(nvml, nvml.nvmlDeviceGetHandleByUUID, gpu.uuid)
-        processes = field(nvml, nvml.nvmlDeviceGetComputeRunningProcesses_v3, own) or ()
-        held = [process.usedGpuMemory for process in processes if process.pid == os.getpid()]
+    held = [process.usedGpuMemory for process in gpu_processes(device, COMPUTING) if process.pid == os.getpid()]
     return None if not held or None in held else sum(held) / 1e6

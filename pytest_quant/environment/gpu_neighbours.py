@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 
 import psutil
 
-from pytest_quant.environment.gpu import cuda_gpu
-from pytest_quant.environment.nvml import field, opened_nvml
-
-_MPS = "nvidia-cuda-mps"
+from pytest_quant.environment.gpu_memory import COMPUTING, gpu_processes
 
 
 def gpu_neighbours(device: str) -> dict[int, str]:
@@ -22,20 +20,12 @@ def gpu_neighbours(device: str) -> dict[int, str]:
     ----------
     device : ``cuda:0``, where this process has a context. Other devices are no GPUs.
     """
-    if device.partition(":")[0] != "cuda":
-        return {}
-    with opened_nvml() as nvml:
-        gpu = None if nvml is None else cuda_gpu(device)
-        if nvml is None or gpu is None:
-            return {}
-        own = field(nvml, nvml.nvmlDeviceGetHandleByUUID, gpu.uuid)
-        # Clients of MPS are in a list of their own.
-        lists = (nvml.nvmlDeviceGetComputeRunningProcesses_v3, nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3)
-        pids = {process.pid for read in lists for process in field(nvml, read, own) or ()}
+    # Clients of MPS are in a list of their own.
+    pids = {process.pid for process in gpu_processes(device, COMPUTING, "nvmlDeviceGetMPSComputeRunningProcesses_v3")}
     if os.getpid() not in pids:
         return {}
-    names = {pid: _name(pid) for pid in pids - _of_this_run()}
-    return {pid: name for pid, name in names.items() if name}
+    others = pids - _of_this_run()
+    return {one.pid: one.info["name"] or "?" for one in psutil.process_iter(["name"]) if one.pid in others}
 
 
 def neighbour_notes(before: Mapping[int, str], after: Mapping[int, str]) -> tuple[str, ...]:
@@ -45,24 +35,14 @@ def neighbour_notes(before: Mapping[int, str], after: Mapping[int, str]) -> tupl
         return ()
     when = {pid: "" if pid in before and pid in after else "before" if pid in before else "after" for pid in both}
     named = [f"{pid} ({both[pid]}{when[pid] and f', only {when[pid]} timing'})" for pid in sorted(both)]
-    mps = "; MPS runs work of several of them at once" if any(name.startswith(_MPS) for name in both.values()) else ""
+    mps = "; MPS runs their work at the same time" if any("cuda-mps" in name for name in both.values()) else ""
     return (f"shared GPU: other processes have it open: {', '.join(named)}{mps}",)
 
 
 def _of_this_run() -> set[int]:
     """Return this process, those above it that run the same Python, as a controller of workers does, and all below."""
     top = psutil.Process()
-    try:
+    with suppress(psutil.Error):  # it is another user's, or has ended
         while (parent := top.parent()) is not None and parent.exe() == top.exe():
             top = parent
-    except psutil.Error:  # it is another user's, or has ended
-        pass
     return {top.pid, *(process.pid for process in top.children(recursive=True))}
-
-
-def _name(pid: int) -> str:
-    """Return the name of a process; empty where there is none of that number here."""
-    try:
-        return psutil.Process(pid).name()
-    except psutil.Error:
-        return ""

@@ -64,8 +64,5 @@ def driver_cuda() -> tuple[str, int] | None:
     load, which one for forward compatibility may have replaced.
     """
     with opened_nvml() as nvml:
-        if nvml is None:
-            return None
-        version = text_of(field(nvml, nvml.nvmlSystemGetDriverVersion) or "")
-        cuda = field(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)
-    return (version, cuda) if cuda else None
+        cuda = nvml and field(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)
+        return (text_of(field(nvml, nvml.nvmlSystemGetDriverVersion) or ""), cuda) if nvml and cuda else None

@@ -64,9 +64,8 @@ def find_provider(provider: str) -> Availability:
         fix = "run it on a machine with an NVIDIA GPU and its driver"
         return Availability(False, reason=f"there is no NVIDIA driver here ({trouble})", fix=fix)
     wheel = f"onnxruntime-gpu {runtime.__version__}"
-    refused = driver_too_old({wheel: getattr(runtime, "cuda_version", "")}, _OLDER_CUDA)
-    if refused is not None:
-        return refused
+    if too_old := driver_too_old({wheel: getattr(runtime, "cuda_version", "")}, _OLDER_CUDA):
+        return too_old
     if hasattr(runtime, "preload_dlls"):
         runtime.preload_dlls()
     refused = load_provider(provider, Path(str(runtime.__file__)).parent)

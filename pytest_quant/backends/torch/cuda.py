@@ -28,8 +28,7 @@ def find_device(spec: EngineSpec | None) -> Availability:
     cuda = _cuda_of_build()
     if cuda is None:
         return Availability(False, reason=f"torch {version('torch')} is a build without CUDA", fix=_INSTALL)
-    refused = driver_too_old({f"torch {version('torch')}": cuda}, _OLDER_CUDA) if cuda else None
-    if refused is not None:
+    if cuda and (refused := driver_too_old({f"torch {version('torch')}": cuda}, _OLDER_CUDA)):
         return refused
     torch = import_torch()
     if isinstance(torch, Availability):
@@ -40,11 +39,9 @@ def find_device(spec: EngineSpec | None) -> Availability:
     if spec is not None and float_type(spec) == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
         name = torch.cuda.get_device_name(0)
         return Availability(False, reason=f"{name} does not compute bf16", fix="use precision='fp16'")
-    missing = _missing_for_triton() if spec is not None and parse_options(spec.options).compiled else None
-    if missing is not None:
-        what, fix = missing
-        reason = f"Inductor compiles for a GPU with triton, and {what} is not here"
-        return Availability(False, reason=reason, fix=f"{fix}, or options={{'compiled': False}}")
+    if spec is not None and parse_options(spec.options).compiled and (missing := _missing_for_triton()):
+        reason = f"Inductor compiles for a GPU with triton, and {missing[0]} is not here"
+        return Availability(False, reason=reason, fix=f"{missing[1]}, or options={{'compiled': False}}")
     if not has_nvml():
         reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
         return Availability(False, reason=reason, fix="pip install nvidia-ml-py")
@@ -57,9 +54,8 @@ def _missing_for_triton() -> tuple[str, str] | None:
         return "triton", "pip install triton"
     if not os.environ.get("CC") and not any(map(shutil.which, ("gcc", "clang"))):
         return "a C compiler, gcc or clang, for its launcher", "apt-get install gcc, or set CC"
-    scheme = sysconfig.get_default_scheme()
-    # Debian's own scheme names a folder for headers that nothing fills; triton takes this one too.
-    header = Path(sysconfig.get_path("include", "posix_prefix" if scheme == "posix_local" else scheme), "Python.h")
+    # As triton does: the default scheme of Debian names a folder for headers that nothing fills.
+    header = Path(sysconfig.get_path("include", "posix_prefix"), "Python.h")
     return None if header.is_file() else (f"{header} for its launcher", "apt-get install python3-dev")
 
 

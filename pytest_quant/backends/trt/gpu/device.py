@@ -116,8 +116,7 @@ def find_native() -> Availability:
     if not memory_libraries():
         return Availability(False, reason="neither cuda-bindings nor pycuda is installed", fix=_INSTALL_MEMORY)
     bindings = installed_version("cuda-bindings") if "pycuda" not in memory_libraries() else ""
-    refused = driver_too_old({f"cuda-bindings {bindings}": bindings}, 'pip install "cuda-bindings<13"')
-    if refused is not None:
+    if refused := driver_too_old({f"cuda-bindings {bindings}": bindings}, 'pip install "cuda-bindings<13"'):
         return refused
     gpu = here.gpus[0]
     return Availability(True, version=found.version, device=f"cuda:0 {gpu.name} ({gpu.sm or 'unknown'})")
@@ -129,8 +128,7 @@ def probe_native(*, with_device: bool) -> Availability:
 
     Without a device nothing is made of it: that TensorRT then fails is no fault of the installation.
     """
-    refused = driver_too_old(_wheel(), _OLDER_CUDA) if with_device else None
-    if refused is not None:
+    if with_device and (refused := driver_too_old(_wheel(), _OLDER_CUDA)):
         return refused
     command = (sys.executable, "-m", "pytest_quant.backends.trt.gpu.device", *([WITH_DEVICE] if with_device else []))
     try:
@@ -173,12 +171,9 @@ def installed_tensorrt() -> str:
 
 def _wheel() -> dict[str, str]:
     """Return the CUDA of the distribution of TensorRT that is installed; nothing where there are some of several."""
-    found: dict[str, str] = {}
-    for name in _PACKAGES:
-        made_for = re.search(r"-cu(\d+)", name)
-        if made_for and (here := installed_version(name)):
-            found.setdefault(made_for[1], f"{name} {here}")
-    return {name: cuda for cuda, name in found.items()} if len(found) == 1 else {}
+    named = [name for name in installed_tensorrt().split(", ") if "-cu" in name]
+    made_for = {name.partition("-cu")[2][:2] for name in named}
+    return {named[0]: made_for.pop()} if len(made_for) == 1 else {}
 
 
 def _broken(reason: str) -> Availability:
