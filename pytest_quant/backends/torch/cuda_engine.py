@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.torch.engine import TorchEngine
 from pytest_quant.backends.torch.module import named_outputs
 from pytest_quant.backends.torch.options import parse_options
 from pytest_quant.backends.torch.program import load_program
-from pytest_quant.errors import BuildError
 from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec
 
@@ -84,13 +84,13 @@ class TorchCudaEngine(TorchEngine):
         return DeviceTimes(_TIMED_RUNS, found_ms["gpu"], found_ms["h2d"], found_ms["d2h"], found_ms["host"])
 
     def _call(self, feeds: Feeds) -> Callable[[], Any]:
-        """Return a call that puts the process's switch of TF32 where this engine has it; compiling looks at it too."""
-        switch_tf32(self._tf32)
-        program = super()._call(feeds)
+        """Return a call in which the process's switches of TF32 are the engine's; compiling looks at them too."""
+        with _tf32(self._tf32):
+            program = super()._call(feeds)
 
         def call() -> Any:
-            switch_tf32(self._tf32)
-            return program()
+            with _tf32(self._tf32):
+                return program()
 
         return call
 
@@ -107,19 +107,21 @@ class TorchCudaEngine(TorchEngine):
         return module
 
 
-def switch_tf32(allowed: bool) -> None:
-    """Switch TF32 on or off for the process: cuDNN has it on by default. A program is compiled anew where it differs.
+@contextmanager
+def _tf32(allowed: bool) -> Iterator[None]:
+    """Switch TF32 on or off for the process, and afterwards back to what the user's code set.
 
-    Raises
-    ------
-    BuildError : the environment switches it on for good.
+    Only by the names of torch 2.9 and later: a switch set by them cannot be read by its old name, ``allow_tf32``.
     """
     import torch
 
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    if matmul.allow_tf32 == allowed and cudnn.allow_tf32 == allowed:
-        return
-    matmul.allow_tf32 = allowed
-    cudnn.allow_tf32 = allowed
-    if matmul.allow_tf32 != allowed or cudnn.allow_tf32 != allowed:
-        raise BuildError("PyTorch does not let TF32 be switched off", fix="unset TORCH_ALLOW_TF32_CUBLAS_OVERRIDE")
+    wanted, backends = "tf32" if allowed else "ieee", cast("Any", torch.backends)
+    switches = (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn)
+    changed = [(switch, was) for switch in switches if (was := switch.fp32_precision) != wanted]
+    try:
+        for switch, _ in changed:
+            switch.fp32_precision = wanted
+        yield
+    finally:
+        for switch, was in changed:
+            switch.fp32_precision = was
