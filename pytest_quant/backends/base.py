@@ -292,12 +292,13 @@ class EngineBase(ABC):
         return self._prepare(feeds)
 
     def prepare_events(self, feeds: Feeds) -> Callable[[], float] | None:
-        """Return the call that `prepare` returns, which gives its own milliseconds by the device's clock.
+        """Return a call of two runs like those of `prepare`, which gives the milliseconds of the second.
 
-        They lie between two events on the engine's stream, before and after the compute of that run. Copies are not
-        among them, nor is the host's way into the call and out of it; where kernels end sooner than the host launches
-        the next, the device's wait for it is. Like `prepare`'s, the call is synchronized before it returns. ``None``
-        where the device has no clock of its own. Raises as `run` does.
+        They lie between two events on the engine's stream, before and after the compute of that run. It is queued
+        behind the first, so that neither copies nor the host's way to its first kernel are among them; where kernels
+        end sooner than the host launches the next, the device's wait for it is. The call is synchronized before it
+        returns, and what it took beyond them is the host's time of one run. ``None`` where the device has no clock of
+        its own. Raises as `run` does.
         """
         self._check(feeds)
         return self._prepare_events(feeds)

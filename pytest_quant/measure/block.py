@@ -25,7 +25,7 @@ class ByDevice:
 
     Parameters
     ----------
-    call : one run of an engine, synchronized before it returns its milliseconds.
+    call : two runs of an engine in a row, synchronized before it returns the milliseconds of the second.
     """
 
     def __init__(self, call: Callable[[], float]) -> None:
@@ -33,7 +33,7 @@ class ByDevice:
         self.last_ns = 0
 
     def __call__(self) -> None:
-        """Run once; `last_ns` is what that run took."""
+        """Run twice; `last_ns` is what the second run took."""
         self.last_ns = max(round(self._call() * NS_PER_MS), 1)
 
 
@@ -44,13 +44,20 @@ class Block:
     Attributes
     ----------
     cold_ns : the first run after a switch, which is slower for INT8 than for FP32 and kept apart.
-    runs_ns : the others, by the host's clock.
+    runs_ns : the others, by the host's clock; where the device has one, with the run that it times behind each.
     device_ns : all of them, the cold one first, by the device's; empty where it has none.
     """
 
     cold_ns: int
     runs_ns: tuple[int, ...]
     device_ns: tuple[int, ...] = ()
+
+    @property
+    def host_ns(self) -> tuple[int, ...]:
+        """The runs by the host's clock alone, without those that the device timed."""
+        if not self.device_ns:
+            return self.runs_ns
+        return tuple(max(run - own, 1) for run, own in zip(self.runs_ns, self.device_ns[1:], strict=True))
 
 
 def time_block(call: Call, runs: int, clock: Clock) -> Block:

@@ -122,7 +122,10 @@ def measure(
             plan = replace(plan, session_sd=max(plan.session_sd, _FROM_MEMORY_SD), session_freedom=_FROM_MEMORY_FREEDOM)
         result = _timed(calls, runs, plan, most, clock, until, observe, reopening, fewest_sets)
     else:
-        of_reference, of_null, of_candidate = ([Block(one.first_ns, (one.first_ns,))] for one in warm)
+        firsts = (one.first for one in warm)
+        of_reference, of_null, of_candidate = (
+            [Block(one.cold_ns, (one.cold_ns,), 2 * one.device_ns)] for one in firsts
+        )
         result = latency_figures(of_reference, of_null, of_candidate, plan)
     spent_s = (clock() - started) / _NS_PER_S
     notes = (*unsettled(warm, plan), *result.notes, *machine_notes(before, machine()))

@@ -170,4 +170,4 @@ def _stated(runs_ms: Sequence[float], percentile: int, plan: LatencyPlan) -> flo
 def _judged(blocks: Sequence[Block], by_device: bool) -> Blocks:
     if by_device:
         return Blocks(tuple(block.device_ns[1:] for block in blocks), tuple(block.device_ns[0] for block in blocks))
-    return Blocks(tuple(block.runs_ns for block in blocks), tuple(block.cold_ns for block in blocks))
+    return Blocks(tuple(block.host_ns for block in blocks), tuple(block.cold_ns for block in blocks))

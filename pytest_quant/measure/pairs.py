@@ -223,7 +223,7 @@ def _doubt(medians: dict[tuple[int, int], list[float]], rounds: int, plan: Laten
 
 
 def _median_ns(block: Block, by_device: bool) -> float:
-    return statistics.median(block.device_ns[1:] if by_device else block.runs_ns)
+    return statistics.median(block.device_ns[1:] if by_device else block.host_ns)
 
 
 def _log_ratio(head: Sequence[float], base: Sequence[float]) -> float:

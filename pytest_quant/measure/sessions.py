@@ -19,6 +19,9 @@ from pytest_quant.measure.pages import collapse
 from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import EngineSpec, LatencyPlan, Pages
 
+_BOUND = 0.8
+"""Share of the GPU's time that launching may take before the GPU waits, as in trtexec (``sampleReporting.cpp``)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -186,4 +189,8 @@ def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:
     if times.gpu_ms is None:
         return (f"{name}: {host}, {copies}, all by the host's clock",)
     step = " (events step by 0.0005 to 0.001 ms)" if times.gpu_ms < _NEAR_STEP_MS else ""
-    return (f"{name}: GPU {times.gpu_ms:.4g} ms{step}, {copies}, {host}",)
+    parts = f"{name}: GPU {times.gpu_ms:.4g} ms{step}, {copies}, {host}"
+    if times.enqueue_ms is None or times.enqueue_ms <= _BOUND * times.gpu_ms:
+        return (parts,)
+    bound = f"bound by the host, which takes {times.enqueue_ms:.4g} ms to launch the kernels of a run"
+    return (parts, f"{name}: {bound}; the GPU waits for it between kernels, and its time holds that wait")

@@ -28,12 +28,12 @@ class Warm:
 
     Attributes
     ----------
-    first_ns : nanoseconds of its very first run.
+    first : its very first run, a block with a cold run only.
     run_ns : of the last block's median run; of the first run where there was no time for a block.
     settled : whether the times had settled.
     """
 
-    first_ns: int
+    first: Block
     run_ns: float
     settled: bool
 
@@ -51,14 +51,14 @@ def warm_up(call: Call, plan: LatencyPlan, clock: Clock) -> Warm:
     clock : nanoseconds.
     """
     until = clock() + warmup_s(plan) * _NS_PER_S
-    first_ns = time_block(call, 0, clock).cold_ns
-    medians = [float(first_ns)]
+    first = time_block(call, 0, clock)
+    medians = [float(first.cold_ns)]
     while (runs := min(_runs(medians[-1], plan), int((until - clock()) / medians[-1]) - 1)) >= 1:
         medians.append(statistics.median(time_block(call, runs, clock).runs_ns))
         last = medians[-_BLOCKS:]
         if len(medians) > _BLOCKS and max(last) <= (1.0 + _AGREE) * min(last):
-            return Warm(first_ns, medians[-1], settled=True)
-    return Warm(first_ns, medians[-1], settled=False)
+            return Warm(first, medians[-1], settled=True)
+    return Warm(first, medians[-1], settled=False)
 
 
 def warmup_s(plan: LatencyPlan) -> float:

@@ -107,8 +107,8 @@ class LatencyResult:
     reference_precision : of the engine that latency is compared with: ``fp32``, ``tf32``, ``fp16`` or ``bf16``.
     clock : what the runs were timed by: ``host``, or ``device`` where each engine has a clock of its own. Times by
         different clocks are never compared.
-    host_reference_p50_ms, host_candidate_p50_ms, host_speedup : the same runs by the host's clock, where the device's
-        is judged; else ``None``.
+    host_reference_p50_ms, host_candidate_p50_ms, host_speedup : by the host's clock, where the device's is judged,
+        from runs that alternate with those; else ``None``.
     tf32 : whether that engine's FP32 products may be rounded to TF32; ``None`` where its device has no TF32, or its
         products are not FP32.
     repeat : the second measurement, when the first one broke a limit.
@@ -169,11 +169,13 @@ class DeviceTimes:
 
     Attributes
     ----------
-    gpu_ms : compute, between two events on the engine's stream; ``None`` where no clock of the device can be read.
+    gpu_ms : compute, between two events on the engine's stream, queued behind another run; ``None`` where no clock of
+        the device can be read.
     h2d_ms, d2h_ms : copies of all inputs to the device, and of all outputs back, by the clock of `gpu_ms`, else by the
         host's.
     host_ms : from the call to the synchronized return, copies excluded.
     pinned : the copies are from and to page-locked memory of the host, at the bus's speed; else through a buffer.
+    enqueue_ms : the host's time to start a run; ``None`` where that waits for the device.
     """
 
     runs: int
@@ -182,3 +184,4 @@ class DeviceTimes:
     d2h_ms: float
     host_ms: float
     pinned: bool = False
+    enqueue_ms: float | None = None

@@ -77,7 +77,7 @@ class OrtGpuEngine(OrtEngine):
         return partial(_run_bound, partial(self._session.run_with_iobinding, binding, _options(graph)), done)
 
     def _prepare_events(self, feeds: Feeds) -> Callable[[], float] | None:
-        """Return the same run between two events; ``None`` without a stream of our own."""
+        """Return the same run twice, the second one between two events; ``None`` without a stream of our own."""
         if self._clock is None:
             return None
         return partial(self._clock.time_ms, self._start(*self._settled(feeds)))
@@ -107,7 +107,8 @@ class OrtGpuEngine(OrtEngine):
             return [(value.data_ptr(), value.tensor_size_in_bytes()) for value in binding.get_outputs()]
 
         sizes = [np.asarray(array).nbytes for array in feeds.values()]
-        return self._clock.time_parts(self._start(binding, graph), sizes, outputs)
+        times = self._clock.time_parts(self._start(binding, graph), sizes, outputs)
+        return replace(times, enqueue_ms=None) if graph else times
 
     def _start(self, binding: Any, graph: str) -> Callable[[], object]:
         """Return a run that does not wait for the device; the replay of a graph waits all the same."""

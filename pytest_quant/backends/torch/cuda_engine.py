@@ -41,14 +41,16 @@ class TorchCudaEngine(TorchEngine):
 
         return synchronized
 
-    def _prepare_events(self, feeds: Feeds) -> Callable[[], float] | None:
-        """Return one run between two events on the stream that it runs on, synchronized before it returns."""
+    def _prepare_events(self, feeds: Feeds) -> Callable[[], float]:
+        """Return two runs, the second one between two events on their stream, synchronized before it returns."""
         import torch
 
         call = super()._prepare(feeds)
         first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
 
         def between_events() -> float:
+            # In an idle stream the host's way to the first kernel would count.
+            call()
             first.record()
             call()
             last.record()
@@ -61,27 +63,25 @@ class TorchCudaEngine(TorchEngine):
         """Time compute between two events on the stream, and copies and the whole run by the host's clock."""
         import torch
 
-        call = super()._prepare(feeds)
-        times: dict[str, list[float]] = {"h2d": [], "host": [], "d2h": [], "gpu": []}
+        call, between_events = super()._prepare(feeds), self._prepare_events(feeds)
+        times: dict[str, list[float]] = {"h2d": [], "host": [], "d2h": [], "enqueue": [], "gpu": []}
         for _ in range(_TIMED_RUNS):
-            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             started = time.perf_counter()
             self._tensors(feeds)
             torch.cuda.synchronize()
             copied = time.perf_counter()
-            first.record()
             found = call()
-            last.record()
+            enqueued = time.perf_counter()
             torch.cuda.synchronize()
             ran = time.perf_counter()
             for one in named_outputs(found).values():
                 one.cpu()
-            spent = (copied - started, ran - copied, time.perf_counter() - ran)
+            spent = (copied - started, ran - copied, time.perf_counter() - ran, enqueued - copied)
             for name, seconds in zip(times, spent, strict=False):
                 times[name].append(1e3 * seconds)
-            times["gpu"].append(float(first.elapsed_time(last)))
-        found_ms = {name: statistics.median(values) for name, values in times.items()}
-        return DeviceTimes(_TIMED_RUNS, found_ms["gpu"], found_ms["h2d"], found_ms["d2h"], found_ms["host"])
+            times["gpu"].append(between_events())
+        ms = {name: statistics.median(values) for name, values in times.items()}
+        return DeviceTimes(_TIMED_RUNS, ms["gpu"], ms["h2d"], ms["d2h"], ms["host"], enqueue_ms=ms["enqueue"])
 
     def _call(self, feeds: Feeds) -> Callable[[], Any]:
         """Return a call in which the process's switches of TF32 are the engine's; compiling looks at them too."""

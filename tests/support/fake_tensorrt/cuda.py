@@ -1,5 +1,8 @@
 """A fake ``cuda.bindings.runtime``: memory of this process, and nothing done before somebody waits for the stream.
 
+Its time is that of the device, which begins nothing before the host has put it into a stream: an event in an idle
+stream is reached when it is recorded, and a kernel behind it only after the host's way to it.
+
 It is strict where the library is: what it does not know it refuses, an allocation may find no room, and after an error
 that breaks the context every later call gives that error. `tests/integration/trt_traps/test_fake_contract.py`
 holds its names, parameters and codes against the real wheel.
@@ -17,6 +20,8 @@ from functools import wraps
 from typing import Any
 
 ALIGNMENT = 256
+LAUNCH_MS = 0.25
+"""What launching a graph takes the host."""
 
 Work = Callable[[], object]
 
@@ -107,6 +112,8 @@ class FakeCuda:
         self._pending: dict[int, int] = {}
         self._handles = 7000
         self._clock_ms = 0.0
+        self._host_ms = 0.0
+        self._busy_ms = 0.0
         self._broken: Code | None = None
         self._contexts = 0
         self._pageable_copies = 0
@@ -178,6 +185,7 @@ class FakeCuda:
         for work in works:
             if self._broken is None:
                 work()
+        self._host_ms = max(self._host_ms, self._clock_ms)
         return (self._broken or Code.cudaSuccess,)
 
     @_refusable(count=1)
@@ -256,6 +264,7 @@ class FakeCuda:
         """Replay what was captured, at the addresses that it was captured with."""
         if graphExec not in self._executables:
             return (Code.cudaErrorInvalidValue,)
+        self.spend(LAUNCH_MS)
         for work in self._executables[graphExec]:
             self.enqueue(stream, work)
         return (Code.cudaSuccess,)
@@ -283,8 +292,16 @@ class FakeCuda:
         self._need_context()
         if stream not in self._queues:
             return (Code.cudaErrorInvalidResourceHandle,)
-        capture = self._captures.get(stream)
-        (self._queues[stream] if capture is None else capture.works).append(work)
+        capture, enqueued_ms = self._captures.get(stream), self._host_ms
+
+        def begin() -> None:
+            self._clock_ms = max(self._clock_ms, enqueued_ms)
+            work()
+
+        if capture is None:
+            self._queues[stream].append(begin)
+        else:
+            capture.works.append(work)
         return (Code.cudaSuccess,)
 
     def holds(self, address: int, size: int) -> bool:
@@ -300,8 +317,13 @@ class FakeCuda:
         self._broken = Code.cudaErrorIllegalAddress
 
     def tick(self, ms: float) -> None:
-        """Let time pass on the device."""
+        """Let time pass on the device, which computes."""
         self._clock_ms += ms
+        self._busy_ms += ms
+
+    def spend(self, ms: float) -> None:
+        """Let time pass on the host, before what it puts into a stream next."""
+        self._host_ms += ms
 
     def held(self) -> dict[str, int]:
         """Count what was made and not given back."""

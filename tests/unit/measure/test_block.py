@@ -6,8 +6,10 @@ import gc
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pytest_quant.measure.block import ByDevice, time_block
+from pytest_quant.measure.block import Block, ByDevice, time_block
 from tests.unit.measure.simulated import SimulatedTime
 
 
@@ -26,7 +28,7 @@ def test_the_cold_run_is_apart_from_the_others() -> None:
 def test_a_call_that_tells_its_own_time_is_timed_by_both_clocks() -> None:
     """Each run by the device's, the cold one too; no time at all is a nanosecond."""
     time = SimulatedTime()
-    told_ms = iter((4.0, 0.25, 0.5, 0.0))
+    told_ms = iter((4.0, 0.25, 0.75, 0.0))
     run = time.engine(1.0, cold_ms=2.0)
 
     def timed() -> float:
@@ -35,8 +37,18 @@ def test_a_call_that_tells_its_own_time_is_timed_by_both_clocks() -> None:
 
     block = time_block(ByDevice(timed), 3, time.clock)
     assert (block.cold_ns, block.runs_ns) == (3_000_000, (1_000_000,) * 3)
-    assert block.device_ns == (4_000_000, 250_000, 500_000, 1)
-    assert time_block(run, 1, time.clock).device_ns == ()
+    assert block.device_ns == (4_000_000, 250_000, 750_000, 1)
+    assert block.host_ns == (750_000, 250_000, 999_999)
+    without = time_block(run, 1, time.clock)
+    assert (without.device_ns, without.host_ns) == ((), without.runs_ns)
+
+
+@given(st.lists(st.tuples(st.integers(1, 10**9), st.integers(1, 10**9)), min_size=1))
+def test_the_run_that_the_device_times_is_not_in_the_hosts(runs: list[tuple[int, int]]) -> None:
+    """Each call holds one run for either clock: what is left of it is the host's, whatever the device says."""
+    host, device = zip(*runs, strict=True)
+    calls = tuple(ours + theirs for ours, theirs in runs)
+    assert Block(1, calls, (1, *device)).host_ns == host
 
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt])

@@ -44,8 +44,8 @@ class Paced(PlayedBackend):
         self._time = time
 
     def _timed_by_device(self, precision: str, _feeds: object) -> Callable[[], float]:
-        """Return a run of which three quarters of a millisecond are the host's."""
-        run = self._time.engine(RUN_MS[precision])
+        """Return a run of which three quarters of a millisecond are the host's, and one of the device behind it."""
+        run = self._time.engine(2.0 * RUN_MS[precision] - 0.75)
 
         def timed() -> float:
             run()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_quant.measure.block import ByDevice
 from pytest_quant.measure.latency import measure
 from pytest_quant.measure.noise import MachineState
 from pytest_quant.result import LatencyResult, Status
@@ -103,6 +104,26 @@ def test_one_run_longer_than_the_whole_budget_is_told() -> None:
     assert found.speedup == pytest.approx(2.0)
     assert found.reasons == ("too few rounds within 10 s: 1, and 95 % confidence needs 6",)
     assert _status(found, 1.5) is Status.INCONCLUSIVE
+
+
+def test_one_run_by_a_devices_clock_is_not_taken_for_two() -> None:
+    """Each call is a run for the host and one for the device; where only one call fits, either clock has one run."""
+    time = SimulatedTime()
+
+    def on_device(host_ms: float, device_ms: float) -> ByDevice:
+        run = time.engine(host_ms + device_ms)
+
+        def timed() -> float:
+            run()
+            return device_ms
+
+        return ByDevice(timed)
+
+    calls = (on_device(20_000.0, 12_000.0), on_device(20_000.0, 12_000.0), on_device(10_000.0, 4_000.0))
+    found = measure(*calls, LatencyPlan(min_speedup=1.5), clock=time.clock, machine=time.quiet)
+    assert (found.clock, found.rounds) == ("device", 1)
+    assert (found.reference_p50_ms, found.candidate_p50_ms) == (12_000.0, 4_000.0)
+    assert (found.host_reference_p50_ms, found.host_candidate_p50_ms) == (20_000.0, 10_000.0)
 
 
 def test_slow_engines_get_shorter_blocks_and_their_rounds() -> None:

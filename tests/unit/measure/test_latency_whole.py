@@ -161,7 +161,7 @@ def test_one_round_shows_nothing() -> None:
 
 def test_engines_that_did_not_settle_are_named() -> None:
     """With the seconds that they had."""
-    settled, not_yet = Warm(1, 1.0, settled=True), Warm(1, 1.0, settled=False)
+    settled, not_yet = (Warm(Block(1, ()), 1.0, settled=is_settled) for is_settled in (True, False))
     plan = LatencyPlan(max_warmup_s=0.5, max_s=100.0)
     assert list(unsettled([settled, not_yet, not_yet], plan)) == [
         "warm-up: the null had not settled after 0.5 s",

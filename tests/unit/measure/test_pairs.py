@@ -159,6 +159,21 @@ def test_load_that_comes_after_warming_up_shortens_the_blocks_of_both_sides() ->
     assert [len(one) for one in of_rounds] == [1] * pair.rounds
 
 
+def test_a_side_with_a_clock_of_its_device_is_compared_by_the_hosts_with_one_without() -> None:
+    """Its calls hold a second run, which only that clock times."""
+
+    class OnDevice(Process):
+        def block(self, engine: int, runs: int) -> Block:
+            block = super().block(engine, runs)
+            calls = tuple(run + 3_000_000 for run in block.runs_ns)
+            return replace(block, runs_ns=calls, device_ns=(3_000_000,) * (runs + 1))
+
+    time, log = SimulatedTime(), list[tuple[str, int]]()
+    base, head = Process(time, (1.0, 1.0, 1.0), log, "base"), OnDevice(time, (1.0, 1.0, 1.0), log, "head")
+    pair = time_pair(base, head, PLAN, seed=1, clock=time.clock)
+    assert (pair.shift, pair.head_ms) == (0.0, 1.0)
+
+
 def test_the_clock_of_a_device_counts_where_every_block_has_it() -> None:
     """Its times are judged, not those of the host."""
 

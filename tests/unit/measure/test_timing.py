@@ -60,7 +60,7 @@ class Simulated:
         return self._time.engine(self._run_ms)
 
     def prepare_events(self, feeds: object) -> Callable[[], float] | None:
-        """Return a run of which the device says that it took `device_ms`, give or take a few percent."""
+        """Return a run, and one behind it that took the device `device_ms`, give or take a few percent."""
         device_ms = self._device_ms
         if device_ms is None:
             return None
@@ -68,7 +68,9 @@ class Simulated:
 
         def timed() -> float:
             run()
-            return device_ms * (1.0 + self._noise.expovariate(50.0))
+            own_ms = device_ms * (1.0 + self._noise.expovariate(50.0))
+            self._time.now_ns += int(1e6 * own_ms)
+            return own_ms
 
         return timed
 
@@ -295,6 +297,15 @@ def test_the_clocks_of_the_devices_are_judged_and_the_hosts_is_told_beside(time:
     assert found.host_speedup == pytest.approx(2.0, rel=1e-3)
     assert found.reasons == ()
     assert not any("clocks disagree" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("enqueue_ms", "bound"), [(None, False), (0.2, False), (0.21, True), (3.0, True)])
+def test_a_host_that_is_the_bound_is_named(enqueue_ms: float | None, bound: bool) -> None:
+    """Where launching takes more than four fifths of the GPU's time, as trtexec has it."""
+    first, *more = device_note("trt-fp32", DeviceTimes(9, 0.25, 0.125, 0.0625, 1.5, enqueue_ms=enqueue_ms))
+    assert first.startswith("trt-fp32: GPU 0.25 ms")
+    assert len(more) == bound
+    assert all(f"bound by the host, which takes {enqueue_ms:.4g} ms" in note for note in more)
 
 
 def test_a_limit_is_judged_by_the_clock_of_the_device(time: SimulatedTime, tmp_path: Path) -> None:

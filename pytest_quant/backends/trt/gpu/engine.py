@@ -91,7 +91,7 @@ class GpuEngine(EngineBase):
         return partial(self._timed, feeds)
 
     def _prepare_events(self, feeds: Feeds) -> Callable[[], float]:
-        """Return the same run with an event on either side of its compute."""
+        """Return the same run twice, with an event on either side of the second one's compute."""
         with self._current():
             self._settle(feeds)
         return partial(self._timed_by_events, feeds)

@@ -199,17 +199,21 @@ class Runner:
 
 
 def time_parts(runner: Runner, execute: Callable[[], None]) -> DeviceTimes:
-    """Time copies in, compute and copies out between events, and the host's wait for compute alone.
+    """Time copies in, compute and copies out between events, and the host's part in compute alone.
 
     `runner` is staged, `execute` starts one run of it, and its primary context is current.
     """
     rows = [_one(runner, execute) for _ in range(_WARMUP + RUNS)][_WARMUP:]
-    h2d_ms, gpu_ms, d2h_ms, host_ms = (median(column) for column in zip(*rows, strict=True))
-    return DeviceTimes(runs=RUNS, gpu_ms=gpu_ms, h2d_ms=h2d_ms, d2h_ms=d2h_ms, host_ms=host_ms, pinned=True)
+    h2d_ms, gpu_ms, d2h_ms, host_ms, enqueue_ms = (median(column) for column in zip(*rows, strict=True))
+    return DeviceTimes(RUNS, gpu_ms, h2d_ms, d2h_ms, host_ms, pinned=True, enqueue_ms=enqueue_ms)
 
 
 def time_compute(runner: Runner, execute: Callable[[], None]) -> float:
-    """Start one run of `runner` by `execute`, and return the milliseconds between two events around it, once done."""
+    """Start two runs of `runner` by `execute`, and return the milliseconds between two events around the second.
+
+    On an idle device the first event would be reached at once, and the host's way to the first kernel would count.
+    """
+    execute()
     runner.mark("before")
     execute()
     runner.mark("after")
@@ -217,16 +221,19 @@ def time_compute(runner: Runner, execute: Callable[[], None]) -> float:
     return runner.between_ms("before", "after")
 
 
-def _one(runner: Runner, execute: Callable[[], None]) -> tuple[float, float, float, float]:
+def _one(runner: Runner, execute: Callable[[], None]) -> tuple[float, float, float, float, float]:
     runner.mark("start")
     runner.copy_in()
     runner.mark("copied")
     runner.wait()
     began_ns = time.perf_counter_ns()
-    gpu_ms = time_compute(runner, execute)
+    execute()
+    enqueue_ms = (time.perf_counter_ns() - began_ns) / 1e6
+    runner.wait()
     host_ms = (time.perf_counter_ns() - began_ns) / 1e6
+    gpu_ms = time_compute(runner, execute)
     runner.mark("outward")
     runner.copy_out()
     runner.mark("end")
     runner.wait()
-    return runner.between_ms("start", "copied"), gpu_ms, runner.between_ms("outward", "end"), host_ms
+    return runner.between_ms("start", "copied"), gpu_ms, runner.between_ms("outward", "end"), host_ms, enqueue_ms
