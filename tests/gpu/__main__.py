@@ -1,118 +1,166 @@
 """Everything that can only be tried on a GPU, in one command: ``python -m tests.gpu``.
 
-Twelve checks of the ground, then the suites of the backends, then the example. It needs no network. What the machine
-lacks is named and passed over. On a machine with a GPU the result is kept in ``tests/gpu/REPORT.md``, which is to be
-committed.
+The checks of the mission first, then raw data, then the suites of the backends, then the ground that they stand on. It
+needs no network. What the machine lacks is named and passed over. Each part writes its result, log and JUnit into
+``--out`` as soon as it ends, and ``REPORT.md`` there is renewed, so that a run that is killed loses the part under way
+only. Runs with ``--only`` add to what the folder has.
+
+It ends with 1 where a part failed, with 77 where there is no GPU and all that needs none went well, else with 0.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
+import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_quant.environment.gpu import find_gpus
-from tests.gpu import device_checks, suites
-from tests.gpu.report import Found, Part, line, page, summary
+from tests.gpu import device_checks, process, suites
+from tests.gpu.report import Found, Part, keep, kept, line, page, summary
 
-REPORT = Path(__file__).with_name("REPORT.md")
-_WHOLE_S = 600.0
-"""Time of the whole run; a part that finds none left fails."""
+WHOLE_S = 2700.0
+"""Time of a whole run; a part that finds none left fails."""
+
+NO_GPU = 77
+"""The exit code of a test that could not run, by Automake and Meson."""
 
 _TOO_LITTLE_S = 5.0
-_WITH_INT8 = ("trt", "ort-trt")
-_TIMED = (*_WITH_INT8, "ort-cuda", "torch-cuda")
+DOCTOR_S = 100.0
+_QUANTIZED = ("trt", "ort-trt")
+_TIMED = (*_QUANTIZED, "ort-cuda", "torch-cuda")
 
-Run = Callable[[float], Found]
-"""A part: it is given the seconds after which it has to give up."""
+PLANS: Mapping[str, Mapping[str, float]] = {
+    "tensorrt": {
+        "mission": 300, "raw": 240, "trt": 490, "ort-trt": 180, "ort": 120, "null": 180, "example": 120, "workers": 90,
+        "tf32": 120, "ort-conformance": 240, "graphs": 60, "nvml": 20, "events": 30, "memory": 30, "pycuda": 30,
+        "neighbour": 30, "energy": 60, "devices": 40, "sanitizer": 60, "doctor": 60, "torch": 100,
+    },
+    "cuda": {
+        "mission": 240, "torch": 250, "raw": 180, "ort": 180, "ort-conformance": 300, "tf32": 150, "null": 240,
+        "workers": 180, "graphs": 90, "nvml": 30, "events": 60, "memory": 60, "pycuda": 60, "neighbour": 60,
+        "energy": 120, "devices": 60, "sanitizer": 90, "doctor": 90, "example": 60, "trt": 50, "ort-trt": 50,
+    },
+}  # fmt: skip
+"""Longest time of each part in seconds, in the order of the run: with TensorRT, and where it is not installed."""
+
+Run = Callable[[float, Path], Found]
+"""A part: it is given the seconds after which it has to give up, and the name of its files without their suffixes."""
 
 
-def planned(running: tuple[str, ...]) -> Iterator[tuple[str, float, Run]]:
-    """Yield title, longest time in seconds and call of each part.
+def parts_of(running: tuple[str, ...]) -> dict[str, tuple[str, Run]]:
+    """Return title and call of each part by its name.
 
     `running` are the backends that can run here, by the doctor.
     """
     timed = next((name for name in _TIMED if name in running), None)
-    quantized = next((name for name in _WITH_INT8 if name in running), None)
-    yield "NVML, visible devices or none", 60, _check("nvml")
-    yield "device memory by cuda-bindings beside torch", 60, _check("memory")
-    yield "device memory by pycuda beside torch", 60, _check("memory_by_pycuda")
-    yield "events around a kernel", 60, _check("events")
-    yield "torch-cuda: conformance", 150, _suite("test_torch_cuda.py")
-    yield "a neighbour with 2 GB", 60, _check("neighbour")
-    yield "energy over 0.5 s and over 5 s", 90, _check("energy")
-    yield "the doctor, with one wheel and with both", 120, suites.wheels
-    yield "ort-cuda and ort-trt: what only they do", 90, _suite("test_ort_gpu.py")
-    yield "five launches of a null", 180, _on(timed, _TIMED, suites.launches)
-    yield "four workers on one card", 120, _on(timed, _TIMED, suites.workers)
-    yield "device memory under compute-sanitizer", 60, suites.sanitizer
-    yield "CUDA graphs, events, memory that runs out", 60, _suite("test_device_memory.py")
-    yield "which card is cuda:0", 60, _suite("test_devices.py")
-    yield "trt: conformance", 240, _suite("test_trt.py")
-    yield "ort-cuda and ort-trt: conformance", 240, _suite("test_ort_conformance.py")
-    yield "ort-trt: other ways to INT8 and short floats", 120, _suite("test_ort_trt.py")
-    yield "exact FP32 before and after TF32", 90, _suite("test_tf32.py")
-    yield "the example on the device", 120, _on(quantized, _WITH_INT8, suites.example)
+    quantized = next((name for name in _QUANTIZED if name in running), None)
+    return {
+        "mission": (
+            "one INT8 check with a free batch on each backend",
+            lambda limit_s, home: suites.mission(limit_s, home, tuple(name for name in _TIMED if name in running)),
+        ),
+        "raw": ("inspector, logs, ticks of events and NVML as they are", suites.raw),
+        "trt": ("trt: conformance", _suite("test_trt.py")),
+        "ort-trt": ("ort-trt: other ways to INT8 and short floats", _suite("test_ort_trt.py")),
+        "ort": ("ort-cuda and ort-trt: what only they do", _suite("test_ort_gpu.py")),
+        "ort-conformance": ("ort-cuda and ort-trt: conformance", _suite("test_ort_conformance.py")),
+        "torch": ("torch-cuda: conformance", _suite("test_torch_cuda.py")),
+        "tf32": ("exact FP32 before and after TF32", _suite("test_tf32.py")),
+        "null": ("five launches of a null", _on(timed, _TIMED, suites.launches)),
+        "workers": ("four workers on one card", _on(timed, _TIMED, suites.workers)),
+        "example": ("the example on the device", _on(quantized, _QUANTIZED, suites.example)),
+        "graphs": ("CUDA graphs, events, memory that runs out", _suite("test_device_memory.py")),
+        "devices": ("which card is cuda:0", _suite("test_devices.py")),
+        "nvml": ("NVML, visible devices or none", _check("nvml")),
+        "events": ("events around a kernel", _check("events")),
+        "memory": ("device memory by cuda-bindings beside torch", _check("memory")),
+        "pycuda": ("device memory by pycuda beside torch", _check("memory_by_pycuda")),
+        "neighbour": ("a neighbour with 2 GB", _check("neighbour")),
+        "energy": ("energy over 0.5 s and over 5 s", _check("energy")),
+        "sanitizer": ("device memory under compute-sanitizer", suites.sanitizer),
+        "doctor": ("the doctor, with one wheel and with both", suites.wheels),
+    }
 
 
 def _suite(file: str) -> Run:
-    return lambda limit_s: suites.suite(limit_s, file)
+    return lambda limit_s, home: suites.suite(limit_s, home, file)
 
 
-def _on(backend: str | None, wanted: tuple[str, ...], run: Callable[[float, str], Found]) -> Run:
+def _on(backend: str | None, wanted: tuple[str, ...], run: Callable[[float, Path, str], Found]) -> Run:
     if backend is None:
-        return lambda _: Found("lacking", f"none of {', '.join(wanted)} can run here")
-    return lambda limit_s: run(limit_s, backend)
+        return lambda *_: Found("lacking", f"none of {', '.join(wanted)} can run here")
+    return lambda limit_s, home: run(limit_s, home, backend)
 
 
 def _check(name: str) -> Run:
     """Return the run of a check of `device_checks` in a process of its own."""
     command = (sys.executable, "-m", "tests.gpu.device_checks", name)
-
-    def run(limit_s: float) -> Found:
-        try:
-            ended = subprocess.run(
-                command, cwd=suites.ROOT, capture_output=True, text=True, timeout=limit_s, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return Found("FAILED", f"it did not end within {limit_s:.0f} s")
-        return device_checks.read_answer(ended)
-
-    return run
+    return lambda limit_s, home: device_checks.read_answer(process.run(command, limit_s, home=home))
 
 
-def main() -> int:
-    """Run every part, print what it showed, and write the report where there is a GPU; 1 if a part failed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=__doc__)
-    parser.add_argument("--only", type=int, nargs="+", metavar="PART", help="numbers of the parts to run; no report")
-    only = parser.parse_args().only
-    began_s = time.monotonic()
-    examination = suites.doctor(_WHOLE_S / 4)
-    running = tuple(state["name"] for state in examination["backends"] if state["state"] == "ok")
-    parts = []
-    for number, (title, limit_s, run) in enumerate(planned(running), 1):
-        if only and number not in only:
-            continue
+def main(arguments: list[str] | None = None) -> int:
+    """Run every part, print and keep what it showed, and return the exit code."""
+    here = "tensorrt" if find_spec("tensorrt") is not None else "cuda"
+    parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--only", nargs="+", metavar="PART", choices=[*PLANS[here]], help=", ".join(PLANS[here]))
+    parser.add_argument("--out", type=Path, default=process.ROOT / "build" / "gpu", help="folder of results and report")
+    parser.add_argument("--plan", choices=[*PLANS], default=here, help="order and times; default: by what is installed")
+    asked = parser.parse_args(arguments)
+    began_s, out, plan = time.monotonic(), asked.out.resolve(), PLANS[asked.plan]
+    out.mkdir(parents=True, exist_ok=True)
+    machine, parts = _examine(out)
+    ran: list[Part] = []
+    for name in (name for name in plan if not asked.only or name in asked.only):
+        title, run = parts[name]
         started_s = time.monotonic()
-        left_s = _WHOLE_S - (started_s - began_s)
-        none_left = Found("FAILED", f"nothing was left of the {_WHOLE_S:.0f} s of the whole run")
-        found = none_left if left_s < _TOO_LITTLE_S else run(min(limit_s, left_s))
-        parts.append(Part(number, title, found, time.monotonic() - started_s))
-        _say(line(parts[-1]))
-    _say(summary(parts))
-    if not find_gpus():
-        _say(f"there is no GPU here, so {REPORT.name} is left as it is")
-    elif not only:
-        libraries = {one["name"]: one["found"] for one in examination["libraries"] if one["found"]}
-        named = ("onnxruntime-gpu", "tensorrt", "cuda-bindings", "pycuda", "torch", "nvidia-ml-py")
-        machine = {**examination["machine"], **{name: libraries[name] for name in named if name in libraries}}
-        REPORT.write_text(page(machine, f"{datetime.now(UTC):%Y-%m-%d}", parts), encoding="utf-8")
-        _say(f"written: {REPORT}")
-    return int(any(part.found.state == "FAILED" for part in parts))
+        left_s = WHOLE_S - (started_s - began_s)
+        found = Found("FAILED", f"nothing was left of the {WHOLE_S:.0f} s of the whole run")
+        if left_s > _TOO_LITTLE_S:
+            found = _whatever_happens(run, min(plan[name], left_s), out / name)
+        ran.append(Part(name, title, found, time.monotonic() - started_s))
+        keep(ran[-1], out)
+        text = page(machine, f"{datetime.now(UTC):%Y-%m-%d}", kept(out, [*plan]))
+        (out / "REPORT.md").write_text(text, encoding="utf-8")
+        _say(line(ran[-1]))
+    _say(f"{summary(ran)}; written: {out / 'REPORT.md'}")
+    return _end(ran)
+
+
+def _examine(out: Path) -> tuple[dict[str, str], dict[str, tuple[str, Run]]]:
+    """Return the machine and the parts as the doctor sees it; where it does not answer, every backend is tried."""
+    try:
+        examination = suites.doctor(DOCTOR_S)
+    except ValueError as error:
+        return {"doctor": f"no answer: {error}"}, parts_of(_TIMED)
+    (out / "doctor.json").write_text(json.dumps(examination, indent=1) + "\n", encoding="utf-8")
+    libraries = {one["name"]: one["found"] for one in examination["libraries"] if one["found"]}
+    named = ("onnxruntime-gpu", "tensorrt", "cuda-bindings", "pycuda", "torch", "nvidia-ml-py")
+    machine = {**examination["machine"], **{name: libraries[name] for name in named if name in libraries}}
+    return machine, parts_of(tuple(state["name"] for state in examination["backends"] if state["state"] == "ok"))
+
+
+def _whatever_happens(run: Run, limit_s: float, home: Path) -> Found:
+    """Run a part; documents that a killed process left unwritten or half written cost that part only."""
+    try:
+        return run(limit_s, home)
+    except (OSError, ValueError, KeyError) as error:
+        return Found("FAILED", f"{type(error).__name__}: {error}")
+
+
+def _end(ran: list[Part]) -> int:
+    """Return the exit code, and say in one line what a machine without a GPU leaves open."""
+    if any(part.found.state == "FAILED" for part in ran):
+        return 1
+    if find_gpus():
+        return 0
+    lacking = ", ".join(part.name for part in ran if part.found.state == "lacking")
+    _say(f"there is no GPU here, so these parts could not be tried: {lacking or 'none of those asked for'}")
+    return NO_GPU
 
 
 def _say(text: str) -> None:

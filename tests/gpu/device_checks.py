@@ -74,7 +74,7 @@ def memory_by_pycuda() -> str:
 
 def events() -> str:
     """The device's clock around a kernel of torch, beside torch's own events and the clock of the host."""
-    torch = _torch()
+    torch = cuda_torch()
     device = _cuda_bindings()
     with device.current():
         stream = device.new_stream()
@@ -136,7 +136,7 @@ def hold() -> None:
 
 def energy() -> str:
     """Half a second of a kernel against five, five times each: how far figures of either lie apart."""
-    torch = _torch()
+    torch = cuda_torch()
     matrix = torch.rand(4096, 4096, device="cuda")
 
     def product() -> None:
@@ -180,7 +180,8 @@ def _cuda_bindings() -> DeviceMemory:
     return CudaPythonMemory(runtime, 0)
 
 
-def _torch() -> Any:
+def cuda_torch() -> Any:
+    """Return torch. Raises `Lacking` where it is not here or finds no GPU."""
     if find_spec("torch") is None:
         raise Lacking("torch is not installed")
     import torch
@@ -214,7 +215,7 @@ def _there_and_back(device: DeviceMemory) -> str:
 def _beside_torch() -> Callable[[], str]:
     """Let torch use the device first; what is returned sees that it still can, and kept what it had."""
     try:
-        torch = _torch()
+        torch = cuda_torch()
     except Lacking as lacking:
         reason = str(lacking)
         return lambda: f"without torch beside it: {reason}"
@@ -239,10 +240,10 @@ def read_answer(ended: subprocess.CompletedProcess[str]) -> Found:
     return found
 
 
-def main(name: str) -> int:
+def answer(check: Callable[[], str]) -> int:
     """Run one check, print what it found, and return the exit code."""
     try:
-        found = Found("ok", CHECKS[name]())
+        found = Found("ok", check())
     except Lacking as lacking:
         found = Found("lacking", str(lacking))
     except AssertionError as wrong:
@@ -252,4 +253,4 @@ def main(name: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(answer(CHECKS[sys.argv[1]]))

@@ -1,13 +1,16 @@
-"""What a machine with a GPU showed: one part after the other, and the page that keeps it."""
+"""What a machine with a GPU showed: one part after the other, kept as each ends, and the page that sums them up."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
 State = Literal["ok", "FAILED", "lacking"]
+RESULT = ".result.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +29,26 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part by its number and title, what it showed, and how long it took in seconds."""
+    """A part by its name and title, what it showed, and how long it took in seconds."""
 
-    number: int
+    name: str
     title: str
     found: Found
     seconds: float
+
+
+def keep(part: Part, folder: Path) -> None:
+    """Write the result of a part into `folder`, in place of an earlier one."""
+    written = folder / f"{part.name}.new"
+    written.write_text(json.dumps(asdict(part), indent=1) + "\n", encoding="utf-8")
+    written.replace(folder / f"{part.name}{RESULT}")
+
+
+def kept(folder: Path, order: Sequence[str]) -> list[Part]:
+    """Return the parts whose results lie in `folder`, those of `order` only and in that order."""
+    files = (folder / f"{name}{RESULT}" for name in order)
+    found = (json.loads(file.read_text("utf-8")) for file in files if file.exists())
+    return [Part(**{**one, "found": Found(**one["found"])}) for one in found]
 
 
 def summary(parts: Sequence[Part]) -> str:
@@ -43,7 +60,7 @@ def summary(parts: Sequence[Part]) -> str:
 
 def line(part: Part) -> str:
     """Return one part as the terminal shows it."""
-    return f"{part.number:2} {part.found.state:7} {part.title} ({part.seconds:.0f} s)\n   {part.found.figure}"
+    return f"{part.found.state:7} {part.name}: {part.title} ({part.seconds:.0f} s)\n        {part.found.figure}"
 
 
 def page(machine: Mapping[str, str], date: str, parts: Sequence[Part]) -> str:
@@ -70,7 +87,8 @@ def _lines(machine: Mapping[str, str], date: str, parts: Sequence[Part]) -> Iter
     yield "| part | state | figure | seconds |"
     yield "| --- | --- | --- | --- |"
     for part in parts:
-        yield f"| {part.number} {part.title} | {part.found.state} | {_cell(part.found.figure)} | {part.seconds:.0f} |"
+        what = f"{part.name}: {part.title}"
+        yield f"| {what} | {part.found.state} | {_cell(part.found.figure)} | {part.seconds:.0f} |"
 
 
 def _cell(text: str) -> str:

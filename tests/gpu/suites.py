@@ -1,6 +1,7 @@
 """Parts that start pytest or the doctor: the suites of this folder, launches of a small project, the example.
 
-Each returns what it found, and gives up after a time that it is told.
+Each returns what it found, and gives up after a time that it is told. Its log, JUnit and records lie beside `home`, the
+name of its files without their suffixes.
 """
 
 from __future__ import annotations
@@ -12,18 +13,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pytest_quant.environment.gpu import find_gpus
-from tests.gpu.report import Found
+from tests.gpu import device_checks, process
+from tests.gpu.raw import PIECES
+from tests.gpu.report import Found, State
 from tests.support.example import copy_example
 
-ROOT = Path(__file__).parents[2]
 _DOCTOR = "from pytest_quant.cli import main; main()"
 _LAUNCHES, _WORKERS, _TESTS = 5, 4, 8
+_TEST_S = 120
 _COUNTS = re.compile(r"\b(\d+) (passed|failed|skipped|errors?|xfailed|warnings?)\b")
+_OUTCOME = re.compile(r"^(?=.*::).*\b(PASSED|FAILED|SKIPPED|ERROR|XFAIL)\b", re.MULTILINE)
 _REASON = re.compile(r"^SKIPPED \[\d+\] \S+ (.*)$", re.MULTILINE)
 
 _CONFTEST = """
@@ -70,6 +75,15 @@ def test_null(n):
     '''The candidate is the reference: whatever differs is noise.'''
 """
 
+_MISSION = """
+import pytest
+
+
+@pytest.mark.quant(backend="{backend}", {limits})
+def test_mission():
+    '''INT8 is as good as FP32, and it is INT8 that ran.'''
+"""
+
 
 def doctor(limit_s: float, *, also: str = "") -> dict[str, Any]:
     """Return the doctor's examination; `also` is a distribution that it is to find installed beside what is here."""
@@ -83,7 +97,40 @@ def doctor(limit_s: float, *, also: str = "") -> dict[str, Any]:
     return document
 
 
-def wheels(limit_s: float) -> Found:
+def mission(limit_s: float, home: Path, backends: tuple[str, ...]) -> Found:
+    """The mission's own mark on each of `backends`, with records: the digits from ONNX, a small module from torch."""
+    found = []
+    for backend in backends:
+        with tempfile.TemporaryDirectory(prefix="pytest-quant-gpu-") as folder:
+            of_torch = backend.startswith("torch")
+            project = _project(Path(folder), backend, 1) if of_torch else copy_example(Path(folder))
+            limits = "scheme='weight-only', min_sqnr_db=20" if of_torch else "max_drop=1.0"
+            (project / "test_mission.py").write_text(_MISSION.format(backend=backend, limits=limits))
+            own = home.with_name(f"{home.name}-{backend}")
+            seconds = limit_s / len(backends)
+            ended = _pytest(seconds, project, "test_mission.py", f"--quant-json={own}.quant.json", home=own)
+            found.append((backend, _read(ended)))
+    return together(found) if found else Found("lacking", "no backend of a GPU can run here")
+
+
+def raw(limit_s: float, home: Path) -> Found:
+    """Data as they are, each piece in a process of its own; what one of them breaks no other one loses."""
+    found = []
+    for piece in PIECES:
+        command = (sys.executable, "-m", "tests.gpu.raw", piece, str(home))
+        ended = process.run(command, limit_s / len(PIECES), home=home.with_name(f"{home.name}-{piece}"))
+        found.append((piece, device_checks.read_answer(ended)))
+    return together(found)
+
+
+def together(found: Sequence[tuple[str, Found]]) -> Found:
+    """Return one finding out of several, each with its name: failed where one is, lacking where all are."""
+    states = [one.state for _, one in found]
+    state: State = "FAILED" if "FAILED" in states else "ok" if "ok" in states else "lacking"
+    return Found(state, "; ".join(f"{name}: {one.figure}" for name, one in found))
+
+
+def wheels(limit_s: float, home: Path) -> Found:
     """The doctor with the wheels that are here, and with both."""
     here, both = doctor(limit_s / 2), doctor(limit_s / 2, also=_other_wheel())
     told = [problem["what"] for problem in both["problems"] if "overwrite" in problem["what"]]
@@ -97,53 +144,58 @@ def _other_wheel() -> str:
     return "onnxruntime" if installed_version("onnxruntime-gpu") else "onnxruntime-gpu"
 
 
-def suite(limit_s: float, *files: str) -> Found:
-    """The tests in `files` of this folder; on a GPU several at once, for they wait for builds most of the time."""
+def suite(limit_s: float, home: Path, file: str) -> Found:
+    """The tests in `file` of this folder; on a GPU several at once, for they wait for builds most of the time."""
     apart = ("-n", str(_WORKERS)) if find_gpus() else ()
-    return _read(_pytest(limit_s, ROOT, "-rs", *apart, *(str(ROOT / "tests" / "gpu" / file) for file in files)))
+    bounded = ("-p", "tests.gpu.time_limit", f"--test-limit={_TEST_S}")
+    return _read(_pytest(limit_s, process.ROOT, "-rs", *bounded, *apart, f"tests/gpu/{file}", home=home))
 
 
-def launches(limit_s: float, backend: str) -> Found:
+def launches(limit_s: float, home: Path, backend: str) -> Found:
     """A null of the timing in five fresh processes: how far from 1 each ratio lies."""
     with tempfile.TemporaryDirectory(prefix="pytest-quant-gpu-") as folder:
         project = _project(Path(folder), backend, 1)
-        ratios = []
-        for _ in range(_LAUNCHES):
-            ended = _pytest(limit_s / _LAUNCHES, project, "--quant-json=run.json")
+        ratios: list[str] = []
+        for launch in range(1, _LAUNCHES + 1):
+            own = home.with_name(f"{home.name}-{launch}")
+            document = Path(f"{own}.quant.json")
+            ended = _pytest(limit_s / _LAUNCHES, project, f"--quant-json={document}", home=own)
             if ended.returncode:
-                return Found("FAILED", _last_lines(ended))
-            (check,) = json.loads((project / "run.json").read_text("utf-8"))["checks"]
+                return Found("FAILED", f"launch {launch}: {_last_lines(ended)}; before it: {', '.join(ratios)}")
+            (check,) = json.loads(document.read_text("utf-8"))["checks"]
             latency = check["latency"]
             low, high = latency["speedup_ci"]
             ratios.append(f"{latency['speedup']:.4f} [{low:.3f}, {high:.3f}]")
     return Found("ok", f"{backend} against itself: {', '.join(ratios)}")
 
 
-def workers(limit_s: float, backend: str) -> Found:
+def workers(limit_s: float, home: Path, backend: str) -> Found:
     """Four workers on one card: nobody fails, and everybody waits for the card."""
     with tempfile.TemporaryDirectory(prefix="pytest-quant-gpu-") as folder:
         project = _project(Path(folder), backend, _TESTS)
-        return _read(_pytest(limit_s, project, "-n", str(_WORKERS)))
+        document = f"--quant-json={home}.quant.json"
+        return _read(_pytest(limit_s, project, document, "-n", str(_WORKERS), home=home))
 
 
-def sanitizer(limit_s: float) -> Found:
+def sanitizer(limit_s: float, home: Path) -> Found:
     """The check of device memory under NVIDIA's compute-sanitizer."""
     tool = shutil.which("compute-sanitizer")
     if tool is None:
         return Found("lacking", "compute-sanitizer is not on the PATH")
     command = (tool, "--error-exitcode", "9", sys.executable, "-m", "tests.gpu.device_checks", "memory")
-    ended = _run(command, limit_s)
+    ended = process.run(command, limit_s, home=home)
     if '"lacking"' in ended.stdout:
         return Found("lacking", json.loads(ended.stdout.strip().splitlines()[-1])["figure"])
     said = [line for line in ended.stdout.splitlines() if "ERROR SUMMARY" in line]
     return Found("FAILED" if ended.returncode else "ok", " ".join(said) or _last_lines(ended))
 
 
-def example(limit_s: float, backend: str) -> Found:
+def example(limit_s: float, home: Path, backend: str) -> Found:
     """The digits of the example project on a backend that has INT8 kernels."""
     with tempfile.TemporaryDirectory(prefix="pytest-quant-gpu-") as folder:
         project = copy_example(Path(folder))
-        return _read(_pytest(limit_s, project, "test_digits.py", "-o", f"quant_backend={backend}"))
+        asked = ("test_digits.py", "-o", f"quant_backend={backend}", f"--quant-json={home}.quant.json")
+        return _read(_pytest(limit_s, project, *asked, home=home))
 
 
 def _project(folder: Path, backend: str, tests: int) -> Path:
@@ -156,26 +208,31 @@ def _project(folder: Path, backend: str, tests: int) -> Path:
     return folder
 
 
-def _pytest(limit_s: float, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return _run((sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments), limit_s, folder)
+def _pytest(limit_s: float, folder: Path, *arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """Run pytest with a line for each test as it ends, and JUnit beside its log."""
+    junit = f"--junit-xml={home}.xml"
+    command = (sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--color=no", junit, *arguments)
+    return _run(command, limit_s, folder, home=home)
 
 
 def _run(
-    command: Sequence[str], limit_s: float, folder: Path = ROOT, *, paths: Sequence[str] = ()
+    command: Sequence[str],
+    limit_s: float,
+    folder: Path = process.ROOT,
+    *,
+    paths: Sequence[str] = (),
+    home: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join(filter(None, (str(ROOT), *paths, os.environ.get("PYTHONPATH"))))
-    environ: Mapping[str, str] = {**os.environ, "PYTHONPATH": path}
-    try:
-        return subprocess.run(
-            command, cwd=folder, env=environ, capture_output=True, text=True, timeout=limit_s, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 1, "", f"it did not end within {limit_s:.0f} s")
+    path = os.pathsep.join(filter(None, (str(process.ROOT), *paths, os.environ.get("PYTHONPATH"))))
+    environ = {**os.environ, "PYTHONPATH": path}
+    return process.run(command, limit_s, home=home, folder=folder, environ=environ)
 
 
 def _read(ended: subprocess.CompletedProcess[str]) -> Found:
-    """Return how many passed; where all were skipped, the reason of the first."""
+    """Return how many passed, by its summary or, where it was killed, by its lines; and why where all were skipped."""
     counts = {name: int(number) for number, name in _COUNTS.findall((ended.stdout.strip().splitlines() or [""])[-1])}
+    if not counts:
+        counts = dict(Counter(name.lower() for name in _OUTCOME.findall(ended.stdout)))
     told = ", ".join(f"{number} {name}" for name, number in counts.items())
     if ended.returncode:
         return Found("FAILED", f"{told}: {_last_lines(ended)}")
