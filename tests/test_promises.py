@@ -25,6 +25,7 @@ HELPS = {
     "pytest": (sys.executable, "-m", "pytest", "--help"),
     "pip": (sys.executable, "-m", "pip", "install", "--help"),
     "venv": (sys.executable, "-m", "venv", "--help"),
+    "tests.gpu": (sys.executable, "-m", "tests.gpu", "--help"),
     "git config": ("git", "config", "-h"),
     "git fetch": ("git", "fetch", "-h"),
     "git ls-remote": ("git", "ls-remote", "-h"),
@@ -43,7 +44,7 @@ READ_ONLY = {"pytest": frozenset({short_reason.NAME})}
 
 _OPTION = re.compile(r"(?<![\w<=/.-])(?>--[a-z][a-z0-9]*+(?:-[a-z0-9]+)*+)(?![-*\w])")
 _SPEAKER = re.compile(
-    r"\bpytest-quant (?P<command>[a-z]+)|-m (?P<module>venv|pip|pytest)\b|"
+    r"\bpytest-quant (?P<command>[a-z]+)|-m (?P<module>venv|pip|pytest|tests\.gpu)\b|"
     r"\b(?P<name>pytest|pip|git config|git fetch|git ls-remote|git status|uv sync|poetry install)(?= )"
 )
 _SENTENCE_ENDS = re.compile(r"[`;|]|&&|[,.:] |\(|  ")
