@@ -15,18 +15,21 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from pytest_quant.environment.gpu import find_gpus
 from tests.gpu import device_checks, process
-from tests.gpu.raw import PIECES
 from tests.gpu.report import Found, State
 from tests.support.example import copy_example
 
 _DOCTOR = "from pytest_quant.cli import main; main()"
 _LAUNCHES, _WORKERS, _TESTS = 5, 4, 8
 _TEST_S = 120
+PIECES = ("inspector", "logs", "ticks", "nvml")
+"""Of `tests.gpu.raw`, which wants libraries that the run itself does without."""
+
 _COUNTS = re.compile(r"\b(\d+) (passed|failed|skipped|errors?|xfailed|warnings?)\b")
 _OUTCOME = re.compile(r"^(?=.*::).*\b(PASSED|FAILED|SKIPPED|ERROR|XFAIL)\b", re.MULTILINE)
 _REASON = re.compile(r"^SKIPPED \[\d+\] \S+ (.*)$", re.MULTILINE)
@@ -98,13 +101,16 @@ def doctor(limit_s: float, *, also: str = "") -> dict[str, Any]:
 
 
 def mission(limit_s: float, home: Path, backends: tuple[str, ...]) -> Found:
-    """The mission's own mark on each of `backends`, with records: the digits from ONNX, a small module from torch."""
+    """The mission's own mark on each of `backends`, with records: of the digits, else of two products."""
     found = []
     for backend in backends:
         with tempfile.TemporaryDirectory(prefix="pytest-quant-gpu-") as folder:
-            of_torch = backend.startswith("torch")
-            project = _project(Path(folder), backend, 1) if of_torch else copy_example(Path(folder))
-            limits = "scheme='weight-only', min_sqnr_db=20" if of_torch else "max_drop=1.0"
+            if backend.startswith("torch"):
+                limits = "scheme='weight-only', min_sqnr_db=20"
+            else:
+                limits = "max_drop=1.0" if find_spec("sklearn") else "min_sqnr_db=20"
+            has_digits = "max_drop" in limits
+            project = copy_example(Path(folder)) if has_digits else _project(Path(folder), backend, 1)
             (project / "test_mission.py").write_text(_MISSION.format(backend=backend, limits=limits))
             own = home.with_name(f"{home.name}-{backend}")
             seconds = limit_s / len(backends)

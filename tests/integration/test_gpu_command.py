@@ -73,6 +73,14 @@ def test_the_mission_is_tried_on_each_backend(tmp_path: Path) -> None:
         assert (check["backend"], check["verdicts"][0]["limit"]) == (backend, "max_drop")
 
 
+@pytest.mark.slow
+def test_the_mission_is_tried_without_the_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are scikit-learn's, and no module of torch: two products stand for them."""
+    monkeypatch.setattr(suites, "find_spec", lambda _: None)
+    found = suites.mission(LIMIT_S, tmp_path / "mission", ("ort", "torch"))
+    assert (found.state, found.figure) == ("ok", "ort: 1 passed; torch: 1 passed"), found.figure
+
+
 @pytest.mark.parametrize("plan", [*command.PLANS])
 def test_a_plan_holds_every_part_and_ends_in_time(plan: str) -> None:
     """In 45 minutes, the doctor in front of it too, and the mission is the first of them."""

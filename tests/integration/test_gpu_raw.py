@@ -74,6 +74,11 @@ def test_what_one_piece_breaks_no_other_loses(tmp_path: Path, monkeypatch: pytes
     assert suites.together([("a", Found("lacking", "x")), ("b", Found("lacking", "y"))]).state == "lacking"
 
 
+def test_the_run_knows_every_piece() -> None:
+    """By name, for it does without the libraries that they want."""
+    assert tuple(raw.PIECES) == suites.PIECES
+
+
 def test_a_piece_that_the_machine_lacks_is_named(tmp_path: Path) -> None:
     """In a process, as the run starts it."""
     command = (sys.executable, "-m", "tests.gpu.raw", "nvml", str(tmp_path / "raw"))
