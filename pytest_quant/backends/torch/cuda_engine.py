@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -107,17 +108,23 @@ class TorchCudaEngine(TorchEngine):
         return module
 
 
+@cache
+def _switches() -> tuple[Any, ...]:
+    """Return what holds the switches, looked up once: a timed run has no time for it."""
+    import torch
+
+    backends = cast("Any", torch.backends)
+    return backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn
+
+
 @contextmanager
 def _tf32(allowed: bool) -> Iterator[None]:
     """Switch TF32 on or off for the process, and afterwards back to what the user's code set.
 
     Only by the names of torch 2.9 and later: a switch set by them cannot be read by its old name, ``allow_tf32``.
     """
-    import torch
-
-    wanted, backends = "tf32" if allowed else "ieee", cast("Any", torch.backends)
-    switches = (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn)
-    changed = [(switch, was) for switch in switches if (was := switch.fp32_precision) != wanted]
+    wanted = "tf32" if allowed else "ieee"
+    changed = [(switch, was) for switch in _switches() if (was := switch.fp32_precision) != wanted]
     try:
         for switch, _ in changed:
             switch.fp32_precision = wanted
