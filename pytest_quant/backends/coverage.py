@@ -18,7 +18,7 @@ class Kind(Enum):
     ASKED = "eligible, in the asked precision"
     OTHER = "eligible, in another precision"
     CONVERSION = "turns float into integers or back"
-    OPAQUE = "a fused node whose inside cannot be seen"
+    OPAQUE = "a product whose precision cannot be seen, or a fused node that may hold some"
     BESIDE = "not compute: no weights, few operations"
 
 
@@ -42,12 +42,17 @@ class Tallied:
 
 
 def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
-    """Return the share of eligible compute that is ASKED: by MACs when all eligible ones have them, else by count."""
+    """Return the share of eligible compute that is ASKED: by MACs when all of it has them, else by count.
+
+    OPAQUE nodes are part of the compute, and none of them is ASKED at least, and each at most.
+    """
     eligible = [node for node in nodes if node.kind in (Kind.ASKED, Kind.OTHER)]
-    known = [node.macs for node in eligible if node.macs is not None]
-    by_macs = len(known) == len(eligible) and sum(known) > 0
-    weights = {id(node): (node.macs or 0) if by_macs else 1 for node in eligible}
-    total = sum(weights.values())
+    opaque = [node for node in nodes if node.kind is Kind.OPAQUE]
+    known = [node.macs for node in (*eligible, *opaque) if node.macs is not None]
+    by_macs = len(known) == len(eligible) + len(opaque) and sum(known) > 0
+    weights = {id(node): (node.macs or 0) if by_macs else 1 for node in (*eligible, *opaque)}
+    hidden = sum(weights[id(node)] for node in opaque)
+    total = sum(weights[id(node)] for node in eligible) + hidden if eligible else 0
     done = sum(weights[id(node)] for node in eligible if node.kind is Kind.ASKED)
     beyond: dict[str, int] = defaultdict(int)
     for node in eligible:
@@ -60,10 +65,11 @@ def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
         unit="MACs" if by_macs else "nodes",
         by_op=(*_rows(eligible), *_rows([node for node in nodes if node.kind is Kind.CONVERSION])),
         provider=provider,
-        opaque_nodes=sum(node.kind is Kind.OPAQUE for node in nodes),
+        opaque_nodes=len(opaque),
         float_nodes=tuple(missed)[:_FLOAT_NAMES_SHOWN],
         scheme_pct=100.0 * done / within if within else None,
         not_quantizable={name: 100.0 * part / total for name, part in sorted(beyond.items())} if total else {},
+        high_pct=100.0 * (done + hidden) / total if total and hidden else None,
     )
 
 

@@ -65,7 +65,7 @@ def _prove_short(side: Side, feeds: Feeds, tools: Tools) -> None:
     def read_back(_: Path) -> dict[str, str]:
         with tools.step(f"reading back what {spec.id} of {spec.model.name} runs"):
             ran = side.engine.coverage(feeds)
-        if ran.pct is not None and ran.pct < _LEAST_PCT:
+        if ran.most_pct is not None and ran.most_pct < _LEAST_PCT:
             others = ", ".join(ran.float_nodes) or "all"
             raise BuildError(
                 f"latency cannot be compared with {spec.id} of {spec.model.name}, which runs in another precision",

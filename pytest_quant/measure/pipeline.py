@@ -84,7 +84,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             check = shape_check(check, data, EVAL_BATCH_SIZE)
             bench = _set_up(check, candidate, reference, data, tools, opened)
             latency_feeds = bench.data.first(_latency_batch_size(check, bench))
-            prove_float(bench.reference, bench.reference.feeds(latency_feeds), tools)
+            unseen = prove_float(bench.reference, bench.reference.feeds(latency_feeds), tools)
             recorded = None if isinstance(bench.early, Early) else _reference_outputs(bench, tools)
             compare = _comparer(check, bench, recorded, tools)
             accuracy = compare(bench.candidate, bench.data)
@@ -129,7 +129,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         sample_hashes=evaluated.sample_hashes,
         calibration_samples=_calibration_samples(bench),
         threads=threads_of(bench.candidate.engine),
-        notes=_notes(check, bench, recorded, accuracy),
+        notes=(*_notes(check, bench, recorded, accuracy), *filter(None, [unseen])),
         accuracy_again=again,
         unsteady=_unsteady(bench),
         bench=trial_inputs(bench),

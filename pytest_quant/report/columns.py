@@ -298,6 +298,13 @@ def _resources(name: str, head: str, read: Callable[[Resources], float | None], 
     return FigureColumn(name, head, lambda r: (read(r.resources),) if r.resources else (), lambda _: unit)
 
 
+def _coverage(record: Record) -> Figures:
+    found = record.coverage
+    if found is None:
+        return ()
+    return (found.pct,) if found.high_pct is None else (found.pct, found.high_pct)
+
+
 AnyColumn = Column | FigureColumn | ScoreColumn
 
 COLUMNS: tuple[AnyColumn, ...] = (
@@ -328,7 +335,7 @@ COLUMNS: tuple[AnyColumn, ...] = (
         "[{}, {}]",
         like=_speedup,
     ),
-    FigureColumn("coverage", "coverage", lambda r: (r.coverage.pct,) if r.coverage else (), lambda _: "%"),
+    FigureColumn("coverage", "coverage", _coverage, lambda _: "%", "{} to {}"),
     _resources("size", "size", lambda found: found.size_mb, "MB"),
     _resources("memory", "memory", lambda found: found.peak_memory_mb, "MB"),
     _resources("build", "build", lambda found: found.build_s, "s"),

@@ -285,10 +285,11 @@ def _coverage(record: Record) -> Iterator[str]:
         return
     said = _said(record).get("min_coverage", "")
     rows = ", ".join(islice(_by_operator(found), 6)) or "none"
-    if holds(said, found.pct):
+    bounds = "" if found.high_pct is None else f" to {points(found.high_pct)}"
+    if holds(said, found.pct, found.most_pct):
         yield f"{record.precision} nodes on {found.provider}: {rows}"
     else:
-        yield f"{points(found.pct)} % of {found.unit} in {record.precision} on {found.provider} (nodes: {rows})"
+        yield f"{points(found.pct)}{bounds} % of {found.unit} in {record.precision} on {found.provider} (nodes: {rows})"
     if found.not_quantizable and not holds(said, *found.not_quantizable.values()):
         left = ", ".join(f"{name} ({points(share)} %)" for name, share in found.not_quantizable.items())
         share = "nothing here is" if found.scheme_pct is None else f"{points(found.scheme_pct)} % of"
@@ -298,7 +299,8 @@ def _coverage(record: Record) -> Iterator[str]:
         if found.float_nodes:
             yield f"in float ran {', '.join(found.float_nodes)}"
         if found.opaque_nodes:
-            yield f"{count(found.opaque_nodes, 'fused node')} cannot be seen into, and counts as float"
+            opaque = f"{count(found.opaque_nodes, 'node')} cannot be seen into"
+            yield f"{opaque}: float in the lower figure, {record.precision} in the upper" if bounds else opaque
 
 
 def _by_operator(found: Coverage) -> Iterator[str]:

@@ -32,8 +32,9 @@ def meaning(verdict: Verdict, record: Record) -> Iterator[str]:
     if verdict.limit == "min_speedup" and latency is not None and latency.speedup and latency.speedup_ci:
         against = _SAID_OF.get(latency.reference_precision, latency.reference_precision)
         yield _speedup(latency.speedup, latency.speedup_ci, against)
-    if verdict.limit == "min_coverage" and coverage is not None and coverage.pct is not None:
-        ran = f"{'the rest' if coverage.pct else 'all'} of the eligible {coverage.unit} ran in float"
+    if verdict.limit == "min_coverage" and verdict.status is Status.FAIL and coverage is not None:
+        hidden = "" if coverage.high_pct is None else " or cannot be seen into"
+        ran = f"{'the rest' if coverage.pct else 'all'} of the eligible {coverage.unit} ran in float{hidden}"
         yield f"{ran}: speed and size are not those of {record.precision}"
     if verdict.limit == "max_size_mb" and record.resources is not None:
         yield f"FP32 takes {figure(record.resources.reference_size_mb)} MB"

@@ -40,13 +40,15 @@ class Coverage:
     unit : what was counted, ``MACs`` or ``nodes``.
     by_op : by op type, the eligible ones first.
     provider : the one that ran the nodes, as the runtime spells it.
-    opaque_nodes : fused nodes whose inside the runtime does not show; never counted as quantized.
+    opaque_nodes : products whose precision the runtime does not show, and fused nodes that may hold some.
     float_nodes : names of eligible nodes that ran in float, at most ten.
     notes : how it was read back, where that is not the usual way, one sentence each.
     plan_of : the product whose plan was read in the place of the one that was asked for; empty when they are the same.
     scheme_pct : 0..100, of the compute that the engine's scheme can quantize on its backend; ``None`` when it can
         quantize nothing of this model, or the backend does not tell.
     not_quantizable : what that scheme cannot quantize, by op type, in percent of the eligible compute.
+    high_pct : 0..100, with all that cannot be seen into in the asked precision, where `pct` has it in float; ``None``
+        where everything can be seen.
     """
 
     pct: Percent | None
@@ -59,6 +61,12 @@ class Coverage:
     plan_of: str = ""
     scheme_pct: Percent | None = None
     not_quantizable: Mapping[str, Percent] = field(default_factory=dict)
+    high_pct: Percent | None = None
+
+    @property
+    def most_pct(self) -> float | None:
+        """The most that may have run in the asked precision, in percent."""
+        return self.pct if self.high_pct is None else self.high_pct
 
 
 @dataclass(frozen=True, slots=True)

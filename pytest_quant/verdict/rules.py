@@ -130,10 +130,31 @@ def _on_all(allowed: float, coverage: Coverage) -> Verdict:
         return not_measured(_LIMIT, allowed, _other_product(coverage.plan_of) + there)
     if coverage.pct is None:
         return not_measured(_LIMIT, allowed, _nothing_seen(coverage))
-    if coverage.pct == 0.0:
+    if coverage.most_pct == 0.0:
         reason = f"no {coverage.unit} ran in the asked precision on {coverage.provider}"
         return Verdict(_LIMIT, allowed, 0.0, Status.FAIL, reason)
-    return at_least(_LIMIT, allowed, coverage.pct, f"% of {coverage.unit}")
+    return _bounded(allowed, coverage.pct, coverage.high_pct, f"% of {coverage.unit}", coverage)
+
+
+def _bounded(allowed: float, low: float, high: float | None, unit: str, coverage: Coverage, of: str = "") -> Verdict:
+    """Judge a share that is `low` at least and `high` at most; ``None`` is a share that is known.
+
+    Parameters
+    ----------
+    unit : text to append to each figure.
+    of : text to append after all figures.
+    """
+    least = at_least(_LIMIT, allowed, low, unit)
+    if high is None or (least.status is Status.PASS and low > 0.0):
+        return replace(least, reason=least.reason + of)
+    hidden = f"{(coverage.high_pct or 0.0) - (coverage.pct or 0.0):.4g} %"
+    if at_least(_LIMIT, allowed, high, unit).status is Status.FAIL:
+        most = f"and {apart(high, allowed, 4)} % with all of the {hidden} that cannot be seen into"
+        return replace(least, reason=f"{least.reason}{of}, {most}")
+    around = f"{low:.4g} to {high:.4g}{unit}, around {written(allowed)}{unit}{of}"
+    if of:
+        hidden += f" of all {coverage.unit}"
+    return Verdict(_LIMIT, allowed, low, Status.INCONCLUSIVE, f"{around}: {hidden} cannot be seen into")
 
 
 def _on_scheme(allowed: float, coverage: Coverage) -> Verdict:
@@ -143,14 +164,17 @@ def _on_scheme(allowed: float, coverage: Coverage) -> Verdict:
         return Verdict(_LIMIT, allowed, 0.0, Status.FAIL, reason)
     if coverage.scheme_pct is None or coverage.plan_of:
         return _on_all(allowed, coverage)
-    found = at_least(_LIMIT, allowed, coverage.scheme_pct, " %")
-    reason = f"{found.reason} of the {coverage.unit} that the scheme can quantize"
-    return replace(found, reason=f"{reason}; of all {coverage.unit} it cannot quantize {left}" if left else reason)
+    within = 100.0 - sum(coverage.not_quantizable.values())
+    high = None if coverage.high_pct is None else 100.0 * coverage.high_pct / within
+    of = f" of the {coverage.unit} that the scheme can quantize"
+    found = _bounded(allowed, coverage.scheme_pct, high, " %", coverage, of)
+    reason = f"{found.reason}; of all {coverage.unit} it cannot quantize {left}"
+    return replace(found, reason=reason) if left else found
 
 
 def _nothing_seen(coverage: Coverage) -> str:
     if coverage.opaque_nodes:
-        return f"all compute is in {coverage.opaque_nodes} fused nodes that cannot be seen into"
+        return f"all compute is in {coverage.opaque_nodes} nodes that cannot be seen into"
     return "the graph has no node that could be quantized"
 
 

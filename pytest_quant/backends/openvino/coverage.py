@@ -268,7 +268,8 @@ def _tallied(layers: Sequence[Layer], source: Source, precision: str) -> list[Ta
         hidden = kind is Kind.OPAQUE
         found.append(Tallied("" if hidden else layer.name, layer.kind, kind, _own_macs(layer) if eligible else None))
     lost = [name for name in source.macs if name not in answered] if layers else []
-    return found + [Tallied("", "Unknown", Kind.OPAQUE)] * max(0, len(lost) - unnamed)
+    # Which of them the layers without a name are is not known.
+    return found + [Tallied("", "Unknown", Kind.OPAQUE, None if unnamed else source.macs[it]) for it in lost[unnamed:]]
 
 
 def _products_in(layer: Layer, source: Source) -> list[str]:

@@ -107,10 +107,14 @@ def _swallowed(kernels: Sequence[Kernel], products: Sequence[Product], missing: 
     """Return the `missing` products, by name where it is clear which they are."""
     fused = {kernel.precision for kernel in kernels if kernel.layer == _FUSED}
     unanswered = [one for one in products if not any(one.is_called(kernel.name) for kernel in kernels)]
-    if len(unanswered) != missing or len(fused) != 1 or not fused <= _FLOATS:
+    if len(unanswered) != missing:
         return [Tallied("", _FUSED, Kind.OPAQUE)] * missing
     kind = Kind.ASKED if fused <= _ASKED[precision] else Kind.OTHER
-    return [Tallied(one.name, _FUSED, Kind.OPAQUE if one.reads_levels else kind, one.macs) for one in unanswered]
+    clear = len(fused) == 1 and fused <= _FLOATS
+    return [
+        Tallied(one.name, _FUSED, kind if clear and not one.reads_levels else Kind.OPAQUE, one.macs)
+        for one in unanswered
+    ]
 
 
 def _tallied(kernel: Kernel, products: Sequence[Product], precision: str) -> Tallied:

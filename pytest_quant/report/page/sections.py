@@ -158,9 +158,10 @@ def _coverage(record: Record) -> Section:
     if found is not None:
         blocks += facts(
             (f"{found.unit} in {record.precision}", measured(found.pct, "pct", "%", form=points)),
+            ("with all that cannot be seen into", measured(found.high_pct, "high_pct", "%", form=points)),
             ("of what the scheme can quantize", measured(found.scheme_pct, "scheme_pct", "%", form=points)),
             ("provider", found.provider),
-            ("fused nodes that cannot be seen into", known(found.opaque_nodes or None, "opaque_nodes", whole)),
+            ("nodes that cannot be seen into", known(found.opaque_nodes or None, "opaque_nodes", whole)),
             ("plan of another product", found.plan_of),
             ("ran in float", ", ".join(found.float_nodes)),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,16 +23,55 @@ def nodes(draw: st.DrawFn, macs: st.SearchStrategy[int | None]) -> list[Tallied]
 
 @given(nodes(st.integers(1, 10**9)))
 def test_with_all_macs_known_the_share_is_theirs(ran: list[Tallied]) -> None:
-    """The multiply-accumulates in the asked precision over those of all eligible nodes."""
+    """Those in the asked precision over all; what cannot be seen into is none of them at least, and all at most."""
     found = tally(ran, "here")
-    eligible = [node for node in ran if node.kind in ELIGIBLE]
-    total = sum(node.macs or 0 for node in eligible)
-    if not eligible:
-        assert found.pct is None
+    macs = {kind: sum(node.macs or 0 for node in ran if node.kind is kind) for kind in Kind}
+    if not any(node.kind in ELIGIBLE for node in ran):
+        assert (found.pct, found.high_pct) == (None, None)
         return
-    asked = sum(node.macs or 0 for node in eligible if node.kind is Kind.ASKED)
+    asked, hidden = macs[Kind.ASKED], macs[Kind.OPAQUE]
+    total = asked + macs[Kind.OTHER] + hidden
     assert found.unit == "MACs"
     assert found.pct == pytest.approx(100 * asked / total)
+    assert found.high_pct == (pytest.approx(100 * (asked + hidden) / total) if hidden else None)
+
+
+@given(nodes(st.none() | st.integers(1, 10**9)), st.data())
+def test_whatever_is_hidden_the_figure_lies_between_its_bounds(ran: list[Tallied], data: st.DataObject) -> None:
+    """Had each opaque node been seen, in whatever precision, the figure would be no lower and no higher."""
+    found = tally(ran, "here")
+    turned = [
+        replace(node, kind=data.draw(st.sampled_from(ELIGIBLE))) if node.kind is Kind.OPAQUE else node for node in ran
+    ]
+    seen = tally(turned, "here")
+    assert seen.high_pct is None
+    if found.pct is None or seen.pct is None:
+        assert found.pct is None
+        return
+    high = found.pct if found.high_pct is None else found.high_pct
+    assert 0.0 <= found.pct <= high <= 100.0 + 1e-9
+    assert found.pct - 1e-9 <= seen.pct <= high + 1e-9
+    assert seen.unit == found.unit
+
+
+@given(nodes(st.integers(1, 10**9)), st.integers(1, 10**9))
+def test_one_more_hidden_product_widens_the_bounds(ran: list[Tallied], macs: int) -> None:
+    """The least share falls and the most rises, or stays."""
+    narrow, wide = tally(ran, "here"), tally([*ran, Tallied("more", "Conv", Kind.OPAQUE, macs)], "here")
+    if narrow.pct is None:
+        assert wide.pct is None
+        return
+    assert wide.pct is not None
+    assert wide.high_pct is not None
+    assert wide.pct <= narrow.pct
+    assert wide.high_pct >= (narrow.pct if narrow.high_pct is None else narrow.high_pct) - 1e-9
+
+
+def test_a_large_product_that_is_hidden_proves_nothing() -> None:
+    """1000 MACs in int8 beside 100 000 in a fused attention are between 0.99 and 100 %, and not 100."""
+    found = tally([Tallied("dense", "Gemm", Kind.ASKED, 1000), Tallied("mha", "kgen", Kind.OPAQUE, 100_000)], "here")
+    assert found.pct == pytest.approx(100 * 1000 / 101_000)
+    assert (found.high_pct, found.scheme_pct) == (100.0, found.pct)
 
 
 @given(nodes(st.none() | st.integers(1, 10**9)))
@@ -44,7 +85,7 @@ def test_rows_and_counts_add_up(ran: list[Tallied]) -> None:
     assert sum(row.quantized_nodes for row in found.by_op) == len(eligible) - len(floats)
     assert list(found.float_nodes) == floats[:10]
     assert found.opaque_nodes == sum(node.kind is Kind.OPAQUE for node in ran)
-    if any(node.macs is None for node in eligible):
+    if any(node.macs is None for node in ran if node.kind in (*ELIGIBLE, Kind.OPAQUE)):
         assert found.unit == "nodes"
 
 

@@ -39,6 +39,7 @@ class Paced(PlayedBackend):
     def __init__(self, bench: Bench, time: SimulatedTime) -> None:
         super().__init__(bench.play, inputs(x=(None, 2)))
         self.pct: dict[str, float] = {}
+        self.high_pct: dict[str, float] = {}
         self.absent: set[str] = set()
         self.has_clock = False
         self._time = time
@@ -73,7 +74,8 @@ class Paced(PlayedBackend):
         engine.prepare = lambda _: self._time.engine(RUN_MS[precision])
         if self.has_clock:
             engine.prepare_events = partial(self._timed_by_device, precision)
-        engine.coverage = lambda _: Coverage(self.pct.get(precision, 100.0), "MACs", (), "played", float_nodes=("/a",))
+        low, high = self.pct.get(precision, 100.0), self.high_pct.get(precision)
+        engine.coverage = lambda _: Coverage(low, "MACs", (), "played", float_nodes=("/a",), high_pct=high)
         found: Engine = engine
         return found
 
@@ -166,6 +168,15 @@ def test_an_engine_that_runs_in_another_precision_is_refused(bench: Bench, paced
     paced.pct = {"tf32": 90.0}
     with pytest.raises(ModelError, match="does not compute in FP32"):
         measured(bench, "tf32")
+
+
+def test_an_engine_that_cannot_be_seen_into_may_run_as_named(bench: Bench, paced: Paced) -> None:
+    """Refused is what runs in another precision even with all that is hidden in the one that is named."""
+    paced.pct, paced.high_pct = {"fp16": 10.0}, {"fp16": 49.0}
+    with pytest.raises(BuildError, match="which runs in another precision"):
+        measured(bench, "fp16")
+    paced.high_pct = {"fp16": 51.0}
+    assert measured(bench, "fp16").latency is not None
 
 
 def test_a_device_without_that_precision_is_told(bench: Bench, paced: Paced) -> None:

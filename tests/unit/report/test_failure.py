@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from pytest_quant.record import Record, from_json, to_json
+from pytest_quant.report.columns import COLUMNS, Row
 from pytest_quant.report.failure import failure, headline
 from pytest_quant.result import Hint, Interval, OpCoverage, OutputError, OutputFault, Status, Verdict
 from pytest_quant.spec import Limits
@@ -113,9 +114,21 @@ def test_nodes_that_ran_in_float_are_named_where_coverage_is_short() -> None:
     none = replace(COVERAGE, pct=0.0, by_op=(OpCoverage("Conv", 4, 0),), float_nodes=("/a/Conv",), opaque_nodes=2)
     text = _flat(a_record(a_check(scheme="qat"), coverage=none, verdicts=_broken("min_coverage", 50.0, 0.0)))
     assert "in float ran /a/Conv" in text
-    assert "2 fused nodes cannot be seen into" in text
+    assert "2 nodes cannot be seen into" in text
     assert "all of the eligible MACs ran in float" in text
     assert "in float ran" not in _flat(a_record(coverage=none))
+
+
+def test_both_bounds_are_told_where_some_of_it_cannot_be_seen_into() -> None:
+    """In the failure and in the table; the rest is not called float."""
+    hidden = replace(COVERAGE, pct=12.0, opaque_nodes=2, high_pct=40.0)
+    record = a_record(coverage=hidden, verdicts=_broken("min_coverage", 50.0, 12.0))
+    text = _flat(record)
+    assert "12.00 to 40.00 % of MACs in int8" in text
+    assert "2 nodes cannot be seen into: float in the lower figure, int8 in the upper" in text
+    assert "the rest of the eligible MACs ran in float or cannot be seen into" in text
+    (column,) = (column for column in COLUMNS if column.name == "coverage")
+    assert column.cells([Row(record, "t", "FAIL")]) == ("coverage %", ["12.00 to 40.00"])
 
 
 def test_fused_operators_are_listed_by_their_names_in_the_model() -> None:

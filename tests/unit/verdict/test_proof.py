@@ -99,7 +99,7 @@ DIGITS = replace(HALF, pct=0.91, scheme_pct=100.0, not_quantizable={"Conv": 99.0
         (replace(HALF, scheme_pct=None), Status.PASS, 50.0, "reaches 50"),
         (replace(HALF, pct=49.0, scheme_pct=None), Status.FAIL, 49.0, "is below 50"),
         (replace(HALF, pct=None), Status.INCONCLUSIVE, None, "no node that could be quantized"),
-        (replace(HALF, pct=None, opaque_nodes=2), Status.INCONCLUSIVE, None, "2 fused nodes that cannot be seen into"),
+        (replace(HALF, pct=None, opaque_nodes=2), Status.INCONCLUSIVE, None, "2 nodes that cannot be seen into"),
     ],
 )
 def test_the_default_of_partial_schemes_is_half_of_what_they_can(

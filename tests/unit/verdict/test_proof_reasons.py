@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_quant.result import Coverage, Interval, Resources, Status, Verdict
 from pytest_quant.spec import Limits
@@ -21,7 +23,7 @@ OF_COVERAGE = [
         "static",
         None,
         INCONCLUSIVE,
-        "not measured: all compute is in 3 fused nodes that cannot be seen into",
+        "not measured: all compute is in 3 nodes that cannot be seen into",
     ),
     (
         replace(HALF, pct=None),
@@ -65,6 +67,29 @@ OF_COVERAGE = [
         INCONCLUSIVE,
         "not measured: plan of another product (X); 0.91 % of MACs there",
     ),
+    (replace(HALF, high_pct=75.0), "static", 50.0, PASS, "50% of MACs reaches 50% of MACs"),
+    (
+        replace(HALF, pct=12.0, high_pct=30.0),
+        "static",
+        12.0,
+        FAIL,
+        "12% of MACs is below 50% of MACs, and 30 % with all of the 18 % that cannot be seen into",
+    ),
+    (
+        replace(HALF, pct=1.0, high_pct=99.0),
+        "static",
+        1.0,
+        INCONCLUSIVE,
+        "1 to 99% of MACs, around 50% of MACs: 98 % cannot be seen into",
+    ),
+    (
+        Coverage(10.0, "MACs", (), "x", scheme_pct=20.0, not_quantizable={"Conv": 50.0}, high_pct=40.0),
+        "dynamic",
+        20.0,
+        INCONCLUSIVE,
+        "20 to 80 %, around 50 % of the MACs that the scheme can quantize: 30 % of all MACs cannot be seen into; "
+        "of all MACs it cannot quantize Conv (50 %)",
+    ),
 ]
 
 
@@ -80,6 +105,20 @@ def test_coverage_that_the_mark_asks_for() -> None:
     found = list(coverage_verdicts(Limits(min_coverage=25, default_min_coverage=50), HALF, "static"))
     assert found == [Verdict("min_coverage", 25, 50.0, PASS, "50% of MACs reaches 25% of MACs")]
     assert list(coverage_verdicts(Limits(default_min_coverage=None), HALF, "static")) == []
+
+
+@given(low=st.floats(0, 100), more=st.floats(0, 100), allowed=st.floats(0, 100))
+def test_a_verdict_on_bounds_is_one_that_both_ends_share(low: float, more: float, allowed: float) -> None:
+    """What PASS or FAIL says holds wherever between its bounds the figure lies; else it is INCONCLUSIVE."""
+    high = min(100.0, low + more)
+
+    def status(coverage: Coverage) -> Status:
+        (found,) = coverage_verdicts(Limits(min_coverage=allowed), coverage, "static")
+        return found.status
+
+    ends = {status(replace(HALF, pct=low)), status(replace(HALF, pct=high))}
+    expected = ends.pop() if len(ends) == 1 else INCONCLUSIVE
+    assert status(replace(HALF, pct=low, high_pct=high)) is expected
 
 
 def test_resources() -> None:

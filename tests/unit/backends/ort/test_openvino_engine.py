@@ -101,7 +101,7 @@ def test_a_float_kernel_may_hold_integers() -> None:
     kernels = [Kernel("conv", "GroupConvolution", "i8"), Kernel("fused", "Subgraph", "f32")]
     products = [CONV, Product("dense", ("y",), 100, reads_levels=True)]
     found = count_kernels(kernels, [], products, "int8")
-    assert (found.pct, found.opaque_nodes, found.float_nodes) == (100.0, 1, ())
+    assert (found.pct, found.high_pct, found.opaque_nodes, found.float_nodes) == (90.0, 100.0, 1, ())
 
 
 def test_names_that_do_not_fit_are_opaque() -> None:

@@ -48,8 +48,8 @@ OPS = {"conv": "Conv", "dense": "Gemm", "relu": "Relu"}
         (line("correlation", "Int8", "conv"), line("gemm", "Int8", "dense"), 100.0, 0),
         (line("correlation", "Int8", "conv"), line("gemm", "Float", "dense"), 50.0, 0),
         (line("correlation", "Float", "conv relu"), line("runtime_fusion", "Float", "dense"), 0.0, 0),
-        (line("correlation", "Int8", "conv"), line("kgen", "Int8", "dense"), 100.0, 1),
-        (line("correlation", "Int8", "conv"), "", 100.0, 1),
+        (line("correlation", "Int8", "conv"), line("kgen", "Int8", "dense"), 50.0, 1),
+        (line("correlation", "Int8", "conv"), "", 50.0, 1),
     ],
 )
 def test_coverage_of_a_plan(conv: str, dense: str, pct: float, opaque: int) -> None:
