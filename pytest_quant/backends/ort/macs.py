@@ -51,51 +51,30 @@ def _operands(entries: list[dict[str, list[int]]]) -> tuple[Operand, ...]:
     return tuple(Operand(dtype, tuple(shape)) for entry in entries for dtype, shape in entry.items())
 
 
-FLOAT_OPS = frozenset(
-    {
-        "Attention",
-        "Conv",
-        "ConvTranspose",
-        "DecoderMaskedMultiHeadAttention",
-        "DeformConv",
-        "Einsum",
-        "FusedConv",
-        "FusedGemm",
-        "FusedMatMul",
-        "FusedMatMulActivation",
-        "GRU",
-        "Gemm",
-        "GemmFastGelu",
-        "GroupQueryAttention",
-        "LSTM",
-        "MatMul",
-        "MoE",
-        "MultiHeadAttention",
-        "NhwcFusedConv",
-        "PackedAttention",
-        "PackedMultiHeadAttention",
-        "RNN",
-        "SparseAttention",
-        "TransposeMatMul",
-    }
-)
-INT8_OPS = frozenset(
-    {
-        "ConvInteger",
-        "DynamicQuantizeLSTM",
-        "DynamicQuantizeMatMul",
-        "MatMulInteger",
-        "MatMulInteger16",
-        "MatMulIntegerToFloat",
-        "QAttention",
-        "QGemm",
-        "QLinearConv",
-        "QLinearConvTranspose",
-        "QLinearMatMul",
-    }
-)
-NARROW_OPS = frozenset({"MatMulBnb4", "MatMulNBits", "QMoE"})
+FLOAT_OPS = frozenset({
+    "Attention", "AttnLSTM", "CausalConvWithState", "Conv", "ConvTranspose", "ConvTransposeWithDynamicPads",
+    "DecoderAttention", "DecoderMaskedMultiHeadAttention", "DecoderMaskedSelfAttention", "DeformConv",
+    "DynamicSparseAttention", "Einsum", "FusedConv", "FusedGemm", "FusedMatMul", "FusedMatMulActivation", "GRU",
+    "GatedDeltaNet", "GatedRelativePositionBias", "Gemm", "GemmFastGelu", "GroupQueryAttention", "LSTM",
+    "LinearAttention", "LongformerAttention", "MatMul", "MoE", "MultiHeadAttention", "NhwcConv", "NhwcFusedConv",
+    "PackedAttention", "PackedMultiHeadAttention", "PagedAttention", "RNN", "RouterGateUpProj", "SparseAttention",
+    "SparsePagedAttention", "SparseToDenseMatMul", "TransposeMatMul", "VarlenCausalConvWithState",
+    "WordConvEmbedding",
+})  # fmt: skip
+INT8_OPS = frozenset({
+    "ConvInteger", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulInteger16",
+    "MatMulIntegerToFloat", "QAttention", "QGemm", "QLinearConv", "QLinearConvTranspose", "QLinearMatMul",
+    "QOrderedAttention", "QOrderedLongformerAttention", "QOrderedMatMul",
+})  # fmt: skip
+NARROW_OPS = frozenset({
+    "MatMulBnb4", "MatMulFpQ4", "MatMulNBits", "MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "QMoE",
+})  # fmt: skip
 """Products with packed weights of a few bits."""
+
+_PACKED_OPS = frozenset({
+    "GemmFloat8", "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight", "MatMulPacked", "MoEPacked",
+})  # fmt: skip
+"""Products over short floats or blocks of them, which no precision asks for."""
 
 ONNX_OPS = {
     "ConvInteger": "Conv",
@@ -107,10 +86,15 @@ ONNX_OPS = {
     "FusedMatMulActivation": "MatMul",
     "GemmFastGelu": "MatMul",
     "MatMulBnb4": "MatMul",
+    "MatMulFpQ4": "MatMul",
     "MatMulInteger": "MatMul",
     "MatMulInteger16": "MatMul",
     "MatMulIntegerToFloat": "MatMul",
     "MatMulNBits": "MatMul",
+    "MatMulNBitsMlp": "MatMul",
+    "MatMulNBitsQLoRA": "MatMul",
+    "MatMulNBitsQkv": "MatMul",
+    "NhwcConv": "Conv",
     "NhwcFusedConv": "Conv",
     "QAttention": "Attention",
     "QGemm": "Gemm",
@@ -118,6 +102,9 @@ ONNX_OPS = {
     "QLinearConvTranspose": "ConvTranspose",
     "QLinearMatMul": "MatMul",
     "QMoE": "MoE",
+    "QOrderedAttention": "Attention",
+    "QOrderedLongformerAttention": "LongformerAttention",
+    "QOrderedMatMul": "MatMul",
     "TransposeMatMul": "MatMul",
 }
 """The operator of the user's model that a fused or integer one stands for, as ``op_types`` spells it."""
@@ -133,7 +120,7 @@ _FLOATS = {"bfloat16": "bf16", "double": "fp32", "float": "fp32", "float16": "fp
 """The precision of a product of floats, by the type of its first operand."""
 
 _QUANTIZED = {"int8": INT8_OPS, "int4": NARROW_OPS}
-PRODUCT_OPS = FLOAT_OPS | INT8_OPS | NARROW_OPS
+PRODUCT_OPS = FLOAT_OPS | INT8_OPS | NARROW_OPS | _PACKED_OPS
 
 
 def kind_of(node: RanNode, precision: str) -> Kind:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.backends.ort.macs import Operand, RanNode, macs_of
+from pytest_quant.backends.coverage import Kind
+from pytest_quant.backends.ort.macs import PRODUCT_OPS, Operand, RanNode, kind_of, macs_of
 
 torch = pytest.importorskip("torch")
 SIZES = st.integers(1, 6)
@@ -89,3 +90,41 @@ def test_unknown(op_type: str) -> None:
     assert macs_of(_node(op_type, [(2, 3, 4), (2, 3, 4)], (2, 3, 4))) is None
     assert macs_of(RanNode("n", "Conv", "CPU", (), ())) is None
     assert macs_of(_node("Conv", [(1, 1, 4, 4)], (1, 1, 4, 4))) is None
+
+
+NO_PRODUCTS = """
+    ConvStateReplay DequantizeLinear DynamicQuantizeLinear GatedDeltaNetStateReplay GemmaRotaryEmbedding
+    LinearAttentionGate LinearClassifier LinearRegressor MelWeightMatrix MoEGroupRouter PackedSparseAttentionIndexer
+    PackedSparseAttentionIndexerMerge QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool
+    QLinearLeakyRelu QLinearMul QLinearReduceMean QLinearSigmoid QLinearSoftmax QLinearWhere QuantizeLinear
+    RegexFullMatch SparseAttentionIndexer
+"""
+"""Operators whose name has such a word and which multiply no matrices of the network."""
+
+ABSENT = "DisentangledAttention_TRT GRUUnit"
+"""Operators that ONNX Runtime declares for plugins of others, and has no kernels for."""
+
+
+def test_every_fused_product_of_the_runtime_is_a_product() -> None:
+    """Whatever ONNX Runtime declares that is named for one; an unknown one would leave the compute without a word."""
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+
+    words = ("Attention", "Conv", "DeltaNet", "GRU", "Gemm", "LSTM", "Linear", "Mat", "MoE", "RNN", "UpProj")
+    named = {one.name for one in get_all_operator_schema() if any(word in one.name for word in words)}
+    assert named - PRODUCT_OPS - {*NO_PRODUCTS.split(), *ABSENT.split()} == set()
+
+
+@pytest.mark.parametrize(
+    ("op_type", "precision", "kind"),
+    [
+        ("LongformerAttention", "int8", Kind.OTHER),
+        ("LongformerAttention", "fp32", Kind.ASKED),
+        ("QOrderedMatMul", "int8", Kind.ASKED),
+        ("MatMulNBitsMlp", "int4", Kind.ASKED),
+        ("GemmFloat8", "int8", Kind.OTHER),
+        ("MatMulPacked", "fp32", Kind.OTHER),
+    ],
+)
+def test_fused_products_count_in_their_own_precision(op_type: str, precision: str, kind: Kind) -> None:
+    """A float attention is float, packed weights are no float32."""
+    assert kind_of(_node(op_type, [(1, 4)], (1, 4)), precision) is kind
