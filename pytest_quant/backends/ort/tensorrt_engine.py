@@ -26,7 +26,7 @@ from pytest_quant.backends.ort.tensorrt import builder_spec, profile_options, pr
 from pytest_quant.backends.ort.tensorrt_build import CACHED_FILE
 from pytest_quant.backends.ort.tensorrt_layers import is_told_of
 from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt.coverage import Layer, layer_of, macs_by_node, ops_of, tallied_products
+from pytest_quant.backends.trt.coverage import Layer, layer_of, macs_by_node, ops_of, precision_notes, tallied_products
 from pytest_quant.backends.trt.gpu.inspection import layers_in_inspection
 from pytest_quant.backends.trt.gpu.plan import Plan
 from pytest_quant.backends.trt.profile import profile_of
@@ -186,7 +186,7 @@ def count_products(
     ]
     where = ", ".join(sorted({TENSORRT, *(provider for _, provider in left.values())}, key=lambda one: one != TENSORRT))
     found = tally([*tallied_products(layers, inside, precision, macs), *outside], where)
-    return replace(found, notes=(why_not,)) if why_not else found
+    return replace(found, notes=(why_not,) if why_not else precision_notes(layers, inside, precision))
 
 
 def is_of(optimized: str, node: str) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,34 @@ from pytest_quant.result import Coverage
 
 _LAYER = re.compile(
     r"^(?:\[\w+\] )?Name: (?P<name>.*?), LayerType: (?P<kind>.*?), Inputs: \[(?P<inputs>.*?)\], Constants: "
-    r".*?TacticName: .*?Metadata: ?(?P<metadata>.*)$"
+    r".*?TacticName: (?P<tactic>[^,]*).*?Metadata: ?(?P<metadata>.*)$"
 )
 _DATATYPE = re.compile(r"Datatype: (\w+)")
-_ONNX_LAYER = re.compile(r"\[ONNX Layer: (.*?)\]")
+_ONNX_LAYER = re.compile(r"\[ONNX Layer: (.*?)\](?=\s|\[ONNX |$)")
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer: its type as TensorRT spells it, the types of its inputs, and the ONNX nodes it was made from."""
+    """One layer of an engine.
+
+    Attributes
+    ----------
+    kind : its type as TensorRT spells it.
+    input_types : those of its inputs, ``Int8`` or ``Float`` for example; empty texts where it does not tell.
+    nodes : the ONNX nodes it was made from.
+    tactic : name of its kernel.
+    """
 
     name: str
     kind: str
     input_types: tuple[str, ...]
     nodes: tuple[str, ...]
+    tactic: str = ""
+
+
+def nodes_in(metadata: str) -> list[str]:
+    """Return the ONNX nodes that the metadata of a layer names; a name may have brackets."""
+    return _ONNX_LAYER.findall(metadata)
 
 
 def layers_in_log(text: str) -> list[dict[str, Any]]:
@@ -44,7 +59,8 @@ def layers_in_log(text: str) -> list[dict[str, Any]]:
                     "name": match["name"],
                     "kind": match["kind"],
                     "input_types": _DATATYPE.findall(match["inputs"]),
-                    "nodes": _ONNX_LAYER.findall(match["metadata"]),
+                    "nodes": nodes_in(match["metadata"]),
+                    "tactic": match["tactic"],
                 }
             )
     return found
@@ -52,17 +68,19 @@ def layers_in_log(text: str) -> list[dict[str, Any]]:
 
 def layer_of(row: dict[str, Any]) -> Layer:
     """Return a `Layer` from its JSON form."""
-    return Layer(row["name"], row["kind"], tuple(row["input_types"]), tuple(row["nodes"]))
+    return Layer(row["name"], row["kind"], tuple(row["input_types"]), tuple(row["nodes"]), row.get("tactic", ""))
 
 
 _RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 COMPUTE_OPS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}) | _RECURRENT
 """ONNX operators that multiply and accumulate."""
 
-_POINTWISE = frozenset(
-    {"kgen", "shape_call", "signal", "wait", "Reformat", "NoOp", "Constant", "Myelin", "ForeignNode"}
-)
-"""Layer types that hold no product of their own; one that swallowed a product cannot be seen into."""
+_PRODUCTS = re.compile(r"attention|conv|correlation|fullyconnected|gemm|gemv|matmul|matrixmul|mha|runtime_fusion", re.I)
+"""Words in the types of layers that multiply. The importer makes a Shuffle, Scale or Cast of the same node too."""
+
+_GENERATED = frozenset({"fusion", "kgen"})
+_KERNELS = re.compile(r"(?i:conv|gemm|gemv|mha|xmma)|__myl_Fc")
+"""Words in the names of kernels that Myelin generated and that multiply: ``_gemm_mha_v2``, and not ``__myl_Slic``."""
 
 PRECISIONS = {"Float": "fp32", "Half": "fp16", "BFloat16": "bf16", "Int8": "int8", "FP8": "fp8", "Int4": "int4"}
 
@@ -87,7 +105,19 @@ def count_layers(
     provider : where it runs, for the report.
     layers, ops, precision, macs : see `tallied_products`.
     """
-    return tally(tallied_products(layers, ops, precision, macs), provider)
+    found = tally(tallied_products(layers, ops, precision, macs), provider)
+    return replace(found, notes=precision_notes(layers, ops, precision))
+
+
+def precision_notes(layers: Sequence[Layer], ops: Mapping[str, str], precision: str) -> tuple[str, ...]:
+    """Return what products read beside `precision` and float32, for the reader; parameters as in `count_layers`."""
+    products = [name for name, op in ops.items() if op in COMPUTE_OPS]
+    read = Counter(one for name in products for one in _read(layers, name) - {precision, "fp32"})
+    of = f"of {len(products)} products"
+    return tuple(
+        f"{read[one]} {of} ran in {one}" if one else f"the engine does not tell the type that {read[one]} {of} read"
+        for one in sorted(read)
+    )
 
 
 def tallied_products(
@@ -113,9 +143,20 @@ def _kind(layers: Sequence[Layer], name: str, op: str, precision: str) -> Kind:
     """Return how a node counts, by the layers that name it; TensorRT has no integer form of a recurrence."""
     if op in _RECURRENT and precision == "int8":
         return Kind.OTHER
-    mentioning = [layer for layer in layers if name in layer.nodes]
-    products = [layer for layer in mentioning if layer.kind not in _POINTWISE]
-    if not products:
-        return Kind.OPAQUE
-    asked = all(layer.input_types and PRECISIONS.get(layer.input_types[0]) == precision for layer in products)
-    return Kind.ASKED if asked else Kind.OTHER
+    read = _read(layers, name)
+    if read - {precision, ""}:
+        return Kind.OTHER
+    return Kind.ASKED if read == {precision} else Kind.OPAQUE
+
+
+def _read(layers: Sequence[Layer], name: str) -> set[str]:
+    """Return the precisions of the activations that the product `name` reads; an empty text where a layer hides it."""
+    words = {(layer.input_types or ("",))[0] for layer in layers if name in layer.nodes and _multiplies(layer)}
+    return {PRECISIONS.get(word, word) for word in words}
+
+
+def _multiplies(layer: Layer) -> bool:
+    if layer.kind not in _GENERATED:
+        return bool(_PRODUCTS.search(layer.kind))
+    own = re.sub("|".join(map(re.escape, layer.nodes)), "", layer.name)
+    return bool(_KERNELS.search(f"{own} {layer.tactic}"))

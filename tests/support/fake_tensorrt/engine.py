@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tests.support.fake_tensorrt.cuda import ALIGNMENT, cudaError_t
 from tests.support.fake_tensorrt.device import HostMemory
 from tests.support.fake_tensorrt.enums import DataType, ProfilingVerbosity, TensorIOMode, TensorLocation
-from tests.support.fake_tensorrt.inspection import inspection
+from tests.support.fake_tensorrt.inspection import inspection, without_shapes
 from tests.support.fake_tensorrt.pycuda_driver import PycudaHost
 
 COLUMNS = 4
@@ -208,15 +208,17 @@ class IExecutionContext:
 
 
 class EngineInspector:
-    """Knows its text."""
+    """Knows its text, and types of tensors with free axes only for a context in which every input has a shape."""
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self.execution_context: IExecutionContext | None = None
 
     def get_engine_information(self, format: object) -> str:  # noqa: A002 - the binding's own name
         """Return the text."""
         assert str(format).endswith("JSON")
-        return self._text
+        has_shapes = self.execution_context is not None and not self.execution_context.infer_shapes()
+        return self._text if has_shapes else without_shapes(self._text)
 
 
 class ICudaEngine:

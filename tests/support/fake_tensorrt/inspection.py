@@ -9,9 +9,11 @@ import json
 from typing import Any
 
 WORD = {"int8": "Int8", "fp32": "FP32"}
+TACTIC = {"int8": "sm80_xmma_gemm_i8f32_i8i32_f32_tn_n", "fp32": "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n"}
+HIDDEN = "N/A due to dynamic shapes"
 
 
-def inspection(major: int, precision: str = "int8", *, fused: bool = False) -> str:
+def inspection(major: int, precision: str = "int8", *, fused: bool = False, tactic: str | None = None) -> str:
     """Return the text for the engine whose one product is the node ``product``.
 
     Parameters
@@ -19,6 +21,7 @@ def inspection(major: int, precision: str = "int8", *, fused: bool = False) -> s
     major : 10 writes format and type as one phrase and lists ``Bindings``, 11 apart and lists ``I/O Tensors``.
     precision : ``int8`` or ``fp32``, in which the product reads ``x``.
     fused : whether a ForeignNode swallowed it, whose kernels the inspector lists under Myelin's names.
+    tactic : name of the product's kernel; ``None`` for one that tells what it multiplies.
     """
     kind = ("Myelin", "{ForeignNode[product]}") if fused else ("CaskGemmMatrixMultiply", "product")
     layers: list[dict[str, Any]] = [
@@ -27,7 +30,7 @@ def inspection(major: int, precision: str = "int8", *, fused: bool = False) -> s
             "LayerType": kind[0],
             "Inputs": [_tensor(major, "x", precision)],
             "Outputs": [_tensor(major, "y", "fp32")],
-            "TacticName": "sm80_xmma_gemm_i8f32",
+            "TacticName": TACTIC[precision] if tactic is None else tactic,
             "StreamId": 0,
             "Metadata": "[ONNX Layer: product]",
         },
@@ -37,6 +40,21 @@ def inspection(major: int, precision: str = "int8", *, fused: bool = False) -> s
     if major < 11:
         return json.dumps({"Layers": layers, "Bindings": ["x", "ids", "next", "y"]})
     return json.dumps({"Layers": layers, "I/O Tensors": [_io_tensor(name) for name in ("x", "ids", "next", "y")]})
+
+
+def without_shapes(text: str) -> str:
+    """Return what is said of an engine with free axes while no context gives them sizes.
+
+    So a full dump of a free batch has it; layers that Myelin made tell their types all the same. Of version 11, where
+    the type has a field of its own, no dump is known: it is taken to be hidden too.
+    """
+    told = json.loads(text)
+    detailed = [layer for layer in told["Layers"] if isinstance(layer, dict)]
+    for layer in (layer for layer in detailed if layer["LayerType"].startswith("Cask")):
+        for tensor in (*layer["Inputs"], *layer["Outputs"]):
+            hidden = {key: HIDDEN for key in ("Format/Datatype", "Format", "DataType") if key in tensor}
+            tensor |= {"Dimensions": [-1, *tensor["Dimensions"][1:]], **hidden}
+    return json.dumps(told)
 
 
 def _tensor(major: int, name: str, precision: str) -> dict[str, Any]:

@@ -100,13 +100,13 @@ class GpuEngine(EngineBase):
         """Ask the engine's inspector for its layers and count the products in the asked precision."""
         ops = ops_of(read_graph(self._graph).graph)
         macs = macs_by_node(self._graph, feeds)
-        return count_layers(layers_in_inspection(self._inspected()), ops, self.spec.precision, self.provider, macs)
+        return count_layers(layers_in_inspection(self._inspected(feeds)), ops, self.spec.precision, self.provider, macs)
 
     def layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
         """Return the median time of each layer, in a context of its own: timed runs have no profiler."""
         self._check(feeds)
         ops = ops_of(read_graph(self._graph).graph)
-        layers = layers_in_inspection(self._inspected())
+        layers = layers_in_inspection(self._inspected(feeds))
         with self._current():
             clock = self._new_clock()
             try:
@@ -125,9 +125,14 @@ class GpuEngine(EngineBase):
         context = self._plan.new_context()
         return LayerClock(self._trt, context, self._new_runner(context))
 
-    def _inspected(self) -> str:
-        inspector: tensorrt.EngineInspector = self._plan.engine.create_engine_inspector()
-        return str(inspector.get_engine_information(self._trt.LayerInformationFormat.JSON))
+    def _inspected(self, feeds: Feeds) -> str:
+        """Ask with the shapes of `feeds`, without which TensorRT hides the types of tensors with free axes."""
+        with self._device.current():
+            self._staged = None
+            self._runner.stage(feeds)
+            inspector: tensorrt.EngineInspector = self._plan.engine.create_engine_inspector()
+            inspector.execution_context = self._runner.context
+            return str(inspector.get_engine_information(self._trt.LayerInformationFormat.JSON))
 
     def _close(self) -> None:
         """Free buffers, context, engine and runtime in this order."""

@@ -68,6 +68,11 @@ class Runner:
             raise
 
     @property
+    def context(self) -> tensorrt.IExecutionContext:
+        """The context, with the shapes that were staged last."""
+        return self._context
+
+    @property
     def staged(self) -> tuple[tuple[object, ...], ...]:
         """All that the next run is started with: shape and address of each tensor, and values that lie on the host."""
         return tuple((self._host[slot.name].shape, self._address(slot), self._values(slot)) for slot in self._slots)

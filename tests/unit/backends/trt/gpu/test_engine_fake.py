@@ -22,6 +22,7 @@ from tests.support.fake_tensorrt import (
     inspection,
     make,
 )
+from tests.support.fake_tensorrt.inspection import HIDDEN
 from tests.support.fake_tensorrt.opened import PLAN, feeds_of, opened, write_engine
 
 
@@ -194,6 +195,24 @@ def test_fake_coverage_is_read_from_the_inspector(tmp_path: Path, monkeypatch: p
         assert (found.pct, found.provider) == (100.0, f"TensorRT {module.__version__}")
     with opened(tmp_path / "float", monkeypatch, inspection=inspection(10, "fp32")) as (engine, _, _):
         assert engine.coverage(feeds_of(1)).pct == 0.0
+
+
+@pytest.mark.parametrize("major", [10, 11])
+@pytest.mark.parametrize(("precision", "pct"), [("int8", 100.0), ("fp32", 0.0)])
+def test_fake_inspector_is_given_the_shapes_that_types_of_free_axes_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, major: int, precision: str, pct: float
+) -> None:
+    """Also where the name of the kernel tells nothing; the run that is timed stages its own inputs again."""
+    text = inspection(major, precision, tactic="")
+    with opened(tmp_path, monkeypatch, major=major, inspection=text) as (engine, _, _):
+        mine = feeds_of(4, 1)
+        call = engine.prepare(mine)
+        found = engine.coverage(feeds_of(2, 2))
+        assert (found.pct, found.opaque_nodes, found.notes) == (pct, 0, ())
+        bare = engine._plan.engine.create_engine_inspector()
+        assert HIDDEN in bare.get_engine_information(engine._trt.LayerInformationFormat.JSON)
+        call()
+        np.testing.assert_array_equal(engine._runner._host["x"], mine["x"])
 
 
 def test_fake_engine_is_not_simulated_and_counts_missing_scales(

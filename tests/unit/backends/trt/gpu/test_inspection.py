@@ -68,3 +68,34 @@ def test_a_node_that_only_a_fused_layer_holds_is_opaque(kind: str) -> None:
     (layer,) = layers_in_inspection(inspection({"Name": "x", "DataType": "Int8"}, LayerType=kind))
     found = count_layers([layer], {"conv": "Conv"}, "int8", "TensorRT", {})
     assert (found.pct, found.opaque_nodes) == (None, 1)
+
+
+HIDDEN: dict[str, object] = {"Name": "x", "Dimensions": [-1, 8], "Format/Datatype": "N/A due to dynamic shapes"}
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        ({"Weights": {"Type": "Int8", "Count": 13824}}, "Int8"),
+        ({"Weights": {"Type": "Half", "Count": 9408}}, "Half"),
+        ({"TacticName": "sm80_xmma_fprop_implicit_gemm_interleaved_i8f32_i8i32_f32_nchw_vect_c_32kcrs"}, "Int8"),
+        ({"TacticName": "sm80_xmma_gemm_i8i8_i8i32_f32_tn_n_tilesize32x64x64_stage6"}, "Int8"),
+        ({"TacticName": "trt_volta_int8x4_icudnn_int8x4_128x64_relu_small_nn_v1"}, "Int8"),
+        ({"TacticName": "sm80_xmma_fprop_implicit_gemm_f16f16_f16f16_f16_nhwckrsc_nhwc"}, "Half"),
+        ({"TacticName": "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc"}, "Half"),
+        ({"TacticName": "turing_h1688cudnn_256x64_ldg8_relu_exp_small_nhwc_tn_v1"}, "Half"),
+        ({"TacticName": "sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x32"}, "BFloat16"),
+        ({"TacticName": "sm80_xmma_fprop_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc"}, "Float"),
+        ({"TacticName": "sm80_xmma_fprop_implicit_gemm_indexed_f32f32_f32f32_f32_nhwckcrs_nhwc"}, "Float"),
+        ({"TacticName": "ampere_scudnn_128x64_relu_medium_nn_v1"}, "Float"),
+        ({"TacticName": "sm89_xmma_gemm_e4m3e4m3_e4m3f32_f32_tn_n"}, "FP8"),
+        ({"TacticName": "0x0000000000000000", "Weights": None}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_hidden_type_is_that_of_weights_or_kernel(more: dict[str, object], word: str) -> None:
+    """Of free axes the inspector says "N/A"; what nothing else tells either is not known, and no float."""
+    (layer,) = layers_in_inspection(inspection(HIDDEN, **more))
+    assert layer.input_types == (word,)
+    found = count_layers([layer], {"conv": "Conv"}, "int8", "TensorRT", {})
+    assert (found.pct, found.opaque_nodes) == ((None, 1) if not word else (100.0 * (word == "Int8"), 0))
