@@ -25,7 +25,7 @@ from pytest_quant.report.columns import (
     rows_of,
     word,
 )
-from pytest_quant.report.text import GAP, Cell, Grid, count, in_unit, printed, shorten, width_of
+from pytest_quant.report.text import GAP, Cell, Grid, count, in_unit, points, printed, shorten, width_of
 from pytest_quant.result import Status
 
 _LEAST_TEST = 30
@@ -45,6 +45,7 @@ _STYLES = {
 
 
 _MAX_LISTED = 10
+_MOST_PCT = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +196,7 @@ def summary(records: Sequence[Record], expected: Collection[str] = ()) -> str:
         *_unavailable(records),
         *_simulated(records),
         *_few(list(_open_limits(records))),
+        *_few(list(_mostly_float(records))),
         *_few(list(_doubts(records))),
         *_few(list(_without_limits(records))),
         *_few(list(_better(records))),
@@ -263,6 +265,18 @@ def _open_limits(records: Sequence[Record]) -> Iterator[str]:
         for verdict in record.verdicts or ():
             if verdict.status in (Status.INCONCLUSIVE, Status.NO_BASELINE):
                 yield f"{verdict.status.value}: {name_of(record)}: {clean(verdict.limit)}: {clean(verdict.reason)}"
+
+
+def _mostly_float(records: Sequence[Record]) -> Iterator[str]:
+    """One line for each engine that passes and whose scheme left most of the compute in float."""
+    for record in records:
+        found = record.coverage
+        if found is None or found.most_pct is None or found.most_pct >= _MOST_PCT or not found.not_quantizable:
+            continue
+        if any(verdict.limit == "min_coverage" and verdict.status is Status.PASS for verdict in record.verdicts or ()):
+            left = ", ".join(f"{clean(name)} ({points(share)} %)" for name, share in found.not_quantizable.items())
+            share = f"{points(found.most_pct)} % of {found.unit} ran in {record.precision}"
+            yield f"mostly float: {name_of(record)}: {share}; {record.scheme} cannot quantize {left}"
 
 
 def _doubts(records: Sequence[Record]) -> Iterator[str]:

@@ -263,8 +263,8 @@ class Limits:
         default=None,
         metadata=_limit(
             in_unit("%", PERCENT),
-            "compute that ran in the asked precision, in percent (default: 50, for dynamic and weight-only of "
-            "what the scheme can quantize)",
+            "compute that ran in the asked precision, in percent (default: 50; for dynamic and weight-only 50 of "
+            "what the scheme can quantize and 5 of all MACs)",
             unit="%",
             figure="coverage",
             called="coverage",

@@ -21,6 +21,9 @@ _LIMIT = "min_coverage"
 _PARTIAL = ("dynamic", "weight-only")
 """Schemes that leave whole kinds of operators in float."""
 
+_LEAST_OF_ALL_PCT = 5
+"""Of all multiply-accumulates: with fewer, all that such a scheme can quantize is next to nothing."""
+
 
 def written(limit: float) -> str:
     """Return a limit as its mark has it: 0.9999999 is not 1, and 1 is 1.0 only where the mark says so."""
@@ -108,7 +111,8 @@ def coverage_verdicts(limits: Limits, coverage: Coverage, scheme: str | None) ->
     """Yield the verdict on coverage; a limit of 0 asks for anything above 0.
 
     What the mark sets is judged on all eligible compute, the default of a `scheme` that leaves whole kinds of
-    operators in float on what it can quantize. A scheme that can quantize nothing of the model is a FAIL.
+    operators in float on what it can quantize, and at least 5 % of all MACs. A scheme that can quantize nothing of the
+    model is a FAIL.
 
     Parameters
     ----------
@@ -158,7 +162,7 @@ def _bounded(allowed: float, low: float, high: float | None, unit: str, coverage
 
 
 def _on_scheme(allowed: float, coverage: Coverage) -> Verdict:
-    left = ", ".join(f"{name} ({share:.4g} %)" for name, share in coverage.not_quantizable.items())
+    left = ", ".join(f"{name} ({apart(share, 100.0, 4)} %)" for name, share in coverage.not_quantizable.items())
     if coverage.scheme_pct is None and coverage.not_quantizable:
         reason = f"the scheme can quantize nothing of this model; of all {coverage.unit} it leaves {left} in float"
         return Verdict(_LIMIT, allowed, 0.0, Status.FAIL, reason)
@@ -168,6 +172,9 @@ def _on_scheme(allowed: float, coverage: Coverage) -> Verdict:
     high = None if coverage.high_pct is None else 100.0 * coverage.high_pct / within
     of = f" of the {coverage.unit} that the scheme can quantize"
     found = _bounded(allowed, coverage.scheme_pct, high, " %", coverage, of)
+    if found.status is not Status.FAIL and coverage.unit == "MACs":
+        of_all = _bounded(_LEAST_OF_ALL_PCT, coverage.pct or 0.0, coverage.high_pct, " %", coverage, " of all MACs")
+        found = found if of_all.status is Status.PASS else of_all
     reason = f"{found.reason}; of all {coverage.unit} it cannot quantize {left}"
     return replace(found, reason=reason) if left else found
 

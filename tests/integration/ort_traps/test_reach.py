@@ -131,3 +131,25 @@ def test_a_scheme_that_can_take_nothing_fails(pytester: pytest.Pytester) -> None
     assert (check["coverage"]["scheme_pct"], check["coverage"]["not_quantizable"]) == (None, {"Conv": 100.0})
     text = " ".join(output(result).split())
     assert "the scheme can quantize nothing of this model; of all MACs it leaves Conv (100 %) in float" in text
+
+
+@pytest.mark.parametrize(("mark", "status"), [("", "FAIL"), (", min_coverage=1", "PASS")])
+def test_a_scheme_that_can_take_next_to_nothing_fails(pytester: pytest.Pytester, mark: str, status: str) -> None:
+    """4608 MACs of a convolution beside 64 of a dense layer: 1.37 % in int8 fail, unless the mark asks for no more."""
+    nodes = [
+        helper.make_node("Unsqueeze", ["x", "axis"], ["u"], name="unsqueeze"),
+        helper.make_node("Conv", ["u", "k"], ["c"], name="conv", pads=[4, 4]),
+        helper.make_node("GlobalMaxPool", ["c"], ["p"], name="pool"),
+        helper.make_node("Flatten", ["p"], ["f"], name="flatten"),
+        helper.make_node("MatMul", ["f", "w"], ["y"], name="dense"),
+    ]
+    weights = {"k": normal(64, 1, 9), "axis": np.array([1]), "w": normal(64, 1)}
+    write(pytester.path / "model.onnx", nodes, ["n", 8], ["n", 1], **weights)  # type: ignore[list-item]
+    write_project(pytester, mark=f"scheme='dynamic', min_sqnr_db=1{mark}")
+    result, (check,) = run_project(pytester)
+    assert check["status"] == status
+    assert check["coverage"]["pct"] == pytest.approx(100 * 64 / (64 + 4608))
+    text = " ".join(output(result).split())
+    left = "cannot quantize Conv (98.63 %)"
+    assert f"1.36986 % is below 5 % of all MACs; of all MACs it {left}" in text or status == "PASS"
+    assert ("mostly float: model ort-int8-dynamic: 1.37 % of MACs ran in int8" in text) is (status == "PASS")

@@ -12,7 +12,7 @@ from pytest_quant.record import Record, from_json, to_json
 from pytest_quant.report.junit import junit_properties
 from pytest_quant.report.summary import summary
 from pytest_quant.result import Status, Verdict
-from tests.unit.record.examples import ACCURACY, LATENCY, NODEID, a_check, a_pass, a_record, unavailable
+from tests.unit.record.examples import ACCURACY, COVERAGE, LATENCY, NODEID, a_check, a_pass, a_record, unavailable
 from tests.unit.record.strategies import records
 
 
@@ -66,6 +66,19 @@ def test_a_limit_that_was_not_judged_gives_its_reason(status: Status) -> None:
     verdict = Verdict("min_speedup", 1.5, 1.6, status, "[1.4, 1.8] encloses 1.5")
     lines = summary([a_record(verdicts=(verdict,), status=status)]).splitlines()
     assert f"{status.value}: digits ort-int8-static: min_speedup: [1.4, 1.8] encloses 1.5" in lines
+
+
+@pytest.mark.parametrize(
+    ("pct", "status", "says"), [(8.25, "PASS", True), (8.25, "FAIL", False), (60.0, "PASS", False)]
+)
+def test_an_engine_that_passes_mostly_in_float_says_so(pct: float, status: str, says: bool) -> None:
+    """Where the column of the table has no room too; a broken limit says it itself."""
+    found = replace(COVERAGE, pct=pct, not_quantizable={"Conv": 100.0 - pct})
+    verdict = Verdict("min_coverage", 5.0, pct, Status(status), "")
+    record = a_record(a_check(scheme="dynamic"), coverage=found, verdicts=(verdict,))
+    line = "mostly float: digits ort-int8-dynamic: 8.25 % of MACs ran in int8; dynamic cannot quantize Conv (91.75 %)"
+    assert (line in summary([record]).splitlines()) is says
+    assert ("mostly float" in summary([record])) is says
 
 
 def test_a_question_mark_of_the_table_is_explained() -> None:

@@ -82,13 +82,23 @@ DIGITS = replace(HALF, pct=0.91, scheme_pct=100.0, not_quantizable={"Conv": 99.0
 @pytest.mark.parametrize(
     ("coverage", "status", "observed", "told"),
     [
+        (DIGITS, Status.FAIL, 0.91, "0.91 % is below 5 % of all MACs; of all MACs it cannot quantize Conv (99.09 %)"),
+        (replace(DIGITS, pct=4.999), Status.FAIL, 4.999, "4.999 % is below 5 % of all MACs"),
+        (replace(DIGITS, unit="nodes"), Status.PASS, 100.0, "of the nodes that the scheme can quantize"),
+        (replace(DIGITS, high_pct=4.5), Status.FAIL, 0.91, "0.91 % is below 5 % of all MACs, and 4.5 % with all"),
         (
-            DIGITS,
+            replace(DIGITS, high_pct=6.0, not_quantizable={"Conv": 94.0}, scheme_pct=100.0 * 0.91 / 6.0),
+            Status.INCONCLUSIVE,
+            0.91,
+            "0.91 to 6 %, around 5 % of all MACs: 5.09 % of all MACs cannot be seen into",
+        ),
+        (replace(DIGITS, pct=5.0, scheme_pct=50.0), Status.PASS, 50.0, "reaches 50 %"),
+        (
+            replace(DIGITS, pct=9.0, not_quantizable={"Conv": 91.0}),
             Status.PASS,
             100.0,
-            "of the MACs that the scheme can quantize; of all MACs it cannot quantize Conv (99.09",
+            "of the MACs that the scheme can quantize; of all MACs it cannot quantize Conv (91 %)",
         ),
-        (replace(DIGITS, scheme_pct=50.0), Status.PASS, 50.0, "reaches 50 %"),
         (replace(DIGITS, scheme_pct=0.24), Status.FAIL, 0.24, "0.24 % is below 50 % of the MACs that the scheme can"),
         (
             replace(DIGITS, pct=0.0, scheme_pct=None, not_quantizable={"Conv": 100.0}),
@@ -102,10 +112,10 @@ DIGITS = replace(HALF, pct=0.91, scheme_pct=100.0, not_quantizable={"Conv": 99.0
         (replace(HALF, pct=None, opaque_nodes=2), Status.INCONCLUSIVE, None, "2 nodes that cannot be seen into"),
     ],
 )
-def test_the_default_of_partial_schemes_is_half_of_what_they_can(
+def test_the_default_of_partial_schemes_is_half_of_what_they_can_and_some_of_all(
     coverage: Coverage, status: Status, observed: float | None, told: str
 ) -> None:
-    """What a scheme cannot quantize is named; one that can nothing fails; who does not tell is judged on all."""
+    """What it cannot quantize is named; one that can next to nothing fails; who does not tell is judged on all."""
     (verdict,) = coverage_verdicts(Limits(default_min_coverage=50), coverage, "dynamic")
     assert (verdict.limit, verdict.status, verdict.observed) == ("min_coverage", status, observed)
     assert told in verdict.reason
@@ -121,6 +131,8 @@ def test_what_the_mark_sets_is_of_all_compute() -> None:
     """Nine tenths of everything is asked for, and a scheme that cannot reach it fails."""
     (verdict,) = coverage_verdicts(Limits(min_coverage=90.0), DIGITS, "dynamic")
     assert (verdict.status, verdict.observed) == (Status.FAIL, 0.91)
+    (verdict,) = coverage_verdicts(Limits(min_coverage=0.5, default_min_coverage=50), DIGITS, "dynamic")
+    assert (verdict.status, verdict.observed, verdict.implicit) == (Status.PASS, 0.91, False)
 
 
 def exactly(figure: float | None) -> Interval | None:
