@@ -73,6 +73,7 @@ _TRANSPOSED = {"ConvolutionBackpropData": (1, 1), "GroupConvolutionBackpropData"
 
 _RECURRENT = frozenset({"GRUCell", "GRUSequence", "LSTMCell", "LSTMSequence", "RNNCell", "RNNSequence"})
 _ATTENTION = "ScaledDotProductAttention"
+_NESTING = frozenset({"If", "Loop", "TensorIterator"})
 _PRODUCTS = frozenset({"MatMul", _ATTENTION}) | _CONVOLUTIONS.keys() | _TRANSPOSED.keys() | _RECURRENT
 
 
@@ -84,16 +85,19 @@ class Source:
     ----------
     macs : the multiply-accumulates of each operator that has any, by its name; ``None`` where shapes are not fixed.
     quantizers : names of the operators that round to few levels.
+    hollow : names of the operators that run bodies of their own, without a product in any.
     """
 
     macs: Mapping[str, int | None]
     quantizers: frozenset[str]
+    hollow: frozenset[str] = frozenset()
 
 
 def source_of(model: Any) -> Source:
     """Return the compute of `model`, whose shapes are fixed. Products of constants alone are none: they are folded."""
     macs: dict[str, int | None] = {}
     quantizers: set[str] = set()
+    hollow: set[str] = set()
     constants: set[str] = set()
     for node in model.get_ordered_ops():
         kind, name = node.get_type_name(), node.get_friendly_name()
@@ -105,7 +109,19 @@ def source_of(model: Any) -> Source:
             macs[name] = None if shapes is None else operator_macs(kind, shapes[:-1], shapes[-1])
         elif kind == "FakeQuantize":
             quantizers.add(name)
-    return Source(macs, frozenset(quantizers))
+        elif kind in _NESTING and not _holds_products(node):
+            hollow.add(name)
+    return Source(macs, frozenset(quantizers), frozenset(hollow))
+
+
+def _holds_products(node: Any) -> bool:
+    """Tell whether a body of `node` multiplies, or a body in that."""
+    bodies = [node.get_function(i) for i in range(2)] if node.get_type_name() == "If" else [node.get_function()]
+    inside = [child for body in bodies for child in body.get_ordered_ops()]
+    kinds = {child.get_type_name() for child in inside}
+    return not _PRODUCTS.isdisjoint(kinds) or any(
+        _holds_products(child) for child in inside if child.get_type_name() in _NESTING
+    )
 
 
 def operator_macs(kind: str, inputs: tuple[Shape, ...], output: Shape) -> int | None:
@@ -265,6 +281,8 @@ def _tallied(layers: Sequence[Layer], source: Source, precision: str) -> list[Ta
             continue
         eligible = kind in (Kind.ASKED, Kind.OTHER)
         unnamed += eligible
+        if layer.kind in _BODIES and layer.origins and source.hollow.issuperset(layer.origins):
+            kind = Kind.BESIDE
         hidden = kind is Kind.OPAQUE
         found.append(Tallied("" if hidden else layer.name, layer.kind, kind, _own_macs(layer) if eligible else None))
     lost = [name for name in source.macs if name not in answered] if layers else []

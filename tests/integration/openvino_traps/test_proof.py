@@ -107,6 +107,42 @@ def test_a_branch_cannot_be_seen_into(tmp_path: Path) -> None:
     assert (found.pct, found.opaque_nodes) == (None, 1)
 
 
+@pytest.mark.parametrize(("op_type", "high_pct", "unit"), [("Add", None, "MACs"), ("MatMul", 100.0, "nodes")])
+def test_a_branch_counts_where_a_product_is_in_it(
+    tmp_path: Path, op_type: str, high_pct: float | None, unit: str
+) -> None:
+    """A product inside cannot be seen, and leaves one of two proven; a branch without one takes nothing away."""
+    inside = [helper.make_node(op_type, ["a", "w"], ["t"], name="inside"), helper.make_node("Neg", ["a"], ["e"])]
+    then, other = (
+        helper.make_graph(
+            [node], node.name or "other", [], [helper.make_tensor_value_info(out, TensorProto.FLOAT, None)]
+        )
+        for node, out in zip(inside, "te", strict=True)
+    )
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["a"], name="outside"),
+            helper.make_node("If", ["c"], ["y"], name="if", then_branch=then, else_branch=other),
+        ],
+        "graph",
+        [
+            helper.make_tensor_value_info("c", TensorProto.BOOL, [1]),
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 8])],
+        [numpy_helper.from_array(normal(8, 8), "w")],
+    )
+    path, folder = tmp_path / "if.onnx", tmp_path / "engine"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    folder.mkdir()
+    spec = EngineSpec("openvino", "fp32", None, Model.from_onnx(path))
+    OPENVINO.build(spec, None, folder)
+    engine = OPENVINO.open(spec, folder)
+    found = engine.coverage({"c": np.array([True]), "x": normal(8, 8)})
+    engine.close()
+    assert (found.pct, found.high_pct, found.unit) == (50.0 if high_pct else 100.0, high_pct, unit)
+
+
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_macs_of_a_compiled_model(precision: str, tmp_path: Path) -> None:
     """Three samples: 8 maps of 36 places with 9 products each, and 288 x 10 of the dense layer, in every precision."""
