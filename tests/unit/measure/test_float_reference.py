@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -9,7 +10,11 @@ import pytest
 
 from pytest_quant.errors import ModelError
 from pytest_quant.measure.float_reference import refuse_quantized
+from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model
+from tests.unit.measure.test_pipeline import Bench, bench
+
+__all__ = ["bench"]
 
 
 def test_a_file_of_another_format_is_its_backends_matter(tmp_path: Path) -> None:
@@ -36,3 +41,16 @@ def test_a_node_that_rounds_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="it is quantized already") as raised:
         refuse_quantized(specs["pair"])
     assert "QuantizeLinear" in str(raised.value)
+
+
+def test_a_reference_that_cannot_be_seen_into_is_no_quantized_one(bench: Bench) -> None:
+    """It is refused for what was seen in another precision; what was not seen is told, from the cache too."""
+    hidden = Coverage(40.0, "MACs", (), "played", opaque_nodes=3, high_pct=100.0)
+    mixed = replace(hidden, high_pct=99.0, float_nodes=("a",), notes=("1 product ran in fp16",))
+    bench.backend.facts = {"coverage": lambda _: mixed}
+    with pytest.raises(ModelError, match="40 % of MACs ran in float32, not a; 1 product ran in fp16"):
+        bench.measure()
+    bench.backend.facts = {"coverage": lambda _: hidden}
+    nodes = "3 nodes, 60 % of MACs, of the reference played-fp32 cannot be seen into"
+    for _ in range(2):
+        assert f"{nodes}: that they run in float32 is not proven" in bench.measure().notes

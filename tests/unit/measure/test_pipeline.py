@@ -381,19 +381,6 @@ def test_a_reference_that_is_not_float_is_refused(bench: Bench) -> None:
     assert bench.measure().coverage.pct == 100.0
 
 
-def test_a_reference_that_cannot_be_seen_into_is_no_quantized_one(bench: Bench) -> None:
-    """It is refused for what was seen in another precision; what was not seen is told, from the cache too."""
-    hidden = Coverage(40.0, "MACs", (), "played", opaque_nodes=3, high_pct=100.0)
-    mixed = replace(hidden, high_pct=99.0, float_nodes=("a",), notes=("1 product ran in fp16",))
-    bench.backend.facts = {"coverage": lambda _: mixed}
-    with pytest.raises(ModelError, match="40 % of MACs ran in float32, not a; 1 product ran in fp16"):
-        bench.measure()
-    bench.backend.facts = {"coverage": lambda _: hidden}
-    nodes = "3 nodes, 60 % of MACs, of the reference played-fp32 cannot be seen into"
-    for _ in range(2):
-        assert f"{nodes}: that they run in float32 is not proven" in bench.measure().notes
-
-
 @pytest.mark.parametrize(
     ("found", "kind", "message"),
     [
