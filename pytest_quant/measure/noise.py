@@ -1,7 +1,7 @@
 """Signs of noise, in the times and in the counters of the machine.
 
-A reason makes the figures worthless: the null is off, or there are too few rounds for any interval. A note goes with
-figures that hold, because interleaving cancels what affects all engines alike.
+A reason speaks against the figures: the null is off, and they may be as far off, or there are too few rounds for any
+interval. A note goes with figures that hold, because interleaving cancels what affects all engines alike.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from pytest_quant.result import Interval
+from pytest_quant.result import NULL_OFF, Interval
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.ratio import fewest_rounds
 from pytest_quant.stats.rounds import Judged
@@ -45,7 +45,7 @@ def null_reasons(null_ratio: Interval, session_sd: float = 0.0) -> tuple[str, ..
     tolerance = max(NULL_TOLERANCE, math.exp(_FAR * session_sd))
     if null_ratio.low > tolerance or null_ratio.high < 1.0 / tolerance:
         span = f"[{null_ratio.low:.3f}, {null_ratio.high:.3f}]"
-        return (f"the null is off: a second session of the reference took {span} times as long as the first",)
+        return (f"{NULL_OFF}: a second session of the reference took {span} times as long as the first",)
     return ()
 
 

@@ -282,9 +282,10 @@ def _mostly_float(records: Sequence[Record]) -> Iterator[str]:
 def _doubts(records: Sequence[Record]) -> Iterator[str]:
     """Explain the question marks of the table, where no limit did."""
     for record in records:
-        judged = any(verdict.status is Status.INCONCLUSIVE for verdict in record.verdicts or ())
-        if record.latency is not None and record.latency.reasons and not judged:
-            yield f"timing not to be trusted (?): {name_of(record)}: {clean('; '.join(record.latency.reasons))}"
+        said = "".join(verdict.reason for verdict in record.verdicts or ())
+        reasons = [reason for reason in record.latency.reasons if reason not in said] if record.latency else []
+        if reasons:
+            yield f"timing in doubt (?): {name_of(record)}: {clean('; '.join(reasons))}"
 
 
 def _without_limits(records: Sequence[Record]) -> Iterator[str]:

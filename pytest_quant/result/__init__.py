@@ -11,6 +11,7 @@ from pytest_quant.result.accuracy import (
 from pytest_quant.result.kinds import Better, Count, Interval, Percent, Positive, Probability, Status
 from pytest_quant.result.latency import (
     NOTHING_KNOWN,
+    NULL_OFF,
     Blocks,
     DeviceTimes,
     LatencyResult,
@@ -25,6 +26,7 @@ from pytest_quant.result.verdict import Baseline, Hint, Measured, NoBaseline, Ve
 
 __all__ = [
     "NOTHING_KNOWN",
+    "NULL_OFF",
     "AccuracyResult",
     "Baseline",
     "Better",

@@ -11,6 +11,9 @@ from pytest_quant.result.kinds import Interval
 WhichClock: TypeAlias = Literal["host", "device"]
 """What runs are timed by."""
 
+NULL_OFF = "the null is off"
+"""How a reason begins that says by how much the figures may be wrong; others make them worthless."""
+
 
 @dataclass(frozen=True, slots=True)
 class Blocks:

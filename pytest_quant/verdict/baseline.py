@@ -30,6 +30,7 @@ from pytest_quant.stats.launch_difference import (
     launches_needed,
 )
 from pytest_quant.stats.launches import Launch, days_of, launch_of, with_launches
+from pytest_quant.verdict.latency import beside_null, with_null
 from pytest_quant.verdict.rules import at_most, not_measured, written
 
 
@@ -95,38 +96,43 @@ def _latency(
     if sides is None or not baseline.same_identity:
         why = f"the baseline of {baseline.commit[:12]} was timed on another machine or in another way, or not at all"
         return _no_baseline(limit, allowed, NoBaseline(why))
+    apart = beside_null(latency)
     found = sides.difference
     observed = _percent(found.value)
-    if latency.reasons:
+    if latency.reasons and apart is None:
         reason = f"the timing is not to be trusted: {'; '.join(latency.reasons)}"
         return Verdict(limit, allowed, observed, Status.INCONCLUSIVE, reason)
     counted = f" in {len(sides.head)} launches" if len(sides.head) > 1 else ""
     span = f"{sides}{counted} against {_counted(sides.base)} of {baseline.commit[:12]}"
-    if _percent(found.high) <= allowed:
-        return Verdict(limit, allowed, observed, Status.PASS, f"{span} lies within {written(allowed)} %")
     lies_above = _percent(found.low) > allowed
-    if lies_above and found.telling:
-        return Verdict(limit, allowed, observed, Status.FAIL, f"{span} lies above {written(allowed)} %")
-    where = "lies above" if lies_above else "encloses"
-    reason = f"{span} {where} {written(allowed)} %; {_what_would_tell(sides, allowed)}"
-    return Verdict(limit, allowed, observed, Status.INCONCLUSIVE, reason)
+    if _percent(found.high) <= allowed:
+        status, where = Status.PASS, "lies within"
+    else:
+        status = Status.FAIL if lies_above and found.telling else Status.INCONCLUSIVE
+        where = "lies above" if lies_above else "encloses"
+    reason = with_null(f"{span} {where} {written(allowed)} %", apart)
+    if status is Status.INCONCLUSIVE and apart is None:
+        reason += f"; {_what_would_tell(sides, allowed)}"
+    return Verdict(limit, allowed, observed, status, reason)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
     """Launches of the baseline and of this run on one scale, natural logarithms in which more is slower.
 
-    `words` says what differs, with a place for the percentage and its interval.
+    `words` says what differs, with a place for the percentage and its interval; `apart` widens that to either side.
     """
 
     base: tuple[Launch, ...]
     head: tuple[Launch, ...]
     noise: LaunchNoise
     words: str
+    apart: float = 0.0
 
     @property
     def difference(self) -> LaunchDifference:
-        return difference(self.base, self.head, self.noise)
+        found = difference(self.base, self.head, self.noise)
+        return replace(found, low=found.low - self.apart, high=found.high + self.apart)
 
     def __str__(self) -> str:
         found = self.difference
@@ -166,7 +172,7 @@ def _sides(
         return None
     old, new = (math.exp(statistics.median(launch.value for launch in side)) for side in (base, head))
     words = "slowdown {}" if figure == "speedup" else f"p50 increase {{}} ({old:.4g} -> {new:.4g} ms)"
-    return _Sides(base, head, with_launches(noise, head), words)
+    return _Sides(base, head, with_launches(noise, head), words, beside_null(latency) or 0.0)
 
 
 def _with_absolute(verdict: Verdict, latency: LatencyResult, baseline: Baseline) -> Verdict:

@@ -1,15 +1,17 @@
 """Limits on latency. Latency is never a fact: every limit is judged on an interval.
 
 The interval is that of a test which holds over all looks at the rounds, so that a verdict is never better than what is
-printed. A FAIL stands only when a second measurement in fresh sessions agrees, and numbers with a named reason against
-them decide nothing.
+printed. A FAIL stands only when a second measurement in fresh sessions agrees. Beside a null that is off each interval
+is wider by as much; numbers with any other reason against them decide nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 
-from pytest_quant.result import Interval, LatencyResult, OverLaunches, Status, Verdict
+from pytest_quant.result import NULL_OFF, Interval, LatencyResult, OverLaunches, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.stats.ratio import runs_needed
 from pytest_quant.verdict.rules import not_measured, written
@@ -26,6 +28,10 @@ def latency_verdicts(limits: Limits, latency: LatencyResult | None, latency_off:
     latency : the measurement; ``None`` when latency was not measured.
     latency_off : reason why it was not, for the reader; empty gives a general one.
     """
+    if latency is not None and (apart := beside_null(latency)) is not None:
+        for verdict in latency_verdicts(limits, _widened(latency)):
+            yield verdict if verdict.observed is None else replace(verdict, reason=with_null(verdict.reason, apart))
+        return
     for percentile, allowed in limits.max_latency_ms:
         name = "max_latency_ms" if percentile == 50 else f"max_latency_ms[p{percentile:g}]"
         if latency is None:
@@ -43,6 +49,37 @@ def latency_verdicts(limits: Limits, latency: LatencyResult | None, latency_off:
             yield _confirmed(_speedup(limits.min_speedup, latency), latency, None, limits.min_speedup)
 
 
+def beside_null(latency: LatencyResult) -> float | None:
+    """Return how far the sessions of an off null may lie apart, as a logarithm; ``None`` where that decides nothing.
+
+    A null that is not off is no reason to widen, and any other reason makes the numbers worthless.
+    """
+    if not latency.reasons or not all(reason.startswith(NULL_OFF) for reason in latency.reasons):
+        return None
+    return max(math.log(latency.null_ratio_ci.high), -math.log(latency.null_ratio_ci.low))
+
+
+def with_null(reason: str, apart: float | None) -> str:
+    """Return `reason` with what an off null adds to the interval in it."""
+    if apart is None:
+        return reason
+    return f"{reason}; the interval is {100 * math.expm1(apart):.2g} % wider to either side, for {NULL_OFF}"
+
+
+def _widened(latency: LatencyResult) -> LatencyResult:
+    """Return a latency whose intervals are as much wider as its null is off, which then speaks no more against them."""
+    apart = beside_null(latency)
+    if apart is None:
+        return latency
+    times, span = math.exp(apart), latency.speedup_ci
+    bounds = tuple(
+        (percentile, low and low / times, high and high * times)
+        for percentile, low, high in latency.percentile_bounds_ms
+    )
+    wider = Interval(span.low / times, span.high * times)
+    return replace(latency, speedup_ci=wider, percentile_bounds_ms=bounds, reasons=())
+
+
 def _confirmed(verdict: Verdict, latency: LatencyResult, percentile: float | None, allowed: float) -> Verdict:
     """Let a FAIL stand only when the numbers are sound and the second measurement fails too."""
     if verdict.observed is None:
@@ -51,7 +88,7 @@ def _confirmed(verdict: Verdict, latency: LatencyResult, percentile: float | Non
         return _inconclusive(verdict, f"the timing is not to be trusted: {'; '.join(latency.reasons)}")
     if verdict.status is not Status.FAIL or latency.repeat is None:
         return verdict
-    repeat = latency.repeat
+    repeat = _widened(latency.repeat)
     again = _speedup(allowed, repeat) if percentile is None else _percentile(verdict.limit, percentile, allowed, repeat)
     if repeat.reasons:
         return _inconclusive(verdict, f"the second measurement is not to be trusted: {'; '.join(repeat.reasons)}")

@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from pytest_quant.record import Record, from_json, to_json
 from pytest_quant.report.junit import junit_properties
 from pytest_quant.report.summary import summary
-from pytest_quant.result import Status, Verdict
+from pytest_quant.result import Interval, Status, Verdict
+from pytest_quant.spec import Limits
+from pytest_quant.verdict.latency import latency_verdicts
 from tests.unit.record.examples import ACCURACY, COVERAGE, LATENCY, NODEID, a_check, a_pass, a_record, unavailable
 from tests.unit.record.strategies import records
+from tests.unit.verdict.test_latency import OFF, off, timed
 
 
 def test_the_first_line_counts_every_status() -> None:
@@ -85,6 +88,19 @@ def test_a_question_mark_of_the_table_is_explained() -> None:
     """Where no limit on latency does it already."""
     doubtful = replace(LATENCY, reasons=("the A/A null is off",))
     assert "digits ort-int8-static: the A/A null is off" in summary([a_record(latency=doubtful)])
+
+
+def test_an_off_null_is_told_once_and_not_for_each_limit() -> None:
+    """Each open limit says by how much its interval is wider; what the null took is one line of the check."""
+    tails = ((50.0, 2.0), (90.0, 2.3))
+    verdicts = tuple(
+        latency_verdicts(Limits(min_speedup=0.8, max_latency_ms=tails), off(timed(0.79, 0.83), Interval(1.048, 1.064)))
+    )
+    latency = replace(LATENCY, reasons=(OFF,))
+    text = summary([a_record(latency=latency, verdicts=verdicts, status=Status.INCONCLUSIVE)])
+    assert text.count("the null is off") == 4
+    assert text.count(OFF) == 1
+    assert f"timing in doubt (?): digits ort-int8-static: {OFF}" in text.splitlines()
 
 
 def test_a_mark_without_limits_says_so() -> None:

@@ -12,6 +12,8 @@ from pytest_quant.result import Blocks, Interval, LatencyResult, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.latency import latency_verdicts
 
+OFF = "the null is off: a second session of the reference took [1.048, 1.064] times as long as the first"
+
 
 def timed(low: float, high: float, *, reasons: tuple[str, ...] = ()) -> LatencyResult:
     """Return a latency whose speedup has the interval [low, high]; p50 is 2 ms [1.9, 2.1]."""
@@ -65,9 +67,53 @@ def test_a_second_measurement_that_agrees_lets_a_fail_stand() -> None:
 @pytest.mark.parametrize("interval", [(0.8, 0.9), (1.1, 1.2)])
 def test_a_named_reason_decides_nothing(interval: tuple[float, float]) -> None:
     """Neither a pass nor a fail comes from numbers with a reason against them, and the reason is told."""
-    verdict = only(Limits(min_speedup=1.0), timed(*interval, reasons=("the null is off",)))
+    verdict = only(Limits(min_speedup=1.0), timed(*interval, reasons=("too few rounds", OFF)))
     assert verdict.status is Status.INCONCLUSIVE
-    assert "the null is off" in verdict.reason
+    assert "too few rounds" in verdict.reason
+
+
+def off(latency: LatencyResult, null: Interval) -> LatencyResult:
+    """Return a latency beside a null of this interval, which is off."""
+    return replace(latency, null_ratio_ci=null, reasons=(OFF,))
+
+
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [
+        (Limits(min_speedup=0.3), Status.PASS),
+        (Limits(min_speedup=0.77), Status.INCONCLUSIVE),
+        (Limits(min_speedup=0.87), Status.INCONCLUSIVE),
+        (Limits(min_speedup=1.5), Status.FAIL),
+        (Limits(max_latency_ms=((50.0, 20.0),)), Status.PASS),
+        (Limits(max_latency_ms=((50.0, 2.2),)), Status.INCONCLUSIVE),
+        (Limits(max_latency_ms=((90.0, 100.0),)), Status.PASS),
+        (Limits(max_latency_ms=((90.0, 2.0),)), Status.INCONCLUSIVE),
+        (Limits(max_latency_ms=((99.0, 2.0),)), Status.FAIL),
+    ],
+)
+def test_a_limit_beyond_what_an_off_null_explains_is_decided(limits: Limits, status: Status) -> None:
+    """Sessions that differ by 6.4 % turn no 2 ms into 20 ms; a limit that they may reach stays open."""
+    verdict = only(limits, off(timed(0.81, 0.83), Interval(1.048, 1.064)))
+    assert verdict.status is status
+    assert verdict.reason.endswith("; the interval is 6.4 % wider to either side, for the null is off")
+
+
+@given(low=st.floats(0.1, 5), width=st.floats(1, 2), ends=st.tuples(st.floats(0.5, 2), st.floats(0.5, 2)),
+       again=st.floats(0.5, 2), allowed=st.floats(0.1, 10))  # fmt: skip
+def test_an_off_null_only_opens_verdicts(
+    low: float, width: float, ends: tuple[float, float], again: float, allowed: float
+) -> None:
+    """It turns no FAIL into a PASS nor the reverse; one that is not off by anything changes no status."""
+    sound = timed(low, low * width)
+    sound = replace(sound, repeat=timed(low * again, low * width * again))
+    null = Interval(min(ends), max(ends))
+    tails = tuple((percentile, allowed) for percentile in (50.0, 90.0, 99.0))
+    limits = Limits(min_speedup=allowed, max_latency_ms=tails)
+    before = [verdict.status for verdict in latency_verdicts(limits, sound)]
+    after = [verdict.status for verdict in latency_verdicts(limits, off(sound, null))]
+    assert all(now in (then, Status.INCONCLUSIVE) for then, now in zip(before, after, strict=True))
+    unmoved = off(sound, Interval(1.0, 1.0))
+    assert [verdict.status for verdict in latency_verdicts(limits, unmoved)] == before
 
 
 def test_a_reason_against_the_second_measurement_decides_nothing() -> None:

@@ -17,7 +17,7 @@ from pytest_quant.verdict import worst
 from pytest_quant.verdict.baseline import baseline_verdicts
 from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts
 from tests.unit.verdict.test_accuracy import TOP1
-from tests.unit.verdict.test_latency import timed
+from tests.unit.verdict.test_latency import off, timed
 
 HALF = Coverage(pct=50.0, unit="MACs", by_op=(), provider="CPUExecutionProvider")
 LAUNCHES = tuple(
@@ -187,8 +187,19 @@ def test_slowdown_is_the_share_of_the_speedup_that_is_lost(low: float, high: flo
 
 def test_a_named_reason_decides_no_slowdown() -> None:
     """Numbers that are not to be trusted prove no slowdown."""
-    (verdict,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.2, 1.3, reasons=("null is off",)), ACCEPTED)
+    (verdict,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.2, 1.3, reasons=("too few rounds",)), ACCEPTED)
     assert verdict.status is Status.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("allowed", "status"), [(40, Status.PASS), (15, Status.INCONCLUSIVE), (25, Status.INCONCLUSIVE), (5, Status.FAIL)]
+)
+def test_a_slowdown_far_from_its_limit_is_decided_beside_an_off_null(allowed: float, status: Status) -> None:
+    """A slowdown of 20 %, beside sessions that lie 6.4 % apart, is more than 5 and less than 40 %."""
+    beside = off(timed(1.24, 1.26), Interval(1.048, 1.064))
+    (verdict,) = baseline_verdicts(Limits(max_slowdown=allowed), TOP1, beside, ACCEPTED)
+    assert verdict.status is status
+    assert verdict.reason.endswith("; the interval is 6.4 % wider to either side, for the null is off")
 
 
 @given(drop=st.floats(-50, 50), before=st.floats(-50, 50))

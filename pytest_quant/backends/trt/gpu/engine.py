@@ -127,7 +127,7 @@ class GpuEngine(EngineBase):
 
     def _inspected(self, feeds: Feeds) -> str:
         """Ask with the shapes of `feeds`, without which TensorRT hides the types of tensors with free axes."""
-        with self._device.current():
+        with self._current():
             self._staged = None
             self._runner.stage(feeds)
             inspector: tensorrt.EngineInspector = self._plan.engine.create_engine_inspector()
