@@ -231,9 +231,10 @@ class Against:
         rootdir = self._config.rootpath.resolve()
         differing = changed_dependencies(tree.path, self._checkout, rootdir.relative_to(self._checkout.resolve()))
         notes: list[str] = []
-        if differing and self._settings.against_env is not None:
+        if self._settings.against_env is not None:
             python = own_python(self._settings.against_env, tree.path)
-            notes.append(f"the base ran in an environment of its own: {', '.join(differing)} differ")
+            which = f": {', '.join(differing)} differ" if differing else ""
+            notes.append(f"the base ran in the environment of --quant-against-env{which}")
         elif differing:
             notes.append(
                 f"{', '.join(differing)} differ, and both sides ran in this environment; --quant-against-env gives the "

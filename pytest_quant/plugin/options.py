@@ -144,8 +144,8 @@ OPTIONS = (
         "quant_against_env",
         "PYTHON_OR_COMMAND",
         name,
-        "environment of --quant-against's base where its dependencies are not those of the checkout: an interpreter, "
-        "or a command that prints one on its last line, with the base's folder for {worktree} in it",
+        "environment of --quant-against's base, where it is not that of this run: an interpreter, or a command that "
+        "prints one on its last line, with the base's folder for {worktree} in it",
     ),
     Option(
         "quant_against_limit",

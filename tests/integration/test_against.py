@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import venv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -278,7 +279,9 @@ def test_other_dependencies_are_said_and_get_an_environment_of_their_own(
     finally:
         repository.git("reset", "-q", "--hard", repository.main[2])
     assert "requirements.txt differ, and both sides ran in this environment" in plain.stdout, plain.stdout
-    assert "the base ran in an environment of its own: requirements.txt differ" in apart.stdout, apart.stdout
+    assert "the base ran in the environment of --quant-against-env: requirements.txt differ" in apart.stdout, (
+        apart.stdout
+    )
     assert Path((tmp_path / "for").read_text()).name == "base-tree"
     assert "3 unchanged: 3 accuracy" in apart.stdout
     assert "its last line names no interpreter: nothing" in broken.stdout
@@ -288,6 +291,28 @@ def test_other_dependencies_are_said_and_get_an_environment_of_their_own(
     assert "- --quant-against: " in comment
     assert "its last line names no interpreter" in comment
     assert "its last line names no interpreter" in (tmp_path / "quant.html").read_text()
+
+
+def test_an_environment_that_is_asked_for_is_used_whatever_the_dependencies_say(
+    repository: Repository, temporary: Path, tmp_path: Path
+) -> None:
+    """An environment of the same declared libraries may hold other ones, so the base runs in the one that is named."""
+    repository.checkout("main", repository.main[2])
+    venv.create(tmp_path / "own", symlinks=True)
+    ran = tmp_path / "ran"
+    (site,) = (tmp_path / "own").glob("lib/python*/site-packages")
+    (site / "ours.pth").write_text(
+        "".join(f"{folder}\n" for folder in sys.path if folder.endswith("site-packages"))
+        + f"import pathlib; pathlib.Path({str(ran)!r}).touch()\n"
+    )
+    arguments = (*ACCURACY, "test_names.py", "--quant-against=HEAD~1")
+    found = run(repository.root, temporary, *arguments, f"--quant-against-env={tmp_path / 'own' / 'bin' / 'python'}")
+    assert "the base ran in the environment of --quant-against-env" in found.stdout, found.stdout
+    assert "3 unchanged: 3 accuracy" in found.stdout
+    assert ran.exists()
+    missing = run(repository.root, temporary, *arguments, f"--quant-against-env={tmp_path / 'none' / 'python'}")
+    assert "gives no environment" in missing.stdout
+    assert missing.returncode == 1
 
 
 def test_a_selection_runs_only_those_tests_of_the_base(repository: Repository, temporary: Path) -> None:
