@@ -84,7 +84,7 @@ class Rollout:
     def _run_steps(self, feeds: Feeds) -> Iterator[tuple[Feeds, Outputs]]:
         now = self._first(feeds)
         for step in range(self._length(feeds)):
-            now |= {name: feeds[name][step] for name in self._stepped(feeds)}
+            now |= {name: feeds[name][step, ...] for name in self._stepped(feeds)}
             outputs = self._engine.run(now)
             yield dict(now), outputs
             now |= {taken: outputs[output] for output, taken in self._state}
@@ -92,7 +92,7 @@ class Rollout:
     def _first(self, feeds: Feeds) -> Feeds:
         """Return the inputs of the first step."""
         self._length(feeds)
-        now = {name: array[0] if name in self._stepped(feeds) else array for name, array in feeds.items()}
+        now = {name: array[0, ...] if name in self._stepped(feeds) else array for name, array in feeds.items()}
         return now | {taken: self._zeros(taken, now) for _, taken in self._state if taken not in now}
 
     def _stepped(self, feeds: Feeds) -> list[str]:

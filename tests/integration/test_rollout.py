@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from pytest_quant.backends import plan_of, threads_of
@@ -107,6 +108,28 @@ def test_sequences_of_several_lengths(tmp_path: Path) -> None:
         tmp_path,
         Model.from_onnx(path, state=STATE),
         Dataset.from_iterable(labelled, calibration=8),
+        metric=Metric(last_step),
+    )
+    assert record.accuracy is not None
+    assert record.accuracy.reference == 100.0
+
+
+@pytest.mark.parametrize("backend", ["ort", "openvino"])
+def test_a_scalar_of_each_step(backend: str, tmp_path: Path) -> None:
+    """An input of shape () takes one number of each step: h[t] = h[t - 1] / 2 + rate[t] x[t] w."""
+    model = onnx.load(layouts.accumulator(tmp_path / "plain.onnx"))
+    model.graph.input.append(onnx.helper.make_tensor_value_info("rate", onnx.TensorProto.FLOAT, []))
+    model.graph.node.insert(0, onnx.helper.make_node("Mul", ["x", "rate"], ["scaled"]))
+    for node in model.graph.node[1:]:
+        node.input[:] = ["scaled" if name == "x" else name for name in node.input]
+    onnx.save(model, tmp_path / "model.onnx")
+    steps, rates = numbers(N, STEPS, 8), np.arange(1, STEPS + 1, dtype=np.float32)
+    labels = accumulated(steps * rates[:, None])[:, -1].argmax(axis=1)
+    record = checked(
+        tmp_path,
+        Model.from_onnx(tmp_path / "model.onnx", state=STATE, batch_axes={"rate": None}),
+        Dataset.from_arrays({"x": steps, "rate": np.broadcast_to(rates, (N, STEPS))}, labels, calibration=8),
+        backend=backend,
         metric=Metric(last_step),
     )
     assert record.accuracy is not None
