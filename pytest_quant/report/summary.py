@@ -93,7 +93,7 @@ def table(
     found = [_print(column, rows) for column in pick_columns(columns or default_columns(rows))]
     if not columns:
         found = _with_reasons(found, rows, width)
-    shown, left_out = _fit(found, width, columns or STAY_LONGEST)
+    shown, left_out = _fit(found, width, (columns[0], "status", *columns) if columns else STAY_LONGEST)
     grid = Grid(tuple(column.size for column in shown), frozenset(i for i, column in enumerate(shown) if column.number))
     lines = [grid.line([column.head for column in shown]), Text("-" * min(width, grid.width()))]
     lines += [grid.line(_cells(shown, index, row, grid)) for index, row in enumerate(rows)]

@@ -152,6 +152,15 @@ def test_picked_columns_without_room_are_left_out_from_the_last_on() -> None:
     assert text.splitlines()[-1] == "no room for p50, metric"
 
 
+def test_a_status_that_was_asked_for_is_never_left_out() -> None:
+    """Whatever stands before it; of the others the last ones give way, and what is shown keeps its order."""
+    asked = ["test", "metric", "drop", "agreement", "sqnr", "coverage", "status"]
+    text = table(_RUN, 60, asked)
+    assert text.splitlines()[0].split()[-1] == "status"
+    assert [line.split()[-1] for line in _body(text)[: len(_RUN)]] == [record.status.value for record in _RUN]
+    assert text.splitlines()[-1] == "no room for drop, agreement, sqnr, coverage"
+
+
 def test_a_long_id_keeps_both_ends() -> None:
     """Its parameters are at the end; with room it is whole."""
     long = replace(a_record(), nodeid=f"t.py::test_{'x' * 100}[ort-int8]")
