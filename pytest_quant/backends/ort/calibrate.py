@@ -135,7 +135,7 @@ def _checked(batches: Iterator[Feeds], spec: EngineSpec) -> Iterator[Feeds]:
                 raise DataError(
                     f"calibration by {spec.calibration.method} needs samples of one shape, and '{name}' has two",
                     value=f"{expected} and {found}",
-                    fix="pad or crop the calibration samples, or write Calibration(method='minmax')",
+                    fix="pad or crop the calibration samples, or take the extremes: calibration='minmax'",
                 )
         yield feeds
 

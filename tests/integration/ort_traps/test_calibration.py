@@ -105,7 +105,7 @@ def test_samples_of_different_shapes(tmp_path: Path, method: str) -> None:
     with pytest.raises(DataError, match="two") as caught:
         quantized(spec, lambda: (tokens(length).feeds(1, length) for length in (3, 5)), tmp_path / "b")
     assert "(3,) and (5,)" in str(caught.value)
-    assert "minmax" in str(caught.value)
+    assert "calibration='minmax'" in str(caught.value)
 
 
 def test_minmax_takes_different_shapes(tmp_path: Path) -> None:
