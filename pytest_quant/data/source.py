@@ -39,6 +39,12 @@ def name_inputs(value: object, signature: Signature, where: str, optional: froze
     needed = [name for name in names if name not in optional]
     example = "{" + ", ".join(f"'{name}': ..." for name in needed) + "}"
     if not isinstance(value, Mapping):
+        if not names:
+            raise DataError(
+                f"{where}: the model takes no input, and the data gives one",
+                value=type(value).__name__,
+                fix="make an input of what the samples are to change; as it is, each run of the model is the same",
+            )
         if len(needed) != 1:
             raise DataError(
                 f"{where}: the model has {len(needed)} inputs, and the data does not say which is which",
@@ -80,10 +86,12 @@ def check_fit(feeds: Feeds, signature: Signature, layout: Layout, where: str) ->
     ------
     DataError : an array has another dtype, rank or size than its input takes.
     """
-    for tensor in signature.inputs:
-        if tensor.name in feeds:
-            _check_dtype(feeds[tensor.name], tensor, f"{where}, input '{tensor.name}'")
-            _check_shape(feeds[tensor.name].shape[1:], tensor, layout, f"{where}, input '{tensor.name}'")
+    fed = [tensor for tensor in signature.inputs if tensor.name in feeds]
+    filled = {one.name: None for one in fed if one.shape is not None and feeds[one.name].ndim == 1 + len(one.shape)}
+    whole = {name: None for name in filled if layout.axes[name] is not None}
+    for tensor in fed:
+        _check_dtype(feeds[tensor.name], tensor, f"{where}, input '{tensor.name}'")
+        _check_shape(feeds[tensor.name].shape[1:], tensor, layout, f"{where}, input '{tensor.name}'", whole)
 
 
 def _check_dtype(array: NDArray[np.generic], tensor: TensorInfo, where: str) -> None:
@@ -98,8 +106,10 @@ def _check_dtype(array: NDArray[np.generic], tensor: TensorInfo, where: str) -> 
     )
 
 
-def _check_shape(shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, where: str) -> None:
-    """Check `shape`, that of one sample without the batch axis."""
+def _check_shape(
+    shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, where: str, whole: Mapping[str, None]
+) -> None:
+    """Check `shape`, that of one sample without the batch axis; in `whole` are inputs that one sample fills."""
     axis = layout.axes[tensor.name]
     if tensor.shape is None:
         if axis is not None and axis + (tensor.name in layout.stepped) > len(shape):
@@ -119,7 +129,7 @@ def _check_shape(shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, whe
             value=f"a sample of shape {_text(shape)}",
             allowed=_text(wanted),
             fix="reshape the samples; a sample has no batch axis"
-            + (f", or say that this input has none: batch_axes={{'{tensor.name}': None}}" if axis is not None else ""),
+            + (f", or say which inputs have none: batch_axes={whole}" if tensor.name in whole else ""),
         )
     if any(size not in (None, given) for size, given in zip(wanted, shape, strict=True)):
         raise DataError(

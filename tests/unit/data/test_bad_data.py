@@ -70,6 +70,34 @@ def test_arrays_that_do_not_fit(inputs: Any, signature: Signature, what: str, va
     assert error.fix
 
 
+def test_all_inputs_without_a_batch_axis_are_told_at_once() -> None:
+    """The samples of a graph network are whole inputs: one dict says so, and the data then fits."""
+    graph = Signature(
+        (
+            TensorInfo("feat", "float32", (None, 3)),
+            TensorInfo("to", "int64", (None,)),
+            TensorInfo("x", "float32", (None, 3)),
+        ),
+        (),
+    )
+    samples = [
+        {"feat": numbers(n), "to": np.arange(n), "x": numbers(1, seed=n)[0]} for n in (4, 5, 6)
+    ]  # fmt: skip
+    with pytest.raises(DataError, match="input 'feat': a sample has 2 dimensions and the model takes 1") as raised:
+        streamed(samples, signature=graph)
+    told = "batch_axes={'feat': None, 'to': None}"
+    assert str(raised.value.fix).endswith(told)
+    axes = {"feat": None, "to": None}
+    assert open_data(Dataset.from_iterable(samples, batch_axes=axes), graph).n == 3
+
+
+def test_a_model_without_inputs_takes_no_data() -> None:
+    """There is no name that the data could use, and every run is the same."""
+    with pytest.raises(DataError, match="the model takes no input") as raised:
+        opened(numbers(4), signature=Signature((), ()))
+    assert "{}" not in str(raised.value)
+
+
 def test_float64_is_told_how_to_become_float32() -> None:
     """The most frequent error has its line of code."""
     with pytest.raises(DataError) as raised:
