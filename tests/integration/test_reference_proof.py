@@ -103,6 +103,33 @@ def test_a_quantized_reference_is_an_error_that_says_where_it_belongs(
     assert "give the float model as quant_model, and this one as quantized=" in str(raised.value.fix)
 
 
+@pytest.mark.parametrize("backend", ["ort", "openvino"])
+def test_a_float_model_behind_a_picture_of_bytes_is_a_reference(backend: str, tmp_path: Path) -> None:
+    """Its first node makes floats of uint8, and all weights are float: it is quantized as any other model."""
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["floats"], name="decode"),
+        helper.make_node("MatMul", ["floats", "w"], ["y"], name="scores"),
+    ]
+    path = layouts.write(
+        tmp_path / "model.onnx",
+        nodes,
+        {"x": (TensorProto.UINT8, ["batch", WIDTH])},
+        {"y": (layouts.FLOAT, ["batch", 4])},
+        {
+            "scale": np.array(1 / 64, np.float32),
+            "zero": np.array(128, np.uint8),
+            "w": np.eye(WIDTH, 4, dtype=np.float32),
+        },
+    )
+    samples = np.random.default_rng(0).integers(0, 256, (N, WIDTH)).astype(np.uint8)
+    dataset = Dataset.from_arrays(samples, samples[:, :4].argmax(axis=1), calibration=8)
+    record = checked(tmp_path, Model.from_onnx(path), dataset, backend=backend)
+    assert record.accuracy is not None
+    assert record.accuracy.reference == pytest.approx(100.0, abs=5.0)
+    assert record.coverage is not None
+    assert (record.status, record.coverage.pct) == (Status.PASS, 100.0)
+
+
 @pytest.mark.parametrize("backend", ["ort", "torch"])
 def test_a_quantized_module_is_an_error_before_it_is_exported(backend: str, tmp_path: Path) -> None:
     """Weights of torchao, which PyTorch can neither digest nor export, are named with the key that takes them."""

@@ -22,6 +22,8 @@ Integers alone are no sign: indices, masks, shapes and tables of words are integ
 def quantizing_nodes(path: Path) -> tuple[str, ...]:
     """Return the operators of the model in `path`, its bodies and functions too, that only a quantized model has.
 
+    What makes floats of an input of the model, a picture of uint8 for example, is none: what follows may be float.
+
     Returns
     -------
     One text for each, in the order of the graph: operator and name, or its first output where it has no name.
@@ -37,8 +39,11 @@ def quantizing_nodes(path: Path) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def _quantizing_once(file: str, size: int, mtime_ns: int, ctime_ns: int) -> tuple[str, ...]:  # noqa: ARG001 - the key
     """Read `file` once per process and state: a rewritten file has another size or another time."""
+    model = read_graph(Path(file))
+    given = {value.name for value in model.graph.input} - {tensor.name for tensor in model.graph.initializer}
+    decodes = [one for one in model.graph.node if one.op_type == "DequantizeLinear" and given & set(one.input[:1])]
     return tuple(
         f"{node.op_type} '{node.name or next(iter(node.output), '')}'"
-        for node in all_nodes(read_graph(Path(file)))
-        if _QUANTIZING.fullmatch(node.op_type)
+        for node in all_nodes(model)
+        if _QUANTIZING.fullmatch(node.op_type) and node not in decodes
     )

@@ -44,6 +44,20 @@ def test_each_of_them_is_named(tmp_path: Path) -> None:
     assert found == tuple(f"{one} 'n_{one}'" for one in QUANTIZED)
 
 
+@pytest.mark.parametrize(("data", "found"), [("picture", ()), ("weights", ("DequantizeLinear 'decode'",))])
+def test_what_makes_floats_of_an_input_quantizes_nothing(tmp_path: Path, data: str, found: tuple[str, ...]) -> None:
+    """A picture of uint8 that becomes float is no tensor of a quantized model; weights of uint8 are, input or not."""
+    picture = helper.make_tensor_value_info("picture", TensorProto.UINT8, [4])
+    weights = helper.make_tensor_value_info("weights", TensorProto.UINT8, [4])
+    nodes = [helper.make_node("DequantizeLinear", [data, "scale"], ["y"], name="decode")]
+    graph = helper.make_graph(
+        nodes, "net", [picture, weights], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+        [helper.make_tensor("weights", TensorProto.UINT8, [4], [1, 2, 3, 4])],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph), tmp_path / "m.onnx")
+    assert quantizing_nodes(tmp_path / "m.onnx") == found
+
+
 def test_no_operator_of_a_float_model_is(tmp_path: Path) -> None:
     """Whatever it does with whole numbers."""
     assert quantizing_nodes(_write(tmp_path / "m.onnx", [_node(one) for one in FLOAT])) == ()
