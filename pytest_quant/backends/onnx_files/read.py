@@ -324,14 +324,29 @@ def read_signature(path: Path) -> Signature:
     )
 
 
+_WITH_WEIGHTS = ("Attention", "Conv", "ConvTranspose", "GRU", "Gemm", "LSTM", "MatMul", "RNN")
+
+
+def classical_operators(model: onnx.ModelProto) -> str:
+    """Return the operators of trees and other classical models, which have no weights that a quantizer knows.
+
+    Empty where there are none, or where they are beside operators of a network.
+    """
+    nodes = list(all_nodes(model))
+    classical = sorted({node.op_type for node in nodes if node.domain == "ai.onnx.ml"})
+    return "" if any(node.op_type in _WITH_WEIGHTS for node in nodes) else ", ".join(classical)
+
+
 def _tensor(value: onnx.ValueInfoProto, path: Path) -> TensorInfo:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type" or not value.type.tensor_type.elem_type:
+        classical = classical_operators(read_graph(path))
         raise ModelFileError(
             f"'{value.name}' of {path.name} is not a tensor",
             value="no type at all" if kind in (None, "tensor_type") else str(kind),
             allowed="tensors as inputs and outputs",
-            fix="cut the model before the node that makes it; for a ZipMap of skl2onnx: options={'zipmap': False}",
+            fix="cut the model before the node that makes it; for a ZipMap of skl2onnx: options={'zipmap': False}"
+            + (f". But {classical} are no neural network, and have nothing to quantize" if classical else ""),
         )
     tensor = value.type.tensor_type
     if tensor.elem_type not in onnx.TensorProto.DataType.values():

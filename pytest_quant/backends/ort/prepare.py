@@ -23,6 +23,7 @@ from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.onnx_files import (
     all_graphs,
     captured_names,
+    classical_operators,
     defined_names,
     fresh_name,
     model_file,
@@ -34,7 +35,6 @@ from pytest_quant.backends.onnx_files import (
     write_normalized,
 )
 from pytest_quant.backends.ort.options import quiet
-from pytest_quant.backends.ort.recipe import DYNAMIC, WEIGHTED
 from pytest_quant.backends.ort.session import refused
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
@@ -231,7 +231,6 @@ _PER_CHANNEL_OPSET = 13
 """The first opset whose DequantizeLinear has an axis; below it ORT writes a model that it then refuses to load."""
 
 _TARGET_OPSET = 17
-_CLASSICAL_DOMAIN = "ai.onnx.ml"
 
 
 def raised_opset(spec: EngineSpec, *, per_channel: bool) -> int | None:
@@ -270,12 +269,11 @@ def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
 
 def _check_network(model: onnx.ModelProto, name: str) -> None:
     """Refuse trees and other classical models, which have no weights that a quantizer knows."""
-    nodes = [node for inner in all_graphs(model.graph) for node in inner.node]
-    classical = sorted({node.op_type for node in nodes if node.domain == _CLASSICAL_DOMAIN})
-    if classical and not any(node.op_type in (*WEIGHTED, *DYNAMIC, "GRU", "RNN") for node in nodes):
+    classical = classical_operators(model)
+    if classical:
         raise BuildError(
             f"{name} has nothing to quantize: it is no neural network",
-            value=f"{', '.join(classical)} of {_CLASSICAL_DOMAIN}",
+            value=f"{classical} of ai.onnx.ml",
             allowed="a model with convolutions, matrix products or recurrent cells",
             fix="leave it as it is: an engine of lower precision cannot be made of it",
         )

@@ -64,6 +64,24 @@ def test_sequence_output(tmp_path: Path) -> None:
         read_signature(_saved(tmp_path, [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])], output))
 
 
+@pytest.mark.parametrize("network", [False, True])
+def test_trees_that_give_a_list_of_dicts_are_no_network(network: bool, tmp_path: Path) -> None:
+    """What keeps them from being read is told together with the next error: there is nothing to quantize."""
+    probabilities = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    nodes = [
+        *([helper.make_node("MatMul", ["x", "w"], ["x2"], name="product")] if network else []),
+        helper.make_node("TreeEnsembleClassifier", ["x"], ["label", "p"], name="trees", domain="ai.onnx.ml"),
+        helper.make_node("ZipMap", ["p"], ["y"], name="zip", domain="ai.onnx.ml", classlabels_int64s=[0, 1]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])
+    y = helper.make_value_info("y", helper.make_sequence_type_proto(probabilities))
+    onnx.save(helper.make_model(helper.make_graph(nodes, "net", [x], [y])), tmp_path / "m.onnx")
+    with pytest.raises(ModelError, match=r"'y'.*not a tensor") as raised:
+        read_signature(tmp_path / "m.onnx")
+    assert "options={'zipmap': False}" in str(raised.value.fix)
+    assert ("TreeEnsembleClassifier, ZipMap are no neural network" in str(raised.value.fix)) is not network
+
+
 @pytest.mark.parametrize("element", [-1, 99])
 def test_a_type_that_onnx_does_not_have(tmp_path: Path, element: int) -> None:
     """It is told by its number."""
