@@ -173,7 +173,7 @@ class TorchEngine(EngineBase):
     def _run(self, feeds: Feeds) -> Outputs:
         filled, size = self._filled(feeds)
         call = self._call(filled)
-        with failing_as(f"a run of {self.spec.id} failed"):
+        with quiet(), failing_as(f"a run of {self.spec.id} failed"):
             outputs = named_outputs(call())
         return {
             name: np.array((one.float() if one.is_floating_point() else one).cpu().numpy())[:size]
@@ -183,7 +183,7 @@ class TorchEngine(EngineBase):
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return the compiled program's own call over `feeds`."""
         call = self._call(feeds)
-        with failing_as(f"a run of {self.spec.id} failed"):
+        with quiet(), failing_as(f"a run of {self.spec.id} failed"):
             call()
         return call
 

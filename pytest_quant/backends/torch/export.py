@@ -21,7 +21,7 @@ from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import Model
 
-_LOGGERS = ("torch", "torchao", "onnxscript", "onnx_ir")
+_LOGGERS = ("torch", "torch.__trace", "torchao", "onnxscript", "onnx_ir")
 
 
 @contextmanager

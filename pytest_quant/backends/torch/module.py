@@ -47,7 +47,6 @@ def module_of(model: Model) -> Any:
     ModelError : it is no ``torch.nn.Module``, or its example inputs are no tuple of tensors.
     """
     import torch
-    from torchao.quantization.pt2e import move_exported_model_to_eval
 
     if model.module is None:
         raise UsageError(
@@ -68,6 +67,9 @@ def module_of(model: Model) -> Any:
         )
     copied = copy.deepcopy(model.module)
     if isinstance(copied, torch.fx.GraphModule):
+        # Here, because it takes seconds and logs warnings, and few modules are exported ones.
+        from torchao.quantization.pt2e import move_exported_model_to_eval
+
         move_exported_model_to_eval(copied)
         return copied
     return copied.eval()
