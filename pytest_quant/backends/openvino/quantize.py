@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import tempfile
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -203,15 +205,35 @@ def write_quantized(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fo
             with _quiet():
                 quantized = _quantize(spec, model, _Again(batches), count, ignored)
         except Exception as error:
-            raise refused(f"to quantize {spec.model.name}", error, _fix(error)) from error
+            raise refused(f"to quantize {spec.model.name}", error, _fix(spec, error)) from error
         save_model(quantized, folder)
 
 
-def _fix(error: Exception) -> str:
+def _fix(spec: EngineSpec, error: Exception) -> str:
     """NNCF quantizes each branch of an If over the samples that take it."""
     if _EMPTY in str(error):
         return "a branch of an If is taken by no calibration sample: add samples that take it"
-    return "leave the operator that it names in float with exclude=[...], or use another backend: backend='ort'"
+    if any("fast_bias_correction" in step.filename for step in traceback.extract_tb(error.__traceback__)):
+        return "NNCF's fast bias correction fails on this model: options={'fast_bias_correction': False}"
+    named = _blamed(spec, str(error))
+    advice = f"leave in float what it stumbles over, exclude={named}, or " if named else ""
+    return f"{advice}use another backend: backend='ort'"
+
+
+def _blamed(spec: EngineSpec, text: str) -> list[str]:
+    """Return the nodes that `text` names, with those that are excluded; of a body all of that operator, each the next.
+
+    NNCF gives up at the first of them, in whichever branch it stands.
+    """
+    graphs = [_nodes(spec)]
+    if not is_own(spec.model):
+        bodies = list(all_graphs(read_graph(model_file(spec.model)).graph))[1:]
+        graphs += [[(node.name, node.op_type) for node in body.node] for body in bodies]
+    words = set(re.findall(r"[^\s'\",()]+", text))
+    inside = [node for graph in graphs[1:] for node in graph]
+    kinds = {kind for name, kind in inside if name in words}
+    named = {name for name, _ in graphs[0] if name in words} | {name for name, kind in inside if name and kind in kinds}
+    return sorted(named | set(spec.exclude)) if named else []
 
 
 def _source(model: Model, work: Path) -> Path:

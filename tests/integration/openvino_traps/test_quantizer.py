@@ -15,10 +15,10 @@ from onnx import helper
 
 from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.environment import has_vnni, onednn_tier
-from pytest_quant.errors import DataError
+from pytest_quant.errors import BuildError, DataError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 from pytest_quant.testing.conformance.workbench import sqnr_db
-from tests.integration.openvino_traps.graphs import Array, quantized, write
+from tests.integration.openvino_traps.graphs import Array, normal, quantized, write
 from tests.support.example import environment
 
 OPENVINO = get_backend("openvino")
@@ -125,6 +125,29 @@ def test_percentile_of_a_known_distribution(tmp_path: Path) -> None:
         return {"x": np.random.default_rng(seed).uniform(0.0, 1.0, (64, 256)).astype(np.float32)}
 
     assert input_range(quantize(spec, tmp_path / "cut", uniform))[1] == pytest.approx(0.75, abs=0.02)
+
+
+def test_a_bias_correction_that_fails_names_its_option(tmp_path: Path) -> None:
+    """NNCF looks for the batch on an axis that products from the left do not have; without that step it quantizes."""
+    nodes = [
+        helper.make_node("MatMul", ["w", "x"], ["m"], name="fc1"),
+        helper.make_node("Add", ["m", "b"], ["a"], name="bias"),
+        helper.make_node("Relu", ["a"], ["r"], name="relu"),
+        helper.make_node("MatMul", ["v", "r"], ["y"], name="fc2"),
+    ]
+    weights = {"w": normal(16, 8), "b": normal(16, 1, seed=1), "v": normal(10, 16, seed=2)}
+    model = write(tmp_path / "last.onnx", nodes, {"x": [8, "n"]}, {"y": [10, "n"]}, weights)
+    spec = EngineSpec("openvino", "int8", "static", model)
+
+    def feeds(seed: int) -> Feeds:
+        return {"x": normal(8, 1, seed=seed)}
+
+    with pytest.raises(BuildError, match="to quantize last") as raised, quantized(spec, feeds):
+        pass
+    assert "options={'fast_bias_correction': False}" in str(raised.value.fix)
+    assert "exclude" not in str(raised.value.fix)
+    with quantized(replace(spec, options=(("fast_bias_correction", False),)), feeds) as engine:
+        assert engine.run(feeds(0))["y"].shape == (10, 1)
 
 
 def test_a_batch_of_another_dtype(tmp_path: Path) -> None:

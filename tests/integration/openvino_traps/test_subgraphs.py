@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from onnx import numpy_helper, parser
 
 from pytest_quant.backends import Feeds
 from pytest_quant.backends.openvino.files import ENGINE_FILE
+from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.workbench import sqnr_db
 from tests.integration.openvino_traps.graphs import normal, quantized
@@ -80,3 +82,25 @@ def _float(folder: Path) -> dict[str, Any]:
     from pytest_quant.backends.ort.prepare import run_unoptimized
 
     return run_unoptimized(folder / "branches.onnx", _feeds(0))
+
+
+def test_an_error_in_a_branch_names_all_nodes_that_would_be_the_next(tmp_path: Path) -> None:
+    """Weights that a Gather selects in each branch: NNCF names one, and after it the other; advised are both."""
+    proto = parser.parse_model("""<ir_version: 8, opset_import: ["" : 18]> g (float[n,8] x, bool[1] on)
+        => (float[n,8] z) {
+        s = MatMul(x, w)
+        z = If(on)<then_branch = a () => (float[n,8] h) { p = Gather<axis=0>(stack, one)\n h = MatMul(s, p) },
+                   else_branch = b () => (float[n,8] h) { p = Gather<axis=0>(stack, zero)\n h = MatMul(s, p) }>
+    }""")
+    weights = {"w": normal(8, 8), "stack": normal(4, 8, 8, seed=1), "one": np.array(1), "zero": np.array(0)}
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    for branch in proto.graph.node[1].attribute:
+        branch.g.node[0].name, branch.g.node[1].name = f"select_{branch.name}", f"product_{branch.name}"
+    onnx.save_model(proto, tmp_path / "selects.onnx")
+    spec = EngineSpec("openvino", "int8", "static", Model.from_onnx(tmp_path / "selects.onnx"))
+    with pytest.raises(BuildError, match="select_") as raised, quantized(spec, _feeds):
+        pass
+    advised = ("select_else_branch", "select_then_branch")
+    assert f"exclude={list(advised)}" in str(raised.value.fix)
+    with quantized(replace(spec, exclude=advised), _feeds) as engine:
+        assert engine.run(_feeds(0))["z"].shape == (4, 8)
