@@ -43,6 +43,12 @@ class OpenVinoOptions:
     )
     model_type: str | None = field(default=None, metadata=option(one_of("transformer"), "NNCF's rules for attention"))
     fast_bias_correction: bool = field(default=True, metadata=option(FLAG, "False is slower and may be more accurate"))
+    dynamic_quantization: int | None = field(
+        default=None,
+        metadata=option(
+            count(0), "group of inputs that share a scale in layers of int8 weights alone; default OpenVINO's, 0 none"
+        ),
+    )
 
 
 def parse_options(options: Iterable[tuple[str, object]]) -> OpenVinoOptions:

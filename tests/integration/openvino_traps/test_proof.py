@@ -14,10 +14,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.openvino.engine import compile_model
+from pytest_quant.environment import has_vnni, onednn_tier
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, dense
-from pytest_quant.testing.conformance.workbench import build, opened
-from tests.integration.openvino_traps.graphs import normal, recurrent
+from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
+from tests.integration.openvino_traps.graphs import normal, recurrent, write
 
 OPENVINO = get_backend("openvino")
 
@@ -33,7 +34,8 @@ def test_int8_weights_under_float_inputs_are_no_int8(tmp_path: Path) -> None:
     ready.write_text(text)
     assert 'element_type="i8"' in text
     feeds = example.feeds(1, 0)
-    as_int8 = EngineSpec("openvino", "int8", "qat", model, quantized=Model.from_onnx(ready))
+    in_float = (("dynamic_quantization", 0),)
+    as_int8 = EngineSpec("openvino", "int8", "qat", model, options=in_float, quantized=Model.from_onnx(ready))
     with opened(OPENVINO, as_int8, example) as engine:
         found = engine.coverage(feeds)
     assert (found.pct, len(found.float_nodes)) == (0.0, 2)
@@ -52,7 +54,36 @@ def test_int8_is_no_float(tmp_path: Path) -> None:
     assert (found.pct, len(found.float_nodes)) == (0.0, 2)
 
 
-def test_nothing_is_quantized_as_it_runs(tmp_path: Path) -> None:
+def test_int8_weights_run_as_they_are_deployed(tmp_path: Path) -> None:
+    """A plain session rounds the inputs of such a layer; so does the engine, says so, and may be told not to."""
+    weights = np.random.default_rng(0).integers(-127, 128, (64, 8)).astype(np.int8)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "scale"], ["w"], name="widened"),
+        helper.make_node("MatMul", ["x", "w"], ["y"], name="product"),
+    ]
+    scale = np.array(0.01, np.float32)
+    ready = write(tmp_path / "held.onnx", nodes, {"x": ["n", 64]}, {"y": ["n", 8]}, {"q": weights, "scale": scale})
+    assert ready.path is not None
+    plain = openvino.Core().compile_model(str(ready.path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    feeds = {"x": normal(4, 64)}
+    exact = feeds["x"].astype(np.float64) @ (weights * 0.01)
+    for size in (None, 0):
+        options = () if size is None else (("dynamic_quantization", size),)
+        spec = EngineSpec("openvino", "int8", "qat", ready, options=options, quantized=ready)
+        folder = tmp_path / f"engine {size}"
+        folder.mkdir()
+        OPENVINO.build(spec, None, folder)
+        engine = OPENVINO.open(spec, folder)
+        found, notes = engine.run(feeds)["y"], engine.notes
+        engine.close()
+        rounds = size is None and has_vnni(onednn_tier())
+        assert any("options={'dynamic_quantization': 0}" in note for note in notes) is rounds
+        assert (sqnr_db({"y": exact}, {"y": found}) > 100) is not rounds
+        if size is None:
+            np.testing.assert_array_equal(found, plain(feeds["x"])[0])
+
+
+def test_nothing_of_a_reference_is_quantized_as_it_runs(tmp_path: Path) -> None:
     """Dynamic quantization, on by default, is off in what is compiled."""
     spec = EngineSpec("openvino", "fp32", None, dense().write(tmp_path))
     compiled = compile_model(openvino.Core().read_model(tmp_path / "dense.onnx"), spec)
