@@ -184,6 +184,8 @@ def _save(spec: EngineSpec, module: Any, folder: Path) -> None:
     examples = cast(_examples(model), spec)
     with torch.no_grad(), failing_as(f"running '{model.name}' as {spec.id} on its example inputs failed"):
         named_outputs(module(*examples))
+    if isinstance(module, torch.fx.GraphModule):
+        _drop_unread(module)
     program = traced(model, module, examples)
     with quiet(), failing_as(f"writing the program of '{model.name}' failed"):
         torch.export.save(program, folder / PROGRAM_FILE)
@@ -196,6 +198,15 @@ def _save(spec: EngineSpec, module: Any, folder: Path) -> None:
             allowed="plain tensors, operators of PyTorch, and inputs and outputs in tuples, lists and dicts",
             fix="keep weights in plain tensors, or export to another backend: backend='ort'",
         ) from error
+
+
+def _drop_unread(module: Any) -> None:
+    """Take tensors away that no node reads: torchao leaves the float weights beside the int8 ones made of them."""
+    read = tuple(f"{node.target}." for node in module.graph.nodes if node.op in ("get_attr", "call_module"))
+    for name in module.state_dict():
+        if not f"{name}.".startswith(read):
+            holder, _, last = name.rpartition(".")
+            delattr(module.get_submodule(holder), last)
 
 
 def _examples(model: Model) -> tuple[Any, ...]:
@@ -231,7 +242,7 @@ def load_program(file: Path) -> Any:
             return torch.export.load(file)
 
 
-RECIPE_VERSION = "1"
+RECIPE_VERSION = "2"
 """Raised when the same ingredients would be built into something else."""
 
 

@@ -88,6 +88,28 @@ def test_a_network_of_which_nothing_is_quantized_is_refused(tmp_path: Path) -> N
         build(static(Model.from_torch(network, (torch.zeros(2, 1, 8, 8),))), tmp_path)
 
 
+@pytest.mark.parametrize("scheme", ["static", "dynamic"])
+def test_a_program_holds_no_weights_that_nothing_reads(scheme: str, tmp_path: Path) -> None:
+    """Float weights that torchao leaves beside the int8 ones: a file of 1 million of them has 1 MB and not 5 MB."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(1000, 1000), nn.ReLU(), nn.Linear(1000, 10)).eval()
+    spec = EngineSpec("torch", "int8", scheme, Model.from_torch(module, (torch.zeros(2, 1000),)))
+    name = TORCH.signature(spec.model).inputs[0].name
+    feeds = {name: np.random.default_rng(0).normal(size=(8, 1000)).astype(np.float32)}
+    ranges, folder = tmp_path / "ranges", tmp_path / "engine"
+    ranges.mkdir()
+    folder.mkdir()
+    if scheme == "static":
+        TORCH.calibrate(spec, lambda: iter([feeds]), ranges)
+    TORCH.build(spec, ranges if scheme == "static" else None, folder)
+    engine = TORCH.open(spec, folder)
+    assert 1010_000 < engine.size_bytes < 1.2e6
+    exact = module(torch.from_numpy(feeds[name])).detach().numpy()
+    (found,) = engine.run(feeds).values()
+    engine.close()
+    assert sqnr_db({"y": exact}, {"y": found}) > 20
+
+
 def test_what_is_not_compiled_is_a_simulation() -> None:
     """It is labelled, runs no INT8 kernel, agrees with the compiled one, and a limit on its speed is refused."""
     example = conv()
