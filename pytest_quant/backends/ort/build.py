@@ -14,6 +14,7 @@ from onnx import numpy_helper
 from pytest_quant.backends.onnx_files import all_graphs, all_nodes, file_digests, model_file, needs_external_data
 from pytest_quant.backends.ort.calibrate import RANGES_FILE, calibration_method, static_op_types
 from pytest_quant.backends.ort.options import parse_options, quiet, runtime_version
+from pytest_quant.backends.ort.parting import part_from_pairs
 from pytest_quant.backends.ort.prepare import prepare
 from pytest_quant.backends.ort.recipe import DYNAMIC, RECIPE_VERSION, WEIGHTED, Recipe, excluded_nodes, recipe_of
 from pytest_quant.backends.ort.session import refused
@@ -58,6 +59,8 @@ def write_static(
         extra_options=recipe.quantizer_extra,
         calibration_cache_path=str(calibration / RANGES_FILE),
     )
+    if exclude:
+        part_from_pairs(target, exclude)
 
 
 def write_dynamic(recipe: Recipe, prepared: Path, exclude: list[str], target: Path) -> None:

@@ -15,6 +15,9 @@ import onnx
 from pytest_quant.backends.layers import Role, node_name
 
 _REFORMATS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear", "ReorderInput", "ReorderOutput"})
+PARTED = "pytest_quant_parted"
+"""How the names of nodes begin that part an excluded node from dequantized tensors."""
+
 _COPIES = frozenset({"MemcpyFromHost", "MemcpyToHost"})
 _AT_TIMES = frozenset({"Cast", "Transpose"})
 """Reformats only where the model has no such node: the optimizer adds them, and so do users."""
@@ -137,7 +140,7 @@ def _makers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
 def _role(node: onnx.NodeProto, source: _Source) -> Role:
     if node.op_type in _COPIES:
         return "copy"
-    if node.op_type in _REFORMATS:
+    if node.op_type in _REFORMATS or node.name.startswith(PARTED):
         return "reformat"
     if node.op_type in _AT_TIMES:
         place = source.anchor(node.name)
