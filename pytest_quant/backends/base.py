@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -304,12 +304,15 @@ class EngineBase(ABC):
         return self._prepare_events(feeds)
 
     def coverage(self, feeds: Feeds) -> Coverage:
-        """Read back what ran, where and in which precision, on one run over `feeds`. Raises as `run` does."""
+        """Read back what ran, where and in which precision, on one run over `feeds`.
+
+        Raises as `run` does, and `BuildError` where a node that `spec` excludes ran quantized.
+        """
         self._check(feeds)
         if self.watch is None:
-            return self._coverage(feeds)
+            return self._with_floats(self._coverage(feeds))
         with self.watch(f"a profiled run of {self.spec.id} of {self.spec.model.name}", self._stop):
-            return self._coverage(feeds)
+            return self._with_floats(self._coverage(feeds))
 
     def device_times(self, feeds: Feeds) -> DeviceTimes | None:
         """Time copies and compute apart; ``None`` where the clock of the process is the only one."""
@@ -327,6 +330,18 @@ class EngineBase(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _with_floats(self, found: Coverage) -> Coverage:
+        """Return `found` where no excluded node is among those that ran quantized; one that is not seen is neither."""
+        lost = self._excluded_among(found.asked_nodes) if self.spec.exclude and self.spec.scheme else ()
+        if lost:
+            raise BuildError(
+                f"{self.spec.id} of {self.spec.model.name} quantizes what exclude names",
+                value=f"read back in {self.spec.precision}: {', '.join(lost)}",
+                allowed="float in each of them",
+                fix="drop these names from exclude=[...], or add the nodes that give their inputs",
+            )
+        return found
 
     def _check(self, feeds: Feeds) -> None:
         if not self._is_open:
@@ -358,6 +373,10 @@ class EngineBase(ABC):
     @abstractmethod
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Run once over `feeds` and return the precision and place of every node, as the runtime reports them."""
+
+    def _excluded_among(self, names: Collection[str]) -> Sequence[str]:
+        """Return the nodes that `spec` excludes, as it names them, for which `names` of a coverage stand."""
+        return [name for name in self.spec.exclude if name in names]
 
     def _device_times(self, feeds: Feeds) -> DeviceTimes | None:  # noqa: ARG002
         """Return ``None``: there is no device with a clock of its own."""

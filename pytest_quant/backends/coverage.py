@@ -67,6 +67,7 @@ def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
         provider=provider,
         opaque_nodes=len(opaque),
         float_nodes=tuple(missed)[:_FLOAT_NAMES_SHOWN],
+        asked_nodes=tuple(dict.fromkeys(node.name for node in eligible if node.kind is Kind.ASKED)),
         scheme_pct=100.0 * done / within if within else None,
         not_quantizable={name: 100.0 * part / total for name, part in sorted(beyond.items())} if total else {},
         high_pct=100.0 * (done + hidden) / total if total and hidden else None,

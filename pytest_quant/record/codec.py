@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import EnumMeta
 from functools import cache
 from types import NoneType, UnionType
@@ -46,7 +46,7 @@ _ALLOWED = {int: "a whole number", str: "a text", bool: "true or false"}
 def form_of(kind: type) -> type[msgspec.Struct]:
     """Return the form of a dataclass, which may hold itself, and other dataclasses that do not hold it."""
     types = get_type_hints(kind)
-    written = [field for field in fields(kind) if field.name != BY_NAME.get(kind)]
+    written = [field for field in _kept(kind) if field.name != BY_NAME.get(kind)]
     as_list = kind in AS_LIST
     form = msgspec.defstruct(
         kind.__name__,
@@ -180,7 +180,12 @@ def plain(value: object, where: str) -> Json:
 def _written(kind: type) -> tuple[tuple[str, ...], Mapping[str, str]]:
     """Return the fields of a dataclass, and the key of the rows in those that are written as an object."""
     keys = {name: BY_NAME[inner] for name, inner in nested(kind).items() if inner in BY_NAME}
-    return tuple(field.name for field in fields(kind)), keys
+    return tuple(field.name for field in _kept(kind)), keys
+
+
+def _kept(kind: type) -> list[Field[Any]]:
+    """Return the fields of a dataclass that are written: all but those whose metadata says otherwise."""
+    return [field for field in fields(kind) if field.metadata.get("kept", True)]
 
 
 def _scalar(value: object, where: str) -> Json:

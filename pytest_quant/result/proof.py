@@ -42,6 +42,7 @@ class Coverage:
     provider : the one that ran the nodes, as the runtime spells it.
     opaque_nodes : products whose precision the runtime does not show, and fused nodes that may hold some.
     float_nodes : names of eligible nodes that ran in float, at most ten.
+    asked_nodes : names of all eligible nodes that ran in the asked precision; they are not kept in a record.
     notes : how it was read back, where that is not the usual way, one sentence each.
     plan_of : the product whose plan was read in the place of the one that was asked for; empty when they are the same.
     scheme_pct : 0..100, of the compute that the engine's scheme can quantize on its backend; ``None`` when it can
@@ -62,6 +63,7 @@ class Coverage:
     scheme_pct: Percent | None = None
     not_quantizable: Mapping[str, Percent] = field(default_factory=dict)
     high_pct: Percent | None = None
+    asked_nodes: tuple[str, ...] = field(default=(), repr=False, compare=False, metadata={"kept": False})
 
     @property
     def most_pct(self) -> float | None:

@@ -56,6 +56,7 @@ class NumpyEngine(EngineBase):
             by_op=tuple(OpCoverage(name, count, done_types[name]) for name, count in sorted(all_types.items())),
             provider=self.provider,
             float_nodes=tuple(missed[:10]),
+            asked_nodes=tuple(node.name or node.output[0] for node in done),
         )
 
     def _close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -86,11 +86,13 @@ class Source:
     macs : the multiply-accumulates of each operator that has any, by its name; ``None`` where shapes are not fixed.
     quantizers : names of the operators that round to few levels.
     hollow : names of the operators that run bodies of their own, without a product in any.
+    behind : the products that each operator computes with, no other product between, by its name.
     """
 
     macs: Mapping[str, int | None]
     quantizers: frozenset[str]
     hollow: frozenset[str] = frozenset()
+    behind: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def source_of(model: Any) -> Source:
@@ -99,19 +101,22 @@ def source_of(model: Any) -> Source:
     quantizers: set[str] = set()
     hollow: set[str] = set()
     constants: set[str] = set()
+    behind: dict[str, frozenset[str]] = {}
     for node in model.get_ordered_ops():
         kind, name = node.get_type_name(), node.get_friendly_name()
         inputs = [port.get_source_output().get_node().get_friendly_name() for port in node.inputs()]
+        behind[name] = frozenset().union(*(behind[one] for one in inputs))
         if kind == "Constant" or (inputs and constants.issuperset(inputs)):
             constants.add(name)
         elif kind in _PRODUCTS:
             shapes = fixed_shapes(node)
             macs[name] = None if shapes is None else operator_macs(kind, shapes[:-1], shapes[-1])
+            behind[name] = frozenset({name})
         elif kind == "FakeQuantize":
             quantizers.add(name)
         elif kind in _NESTING and not _holds_products(node):
             hollow.add(name)
-    return Source(macs, frozenset(quantizers), frozenset(hollow))
+    return Source(macs, frozenset(quantizers), frozenset(hollow), behind)
 
 
 def _holds_products(node: Any) -> bool:
@@ -249,7 +254,13 @@ def count_layers(layers: Sequence[Layer], source: Source, precision: str, apart:
     """
     found = _tallied(layers, source, precision)
     clear = {one.name: one for one in _tallied(apart, source, precision) if one.kind in (Kind.ASKED, Kind.OTHER)}
-    seen = [clear.get(one.name, one) if one.kind is Kind.OPAQUE else one for one in found]
+    named = {one.name for one in found}
+    lost = [one for name, one in clear.items() if name in source.macs and name not in named]
+    unknown = iter(lost if len(lost) == sum(one.name == "" and one.kind is Kind.OPAQUE for one in found) else ())
+    seen = [
+        (clear.get(one.name) or one if one.name else next(unknown, one)) if one.kind is Kind.OPAQUE else one
+        for one in found
+    ]
     told = sum(before is not after for before, after in zip(found, seen, strict=True))
     notes = (
         (
@@ -268,6 +279,12 @@ def _tallied(layers: Sequence[Layer], source: Source, precision: str) -> list[Ta
         place: _products_in(layer, source) for place, layer in enumerate(layers) if layer.kind in COMPUTE | {_FUSED}
     }
     answered = {name for place, names in products.items() if layers[place].kind in COMPUTE for name in names}
+    for place, names in products.items():
+        if layers[place].kind in COMPUTE and not names:
+            # It is called like what was fused behind its product: an addition of a bias, or a scale.
+            sources = {source.behind.get(origin, frozenset()) - answered for origin in layers[place].origins}
+            names += next((one for one in sources if len(one) == 1), ())
+            answered.update(names)
     found: list[Tallied] = []
     unnamed = 0
     for place, layer in enumerate(layers):

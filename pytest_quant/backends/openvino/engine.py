@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.openvino.coverage import layers_of, measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, read_model, refused, signature_of
 from pytest_quant.backends.openvino.layers import COUNTING, time_layers
+from pytest_quant.backends.openvino.quantize import excluded_among
 from pytest_quant.backends.openvino.recipe import notes_of, parse_options
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.environment import has_vnni, onednn_tier
@@ -134,6 +135,10 @@ class OpenVinoEngine(EngineBase):
         with failing_as(f"OpenVINO could not fix the shapes of {self.spec.id} to those of the data"):
             model.reshape({index: list(np.shape(feeds[name])) for index, name in enumerate(self._inputs)})
         return measure_coverage(model, self.spec.precision, partial(compile_model, model, self.spec))
+
+    def _excluded_among(self, names: Collection[str]) -> list[str]:
+        """Look for the operations of each excluded node."""
+        return excluded_among(self.spec, names)
 
     def _close(self) -> None:
         self._request = None

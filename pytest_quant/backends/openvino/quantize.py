@@ -11,8 +11,9 @@ import re
 import tempfile
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,15 @@ def excluded_nodes(spec: EngineSpec, model: Any, normal: Path) -> list[str]:
     made = parts.keys() - names
     named = {one for name in spec.exclude for one in (name, *names_made_of(name, theirs, made))}
     return sorted({operation for name in named for operation in parts[name]})
+
+
+def excluded_among(spec: EngineSpec, names: Collection[str]) -> list[str]:
+    """Return the nodes that `spec` excludes, as it names them, that OpenVINO's operations `names` compute."""
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
+        source = _source(spec.model, Path(work))
+        model = read_model(source)
+        specs = [replace(spec, exclude=(name,)) for name in spec.exclude]
+        return [one.exclude[0] for one in specs if not set(names).isdisjoint(excluded_nodes(one, model, source))]
 
 
 def _models(model: Any) -> Iterator[Any]:

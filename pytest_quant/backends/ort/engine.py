@@ -17,6 +17,7 @@ from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.onnx_files import model_file, read_signature, size_bytes
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.layers import time_layers
+from pytest_quant.backends.ort.lineage import excluded_among
 from pytest_quant.backends.ort.macs import FLOAT_OPS, ONNX_OPS, RanNode, kind_of, macs_of, read_profile
 from pytest_quant.backends.ort.options import parse_options
 from pytest_quant.backends.ort.recipe import DYNAMIC, recipe_of
@@ -118,6 +119,8 @@ class OrtEngine(EngineBase):
     ----------
     path : the ONNX file that is open, for whoever wants to run it without this package.
     """
+
+    _excluded_among = excluded_among
 
     def __init__(
         self,

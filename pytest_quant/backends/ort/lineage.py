@@ -7,12 +7,14 @@ of layout give tensors names of their own, but build the name of the node on an 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import onnx
 
+from pytest_quant.backends.base import EngineBase
 from pytest_quant.backends.layers import Role, node_name
+from pytest_quant.backends.onnx_files import all_nodes, model_file, names_made_of, normalized, read_graph
 
 _REFORMATS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear", "ReorderInput", "ReorderOutput"})
 PARTED = "pytest_quant_parted"
@@ -101,6 +103,16 @@ def nodes_behind(model: onnx.GraphProto, origins: Sequence[Sequence[str]]) -> li
     claims = [source.until(own, computed, set()) for own in ends]
     _give_the_rest(claims, source)
     return [tuple(dict.fromkeys(source.names[place] for place in sorted(places))) for places in claims]
+
+
+def excluded_among(engine: EngineBase, names: Collection[str]) -> list[str]:
+    """Return the nodes that are excluded from `engine`, as its spec names them, that one of `names` is built on."""
+    path = model_file(engine.spec.model)
+    source = _Source(onnx.GraphProto(node=all_nodes(normalized(onnx.load(path, load_external_data=False)))))
+    built_on = {source.names[place] for name in names if (place := source.anchor(name)) is not None}
+    theirs = read_graph(path)
+    made = built_on.difference(node.name for node in all_nodes(theirs))
+    return [one for one in engine.spec.exclude if one in built_on or names_made_of(one, theirs, made)]
 
 
 def trace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from pytest_quant.backends.torch.export import quiet
 from pytest_quant.backends.torch.module import cast, free_axes, input_names, named_outputs, signature_of
 from pytest_quant.backends.torch.options import parse_options
 from pytest_quant.backends.torch.program import PROGRAM_FILE, load_program
-from pytest_quant.backends.torch.quantize import measure_held
+from pytest_quant.backends.torch.quantize import measure_held, modules_in_integers
 from pytest_quant.environment import onednn_tier
 from pytest_quant.errors import QuantError
 from pytest_quant.result import Coverage
@@ -194,6 +194,11 @@ class TorchEngine(EngineBase):
             return measure_held(load_program(self._file), self.provider)
         dynamic = self.spec.scheme == "dynamic"
         return measure_coverage(call, self.spec.precision, self.provider, takes_linear_only=dynamic)
+
+    def _excluded_among(self, names: Collection[str]) -> list[str]:  # noqa: ARG002
+        """Ask the program: kernels do not name what they compute, and none in integers takes weights in float."""
+        held = modules_in_integers(load_program(self._file))
+        return [name for name in self.spec.exclude if name in held]
 
     def _close(self) -> None:
         self._ready.clear()

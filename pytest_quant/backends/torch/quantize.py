@@ -135,6 +135,17 @@ def measure_held(program: Any, provider: str) -> Coverage:
     return tally(found, provider)
 
 
+def modules_in_integers(program: Any) -> set[str]:
+    """Return the paths of the submodules in which the exported `program` multiplies by weights in integers."""
+    inputs = set(program.graph_signature.user_inputs)
+    found = set()
+    for node in program.graph.nodes:
+        if _is_product(node) and any(_comes_from_integers(one, inputs) for one in node.all_input_nodes):
+            # A submodule that is called again has a number behind its path.
+            found |= {path.partition("@")[0] for path, _ in (node.meta.get("nn_module_stack") or {}).values()}
+    return found
+
+
 def _is_product(node: Any) -> bool:
     return node.op == "call_function" and str(node.target).startswith(_PRODUCTS)
 

@@ -12,6 +12,7 @@ from typing import Any
 from pytest_quant.backends.base import EngineBase, Feeds, Outputs
 from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.onnx_files import read_graph, read_signature
+from pytest_quant.backends.ort.lineage import excluded_among
 from pytest_quant.backends.ort.session import open_session, refused
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_of, macs_by_node, ops_of
@@ -35,6 +36,7 @@ class SimulatedEngine(EngineBase):
     """
 
     simulated = True
+    _excluded_among = excluded_among
 
     def __init__(self, spec: EngineSpec, folder: Path, stands_for: str = "") -> None:
         provider = f"{PRODUCT} in the place of {stands_for}" if stands_for else PRODUCT

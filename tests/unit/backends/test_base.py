@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,6 +99,25 @@ def test_the_clock_of_a_device_is_there_for_engines_that_have_one() -> None:
             prepare_events(engine, {"z": GOOD["x"]})
     assert prepare_events(Doubling(), GOOD) is None
     assert prepare_events(Plain(), GOOD) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("scheme", "exclude"), [("static", ("a", "c", "d")), ("static", ()), (None, ("a",))])
+def test_an_excluded_node_that_ran_quantized_is_an_error(scheme: str | None, exclude: tuple[str, ...]) -> None:
+    """It is named; one in float and one that was not seen are not. A float engine excludes nothing."""
+
+    class Quantizing(Doubling):
+        def _coverage(self, feeds: Feeds) -> Coverage:
+            return replace(super()._coverage(feeds), float_nodes=("c",), asked_nodes=("a", "b"))
+
+    engine = Quantizing()
+    engine.spec = EngineSpec("test", "int8" if scheme else "fp32", scheme, Model("net"), exclude=exclude)
+    feeds = {"x": np.ones(2, np.float32)}
+    if scheme and exclude:
+        with pytest.raises(BuildError, match="test-int8-static of net quantizes what exclude names") as caught:
+            engine.coverage(feeds)
+        assert caught.value.value == "read back in int8: a"
+    else:
+        assert engine.coverage(feeds).asked_nodes == ("a", "b")
 
 
 class Plain:

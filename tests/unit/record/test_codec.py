@@ -14,7 +14,7 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history.rows import pack
 from pytest_quant.record import Record, from_json, to_json
 from pytest_quant.result import ClassScore, Status, Verdict
-from tests.unit.record.examples import ACCURACY, a_record, unavailable
+from tests.unit.record.examples import ACCURACY, COVERAGE, a_record, unavailable
 from tests.unit.record.strategies import records
 
 
@@ -33,6 +33,13 @@ def test_a_record_that_was_read_equals_itself_read_again(record: Record) -> None
     """JSON is where infinity and lone surrogates go; nothing else changes after."""
     once = from_json(to_json(record))
     assert from_json(to_json(once)) == once
+
+
+def test_names_of_nodes_that_ran_as_asked_are_not_kept() -> None:
+    """A large model has thousands of them; what is read back of the record equals it all the same."""
+    record = a_record(coverage=replace(COVERAGE, asked_nodes=("conv", "fc")))
+    assert "asked_nodes" not in str(to_json(record))
+    assert from_json(to_json(record)) == record
 
 
 @pytest.mark.parametrize("record", [a_record(), unavailable()], ids=["measured", "unavailable"])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_quant.backends.base import EngineBase, Feeds, Outputs
 from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.onnx_files import read_graph, read_signature
+from pytest_quant.backends.ort.lineage import excluded_among
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.coverage import count_layers, macs_by_node, ops_of
 from pytest_quant.backends.trt.gpu.device import open_device
@@ -40,6 +41,8 @@ class GpuEngine(EngineBase):
     BackendUnavailable : no library for device memory loads.
     BuildError : TensorRT does not take the plan.
     """
+
+    _excluded_among = excluded_among
 
     def __init__(self, spec: EngineSpec, folder: Path, device: DeviceMemory | None = None) -> None:
         import tensorrt as trt
