@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Protocol
 
 from pytest_quant.backends.remedy import Remedy, without
 from pytest_quant.diagnose.effect import Effect, Judged, broken
+from pytest_quant.errors import QuantError
 from pytest_quant.result import Hint
 from pytest_quant.spec import EngineSpec
 
@@ -171,8 +173,8 @@ class Trials(Protocol):
     def noise(self, spec: EngineSpec) -> float | None:
         """Return noise / signal in power of `spec` on a few samples; ``None`` when it cannot be built."""
 
-    def judged(self, spec: EngineSpec) -> Judged | None:
-        """Judge `spec` on `samples`; ``None`` when it cannot be built."""
+    def judged(self, spec: EngineSpec) -> Judged:
+        """Judge `spec` on `samples`. Raises `QuantError` where it cannot be built or run."""
 
 
 def advise(trials: Trials, budget: Budget) -> tuple[Hint, ...]:
@@ -190,13 +192,16 @@ class _Advice:
         self._mixed = ""
         self._late: list[str] = []
         self._useless: list[str] = []
+        self._trades: dict[str, Effect] = {}
+        self._failed: dict[str, list[str]] = defaultdict(list)
 
     def hints(self) -> tuple[Hint, ...]:
         """Try lists of nodes to leave in float, then other options."""
         excluded = list(self._excluded())
         options = sorted(self._options(), key=_rank)[:_MOST_OPTIONS]
         helped = [effect.hint(self._trials.samples) for effect in sorted([*excluded, *options], key=_rank)]
-        return (*helped, *self._said())
+        traded = (effect.trade(self._trials.samples) for effect in self._trades.values())
+        return (*helped, *traded, *self._said())
 
     def _excluded(self) -> Iterator[Effect]:
         """Yield the best list of nodes to exclude, if one helps: the shortest that mends, else that with most gain."""
@@ -204,18 +209,17 @@ class _Advice:
         if len(nodes) < 2:
             return
         best: Effect | None = None
-        remedy: Remedy | None = None
+        effect: Effect | None = None
         for chosen in _lists(self._ranking(nodes), nodes):
-            remedy = without(self._trials.spec, chosen)
-            effect = self._tried(remedy, "list", _LISTS_SHARE)
-            if effect is not None and (best is None or effect.gain >= best.gain + _WORTH_MORE_NODES):
+            effect = self._tried(without(self._trials.spec, chosen), "list", _LISTS_SHARE) or effect
+            if effect is not None and effect.helps and (best is None or effect.gain >= best.gain + _WORTH_MORE_NODES):
                 best = effect
             if best is not None and best.mends:
                 break
         if best is not None:
             yield best
-        elif remedy is not None and remedy.paste not in self._late:
-            self._useless.append(remedy.paste)
+        elif effect is not None and not self._trades:
+            self._useless.append(effect.remedy.paste)
 
     def _ranking(self, nodes: tuple[str, ...]) -> Ranking:
         spec = self._trials.spec
@@ -237,24 +241,32 @@ class _Advice:
             if self._only_coverage() and remedy.spec.calibration != self._trials.spec.calibration:
                 continue
             effect = self._tried(remedy, "option")
-            if effect is not None:
+            if effect is not None and effect.helps:
                 yield effect
-            elif remedy.paste not in self._late:
+            elif effect is not None and not effect.trades:
                 self._useless.append(remedy.paste)
 
     def _only_coverage(self) -> bool:
         return broken(self._trials.before.verdicts) == ("min_coverage",)
 
     def _tried(self, remedy: Remedy, kind: str, share: float = 1.0) -> Effect | None:
-        """Return the effect of `remedy` if it helps."""
+        """Return the effect of `remedy`; ``None`` where there was no time for it, or it could not be measured."""
         if not self._budget.allows(kind, share=share, more_s=remedy.more_s):
             self._late.append(remedy.paste)
             return None
         self._built += 1
         with self._budget.trial(kind, more_s=remedy.more_s):
-            after = self._trials.judged(remedy.spec)
-        effect = None if after is None else Effect(remedy, self._trials.before, after)
-        return effect if effect is not None and effect.helps else None
+            try:
+                after = self._trials.judged(remedy.spec)
+            except QuantError as error:
+                self._failed[error.what].append(remedy.paste)
+                return None
+        effect = Effect(remedy, self._trials.before, after)
+        # Of the lists of nodes, and of the values of one option, the best is told.
+        key = remedy.paste.partition("=")[0]
+        if effect.trades and (key not in self._trades or effect.gain > self._trades[key].gain):
+            self._trades[key] = effect
+        return effect
 
     def _said(self) -> Iterator[Hint]:
         if self._late or self._mixed:
@@ -262,6 +274,8 @@ class _Advice:
             built = f"{self._built} other engine{'' if self._built == 1 else 's'}"
             text = f"{self._budget.seconds:g} s were over after {built}: {'; '.join(left)}"
             yield Hint(text, f"--quant-diagnose-time={_LONGER * self._budget.seconds:g}")
+        for why, pastes in self._failed.items():
+            yield Hint(f"could not be measured: {'; '.join(pastes)}: {why}")
         if self._useless:
             yield Hint(f"tried on {self._trials.samples} without gain: {'; '.join(self._useless)}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_quant.backends.remedy import Remedy
 from pytest_quant.result import Hint, Status, Verdict
@@ -12,18 +12,18 @@ from pytest_quant.spec import LIMITS, limits_on
 
 FIGURES: Mapping[str, tuple[str, str]] = {
     "outputs": ("outputs that cannot be compared", ""),
-    **{
-        name: (LIMITS[name].called, f" {LIMITS[name].unit}".rstrip())
-        for name in limits_on("score", "accuracy", "output", "coverage")
-    },
+    **{name: (limit.called, f" {limit.unit}".rstrip()) for name, limit in LIMITS.items()},
 }
-"""Limits whose figure depends on how a model is quantized: the figure's name and unit.
+"""The name and the unit of the figure of each limit. One that names an output is written ``min_sqnr_db[scores]``."""
 
-A limit that names an output is written ``min_sqnr_db[scores]``.
-"""
+_REPAIRABLE = frozenset({"outputs", *limits_on("score", "accuracy", "output", "coverage")})
+"""Limits whose figure depends on how a model is quantized."""
 
 _LEAST_GAIN = 0.05
 """A remedy helps when it closes at least this share of the distance to a limit."""
+
+_NOT_HELD = (Status.FAIL, Status.INCONCLUSIVE)
+"""A figure that was not measured repairs nothing."""
 
 _DIGITS, _ALL_DIGITS = 4, 17
 """Significant digits of a figure: the default, and those that represent it exactly."""
@@ -52,8 +52,9 @@ class Effect:
 
     @property
     def mends(self) -> bool:
-        """Whether no limit whose figure depends on quantization is broken with the remedy."""
-        return not broken(self.after.verdicts)
+        """Whether no limit is broken with the remedy, but such as no way to quantize mends."""
+        afters = (self._both(limit)[1] for limit in self.limits)
+        return not self._worsened and all(one is None or one.status not in _NOT_HELD for one in afters)
 
     @property
     def gain(self) -> float:
@@ -68,16 +69,27 @@ class Effect:
     @property
     def helps(self) -> bool:
         """Whether a broken limit comes closer, none moves away, and no other limit is broken."""
-        gains = [self._gain(limit) for limit in self.limits]
-        return max(gains, default=0.0) >= _LEAST_GAIN and min(gains) >= 0.0 and not self._breaks()
+        return bool(self._closer) and not self._worsened
 
-    def _breaks(self) -> bool:
-        held = {verdict.limit for verdict in self.before.verdicts if verdict.status is not Status.FAIL}
-        return any(verdict.status is Status.FAIL and verdict.limit in held for verdict in self.after.verdicts)
+    @property
+    def trades(self) -> bool:
+        """Whether a broken limit comes closer, and another one moves away or is broken now."""
+        return bool(self._closer and self._worsened)
+
+    @property
+    def _closer(self) -> list[str]:
+        return [limit for limit in self.limits if self._gain(limit) >= _LEAST_GAIN]
+
+    @property
+    def _worsened(self) -> list[str]:
+        failed = {verdict.limit for verdict in self.before.verdicts if verdict.status is Status.FAIL}
+        broken_now = (verdict.limit for verdict in self.after.verdicts if verdict.status is Status.FAIL)
+        further = (limit for limit in self.limits if self._gain(limit) < 0.0)
+        return [*further, *(limit for limit in broken_now if limit not in failed)]
 
     def _gain(self, limit: str) -> float:
         before, after = self._both(limit)
-        if before is None or after is None or after.status is not Status.FAIL:
+        if before is None or after is None or after.status not in _NOT_HELD:
             return 1.0
         if before.observed is None or after.observed is None or before.allowed is None:
             return 0.0
@@ -86,6 +98,15 @@ class Effect:
         if math.isinf(gone) or math.isnan(gone) or way == 0.0:
             return 0.0
         return gone / way
+
+    def trade(self, samples: str) -> Hint:
+        """Return a hint that says which figures gain and which lose, measured on `samples`; nothing to paste."""
+        gained = ", ".join(_change(one, *self._both(one)) for one in self._closer)
+        lost = [
+            f"{_change(one, *self._both(one))} {'is further from' if one in self.limits else 'breaks'} {one}"
+            for one in self._worsened
+        ]
+        return Hint(f"{self.remedy.paste}: {gained}, but {' and '.join(lost)}, on {samples}")
 
     def hint(self, samples: str) -> Hint:
         """Return a hint that describes the change, measured on `samples`."""
@@ -109,12 +130,25 @@ class Effect:
         return f"; coverage {figures[0]:.2f} -> {figures[1]:.2f} % of all compute"
 
     def _both(self, limit: str) -> tuple[Verdict | None, Verdict | None]:
-        return _named(self.before.verdicts, limit), _named(self.after.verdicts, limit)
+        """Return the verdicts on a limit; coverage of two schemes is that of all compute on both sides."""
+        sides = (self.before, self.after)
+        before, after = (_named(side.verdicts, limit) for side in sides)
+        if limit != "min_coverage" or before is None or after is None:
+            return before, after
+        of_all = [one.observed == side.coverage_pct for one, side in zip((before, after), sides, strict=True)]
+        if of_all[0] == of_all[1]:
+            return before, after
+        return _of_all_compute(before, self.before), _of_all_compute(after, self.after)
+
+
+def _of_all_compute(verdict: Verdict, side: Judged) -> Verdict:
+    holds = side.coverage_pct is not None and side.coverage_pct >= (verdict.allowed or 0.0)
+    return replace(verdict, observed=side.coverage_pct, status=Status.PASS if holds else Status.FAIL)
 
 
 def broken(verdicts: Iterable[Verdict]) -> tuple[str, ...]:
     """Return the broken limits whose figure depends on how a model is quantized."""
-    return tuple(one.limit for one in verdicts if one.status is Status.FAIL and _kind(one.limit) in FIGURES)
+    return tuple(one.limit for one in verdicts if one.status is Status.FAIL and _kind(one.limit) in _REPAIRABLE)
 
 
 def _kind(limit: str) -> str:

@@ -15,7 +15,7 @@ from pytest_quant.diagnose.advise import Budget, advise
 from pytest_quant.diagnose.effect import Judged, broken
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.measure.build import build_apart
-from pytest_quant.measure.engines import Side, Tools, alone_on_device, on_device
+from pytest_quant.measure.engines import Side, Tools, alone_on_device, on_device, open_built
 from pytest_quant.measure.measurement import Measurement, TrialInputs
 from pytest_quant.result import Hint, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import EngineSpec, LatencyPlan
@@ -98,9 +98,12 @@ class EngineTrials:
         if backend.calibration_ingredients(spec) != backend.calibration_ingredients(self.spec):
             few = min(asked.samples or _FEW_CALIBRATION, _FEW_CALIBRATION)
             spec = replace(spec, calibration=replace(asked, samples=few))
-        return self._tried(spec, self._noise)
+        try:
+            return self._tried(spec, self._noise)
+        except QuantError:
+            return None
 
-    def judged(self, spec: EngineSpec) -> Judged | None:
+    def judged(self, spec: EngineSpec) -> Judged:
         """Build `spec`, compare it on `samples`, read its coverage, and judge its limits."""
         return self._tried(spec, self._judged)
 
@@ -128,19 +131,16 @@ class EngineTrials:
             return False
         return self._few.n_calibration > 0 or backend.calibration_ingredients(spec) is None
 
-    def _tried(self, spec: EngineSpec, find: Callable[[Side], Found]) -> Found | None:
-        """Build and open `spec` and return the result of `find`, ``None`` where one of these fails."""
+    def _tried(self, spec: EngineSpec, find: Callable[[Side], Found]) -> Found:
+        """Build and open `spec` as the check does its engines, and return the result of `find`."""
         ours, tools = self._candidate, self._tools
-        try:
-            with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work, ExitStack() as opened:
-                alone = alone_on_device(spec, ours.backend, tools) or nullcontext
-                with alone():
-                    folder = build_apart(spec, ours.spec, ours.backend, self._few, tools.cache, tools.step, Path(work))
-                engine = ours.backend.open(spec, folder)
-                opened.callback(engine.close)
-                return find(replace(ours, spec=spec, engine=engine, batched=replace(ours.batched, engine=engine)))
-        except QuantError:
-            return None
+        with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work, ExitStack() as opened:
+            alone = alone_on_device(spec, ours.backend, tools) or nullcontext
+            with alone():
+                folder = build_apart(spec, ours.spec, ours.backend, self._few, tools.cache, tools.step, Path(work))
+            engine = open_built(spec, ours.backend, replace(ours.built, folder=folder), tools.watch)
+            opened.callback(engine.close)
+            return find(replace(ours, spec=spec, engine=engine, batched=replace(ours.batched, engine=engine)))
 
 
 _LONGER = 6

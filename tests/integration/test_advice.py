@@ -6,18 +6,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
+from pytest_quant.spec import EngineSpec, Model
 from tests.integration import advised
 from tests.integration.projects import output, run_project, run_project_apart
+from tests.support import layouts
 
 Runner = Callable[..., tuple[pytest.RunResult, list[dict[str, Any]]]]
 
 CONFTEST = """
 import numpy as np
 import pytest
-from pytest_quant import Dataset
+from pathlib import Path
+from pytest_quant import Dataset, Model
 
 
 def _data(shape, outlier=0.0, calibration=200):
@@ -52,6 +57,11 @@ def maps():
 @pytest.fixture
 def steps():
     return _data((6, 8))
+
+
+@pytest.fixture
+def remembering():
+    return Model.from_onnx(Path(__file__).parent / "state.onnx", state={"h_out": "h_in"})
 """
 
 ORT = {
@@ -60,6 +70,7 @@ ORT = {
     "outlier": "model='plain.onnx', data='with_an_outlier', min_sqnr_db=25",
     "few_samples": "model='plain.onnx', data='flat', min_sqnr_db=30, calibration={'samples': 1}",
     "recurrent": "model='lstm.onnx', data='steps', min_coverage=50",
+    "state": "model='remembering', data='steps', min_sqnr_db=40, calibration={'samples': 1}",
 }
 """By the cause of the loss, the keys of a mark whose check fails for it."""
 
@@ -85,6 +96,7 @@ def _models(pytester: pytest.Pytester) -> None:
     advised.two_layers(Path("plain.onnx"))
     advised.dead_channel(Path("dead.onnx"))
     advised.recurrent(Path("lstm.onnx"))
+    layouts.accumulator(Path("state.onnx"))
 
 
 def _observed(check: dict[str, Any], limit: str) -> float:
@@ -132,6 +144,20 @@ def test_hints_of_ort_are_worth_following(pytester: pytest.Pytester) -> None:
     assert any(hint["paste"].startswith("calibration=") for hint in found["outlier"])
     assert "calibration='minmax'" in [hint["paste"] for hint in found["few_samples"]]
     assert [hint["paste"] for hint in found["recurrent"]] == ["scheme='dynamic'"]
+    assert "scheme='dynamic'" in [hint["paste"] for hint in found["state"]]
+
+
+def test_a_repair_that_breaks_another_limit_is_told_as_that(pytester: pytest.Pytester) -> None:
+    """Without ``fc2`` and ``fc3`` 320 of 832 products are left, fewer than half; of the way back, the same is told."""
+    _models(pytester)
+    mark = "model='large.onnx', data='flat', min_agreement=97"
+    (check,) = _run(pytester, {"it": mark}, "--quant-diagnose-time=120").values()
+    (told,) = [hint["text"] for hint in check["hints"] if hint["text"].startswith("exclude=['fc2', 'fc3']: ")]
+    assert ", but coverage 100.00 -> 38.46 % breaks min_coverage, on all 200 samples" in told
+    (after,) = _run(pytester, {"it": f"{mark}, exclude=['fc2', 'fc3']"}, "--quant-diagnose-time=120").values()
+    (back,) = [hint["text"] for hint in after["hints"] if "exclude=[]" in hint["text"]]
+    assert back.startswith("exclude=[]: coverage 38.46 -> 100.00 %, but agreement ")
+    assert back.endswith(" breaks min_agreement, on all 200 samples")
 
 
 def test_hints_of_openvino_are_worth_following(pytester: pytest.Pytester) -> None:
@@ -170,3 +196,20 @@ def test_a_trial_that_breaks_takes_nothing_from_the_verdict(pytester: pytest.Pyt
     (check,) = _run(pytester, {"large_channel": ORT["large_channel"]}, run=run_project_apart).values()
     assert check["status"] == "FAIL"
     assert "broke off with OSError: the device is gone" in check["hints"][0]["text"]
+
+
+def test_a_file_that_quantizes_what_exclude_names_is_an_error(pytester: pytest.Pytester) -> None:
+    """The set-up of the check reads it back and names the node; without ``exclude`` the same file is judged."""
+    _models(pytester)
+    model, folder = Model.from_onnx(Path("plain.onnx")), Path("built")
+    backend, spec = get_backend("ort"), EngineSpec("ort", "int8", "static", model)
+    x = np.random.default_rng(5).normal(size=(20, advised.WIDTH)).astype(np.float32)
+    folder.mkdir()
+    Path("ranges").mkdir()
+    backend.calibrate(spec, lambda: iter([{"x": x}]), Path("ranges"))
+    backend.build(spec, Path("ranges"), folder)
+    mark = "model='plain.onnx', quantized='built/model.onnx', data='flat', min_agreement=50"
+    found = _run(pytester, {"judged": mark, "refused": f"{mark}, exclude=['fc2']"}, "--quant-no-latency")
+    assert (found["judged"]["status"], found["refused"]["status"]) == ("PASS", "ERROR")
+    assert "quantizes what exclude names" in found["refused"]["message"]
+    assert "read back in int8: fc2" in found["refused"]["message"]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pytest_quant.backends.remedy import Remedy, with_option, without
 from pytest_quant.diagnose import Budget, Judged, advise
+from pytest_quant.errors import BuildError
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
@@ -52,11 +53,11 @@ class AdditiveTrials:
         self.clock.now += 1.0
         return self._error(spec)
 
-    def judged(self, spec: EngineSpec) -> Judged | None:
+    def judged(self, spec: EngineSpec) -> Judged:
         """The largest error allowed is 1; coverage falls with each node that is excluded."""
         self.clock.now += 1.0
         if any(self.options[name] is None for name, _ in spec.options):
-            return None
+            raise BuildError("the runtime refused it", value="for a reason")
         return self._found(spec)
 
     def _error(self, spec: EngineSpec) -> float:
@@ -87,19 +88,29 @@ def test_the_shortest_list_that_mends_is_advised() -> None:
 
 
 def test_options_that_help_are_ranked_and_others_are_only_named() -> None:
-    """What mends comes before what helps; what changes nothing or cannot be built is no advice."""
+    """What mends comes before what helps; what changes nothing is named, and what cannot be built apart from it."""
     options = {"a=1": 0.5, "b=1": 0.01, "c=1": 1.0, "d=1": None}
     found = _advice(AdditiveTrials(Clock(), dict.fromkeys(NODES, 1.0), options))
     assert found[0].paste == "b=1"
     assert "a=1" in [hint.paste for hint in found]
     assert not {"c=1", "d=1"} & {hint.paste for hint in found}
-    assert found[-1].text == "tried on all 100 samples without gain: c=1; d=1"
+    assert found[-2].text == "could not be measured: d=1: the runtime refused it"
+    assert found[-1].text == "tried on all 100 samples without gain: c=1"
 
 
 def test_no_advice_breaks_the_coverage_that_is_asked_for() -> None:
     """Where every node is as bad, no list of them both mends and leaves half of the model quantized."""
     found = _advice(AdditiveTrials(Clock(), dict.fromkeys(NODES, 1.0)))
     assert all(hint.after is None or hint.after > 1.0 for hint in found)
+
+
+def test_a_list_that_repairs_one_limit_and_breaks_another_is_no_useless_one() -> None:
+    """Twelve of twenty nodes give all of the error: without them coverage is 40 %, and half is asked for."""
+    found = _advice(AdditiveTrials(Clock(), {**dict.fromkeys(NODES[:12], 50.0)}))
+    (trade,) = [hint for hint in found if "breaks" in hint.text]
+    lost = "coverage 100.00 -> 40.00 % breaks min_coverage"
+    assert trade.text == f"exclude={list(NODES[:12])}: largest error 600 -> 0, but {lost}, on all 100 samples"
+    assert not any("without gain" in hint.text for hint in found)
 
 
 def test_the_time_is_kept_and_told() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_quant.backends.remedy import Remedy
 from pytest_quant.diagnose.effect import Effect, Judged, broken
@@ -49,6 +51,12 @@ def test_a_limit_that_holds_now_is_mended() -> None:
     assert (found.gain, found.helps, found.mends) == (1.0, True, True)
 
 
+def test_a_figure_that_was_not_measured_is_no_gain() -> None:
+    """The limit is INCONCLUSIVE with the remedy: that repairs nothing."""
+    found = _effect([_verdict("max_drop", 1.0, 5.0)], [_verdict("max_drop", 1.0, None, Status.INCONCLUSIVE)])
+    assert (found.gain, found.helps, found.trades, found.mends) == (0.0, False, False, False)
+
+
 def test_a_gain_too_small_to_matter_is_none() -> None:
     """A hundredth of the way is no advice."""
     assert not _effect([_verdict("min_sqnr_db", 30.0, 10.0)], [_verdict("min_sqnr_db", 30.0, 10.2)]).helps
@@ -58,7 +66,9 @@ def test_what_mends_one_limit_and_worsens_another_does_not_help() -> None:
     """Both are broken, and one goes further."""
     before = [_verdict("max_drop", 1.0, 5.0), _verdict("min_cosine", 0.99, 0.9)]
     after = [_verdict("max_drop", 1.0, 0.0, Status.PASS), _verdict("min_cosine", 0.99, 0.8)]
-    assert not _effect(before, after).helps
+    found = _effect(before, after)
+    assert (found.helps, found.trades) == (False, True)
+    assert "but cosine 0.9 -> 0.8 is further from min_cosine" in found.trade("all 8 samples").text
 
 
 def test_what_breaks_a_limit_that_held_does_not_help() -> None:
@@ -99,12 +109,68 @@ def test_the_coverage_of_another_scheme_is_told_of_all_compute() -> None:
     assert found.hint("all 8 samples").text.endswith("; coverage 100.00 -> 0.91 % of all compute")
 
 
-@pytest.mark.parametrize(("figure", "told"), [(81.0, ""), (12.0, "; coverage 10.00 -> 12.00 % of all compute")])
-def test_a_figure_is_told_once(figure: float, told: str) -> None:
+def test_a_figure_is_told_once() -> None:
     """Coverage that is the figure of its broken limit is not said again."""
     after = [_verdict("min_coverage", 50.0, 81.0, Status.PASS)]
-    found = Effect(REMEDY, Judged([_verdict("min_coverage", 50.0, 10.0)], 10.0), Judged(after, figure))
-    assert found.hint("all 8 samples").text == f"coverage 10.00 -> 81.00 % on all 8 samples, which repairs it{told}"
+    found = Effect(REMEDY, Judged([_verdict("min_coverage", 50.0, 10.0)], 10.0), Judged(after, 81.0))
+    assert found.hint("all 8 samples").text == "coverage 10.00 -> 81.00 % on all 8 samples, which repairs it"
+
+
+@pytest.mark.parametrize(
+    ("limit_pct", "all_pct", "told"),
+    [
+        (100.0, 2.98, ""),
+        (100.0, 12.0, "coverage 2.98 -> 12.00 % on all 8 samples"),
+        (100.0, 60.0, "coverage 2.98 -> 60.00 % on all 8 samples, which repairs it"),
+    ],
+)
+def test_coverage_of_two_schemes_is_that_of_all_compute(limit_pct: float, all_pct: float, told: str) -> None:
+    """The limit of one holds by what it can quantize: 2.98 % of all compute before and after is no gain."""
+    after = [_verdict("min_coverage", 50.0, limit_pct, Status.PASS)]
+    found = Effect(REMEDY, Judged([_verdict("min_coverage", 50.0, 2.98)], 2.98), Judged(after, all_pct))
+    assert (found.helps, found.mends) == (bool(told), told.endswith("repairs it"))
+    if told:
+        assert found.hint("all 8 samples").text == told
+
+
+def test_what_repairs_one_limit_and_breaks_another_says_both() -> None:
+    """Nothing is to be pasted: the reader chooses."""
+    before = [
+        _verdict("max_drop", 1.0, 88.21),
+        _verdict("min_coverage", 50.0, 96.1, Status.PASS),
+        _verdict("max_size_mb", 1.0, 0.5, Status.PASS),
+    ]
+    after = [
+        _verdict("max_drop", 1.0, -0.16, Status.PASS),
+        _verdict("min_coverage", 50.0, 0.85),
+        _verdict("max_size_mb", 1.0, 2.0),
+    ]
+    found = Effect(REMEDY, Judged(before, 96.1), Judged(after, 0.85))
+    assert (found.helps, found.trades) == (False, True)
+    hint = found.trade("all 619 samples")
+    lost = "coverage 96.10 -> 0.85 % breaks min_coverage and size 0.5 -> 2 MB breaks max_size_mb"
+    assert hint.text == f"exclude=['fc']: drop 88.21 -> -0.16, but {lost}, on all 619 samples"
+    assert (hint.paste, hint.limit) == ("", "")
+
+
+_FIGURES = st.floats(-1e3, 1e3)
+
+
+@given(st.lists(st.tuples(_FIGURES, _FIGURES, st.booleans(), st.booleans()), min_size=1, max_size=4))
+def test_a_remedy_helps_or_trades_or_neither(figures: list[tuple[float, float, bool, bool]]) -> None:
+    """Never both; what helps breaks nothing, and what mends helps where anything was broken."""
+    names = ("max_drop", "min_agreement", "min_sqnr_db", "min_cosine")
+    states = {True: Status.FAIL, False: Status.PASS}
+    both = [
+        (_verdict(name, 0.0, one[0], states[one[2]]), _verdict(name, 0.0, one[1], states[one[3]]))
+        for name, one in zip(names, figures, strict=False)
+    ]
+    found = _effect([before for before, _ in both], [after for _, after in both])
+    assert not (found.helps and found.trades)
+    broken_now = any(after.status is Status.FAIL and before.status is not Status.FAIL for before, after in both)
+    assert not (found.helps and broken_now)
+    if found.mends and found.limits:
+        assert found.helps
 
 
 def test_only_limits_that_quantizing_otherwise_can_mend_are_tried_for() -> None:
