@@ -15,7 +15,9 @@ from pytest_quant.data import Data
 from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.measure.early import Early, in_the_set
 from pytest_quant.metrics import ResolvedMetric, resolve_metric
-from pytest_quant.metrics.scores import ClassError, Scores
+from pytest_quant.metrics.channels import split
+from pytest_quant.metrics.classes import ClassError
+from pytest_quant.metrics.scores import Scores
 from pytest_quant.metrics.tensor import (
     ConstantOutput,
     TensorError,
@@ -23,7 +25,6 @@ from pytest_quant.metrics.tensor import (
     find_mismatch,
     find_unsound,
     sound_rows,
-    split,
 )
 from pytest_quant.result import AccuracyResult, OutputError, OutputFault
 from pytest_quant.spec import ChannelGroup, Check, limits_on
@@ -101,7 +102,8 @@ class _Comparison:
         self.classes: ClassError | None = None
         self.scores = None if metric is None else Scores(metric)
         # Of another metric the share of right first guesses is no part of the score.
-        self.by_class = metric is not None and metric.reads_classes and metric.answers == 1
+        self.guesses = metric.answers if metric is not None and metric.reads_classes else None
+        self.by_class = self.guesses == 1
 
     def add(self, pair: OutputPair) -> None:
         """Add a pair: every output of the reference is compared with the candidate's."""
@@ -178,6 +180,9 @@ class _Comparison:
             by_output=compared,
             worst_output=None if worst is None or worst.identical else worst.name,
             kl=None if classes is None else classes.kl,
+            agreement_chance=None if classes is None else classes.agreement_chance,
+            commonest_pct=None if classes is None else classes.commonest_pct,
+            chance=None if classes is None or self.guesses is None else classes.chance(self.guesses),
             worst_class=None if classes is None else classes.worst_class,
             by_class=classes.by_class if classes is not None and self.by_class else (),
             faults=tuple(self.faults.values()),
@@ -216,6 +221,8 @@ class _Compared:
             identical=error.equal is True,
             reference_constant=self.constant.reference_constant,
             group_of=self._group_of,
+            centred_sqnr_db=None if self.constant.reference_constant else error.centred_sqnr_db,
+            centred_cosine=None if self.constant.reference_constant else error.centred_cosine,
         )
 
 

@@ -38,7 +38,7 @@ from pytest_quant.measure.resources import find_resources
 from pytest_quant.measure.sessions import Subject
 from pytest_quant.measure.timing import Breaks, time_check
 from pytest_quant.metrics import ResolvedMetric
-from pytest_quant.metrics.tensor import with_groups
+from pytest_quant.metrics.channels import with_groups
 from pytest_quant.result import AccuracyResult, LatencyResult, SelfDifference
 from pytest_quant.spec import Check, LatencyPlan
 
@@ -339,6 +339,11 @@ def _notes(check: Check, bench: _Bench, recorded: RecordedOutputs | None, accura
     if check.latency is not None and size != check.latency.batch_size:
         notes.append(f"latency is for batches of {size}: the model's batch size is fixed")
     notes += [_told(one) for one in _unsteady(bench)]
+    notes += [
+        f"an offset is most of output '{one.name}': SQNR {one.sqnr_db:.4g} dB, {one.centred_sqnr_db:.4g} dB without it"
+        for one in accuracy.by_output
+        if one.sqnr_db is not None and one.centred_sqnr_db is not None
+    ]
     stored = recorded is not None and recorded.status == "hit"
     if bench.reference.batched.self_difference > _SELF_ROUNDING and stored:
         notes.append(

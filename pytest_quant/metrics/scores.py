@@ -1,4 +1,4 @@
-"""Scores of reference and candidate by one task metric, with agreement, divergence and a classifier's worst class."""
+"""Scores of reference and candidate by one task metric, with the interval of their drop."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 
 from pytest_quant.errors import UsageError
 from pytest_quant.metrics.metric import Array, ResolvedMetric
-from pytest_quant.result import AccuracyResult, ClassScore, Interval, WorstClass
+from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.bootstrap import COSTLY, USUAL, paired_bootstrap
-from pytest_quant.stats.paired import mcnemar_p, samples_to_resolve, tango_interval, variance_at
+from pytest_quant.stats.paired import SPREADS, mcnemar_p, samples_to_resolve, tango_interval, variance_at
 
 _WHOLE_PCT = 100.0
 
@@ -35,7 +35,6 @@ class Scores:
         self._metric = metric
         self._reference: list[Array] = []
         self._candidate: list[Array] = []
-        self._classes: int | None = None
         self.last: tuple[Array, Array] | None = None
 
     def add(self, reference: Array, candidate: Array, labels: Array, sound: Array, start: int) -> None:
@@ -53,7 +52,6 @@ class Scores:
         ------
         UsageError : the metric gives NaN or Inf for a sample.
         """
-        self._classes = reference.shape[1] if reference.ndim == 2 else None
         before = len(self._reference)
         self._add(reference, candidate, labels, sound, start)
         added = len(self._reference) > before
@@ -108,8 +106,8 @@ class Scores:
         """
         metric = self._metric
         result = replace(result, metric=metric.name, unit=metric.unit, better=metric.better, confidence=confidence)
-        if metric.answers is not None and metric.rate is not None and self._classes:
-            result = replace(result, chance=metric.rate * metric.answers / self._classes)
+        if metric.reads_classes and metric.rate is None and self._reference:
+            result = replace(result, chance=_in_other_orders(metric, np.concatenate(self._reference)))
         if not self._reference:
             return result
         reference, candidate = np.concatenate(self._reference), np.concatenate(self._candidate)
@@ -129,6 +127,17 @@ class Scores:
         if metric.rate is not None and len(candidate) == result.n:
             result = replace(result, candidate_scores=_packed_scores(metric.rate * candidate))
         return _resampled(result, reference, candidate, metric, margin)
+
+
+_ORDERS = 100
+
+
+def _in_other_orders(metric: ResolvedMetric, pairs: Array) -> float:
+    """Return the most that (predicted, label) rows score by luck, from a hundred orders of the labels."""
+    random = np.random.default_rng(0)
+    orders = (np.column_stack([pairs[:, 0], random.permutation(pairs[:, 1])]) for _ in range(_ORDERS))
+    scores = [metric.aggregate(rows) for rows in orders]
+    return min(_WHOLE_PCT, float(np.mean(scores) + SPREADS * np.std(scores)))
 
 
 def _score(metric: ResolvedMetric, statistics: Array) -> float:
@@ -240,129 +249,3 @@ def _packed_scores(scores: Array) -> str | None:
     if not np.isfinite(kept).all():
         return None
     return base64.b64encode(zlib.compress(kept.tobytes())).decode("ascii")
-
-
-_SMALLEST = 1e-12
-"""Stands for a probability of 0, whose logarithm would make every divergence infinite."""
-
-
-MOST_CLASSES = 1000
-"""With samples, that are kept one by one: they take 4 kB of a record."""
-
-_CLASS_DECIMALS = 4
-"""More would take more room and say nothing: with them each count of up to a million samples is told apart."""
-
-
-class ClassError:
-    """Accumulates agreement, divergence and right answers by class over a set; `agreed` (n,) are those added last."""
-
-    def __init__(self, classes: int) -> None:
-        self._n = self._agree = 0
-        self._divergence = 0.0
-        self._diverging = 0
-        self._are_probabilities: bool | None = None
-        self._counts = np.zeros((3, classes), dtype=np.int64)
-        self._indices = True
-        self.agreed: Array = np.zeros(0, dtype=bool)
-
-    def add(self, reference: Array, candidate: Array, labels: Array | None, sound: Array) -> None:
-        """Add a chunk of samples.
-
-        Parameters
-        ----------
-        reference, candidate : outputs (n, classes).
-        labels : class indices (n,), or ``None``. A label outside 0..classes - 1 means that they are no indices; then
-            there is no worst class.
-        sound : mask (n,) of the samples whose outputs can be compared; the others never agree and are never right.
-        """
-        r_class, c_class = np.argmax(reference, axis=1), np.argmax(candidate, axis=1)
-        self._n += len(reference)
-        self.agreed = (r_class == c_class) & sound
-        self._agree += int(np.count_nonzero(self.agreed))
-        if self._are_probabilities is None:
-            self._are_probabilities = _probabilities(reference)
-        if self._are_probabilities:
-            rows = _divergences_of_probabilities(reference, candidate)
-        else:
-            rows = _divergences_of_scores(reference, candidate, r_class, c_class)
-        rows = rows[sound & np.isfinite(rows)]
-        self._divergence += float(np.sum(rows))
-        self._diverging += len(rows)
-        if labels is not None and len(labels):
-            self._count(labels, r_class == labels, (c_class == labels) & sound)
-
-    def _count(self, labels: Array, r_right: Array, c_right: Array) -> None:
-        classes = self._counts.shape[1]
-        self._indices = self._indices and int(labels.min()) >= 0 and int(labels.max()) < classes
-        if self._indices:
-            for row, chosen in enumerate((labels, labels[r_right], labels[c_right])):
-                self._counts[row] += np.bincount(chosen, minlength=classes)
-
-    @property
-    def agreement_pct(self) -> float:
-        """Share of samples with the same top-1 class, 0..100."""
-        return 100.0 * self._agree / self._n
-
-    @property
-    def kl(self) -> float | None:
-        """Mean KL(reference || candidate) in nats, >= 0, over the samples that can be compared.
-
-        It is computed from the softmax of the outputs, or from the outputs themselves when the first chunk of the
-        reference's are probabilities: not negative, each row summing to 1. Probabilities below 1e-12 count as 1e-12.
-        """
-        return max(0.0, self._divergence / self._diverging) if self._diverging else None
-
-    @property
-    def worst_class(self) -> WorstClass | None:
-        """The class whose accuracy fell most, the first of equal ones; ``None`` when none fell."""
-        if not self._indices:
-            return None
-        n, reference, candidate = self._counts
-        lost = np.divide(reference - candidate, n, out=np.zeros(len(n)), where=n > 0)
-        label = int(np.argmax(lost))
-        if lost[label] <= 0.0:
-            return None
-        size = int(n[label])
-        return WorstClass(label, size, 100.0 * int(reference[label]) / size, 100.0 * int(candidate[label]) / size)
-
-    @property
-    def by_class(self) -> tuple[ClassScore, ...]:
-        """Each class with samples, by its label; empty without labels, and where more than `MOST_CLASSES` have any."""
-        seen = np.flatnonzero(self._counts[0])
-        if not self._indices or len(seen) > MOST_CLASSES:
-            return ()
-        n = self._counts[0, seen]
-        shares = np.round(100.0 * self._counts[1:, seen] / n, _CLASS_DECIMALS)
-        return tuple(map(ClassScore, seen.tolist(), n.tolist(), *shares.tolist()))
-
-
-def _probabilities(outputs: Array) -> bool:
-    return bool(np.all(outputs >= 0) and np.allclose(np.sum(outputs, axis=1), 1.0, atol=1e-3))
-
-
-def _divergences_of_probabilities(reference: Array, candidate: Array) -> Array:
-    """Return the KL of each row (n,) in nats; not finite where a row is not."""
-    r, c = (np.maximum(side, _SMALLEST, dtype=np.float64) for side in (reference, candidate))
-    return np.asarray(np.einsum("ij,ij->i", r, np.log(r) - np.log(c)))
-
-
-def _divergences_of_scores(reference: Array, candidate: Array, r_class: Array, c_class: Array) -> Array:
-    """Return the KL between the softmax of each row (n,) in nats; not finite where a row is not.
-
-    `r_class` and `c_class` (n,) are the indices of each row's largest score.
-    """
-    with np.errstate(invalid="ignore"):
-        r, c = _below_largest(reference, r_class), _below_largest(candidate, c_class)
-        distance = r - c
-        # In place: new memory costs as much as the exponentials.
-        share, other_share = np.exp(r, out=r), np.exp(c, out=c)
-        distance[share == 0.0] = 0.0
-        total, other_total = np.einsum("ij->i", share), np.einsum("ij->i", other_share)
-        return np.asarray(np.einsum("ij,ij->i", share, distance) / total + np.log(other_total / total))
-
-
-def _below_largest(scores: Array, largest: Array) -> Array:
-    """Return scores (n, classes) less each row's value at index `largest` (n,), so that no exponential overflows."""
-    scores = scores.astype(np.float64)
-    scores -= scores[np.arange(len(scores)), largest][:, None]
-    return scores

@@ -14,14 +14,12 @@ and the samples are few. Any other constant output is broken, whatever the limit
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pytest_quant.errors import ModelError, UsageError, nearest
+from pytest_quant.errors import ModelError
 from pytest_quant.metrics.metric import Array
 from pytest_quant.result import OutputFault
-from pytest_quant.spec import ChannelGroup
 
 _NUMBERS = "biuf"
 
@@ -34,10 +32,13 @@ class TensorError:
     ``max_abs_error`` is the largest |r - c| and ``sample`` the index of the first sample with it.
     ``equal`` is whether all values are equal, the only figure of text; ``None`` when nothing was compared. -0.0 equals
     0.0. Positions where reference or candidate is not finite are left out of all other figures.
+    ``centred_sqnr_db`` and ``centred_cosine`` are those of what varies over the samples: the mean of each value over
+    them is taken from both outputs first. ``None`` unless means hold more than half of the reference's energy.
     """
 
     def __init__(self) -> None:
         self._signal = self._noise = self._candidate = self._product = 0.0
+        self._about_mean: tuple[_AboutMean, ...] = (_AboutMean(), _AboutMean(), _AboutMean())
         self.equal: bool | None = None
         self.max_abs_error: float | None = None
         self.sample: int | None = None
@@ -67,6 +68,8 @@ class TensorError:
         self._candidate += float(np.sum(c * c))
         self._product += float(np.sum(r * c))
         self._noise += float(np.sum(noise * noise))
+        for sums, side in zip(self._about_mean, (r, c, noise), strict=True):
+            sums.add(side.reshape(len(reference), -1))
         np.abs(noise, out=noise)
         worst = int(np.argmax(noise))
         if self.max_abs_error is None or noise[worst] > self.max_abs_error:
@@ -87,6 +90,52 @@ class TensorError:
         if not 0.0 < scale < math.inf:
             return None
         return 1.0 if self._noise == 0.0 else max(-1.0, min(1.0, self._product / scale))
+
+    @property
+    def centred_sqnr_db(self) -> float | None:
+        """SQNR without the mean over samples of each value."""
+        signal, _, noise = (sums.squares for sums in self._about_mean)
+        return 10.0 * (math.log10(signal) - math.log10(noise)) if self._is_offset and noise > 0.0 else None
+
+    @property
+    def centred_cosine(self) -> float | None:
+        """Cosine without the mean over samples of each value; 0 for a candidate that does not vary."""
+        signal, candidate, noise = (sums.squares for sums in self._about_mean)
+        if not self._is_offset:
+            return None
+        scale = 2.0 * math.sqrt(signal) * math.sqrt(candidate)
+        return max(-1.0, min(1.0, (signal + candidate - noise) / scale)) if scale else 0.0
+
+    @property
+    def _is_offset(self) -> bool:
+        """Whether less than half of the reference's mean square is variance over samples, and some is."""
+        varying = self._about_mean[0]
+        return varying.n > 1 and 0.0 < varying.squares / (varying.n - 1) < self._signal / varying.n / 2.0 < math.inf
+
+
+class _AboutMean:
+    """Sum of squares about the mean over `n` samples of each value, by the updates of Chan, Golub and LeVeque (1979).
+
+    Without end where samples differ in size, and so have no mean.
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.squares = 0.0
+        self._mean: Array = np.zeros(1)
+
+    def add(self, rows: Array) -> None:
+        """Add samples (n, values)."""
+        if self.n and rows.shape[1:] != self._mean.shape:
+            self.squares = math.inf
+            return
+        mean = np.mean(rows, axis=0)
+        within, apart, share = rows - mean, mean - self._mean, len(rows) / (self.n + len(rows))
+        between = float(np.einsum("i,i->", apart, apart)) * self.n * share
+        self.squares += float(np.einsum("ij,ij->", within, within)) + between
+        apart *= share
+        self._mean = apart + self._mean
+        self.n += len(rows)
 
 
 _STEPS = 2 / 127
@@ -303,73 +352,3 @@ def find_unsound(name: str, candidate: Array, sound: Array, start: int) -> Outpu
 def _first(mask: Array) -> int:
     """Return the index of the first row of a mask (n, ...) with a true value."""
     return int(np.argmax(mask.reshape(len(mask), -1).any(axis=1)))
-
-
-def with_groups(outputs: Mapping[str, Array], channels: Sequence[ChannelGroup]) -> dict[str, Array]:
-    """Return `outputs` (n, ...) together with each group of `channels`, by name.
-
-    Raises
-    ------
-    UsageError : the output of a group does not exist, a group has the name of an output or does not fit its shape, or
-        channels are in no group.
-    """
-    named = dict(outputs)
-    for name in dict.fromkeys(group.output for group in channels):
-        if name not in outputs:
-            raise UsageError(
-                f"channels names an output '{name}', which the model does not have", allowed=nearest(name, outputs)
-            )
-        for group, part in split(outputs[name], [group for group in channels if group.output == name]):
-            if group.name in outputs:
-                raise UsageError(
-                    f"channels calls a group '{group.group}', and '{group.name}' is an output of the model",
-                    fix="give the group another name",
-                )
-            named[group.name] = part
-    return named
-
-
-def split(output: Array, groups: Sequence[ChannelGroup]) -> list[tuple[ChannelGroup, Array]]:
-    """Return a view (n, ...) of `output` (n, ...) for each of its `groups`; together they cover all channels.
-
-    Raises
-    ------
-    UsageError : a group does not fit the shape, or channels are in no group, so that no limit would apply to them.
-    """
-    parts, ranges = [], []
-    for group in groups:
-        axis = group.axis % output.ndim if -output.ndim < group.axis < output.ndim else 0
-        if axis == 0:
-            raise UsageError(
-                f"channels: output '{group.output}' has no axis {group.axis} of channels",
-                value=f"shape {_shape(output)}",
-                allowed="an axis after that of the samples, which is 0",
-            )
-        end = output.shape[axis] if group.end is None else group.end
-        if not group.first < end <= output.shape[axis]:
-            raise UsageError(
-                f"channels: group '{group.group}' goes beyond output '{group.output}'",
-                value=f"({group.first}, {group.end}) on axis {axis} of shape {_shape(output)}",
-                allowed=f"0 to {output.shape[axis]}",
-            )
-        parts.append((group, output[(slice(None),) * axis + (slice(group.first, end),)]))
-        ranges.append((group.first, end))
-    _check_rest(groups[0].output, ranges, output.shape[axis])
-    return parts
-
-
-def _check_rest(output: str, ranges: Sequence[tuple[int, int]], size: int) -> None:
-    """Raise `UsageError` when channels are in none of the `ranges`."""
-    for start in (0, *(end for _, end in ranges)):
-        if start < size and not any(first <= start < end for first, end in ranges):
-            end = min((first for first, _ in ranges if first > start), default=size)
-            raise UsageError(
-                f"channels: output '{output}' has channels that are in no group",
-                value=f"{start} to {end} of {size}",
-                fix=f"name them too: 'rest': ({start}, {end})",
-            )
-
-
-def _shape(output: Array) -> str:
-    """Return the shape as text with n for the samples, ``(n, 84, 8400)``."""
-    return f"({', '.join(['n', *map(str, output.shape[1:])])})"

@@ -42,6 +42,9 @@ class OutputError:
     sample : index of the first sample with that error; ``None`` for text.
     identical : every value equal.
     reference_constant : the reference gives every sample the same, or, of one sample, one value everywhere.
+    centred_sqnr_db : SQNR of what varies over samples, the mean of each value over them taken from both outputs;
+        ``None`` unless these means, an offset, hold more than half of the reference's energy.
+    centred_cosine : cosine of the same; 0 for a candidate that does not vary.
     """
 
     name: str
@@ -52,6 +55,8 @@ class OutputError:
     identical: bool = False
     reference_constant: bool = False
     group_of: str | None = None
+    centred_sqnr_db: float | None = None
+    centred_cosine: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,8 @@ class AccuracyResult:
     max_abs_error : largest difference of two values, in any output; ``None`` where all are text.
     max_abs_error_sample : index of the sample that shows it.
     worst_output : the one with the lowest SQNR, or with none; ``None`` when all are identical.
-    chance : what guessing scores on average, in `unit`; ``None`` where that is not known.
+    chance : the most that answers score without a look at the samples, in `unit`: the commonest label and one sample
+        more, or three standard deviations of luck; ``None`` where that is not known.
     kl : mean KL(softmax r || softmax c) in nats for classifiers, else ``None``.
     worst_class : the class that lost most; ``None`` where none lost, and where the metric is not about classes.
     faults : outputs that could not be compared, or that are constant where the reference's are not; not empty is a
@@ -138,6 +144,10 @@ class AccuracyResult:
         sequential.
     by_class : for the metric top1, each class with samples, by its label; empty for other metrics, and where more
         than 1000 classes have samples.
+    agreement_chance : the most that answers in the shares of these two agree by luck, three standard deviations of it
+        included, 0..100; ``None`` when no output is (n, classes).
+    commonest_pct : share of samples with the reference's commonest answer, 0..100, which one answer to everything
+        agrees with; ``None`` when no output is (n, classes).
     """
 
     n: Count
@@ -173,6 +183,8 @@ class AccuracyResult:
     agreement_ci: Interval | None = None
     reference_ci: Interval | None = None
     by_class: tuple[ClassScore, ...] = field(default=(), repr=False)
+    agreement_chance: Percent | None = None
+    commonest_pct: Percent | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 
 _BISECTIONS = 60
 _NEGLIGIBLE = 1e-17
+
+SPREADS = 3.0
+"""Standard deviations beyond which nothing is luck: once in 700 times a sum of many answers lies further above."""
 
 
 def mcnemar_p(lost: int, won: int) -> float:
@@ -104,6 +107,25 @@ def wilson_interval(right: int, n: int, *, confidence: float = 0.95) -> tuple[fl
     half = math.sqrt(z2 * (right * (n - right) / n + z2 / 4.0))
     # At the ends the exact values are 0 and 1, which rounding misses.
     return (middle - half) / (n + z2) if right else 0.0, (middle + half) / (n + z2) if right < n else 1.0
+
+
+def agreement_by_luck(first: Sequence[int], second: Sequence[int]) -> float:
+    """Return the most that answers agree by luck that have nothing to do with each other, as a share of the samples.
+
+    It is the mean over all orders of the second answers and three standard deviations of it, as the test of Cohen's
+    kappa has them (Fleiss, Cohen and Everitt 1969, Psychological Bulletin 72, 323-327).
+
+    Parameters
+    ----------
+    first, second : how often each class was answered; both have one sum, the number of samples.
+    """
+    n = sum(first)
+    if n < 2:
+        return 1.0
+    shares = [(one / n, other / n) for one, other in zip(first, second, strict=True)]
+    mean = sum(p * q for p, q in shares)
+    variance = (mean + mean**2 - sum(p * q * (p + q) for p, q in shares)) / (n - 1)
+    return min(1.0, mean + SPREADS * math.sqrt(max(0.0, variance)))
 
 
 def zero_event_share(n: int, *, confidence: float = 0.95) -> float:

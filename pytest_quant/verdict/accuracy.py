@@ -7,10 +7,10 @@ weighs more than the limit leaves: then the interval decides.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from pytest_quant.result import AccuracyResult, Interval, Status, Verdict
+from pytest_quant.result import AccuracyResult, Interval, OutputError, Status, Verdict
 from pytest_quant.spec import LIMITS, Limit, Limits, OutputLimit, limits_on
 from pytest_quant.stats.paired import wilson_interval
 from pytest_quant.verdict.rules import at_least, at_most, compared, judged, not_measured, written
@@ -48,8 +48,24 @@ def _judge(name: str, allowed: float, limit: Limit, accuracy: AccuracyResult, ou
         verdict = compared(limit, name, allowed, observed)
         if verdict.status is Status.FAIL or unmeasured is None:
             worst = next(one for one, value in measured.items() if value == observed)
-            return replace(verdict, reason=verdict.reason + _where(worst, len(chosen), len(accuracy.by_output)))
+            reason = verdict.reason + _where(worst, len(chosen), len(accuracy.by_output))
+            doubt = _says_little(limit, name, allowed, chosen) if accuracy.n > 1 else ""
+            if verdict.status is Status.PASS and doubt:
+                return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{reason}, but {doubt}")
+            return replace(verdict, reason=reason)
     return not_measured(name, allowed, f"output '{unmeasured}' {limit.missing}")
+
+
+def _says_little(limit: Limit, name: str, allowed: float, chosen: Sequence[OutputError]) -> str:
+    """Return why a figure within its limit says little: the reference never varies, or an offset carries the figure."""
+    if all(one.reference_constant for one in chosen):
+        return f"the reference gives every sample the same '{chosen[0].name}': evaluate samples that it tells apart"
+    for one in chosen:
+        centred: float | None = getattr(one, f"centred_{limit.attribute}", None)
+        if centred is not None and compared(limit, name, allowed, centred).status is Status.FAIL:
+            varies = f"what varies over the samples has {centred:.4g}{limit.suffix}"
+            return f"an offset of '{one.name}' carries it: {varies}; set a limit that this holds, or max_abs_error"
+    return ""
 
 
 def _where(name: str, judged: int, outputs: int) -> str:
@@ -218,9 +234,24 @@ def _reference_score(allowed: float, accuracy: AccuracyResult) -> Verdict:
 
 def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
     verdict = judged(LIMITS["min_agreement"], allowed, accuracy.agreement_pct)
+    if accuracy.agreement_pct is None:
+        return verdict
     if accuracy.agreement_ci is not None:
-        return _on_span(verdict, accuracy, allowed, accuracy.agreement_ci, " %")
-    return verdict if accuracy.agreement_pct is None else _on_share(verdict, accuracy, allowed, accuracy.agreement_pct)
+        verdict = _on_span(verdict, accuracy, allowed, accuracy.agreement_ci, " %")
+    else:
+        verdict = _on_share(verdict, accuracy, allowed, accuracy.agreement_pct)
+    why = ""
+    if accuracy.commonest_pct is not None and accuracy.commonest_pct >= allowed:
+        why = f"the reference gives one answer to {accuracy.commonest_pct:.4g} % of the samples"
+    elif accuracy.agreement_chance is not None and accuracy.agreement_pct <= accuracy.agreement_chance:
+        why = f"answers in these shares agree on up to {accuracy.agreement_chance:.4g} % by luck"
+    if verdict.status is not Status.PASS or not why:
+        return verdict
+    reason = f"{verdict.reason}, but {why}: an engine that knows nothing could too; {_OTHER_SAMPLES}"
+    return replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
+
+
+_OTHER_SAMPLES = "evaluate samples of more classes, or name the output with a score for each class, output='...'"
 
 
 def _on_span(verdict: Verdict, accuracy: AccuracyResult, allowed: float, span: Interval, unit: str) -> Verdict:
@@ -265,10 +296,13 @@ def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str,
         unit = f" {accuracy.unit}" if accuracy.unit else ""
         score = f"the reference itself scores {accuracy.reference:.4g}{unit}"
         if accuracy.chance is not None and accuracy.reference <= accuracy.chance:
-            doubts.append(f"{score}, and guessing gives {accuracy.chance:.4g}{unit}")
+            doubts.append(f"{score}, and answers score up to {accuracy.chance:.4g}{unit} without a look at the samples")
         elif accuracy.unit == "%" and accuracy.reference == 0.0:
             doubts.append(score)
     return tuple(doubts)
+
+
+_OTHER_LABELS = "give more samples, of several classes, with their own labels"
 
 
 def carried(verdicts: Iterable[Verdict], accuracy: AccuracyResult, output: str | None) -> Iterator[Verdict]:
@@ -282,8 +316,8 @@ def carried(verdicts: Iterable[Verdict], accuracy: AccuracyResult, output: str |
     """
     doubts = reference_doubts(accuracy, output)
     for verdict in verdicts:
-        if doubts and verdict.status is Status.PASS and verdict.limit in limits_on("score"):
-            reason = f"{verdict.reason}, but {' and '.join(doubts)}: there is nothing to lose"
+        if doubts and verdict.status is Status.PASS and verdict.limit in limits_on("score", "reference"):
+            reason = f"{verdict.reason}, but {' and '.join(doubts)}: there is nothing to lose; {_OTHER_LABELS}"
             yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
         else:
             yield verdict

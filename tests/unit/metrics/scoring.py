@@ -23,3 +23,10 @@ def score(metric: object, outputs: np.ndarray, labels: np.ndarray) -> float:
     half = len(outputs) // 2
     parts = [resolved.statistics(outputs[rows], labels[rows]) for rows in (slice(half), slice(half, None))]
     return resolved.aggregate(np.concatenate(parts))
+
+
+def scores(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return outputs (40, 6) of two engines, the first far from zero."""
+    random = np.random.default_rng(seed)
+    reference = random.normal(500.0, 3.0, size=(40, 6)).astype(np.float32)
+    return reference, (reference + random.normal(size=reference.shape)).astype(np.float32)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.errors import UsageError
-from pytest_quant.metrics.tensor import split, with_groups
+from pytest_quant.metrics.channels import split, with_groups
 from pytest_quant.spec import ChannelGroup
 
 BOXES = ChannelGroup("head", "boxes", 1, 0, 4)

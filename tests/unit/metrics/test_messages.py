@@ -15,9 +15,10 @@ import torchmetrics.classification
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.metrics import Metric, metric_by_name, resolve_metric
 from pytest_quant.metrics.builtin import BUILTIN
+from pytest_quant.metrics.channels import with_groups
 from pytest_quant.metrics.metric import resolve_wrapped
 from pytest_quant.metrics.scores import Scores
-from pytest_quant.metrics.tensor import check_reference, find_mismatch, find_unsound, with_groups
+from pytest_quant.metrics.tensor import check_reference, find_mismatch, find_unsound
 from pytest_quant.result import AccuracyResult, OutputFault
 from pytest_quant.spec import ChannelGroup
 

@@ -1,4 +1,4 @@
-"""Agreement, divergence and the class that lost most."""
+"""Drops, what one sample weighs, and intervals of scores."""
 
 from __future__ import annotations
 
@@ -7,117 +7,13 @@ from typing import Literal
 import numpy as np
 import pytest
 import sklearn.metrics
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.special import rel_entr, softmax
 from scipy.stats import binomtest
 
 from pytest_quant.metrics import Metric
 from pytest_quant.metrics.metric import resolve_wrapped
-from pytest_quant.metrics.scores import FEWEST_UNBOUNDED, MOST_CLASSES, ClassError, Scores
-from pytest_quant.result import AccuracyResult, ClassScore, WorstClass
-
-
-def compared(
-    reference: np.ndarray, candidate: np.ndarray, labels: np.ndarray | None = None, sound: np.ndarray | None = None
-) -> ClassError:
-    """Compare one chunk of sound outputs."""
-    found = ClassError(reference.shape[1])
-    found.add(reference, candidate, labels, np.ones(len(reference), dtype=bool) if sound is None else sound)
-    return found
-
-
-def scores(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return outputs (40, 6) of two engines, the first far from zero."""
-    random = np.random.default_rng(seed)
-    reference = random.normal(500.0, 3.0, size=(40, 6)).astype(np.float32)
-    return reference, (reference + random.normal(size=reference.shape)).astype(np.float32)
-
-
-@given(seed=st.integers(0, 1000))
-def test_divergence_of_scores_is_that_of_their_softmax(seed: int) -> None:
-    """SciPy's relative entropy, in nats, though the exponential of a score of 800 overflows."""
-    r, c = scores(seed)
-    expected = rel_entr(softmax(r.astype(float), axis=1), softmax(c.astype(float), axis=1)).sum(axis=1).mean()
-    assert compared(r, c).kl == pytest.approx(expected)
-
-
-@given(seed=st.integers(0, 1000))
-def test_probabilities_are_taken_as_they_are(seed: int) -> None:
-    """A second softmax would flatten them."""
-    r, c = (softmax(side.astype(float), axis=1) for side in scores(seed))
-    assert compared(r, c).kl == pytest.approx(rel_entr(r, c).sum(axis=1).mean(), abs=1e-10)
-
-
-def test_a_class_that_is_ruled_out_diverges_finitely() -> None:
-    """Probability 1 against 0 counts as 1 against 1e-12."""
-    r, c = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
-    assert compared(r, c).kl == pytest.approx(np.log(1e12), rel=1e-6)
-
-
-def test_masked_classes_add_nothing_to_the_divergence() -> None:
-    """The same minus infinity on both sides is a probability of 0 on both."""
-    r, c = scores(1)
-    masked = [np.column_stack([side, np.full(len(side), -np.inf, dtype=np.float32)]) for side in (r, c)]
-    assert compared(*masked).kl == pytest.approx(compared(r, c).kl)
-
-
-def test_samples_that_are_not_sound_agree_with_nothing() -> None:
-    """Argmax takes a NaN for the largest score, which by chance is the right class."""
-    r = 2.0 * np.eye(3)[[0, 1, 2, 0]]
-    c = 0.1 * r
-    sound = np.array([False, True, True, True])
-    rest = compared(r[sound], c[sound])
-    c[0, 0] = np.nan
-    found = compared(r, c, np.array([0, 1, 2, 0]), sound)
-    assert (found.agreement_pct, rest.agreement_pct) == (75.0, 100.0)
-    assert found.worst_class == WorstClass(label=0, n=2, reference=100.0, candidate=50.0)
-    assert rest.kl is not None
-    assert rest.kl > 0.1
-    assert found.kl == pytest.approx(rest.kl)
-
-
-def test_of_classes_that_lost_as_much_the_first_is_worst() -> None:
-    """Classes 1 and 3 lose half of their answers each."""
-    labels = np.repeat(np.arange(4), 2)
-    r = np.eye(4)[labels]
-    c = r.copy()
-    c[[2, 6]] = np.eye(4)[0]
-    assert compared(r, c, labels).worst_class == WorstClass(label=1, n=2, reference=100.0, candidate=50.0)
-
-
-def test_no_class_is_worst_when_none_fell() -> None:
-    """An improvement is no loss."""
-    labels = np.array([0, 1])
-    assert compared(np.eye(2)[[1, 1]], np.eye(2)[[0, 1]], labels).worst_class is None
-
-
-@pytest.mark.parametrize("labels", [[0, -1, 1], [0, 3, 1]])
-def test_labels_beyond_the_classes_leave_no_worst_class(labels: list[int]) -> None:
-    """A user's own metric may read integers that are no class indices."""
-    outputs = np.eye(3)
-    found = compared(outputs, outputs[::-1], np.array(labels))
-    assert (found.worst_class, found.by_class) == (None, ())
-    assert found.agreement_pct == pytest.approx(100 / 3)
-
-
-def test_a_class_without_samples_is_not_listed() -> None:
-    """There is nothing to take a share of; without labels there is none at all. A third has four decimals."""
-    labels = np.array([0, 2, 2, 2])
-    r = np.eye(4)[labels]
-    c = np.eye(4)[[0, 2, 0, 1]]
-    assert compared(r, c, labels).by_class == (ClassScore(0, 1, 100.0, 100.0), ClassScore(2, 3, 100.0, 33.3333))
-    assert compared(r, c).by_class == ()
-
-
-@pytest.mark.parametrize(("classes", "listed"), [(MOST_CLASSES, MOST_CLASSES), (MOST_CLASSES + 1, 0)])
-def test_of_very_many_classes_none_is_listed(classes: int, listed: int) -> None:
-    """A part of them would be taken for all; the worst one is told however many there are."""
-    labels = np.arange(classes)
-    outputs = np.eye(classes, dtype=np.float32)
-    found = compared(outputs, outputs[::-1], labels)
-    assert len(found.by_class) == listed
-    assert found.worst_class is not None
+from pytest_quant.metrics.scores import FEWEST_UNBOUNDED, Scores
+from pytest_quant.result import AccuracyResult
+from tests.unit.metrics.scoring import scores
 
 
 @pytest.mark.parametrize(("better", "drop"), [("lower", 2.5), ("higher", -2.5)])

@@ -127,3 +127,36 @@ def test_outputs_of_text_are_equal_or_not(candidate: str, identical: bool) -> No
     """They have no error that could be put in a number."""
     found = compared(np.array(["a"], dtype=object), np.array([candidate], dtype=object))
     assert (found.equal, found.max_abs_error) == (identical, None)
+
+
+@given(seed=st.integers(0, 1000), cuts=st.lists(st.integers(0, 40), max_size=4), log_offset=st.integers(0, 6))
+def test_figures_without_the_mean_over_samples(seed: int, cuts: list[int], log_offset: int) -> None:
+    """NumPy's, of the whole arrays less their means, however they are cut into chunks and however far the offset."""
+    random = np.random.default_rng(seed)
+    r = random.normal(size=(40, 3, 2)) + 10.0**log_offset * random.choice([-1, 1], size=(3, 2))
+    c = r + 0.1 * random.normal(size=r.shape) + random.normal(size=(3, 2))
+    found = TensorError()
+    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), 40], strict=True):
+        found.add(r[start:end], c[start:end], start)
+    r0, c0 = r - r.mean(axis=0), c - c.mean(axis=0)
+    if np.sum(r0**2) / 39 >= np.sum(r**2) / 80:
+        assert (found.centred_sqnr_db, found.centred_cosine) == (None, None)
+        return
+    assert found.centred_sqnr_db == pytest.approx(10 * np.log10(np.sum(r0**2) / np.sum((r0 - c0) ** 2)), abs=1e-5)
+    assert found.centred_cosine == pytest.approx(np.vdot(r0, c0) / np.linalg.norm(r0) / np.linalg.norm(c0), abs=1e-6)
+
+
+@pytest.mark.parametrize("samples", [[(3, 2), (3, 4)], [(1, 2)], [(0, 2)]])
+def test_samples_without_a_mean(samples: list[tuple[int, int]]) -> None:
+    """Of two sizes, only one, and none."""
+    found = TensorError()
+    for shape in samples:
+        found.add(np.full(shape, 100.0), np.full(shape, 99.0), 0)
+    assert (found.centred_sqnr_db, found.centred_cosine) == (None, None)
+
+
+def test_a_candidate_that_does_not_vary_has_no_cosine_with_what_varies() -> None:
+    """By hand: 100 and 102 about 101, and 101 twice."""
+    found = compared(np.array([[100.0], [102.0]]), np.array([[101.0], [101.0]]))
+    assert found.centred_sqnr_db == pytest.approx(0.0)
+    assert found.centred_cosine == 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scipy import stats as scipy_stats
 from statsmodels.stats.power import TTestPower
 
 from pytest_quant.stats.paired import (
+    agreement_by_luck,
     mcnemar_p,
     samples_to_resolve,
     tango_interval,
@@ -154,3 +156,17 @@ def test_a_drop_at_its_limit_is_never_resolved() -> None:
     assert samples_to_resolve(0.03, 0.01, 0.01) is None
     assert samples_to_resolve(0.0, 0.0, 0.01) is None
     assert variance_at(0.1, 0.0, 1.0) is None
+
+
+@given(answers=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=6))
+def test_luck_is_the_mean_and_three_deviations_of_all_orders(answers: list[tuple[int, int]]) -> None:
+    """Every order of the second answers, one by one."""
+    first, second = np.array(answers).T
+    shares = [np.mean(first == np.array(order)) for order in permutations(second)]
+    luck = agreement_by_luck(*(np.bincount(side, minlength=4).tolist() for side in (first, second)))
+    assert luck == pytest.approx(min(1.0, np.mean(shares) + 3 * np.std(shares)), abs=1e-7)
+
+
+def test_one_sample_agrees_by_luck() -> None:
+    """As does none."""
+    assert (agreement_by_luck([1, 0], [0, 1]), agreement_by_luck([0], [0])) == (1.0, 1.0)

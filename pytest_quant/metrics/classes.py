@@ -1,0 +1,166 @@
+"""What two classifiers answer: agreement, divergence, the worst class, and what luck would give of all that."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pytest_quant.metrics.metric import Array
+from pytest_quant.result import ClassScore, WorstClass
+from pytest_quant.stats.paired import SPREADS, agreement_by_luck
+
+_WHOLE_PCT = 100.0
+
+_SMALLEST = 1e-12
+"""Stands for a probability of 0, whose logarithm would make every divergence infinite."""
+
+
+MOST_CLASSES = 1000
+"""With samples, that are kept one by one: they take 4 kB of a record."""
+
+_CLASS_DECIMALS = 4
+"""More would take more room and say nothing: with them each count of up to a million samples is told apart."""
+
+
+class ClassError:
+    """Accumulates agreement, divergence and right answers by class over a set; `agreed` (n,) are those added last."""
+
+    def __init__(self, classes: int) -> None:
+        self._n = self._agree = 0
+        self._divergence = 0.0
+        self._diverging = 0
+        self._are_probabilities: bool | None = None
+        self._counts = np.zeros((3, classes), dtype=np.int64)
+        self._answers = np.zeros((2, classes), dtype=np.int64)
+        self._indices = True
+        self.agreed: Array = np.zeros(0, dtype=bool)
+
+    def add(self, reference: Array, candidate: Array, labels: Array | None, sound: Array) -> None:
+        """Add a chunk of samples.
+
+        Parameters
+        ----------
+        reference, candidate : outputs (n, classes).
+        labels : class indices (n,), or ``None``. A label outside 0..classes - 1 means that they are no indices; then
+            there is no worst class.
+        sound : mask (n,) of the samples whose outputs can be compared; the others never agree and are never right.
+        """
+        r_class, c_class = np.argmax(reference, axis=1), np.argmax(candidate, axis=1)
+        self._n += len(reference)
+        for row, chosen in enumerate((r_class, c_class)):
+            self._answers[row] += np.bincount(chosen, minlength=len(self._answers[row]))
+        self.agreed = (r_class == c_class) & sound
+        self._agree += int(np.count_nonzero(self.agreed))
+        if self._are_probabilities is None:
+            self._are_probabilities = _probabilities(reference)
+        if self._are_probabilities:
+            rows = _divergences_of_probabilities(reference, candidate)
+        else:
+            rows = _divergences_of_scores(reference, candidate, r_class, c_class)
+        rows = rows[sound & np.isfinite(rows)]
+        self._divergence += float(np.sum(rows))
+        self._diverging += len(rows)
+        if labels is not None and len(labels):
+            self._count(labels, r_class == labels, (c_class == labels) & sound)
+
+    def _count(self, labels: Array, r_right: Array, c_right: Array) -> None:
+        classes = self._counts.shape[1]
+        self._indices = self._indices and int(labels.min()) >= 0 and int(labels.max()) < classes
+        if self._indices:
+            for row, chosen in enumerate((labels, labels[r_right], labels[c_right])):
+                self._counts[row] += np.bincount(chosen, minlength=classes)
+
+    @property
+    def agreement_pct(self) -> float:
+        """Share of samples with the same top-1 class, 0..100."""
+        return 100.0 * self._agree / self._n
+
+    @property
+    def agreement_chance(self) -> float:
+        """The most that answers in these shares agree by luck, 0..100."""
+        return _WHOLE_PCT * agreement_by_luck(*self._answers.tolist())
+
+    @property
+    def commonest_pct(self) -> float:
+        """Share of the samples with the reference's commonest answer, 0..100."""
+        return _WHOLE_PCT * int(self._answers[0].max()) / self._n
+
+    def chance(self, guesses: int) -> float | None:
+        """Return the most that so many guesses without a look at the samples get right, 0..100; `None` without labels.
+
+        Always the commonest labels, and one sample more; or, by luck, the reference's own answers in another order.
+        """
+        labels = self._counts[0]
+        n = int(labels.sum())
+        if not self._indices or not n:
+            return None
+        share = max(guesses / len(labels), int(np.sort(labels)[-guesses:].sum()) / n)
+        luck = share + SPREADS * math.sqrt(max(0.0, share * (1.0 - share)) / n)
+        if guesses == 1:
+            luck = agreement_by_luck(labels.tolist(), self._answers[0].tolist())
+        return _WHOLE_PCT * min(1.0, max(share + 1.0 / n, luck))
+
+    @property
+    def kl(self) -> float | None:
+        """Mean KL(reference || candidate) in nats, >= 0, over the samples that can be compared.
+
+        It is computed from the softmax of the outputs, or from the outputs themselves when the first chunk of the
+        reference's are probabilities: not negative, each row summing to 1. Probabilities below 1e-12 count as 1e-12.
+        """
+        return max(0.0, self._divergence / self._diverging) if self._diverging else None
+
+    @property
+    def worst_class(self) -> WorstClass | None:
+        """The class whose accuracy fell most, the first of equal ones; ``None`` when none fell."""
+        if not self._indices:
+            return None
+        n, reference, candidate = self._counts
+        lost = np.divide(reference - candidate, n, out=np.zeros(len(n)), where=n > 0)
+        label = int(np.argmax(lost))
+        if lost[label] <= 0.0:
+            return None
+        size = int(n[label])
+        return WorstClass(label, size, 100.0 * int(reference[label]) / size, 100.0 * int(candidate[label]) / size)
+
+    @property
+    def by_class(self) -> tuple[ClassScore, ...]:
+        """Each class with samples, by its label; empty without labels, and where more than `MOST_CLASSES` have any."""
+        seen = np.flatnonzero(self._counts[0])
+        if not self._indices or len(seen) > MOST_CLASSES:
+            return ()
+        n = self._counts[0, seen]
+        shares = np.round(100.0 * self._counts[1:, seen] / n, _CLASS_DECIMALS)
+        return tuple(map(ClassScore, seen.tolist(), n.tolist(), *shares.tolist()))
+
+
+def _probabilities(outputs: Array) -> bool:
+    return bool(np.all(outputs >= 0) and np.allclose(np.sum(outputs, axis=1), 1.0, atol=1e-3))
+
+
+def _divergences_of_probabilities(reference: Array, candidate: Array) -> Array:
+    """Return the KL of each row (n,) in nats; not finite where a row is not."""
+    r, c = (np.maximum(side, _SMALLEST, dtype=np.float64) for side in (reference, candidate))
+    return np.asarray(np.einsum("ij,ij->i", r, np.log(r) - np.log(c)))
+
+
+def _divergences_of_scores(reference: Array, candidate: Array, r_class: Array, c_class: Array) -> Array:
+    """Return the KL between the softmax of each row (n,) in nats; not finite where a row is not.
+
+    `r_class` and `c_class` (n,) are the indices of each row's largest score.
+    """
+    with np.errstate(invalid="ignore"):
+        r, c = _below_largest(reference, r_class), _below_largest(candidate, c_class)
+        distance = r - c
+        # In place: new memory costs as much as the exponentials.
+        share, other_share = np.exp(r, out=r), np.exp(c, out=c)
+        distance[share == 0.0] = 0.0
+        total, other_total = np.einsum("ij->i", share), np.einsum("ij->i", other_share)
+        return np.asarray(np.einsum("ij,ij->i", share, distance) / total + np.log(other_total / total))
+
+
+def _below_largest(scores: Array, largest: Array) -> Array:
+    """Return scores (n, classes) less each row's value at index `largest` (n,), so that no exponential overflows."""
+    scores = scores.astype(np.float64)
+    scores -= scores[np.arange(len(scores)), largest][:, None]
+    return scores
