@@ -21,6 +21,7 @@ from pytest_quant.metrics.scores import Scores
 from pytest_quant.metrics.tensor import (
     ConstantOutput,
     TensorError,
+    answered_rows,
     check_reference,
     find_mismatch,
     find_unsound,
@@ -54,8 +55,9 @@ def evaluate(
     """Compare all outputs of `pairs`, and score one of them by `metric`.
 
     An output that cannot be compared becomes a fault in the result, and the other outputs are compared. A sample whose
-    output is not finite never agrees and is never right; scores other than right or wrong, and KL, leave it out for
-    both engines.
+    output is not finite never agrees and is never right, unless the largest score of its classes is finite; scores
+    other than right or wrong, and KL, leave it out for both engines. Minus infinity is no fault of class scores where
+    the reference has it for that sample.
 
     Parameters
     ----------
@@ -102,6 +104,7 @@ class _Comparison:
         self.classes: ClassError | None = None
         self.scores = None if metric is None else Scores(metric)
         # Of another metric the share of right first guesses is no part of the score.
+        self.reads_classes = metric is not None and metric.reads_classes
         self.guesses = metric.answers if metric is not None and metric.reads_classes else None
         self.by_class = self.guesses == 1
 
@@ -135,9 +138,8 @@ class _Comparison:
         if candidate is None or candidate.shape != reference.shape:
             return
         sound = sound_rows(reference, candidate)
-        self._note(find_unsound(name, candidate, sound, pair.start))
-        if name == self.output:
-            self._score(reference, candidate, sound, pair)
+        masked = self._score(reference, candidate, sound, pair) if name == self.output else sound
+        self._note(find_unsound(name, candidate, masked, pair.start))
         groups = self.groups.get(name)
         if groups is None:
             self.compared.setdefault(name, _Compared(name)).add(reference, candidate, pair.start)
@@ -151,14 +153,23 @@ class _Comparison:
         if fault is not None:
             self.faults.setdefault((fault.output, fault.kind), fault)
 
-    def _score(self, reference: NDArray[Any], candidate: NDArray[Any], sound: NDArray[Any], pair: OutputPair) -> None:
+    def _score(
+        self, reference: NDArray[Any], candidate: NDArray[Any], sound: NDArray[Any], pair: OutputPair
+    ) -> NDArray[Any]:
+        """Add scores and classes; return `sound`, with the samples whose reference masks other classes by design."""
+        answered = masked = sound
         labels = None if pair.labels is None else pair.labels[: pair.n]
+        kinds = "fiu" if self.reads_classes else "f"
         may_be_classes = labels is None or labels.dtype.kind == "O" or _indices(labels) is not None
-        if reference.ndim == 2 and reference.shape[1] > 1 and reference.dtype.kind == "f" and may_be_classes:
+        if reference.ndim == 2 and reference.shape[1] > 1 and reference.dtype.kind in kinds and may_be_classes:
+            if not sound.all():
+                answered = sound | answered_rows(reference, candidate)
+                masked = sound | (answered & np.isneginf(reference).any(axis=1))
             self.classes = self.classes or ClassError(reference.shape[1])
-            self.classes.add(reference, candidate, _indices(labels), sound)
+            self.classes.add(reference, candidate, _indices(labels), answered)
         if self.scores is not None and labels is not None:
-            self.scores.add(reference, candidate, labels, sound, pair.start)
+            self.scores.add(reference, candidate, labels, answered if self.reads_classes else sound, pair.start)
+        return masked
 
     def result(self) -> AccuracyResult:
         """Return everything but the scores."""
@@ -263,14 +274,15 @@ def choose_output(check: Check, first_outputs: Outputs) -> str:
     return check.output
 
 
-def choose_metric(check: Check, data: Data, output_shape: tuple[int, ...]) -> ResolvedMetric | None:
+def choose_metric(check: Check, data: Data, outputs: Outputs, output: str) -> ResolvedMetric | None:
     """Return the metric to compute.
 
     Parameters
     ----------
     check : the metric and the limits of the mark.
     data : its kind and range of labels.
-    output_shape : of the output that the metric reads, axis 0 the sample.
+    outputs : of a batch, axis 0 the sample.
+    output : name of the one that the metric reads.
 
     Returns
     -------
@@ -284,39 +296,53 @@ def choose_metric(check: Check, data: Data, output_shape: tuple[int, ...]) -> Re
     """
     if check.dataset.stands_in:
         return None
-    metric = resolve_metric(check.metric, data.labels, output_shape, data.label_type)
+    metric = resolve_metric(check.metric, data.labels, outputs[output].shape, data.label_type)
     if metric is None:
         asked = [name for name in limits_on("score", "reference") if getattr(check.limits, name) is not None]
         if asked:
-            _refuse(asked[0], data, output_shape)
+            _refuse(asked[0], data, outputs, output)
         return None
     if metric.reads_classes and data.label_range is not None:
-        _check_labels(data.label_range, output_shape)
+        _check_labels(data.label_range, outputs, output)
     return metric
 
 
-def _refuse(limit: str, data: Data, output_shape: tuple[int, ...]) -> None:
+def _refuse(limit: str, data: Data, outputs: Outputs, output: str) -> None:
     if data.labels == "none":
         raise UsageError(
             f"{limit} needs labels, and {data.name} has none",
             allowed=f"without labels: {', '.join(limits_on('accuracy', 'output'))}",
             fix="give labels, Dataset.from_arrays(inputs, labels), or set min_agreement=99 in place of it",
         )
+    fix = "name one in the mark, metric='mae', or wrap yours: metric=Metric(fn, better='higher')"
+    if data.labels == "int" and outputs[output].dtype.kind in "iu":
+        fix = (
+            f"name the output with a score for each class, output='{_scores(outputs, output, 1) or '...'}', or compare "
+            "class indices: metric=Metric(lambda outputs, labels: outputs.ravel() == labels)"
+        )
     raise UsageError(
         f"{limit} needs a metric here",
         value=f"{f'labels of type {data.label_type}' if data.label_type else f'{data.labels} labels'}, "
-        f"output of shape {output_shape}",
+        f"output '{output}' of shape {outputs[output].shape}",
         allowed="top1 is the default for integer labels and an output (n, classes) only",
-        fix="name one in the mark, metric='mae', or wrap yours: metric=Metric(fn, better='higher')",
+        fix=fix,
     )
 
 
-def _check_labels(label_range: tuple[float, float], output_shape: tuple[int, ...]) -> None:
+def _scores(outputs: Outputs, output: str, highest: float) -> str:
+    """Return the first output but `output` that has a score for each class up to index `highest`; empty without one."""
+    others = [name for name, one in outputs.items() if name != output and one.ndim == 2 and one.dtype.kind == "f"]
+    return next((name for name in others if outputs[name].shape[1] > highest), "")
+
+
+def _check_labels(label_range: tuple[float, float], outputs: Outputs, output: str) -> None:
     low, high = label_range
+    output_shape, other = outputs[output].shape, _scores(outputs, output, high)
     if len(output_shape) == 2 and not (low >= 0 and high < output_shape[1]):
         raise DataError(
             "a label is not one of the model's classes",
             value=f"labels from {low:g} to {high:g}",
-            allowed=f"0 to {output_shape[1] - 1}, for an output with {output_shape[1]} classes",
-            fix="map the labels to the order of the model's classes",
+            allowed=f"0 to {output_shape[1] - 1}, for output '{output}' with {output_shape[1]} classes",
+            fix=f"name the output with a score for each class, output='{other or '...'}', or map the labels to the "
+            "order of the model's classes",
         )

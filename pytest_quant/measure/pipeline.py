@@ -158,7 +158,7 @@ def _set_up(
     whole = batched.run(data.first(batched.batch_size), batched.batch_size)
     first_outputs = with_groups(whole, check.channels)
     output = choose_output(check, first_outputs)
-    metric = choose_metric(check, data, first_outputs[output].shape)
+    metric = choose_metric(check, data, first_outputs, output)
     built = build_side(check.candidate, backend, data, tools)
     with AddedMemory(backend.device) as memory:
         engine = open_side(check.candidate, backend, built, tools, opened)

@@ -287,7 +287,8 @@ def check_reference(name: str, reference: Array, start: int) -> None:
         raise ModelError(
             f"the reference gives NaN in output '{name}'",
             value=f"sample {start + _first(nan)}",
-            fix="check the model and the sample in FP32 first; nothing can be compared with NaN",
+            fix="check the model and the sample in FP32 first; where NaN is meant, export the model without this "
+            "output, or with numbers in place of NaN: torch.nan_to_num(x), or Where(IsNaN(x), 0, x) in ONNX",
         )
 
 
@@ -324,6 +325,11 @@ def sound_rows(reference: Array, candidate: Array) -> Array:
     if sound.all():
         return np.ones(len(reference), dtype=bool)
     return np.asarray((sound | (reference == candidate)).reshape(len(reference), -1).all(axis=1))
+
+
+def answered_rows(reference: Array, candidate: Array) -> Array:
+    """Return a mask (n,) of the samples whose largest score is finite in both outputs (n, classes)."""
+    return np.asarray(np.isfinite(reference.max(axis=1)) & np.isfinite(candidate.max(axis=1)))
 
 
 def find_unsound(name: str, candidate: Array, sound: Array, start: int) -> OutputFault | None:

@@ -146,7 +146,7 @@ def _meet(case: Given) -> None:
         data.some(2)
         engine = EngineSpec("ort", "int8", "static", Model("m"))
         check = Check("a", "a", engine, engine, _dataset(case), metric=case.metric)
-        metric = choose_metric(check, data, (data.n, 2))
+        metric = choose_metric(check, data, {"y": np.zeros((data.n, 2), np.float32)}, "y")
         start = 0
         pairs = []
         for batch in batches:

@@ -9,7 +9,7 @@ from pytest_quant.errors import ModelError
 from pytest_quant.measure.accuracy import OutputPair, evaluate
 from pytest_quant.metrics import resolve_metric
 from pytest_quant.result import AccuracyResult
-from tests.unit.measure.evaluated import N, outputs, pairs, top1
+from tests.unit.measure.evaluated import CLASSES, N, outputs, pairs, top1
 
 
 def faulty(reference: np.ndarray, candidate: np.ndarray, labels: np.ndarray) -> AccuracyResult:
@@ -134,3 +134,27 @@ def test_a_dead_output_is_a_fault_whichever_is_scored(output: str) -> None:
     found = evaluate(cut, None, output=output)
     (fault,) = found.faults
     assert (fault.output, fault.kind, found.identical) == ("z", "constant", False)
+
+
+def best_three(scores: np.ndarray) -> np.ndarray:
+    """All but the three largest of each sample's scores are masked."""
+    return np.where(scores >= np.sort(scores, axis=1)[:, -3:-2], scores, np.float32(-np.inf))
+
+
+def test_classes_that_are_masked_by_design_are_right_by_their_largest() -> None:
+    """Another set of minus infinity is no fault; NaN is one, and so is a mask where the reference has none."""
+    reference, candidate, labels = outputs(0)
+    plain = top1(reference, candidate, labels)
+    r, c = best_three(reference), best_three(candidate)
+    assert np.any(np.isneginf(r) != np.isneginf(c))
+    masked = top1(r, c, labels)
+    for figure in ("reference", "candidate", "drop", "agreement_pct", "worst_class", "faults"):
+        assert getattr(masked, figure) == getattr(plain, figure), figure
+    c[7] = np.nan
+    assert [(one.kind, one.sample) for one in top1(r, c, labels).faults] == [("not finite", 7)]
+    right = reference.argmax(axis=1)
+    candidate = reference.copy()
+    candidate[np.arange(N), (right + 1) % CLASSES] = -np.inf
+    found = top1(reference, candidate, labels)
+    assert (found.agreement_pct, found.drop) == (100.0, 0.0)
+    assert [(one.kind, one.sample) for one in found.faults] == [("not finite", 0)]

@@ -12,6 +12,7 @@ from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model, Signatu
 
 SIGNATURE = Signature((TensorInfo("x", "float32", (None, 3)),), (TensorInfo("y", "float32", (None, 4)),))
 INPUTS = np.eye(6, 3, dtype=np.float32)
+SCORES = {"y": np.eye(6, 4, dtype=np.float32)}
 
 
 def check(
@@ -57,18 +58,18 @@ def test_a_limit_on_an_unknown_output_names_the_nearest(limit: str) -> None:
 def test_a_limit_on_the_score_needs_labels(limits: Limits) -> None:
     """Each of the four limits that need a metric says so, and what works without labels."""
     with pytest.raises(UsageError, match=r"needs labels(.|\n)*min_agreement"):
-        choose_metric(*check(limits), (6, 4))
+        choose_metric(*check(limits), SCORES, "y")
 
 
 def test_without_such_a_limit_no_metric_is_fine() -> None:
     """Agreement and tensor metrics need neither labels nor a metric."""
-    assert choose_metric(*check(Limits(min_agreement=99)), (6, 4)) is None
+    assert choose_metric(*check(Limits(min_agreement=99)), SCORES, "y") is None
 
 
 def test_float_labels_have_no_default_metric() -> None:
     """A drop of what? The message shows how to name one."""
     with pytest.raises(UsageError, match=r"max_drop needs a metric(.|\n)*metric='mae'"):
-        choose_metric(*check(Limits(max_drop=1.0), labels=np.ones(6)), (6, 1))
+        choose_metric(*check(Limits(max_drop=1.0), labels=np.ones(6)), {"y": INPUTS[:, :1]}, "y")
 
 
 @pytest.mark.parametrize(("label", "fits"), [(0, True), (3, True), (4, False), (-1, False)])
@@ -76,9 +77,29 @@ def test_labels_must_be_classes_of_the_output(label: int, fits: bool) -> None:
     """An output with four classes takes 0 to 3."""
     made = check(Limits(max_drop=1.0), labels=np.array([0, 1, 2, 3, 0, label]))
     if fits:
-        metric = choose_metric(*made, (6, 4))
+        metric = choose_metric(*made, SCORES, "y")
         assert metric is not None
         assert metric.name == "top1"
     else:
         with pytest.raises(DataError, match="0 to 3"):
-            choose_metric(*made, (6, 4))
+            choose_metric(*made, SCORES, "y")
+
+
+@pytest.mark.parametrize(("others", "named"), [({}, "..."), ({"boxes": INPUTS[:, :1], "p": SCORES["y"]}, "p")])
+def test_class_indices_are_compared_with_nothing_but_themselves(others: dict[str, np.ndarray], named: str) -> None:
+    """A mean distance of class indices says nothing: the output with scores is named, or a metric of equality."""
+    made = check(Limits(max_drop=1.0), labels=np.arange(6) % 3)
+    with pytest.raises(UsageError, match=r"output 'label' of shape \(6,\)") as caught:
+        choose_metric(*made, {"label": np.arange(6) % 3, **others}, "label")
+    assert f"output='{named}'" in str(caught.value)
+    assert "outputs.ravel() == labels" in str(caught.value)
+    assert "mae" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("others", "named"), [({}, "..."), ({"scores": np.eye(6, 10, dtype=np.float32)}, "scores")])
+def test_labels_beyond_the_classes_name_the_output_that_was_read(others: dict[str, np.ndarray], named: str) -> None:
+    """The scores of the three best classes have no place for label 9."""
+    made = check(Limits(max_drop=1.0), labels=np.array([0, 1, 2, 3, 0, 9]))
+    with pytest.raises(DataError, match=r"0 to 2, for output 'values' with 3 classes") as caught:
+        choose_metric(*made, {"values": INPUTS, **others}, "values")
+    assert f"output='{named}'" in str(caught.value)
