@@ -20,7 +20,7 @@ from pytest_quant.measure import engines, pipeline
 from pytest_quant.measure.energy import Energy
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.lock import FOLDER_VARIABLE
-from pytest_quant.measure.measurement import Measurement, reopened
+from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.result import Coverage, Interval, LatencyResult
 from pytest_quant.spec import (
@@ -142,37 +142,6 @@ def test_everything_that_is_found(bench: Bench) -> None:
     assert [one.closed for one in bench.backend.engines] == [0, 0]
     found.close()
     assert [one.closed for one in bench.backend.engines] == [1, 1]
-
-
-def test_at_most_three_engines_are_open_while_two_are_timed(bench: Bench) -> None:
-    """A session of the candidate and two of the reference; both engines of the check are opened again after that."""
-    plan = LatencyPlan(max_s=0.3, pages="small")
-    most = 0
-
-    def play(feeds: Any) -> Any:
-        nonlocal most
-        most = max(most, sum(not one.closed for one in bench.backend.engines)) if timing else 0
-        return {"y": feeds["x"]}
-
-    timing = False
-    bench.candidate = bench.reference = play
-
-    @contextmanager
-    def step(text: str) -> Iterator[None]:
-        nonlocal timing
-        timing = text.startswith("timing")
-        yield
-        timing = False
-
-    bench.step = step  # type: ignore[method-assign]
-    found = bench.measure(latency=plan)
-    assert most == 3
-    assert [one.closed for one in bench.backend.engines] == [1] * 5
-    again = reopened(found)
-    assert [one.closed for one in bench.backend.engines[5:]] == [0, 0]
-    assert again.bench is not None
-    assert again.bench.candidate.engine is again.engine is again.bench.candidate.batched.engine
-    assert again.bench.compare(again.bench.candidate, again.bench.data) == found.accuracy
 
 
 def test_the_second_time_nothing_is_built(bench: Bench) -> None:

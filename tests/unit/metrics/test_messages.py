@@ -253,8 +253,8 @@ def test_outputs_that_are_not_finite() -> None:
     spoiled[1, 1] = np.nan
     assert said(lambda: check_reference("y", spoiled, 10)) == (
         "the reference gives NaN in output 'y'\n  got: sample 11\n"
-        "  next: check the model and the sample in FP32 first; where NaN is meant, export the model without this output, "
-        "or with numbers in place of NaN: torch.nan_to_num(x), or Where(IsNaN(x), 0, x) in ONNX"
+        "  next: check the model and the sample in FP32 first; where NaN is meant, export the model without this "
+        "output, or with numbers in place of NaN: torch.nan_to_num(x), or Where(IsNaN(x), 0, x) in ONNX"
     )
     sound = np.array([True, False, True])
     expected = OutputFault("y", "not finite", 11, "NaN or Inf where the reference is finite")

@@ -50,7 +50,7 @@ def test_the_interval_is_that_of_students_t_over_the_sets(
 @pytest.mark.parametrize("session_sd", [0.005, 0.025, 0.05])
 @pytest.mark.parametrize("sets", [2, 3, 5, 10])
 def test_the_interval_holds(session_sd: float, sets: int) -> None:
-    """In 93 of 100 measurements at least, at the level of a look, where 3 % is taken for the noise of a ratio that is 0.7 to 7 %."""
+    """In 93 of 100 measurements at least, where 3 % is taken for the noise of a ratio that is 0.7 to 7 %."""
     random, held, trials = np.random.default_rng(sets), 0, 300
     for _ in range(trials):
         drawn = []
