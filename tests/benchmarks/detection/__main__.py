@@ -25,6 +25,7 @@ from tests.benchmarks.detection import (
     changes,
     compared,
     launches,
+    memory,
     runs,
     sequential,
     simulated,
@@ -54,6 +55,7 @@ class Family:
 
 FAMILIES: Mapping[str, Family] = {
     "launch": Family("real launches of one check, and other tools beside them", launches.arms, launches.rows),
+    "memory": Family("networks that wait for their weights", memory.arms, memory.rows),
     "pytest": Family("real runs of pytest: --quant-launches auto, and xdist", runs.arms, runs.rows),
     "against": Family("pairs of processes of two sides, real and simulated", against.arms, against.rows),
     "worlds": Family("min_speedup in worlds of known noise, simulated", lambda _: simulated.arms(), simulated.rows),

@@ -152,7 +152,7 @@ def _covered(ledger: Ledger) -> Iterator[Row]:
     for load in LOADS:
         # No figure to reach: it is the interval of two sessions, which do differ.
         spans = [one["null_ratio_ci"] for pct in (0.0, 5.0) for one in _trials(ledger, load, pct)]
-        found = rate(_encloses(span, 1.0) for span in spans)
+        found = rate(encloses(span, 1.0) for span in spans)
         yield Row(f"intervals of the null that enclose 1, {load}", "-", str(found), None)
 
 
@@ -169,7 +169,8 @@ def _truths(ledger: Ledger, load: str, more_pct: float) -> str:
     )
 
 
-def _encloses(span: object, value: float) -> bool:
+def encloses(span: object, value: float) -> bool:
+    """Whether an interval as it is kept has a value in it."""
     assert isinstance(span, list)
     return bool(span[0] <= value <= span[1])
 
@@ -178,4 +179,4 @@ def _of_speedup(ledger: Ledger, load: str, more_pct: float) -> Iterator[bool]:
     for name in WRITERS:
         trials = ledger.trials(_key(name, load, more_pct))
         truth = 1.0 if more_pct == 0.0 else true_speedup(trials) if trials else 1.0
-        yield from (_encloses(one["speedup_ci"], truth) for one in trials)
+        yield from (encloses(one["speedup_ci"], truth) for one in trials)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -67,17 +68,18 @@ def test_{name}(copy):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A run of pytest: beside which load, with how much more work, how many checks of each model, and which options."""
+    """A run of pytest: beside which load, with how much more work, how many checks of which models, and options."""
 
     load: str
     more_pct: float
     copies: int
     options: tuple[str, ...]
+    models: tuple[str, ...] = tuple(WRITERS)
 
 
 def trial(folder: Path, kind: Kind, seed: int) -> Found:
     """Run pytest once, and return what became of each check, by the name of its model."""
-    for name in WRITERS:
+    for name in kind.models:
         for pct in (0.0, more_work.MORE_PCT):
             model_file(folder, name, pct)
     backend = more_work.NAME if kind.more_pct else "ort"
@@ -87,7 +89,7 @@ def trial(folder: Path, kind: Kind, seed: int) -> Found:
         packages.mkdir()
         register_backend(packages, more_work.NAME, f"{more_work.__name__}:{more_work.MoreWork.__name__}")
         (project / "conftest.py").write_text(CONFTEST.format(folder=str(folder)), "utf-8")
-        tests = (TEST.format(backend=backend, name=name, copies=kind.copies) for name in WRITERS)
+        tests = (TEST.format(backend=backend, name=name, copies=kind.copies) for name in kind.models)
         (project / "test_models.py").write_text("import pytest\n" + "".join(tests), "utf-8")
         with bursts(seed) if kind.load == "bursty" else nullcontext():
             return _run(project, packages, folder, kind)
@@ -98,6 +100,7 @@ def _run(project: Path, packages: Path, folder: Path, kind: Kind) -> Found:
     plugins = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", f"--rootdir={project}")
     kept = (f"--quant-history={project / 'history.db'}", f"--quant-cache={folder / 'pytest-cache'}")
     options = ("--quant-diagnose-time=0", f"--quant-json={written}", *kind.options)
+    began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugins, *kept, *options, str(project)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(packages), str(_ROOT)])},
@@ -107,16 +110,21 @@ def _run(project: Path, packages: Path, folder: Path, kind: Kind) -> Found:
         check=False,
         timeout=_HANGS_S,
     )
+    run_s = time.monotonic() - began
     if not written.exists():
         raise RuntimeError(f"pytest did not run:\n{done.stdout}{done.stderr}")
     checks = json.loads(written.read_text("utf-8"))["checks"]
     found = {
         name: [
-            {"status": one["status"], "launches": 1 + len(one["latency"].get("launches") or ())}
+            {
+                "status": one["status"],
+                "launches": 1 + len(one["latency"].get("launches") or ()),
+                "run_s": run_s,
+            }
             for one in checks
             if one["model"] == name and one["verdicts"]
         ]
-        for name in WRITERS
+        for name in kind.models
     }
     if any(len(of_one) != kind.copies for of_one in found.values()):
         raise RuntimeError(f"pytest did not measure every model:\n{done.stdout}{done.stderr}")

@@ -10,7 +10,6 @@ from pytest_quant.measure.measurement import reopened
 from pytest_quant.spec import LatencyPlan
 from tests.unit.measure import test_pipeline
 
-
 bench = test_pipeline.bench
 
 
