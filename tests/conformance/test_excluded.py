@@ -257,14 +257,12 @@ def test_each_excluded_module_is_read_back_as_float(net: Net, tmp_path: Path) ->
     bench, layers = _bench("torch", net, tmp_path, SIMULATED)
     read = []
     for layer in layers:
-        engine = bench.built(layer)
-        opened = bench.opened(engine, *layers)
+        opened = bench.opened(bench.built(layer), *layers)
         # The error names the others, and so this one is in float.
         with pytest.raises(BuildError, match="quantizes what exclude names") as caught:
             opened.coverage(bench.feeds())
         named = str(caught.value.value).removeprefix("read back in int8: ").split(", ")
         assert set(named) == {one for one in layers if one != layer and not _multiplies_activations(net, one)}
-        bench.opened(engine, layer).coverage(bench.feeds())
         read.append(layer)
     _tell(f"torch {net.module.name}: {len(read)} of {len(layers)} excluded modules read back as float")
     if net.module.name != "mlp":
