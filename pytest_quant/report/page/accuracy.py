@@ -69,7 +69,7 @@ def _scores(found: AccuracyResult) -> Iterator[Block]:
         ("right in only one engine", known(found.discordant, "discordant", whole)),
         ("McNemar p", known(found.p_value, "p_value", lambda value: figure(value, 2))),
         ("samples that would tell", known(found.n_to_resolve, "n_to_resolve", whole)),
-        ("what guessing scores", measured(found.chance, "chance", found.unit or "", form=form)),
+        ("what no look at the samples scores", measured(found.chance, "chance", found.unit or "", form=form)),
         ("worst class", worst_class),
         ("same top class", measured(found.agreement_pct, "agreement_pct", "%", form=points)),
         ("its confidence sequence", around(found.agreement_ci, "agreement_ci", points)),
