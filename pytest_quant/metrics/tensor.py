@@ -108,9 +108,9 @@ class TensorError:
 
     @property
     def _is_offset(self) -> bool:
-        """Whether less than half of the reference's mean square is variance over samples, and some is."""
+        """Whether less than a tenth of the reference's mean square is variance over samples, and some is."""
         varying = self._about_mean[0]
-        return varying.n > 1 and 0.0 < varying.squares / (varying.n - 1) < self._signal / varying.n / 2.0 < math.inf
+        return varying.n > 1 and 0.0 < varying.squares / (varying.n - 1) < self._signal / varying.n / 10.0 < math.inf
 
 
 class _AboutMean:

@@ -43,7 +43,7 @@ class OutputError:
     identical : every value equal.
     reference_constant : the reference gives every sample the same, or, of one sample, one value everywhere.
     centred_sqnr_db : SQNR of what varies over samples, the mean of each value over them taken from both outputs;
-        ``None`` unless these means, an offset, hold more than half of the reference's energy.
+        ``None`` unless these means, an offset, hold more than nine tenths of the reference's energy.
     centred_cosine : cosine of the same; 0 for a candidate that does not vary.
     """
 
