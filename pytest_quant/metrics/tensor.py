@@ -33,7 +33,7 @@ class TensorError:
     ``equal`` is whether all values are equal, the only figure of text; ``None`` when nothing was compared. -0.0 equals
     0.0. Positions where reference or candidate is not finite are left out of all other figures.
     ``centred_sqnr_db`` and ``centred_cosine`` are those of what varies over the samples: the mean of each value over
-    them is taken from both outputs first. ``None`` unless means hold more than half of the reference's energy.
+    them is taken from both outputs first. ``None`` unless means hold nine tenths of the reference's energy.
     """
 
     def __init__(self) -> None:
