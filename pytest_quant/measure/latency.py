@@ -11,7 +11,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from pytest_quant.measure.block import Block, Call, Clock, time_block
@@ -115,12 +115,13 @@ def measure(
         runs = [1] * len(runs)
     if _round_ns(runs, warm) <= until - clock():
         fewest_sets = 1
-        if not limited(plan) or rounds_of_tails(plan):
-            reopening = None  # a tail is that of one set's many rounds
         if reopening is not None and reopening.from_memory(min(one.run_ns for one in warm[:2])):
             fewest_sets = _FEWEST_SETS
             plan = replace(plan, session_sd=max(plan.session_sd, _FROM_MEMORY_SD), session_freedom=_FROM_MEMORY_FREEDOM)
-        result = _timed(calls, runs, plan, most, clock, until, observe, reopening, fewest_sets)
+        if not limited(plan) or rounds_of_tails(plan):
+            reopening = None  # a tail is that of one set's many rounds
+        rounds = _Rounds(calls, runs, clock, until, observe, random.Random(plan.seed))  # nosec B311 # noqa: S311
+        result = _timed(rounds, plan, most, reopening, fewest_sets)
     else:
         firsts = (one.first for one in warm)
         of_reference, of_null, of_candidate = (
@@ -142,90 +143,86 @@ def limited(plan: LatencyPlan) -> bool:
     return plan.min_speedup is not None or bool(plan.max_latency_ms)
 
 
+@dataclass(slots=True)
+class _Rounds:
+    """Rounds of three engines, in random order, that are added one by one until the time is over.
+
+    Attributes
+    ----------
+    runs : of each block.
+    until : of the clock.
+    observe : called after each round.
+    blocks : of reference, null and candidate.
+    """
+
+    calls: Calls
+    runs: Sequence[int]
+    clock: Clock
+    until: int
+    observe: Callable[[], object]
+    order: random.Random
+    blocks: tuple[list[Block], list[Block], list[Block]] = field(default_factory=lambda: ([], [], []))
+
+    def add(self) -> int:
+        """Time every engine once, and return the nanoseconds that this and observing took."""
+        began = self.clock()
+        for index in self.order.sample(range(len(self.calls)), len(self.calls)):
+            self.blocks[index].append(time_block(self.calls[index], self.runs[index], self.clock))
+        self.observe()
+        return self.clock() - began
+
+    def fits(self, took_ns: float) -> bool:
+        """Whether something that takes so long would be over in time."""
+        return self.clock() + took_ns <= self.until
+
+
 def _timed(
-    calls: Sequence[Call],
-    runs: Sequence[int],
-    plan: LatencyPlan,
-    most: int,
-    clock: Clock,
-    until: int,
-    observe: Callable[[], object],
-    reopening: Reopening | None,
-    fewest_sets: int,
+    rounds: _Rounds, plan: LatencyPlan, most: int, reopening: Reopening | None, fewest_sets: int
 ) -> LatencyResult:
-    """Add rounds until every limit is decided, there are `most`, or another one would not be over at `until`.
+    """Add rounds until every limit is decided, there are `most`, or another one would not be over in time.
 
     The sign test takes rounds of any precision: blocks become shorter where load that came after warming up leaves too
     little time for the fewest rounds, and longer after a look that leaves a limit open. Where sessions leave it open
     further sets of them are drawn.
     """
-    blocks: tuple[list[Block], list[Block], list[Block]] = ([], [], [])
-    order = random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
     while True:
-        round_ns: float = _add_round(blocks, calls, runs, order, clock, observe)
-        rounds, now = len(blocks[0]), clock()
-        if rounds < plan.min_rounds:
-            last = [side[-1] for side in blocks]
-            runs, round_ns = shorter(runs, last, plan.min_rounds - rounds, round_ns, until - now)
-        spent = rounds >= most or now + round_ns > until
-        looking = rounds >= plan.min_rounds and (rounds - plan.min_rounds) % plan.look_every == 0
-        if not (spent or looking):
+        round_ns: float = rounds.add()
+        made, left_ns = len(rounds.blocks[0]), rounds.until - rounds.clock()
+        if made < plan.min_rounds:
+            last = [side[-1] for side in rounds.blocks]
+            rounds.runs, round_ns = shorter(rounds.runs, last, plan.min_rounds - made, round_ns, left_ns)
+        spent = made >= most or not rounds.fits(round_ns)
+        if not spent and (made < plan.min_rounds or (made - plan.min_rounds) % plan.look_every):
             continue
-        result = latency_figures(*blocks, plan)
-        set_ns = 0.0 if reopening is None else reopening.lasts_s * _NS_PER_S + (_LATER_ROUNDS + 1) * round_ns
+        result = latency_figures(*rounds.blocks, plan)
         decided = _decided(result, plan)
-        doubted = fewest_sets > 1 or (not decided and _sessions_rule(result, plan))
-        if reopening is not None and doubted and clock() + set_ns <= until:
-            return _drawn(blocks, reopening.calls, set_ns, runs, plan, order, clock, until, observe)
+        if reopening is not None and (fewest_sets > 1 or (not decided and _sessions_rule(result, plan))):
+            set_ns = reopening.lasts_s * _NS_PER_S + (_LATER_ROUNDS + 1) * round_ns
+            if rounds.fits(set_ns):
+                return _drawn(rounds, plan, reopening, set_ns)
         if spent or decided:
             return result
         if limited(plan):
-            runs = longer(runs, most - rounds, round_ns, until - now)
+            rounds.runs = longer(rounds.runs, most - made, round_ns, left_ns)
 
 
-def _drawn(
-    blocks: tuple[list[Block], list[Block], list[Block]],
-    reopened: Callable[[], Calls],
-    set_ns: float,
-    runs: Sequence[int],
-    plan: LatencyPlan,
-    order: random.Random,
-    clock: Clock,
-    until: int,
-    observe: Callable[[], object],
-) -> LatencyResult:
+def _drawn(rounds: _Rounds, plan: LatencyPlan, reopening: Reopening, set_ns: float) -> LatencyResult:
     """Time further sets of sessions, until every limit is decided at a look or there is no time for one more."""
-    sets = [len(blocks[0])]
-    while len(sets) < LOOKS_AT_SETS[-1] and clock() + set_ns <= until:
-        began = clock()
-        calls = reopened()
-        for call, many in zip(calls, runs, strict=True):
-            time_block(call, many, clock)
+    sets = [len(rounds.blocks[0])]
+    while len(sets) < LOOKS_AT_SETS[-1] and rounds.fits(set_ns):
+        began = rounds.clock()
+        rounds.calls = reopening.calls()
+        for call, runs in zip(rounds.calls, rounds.runs, strict=True):
+            time_block(call, runs, rounds.clock)
         for _ in range(_LATER_ROUNDS):
-            _add_round(blocks, calls, runs, order, clock, observe)
+            rounds.add()
         sets.append(_LATER_ROUNDS)
-        set_ns = clock() - began
+        set_ns = rounds.clock() - began
         if len(sets) in LOOKS_AT_SETS:
-            result = latency_figures(*blocks, plan, sets)
+            result = latency_figures(*rounds.blocks, plan, sets)
             if _decided(result, plan):
                 return result
-    return latency_figures(*blocks, plan, sets)
-
-
-def _add_round(
-    blocks: tuple[list[Block], ...],
-    calls: Sequence[Call],
-    runs: Sequence[int],
-    order: random.Random,
-    clock: Clock,
-    observe: Callable[[], object],
-) -> int:
-    """Time every engine once, in random order, and return the nanoseconds that this and observing took."""
-    began = clock()
-    for index in order.sample(range(len(calls)), len(calls)):
-        blocks[index].append(time_block(calls[index], runs[index], clock))
-    observe()
-    return clock() - began
+    return latency_figures(*rounds.blocks, plan, sets)
 
 
 def _sessions_rule(result: LatencyResult, plan: LatencyPlan) -> bool:
