@@ -34,7 +34,7 @@ MERGE_BASE = "merge-base"
 
 _PASSED_ON = (
     *("quant_backend", "quant_simulate", "quant_device", "quant_confidence"),
-    *("quant_lock_timeout", "quant_step_timeout"),
+    *("quant_lock_timeout", "quant_step_timeout", "quant_pages"),
 )
 """Our options that decide what is measured, and how: of the command line, for each commit has its own ini file."""
 

@@ -291,6 +291,9 @@ class ICudaEngine:
         self._machine.end("engine")
 
 
+TOO_LARGE = b"a plan whose weights do not fit onto the device"
+
+
 class Runtime:
     """Takes every plan but an empty one, and one with a plugin once plugins are registered in this process.
 
@@ -310,6 +313,14 @@ class Runtime:
         if not serialized_engine:
             said = "IRuntime::deserializeCudaEngine: Error Code 1: Serialization (Version tag does not match.)"
             self._logger.log("Severity.ERROR", said)
+            return None
+        if serialized_engine == TOO_LARGE:
+            for said in (
+                "[defaultAllocator.cpp::allocate::31] Error Code 1: Cuda Runtime (out of memory)",
+                "[executionContext.cpp::initializeExecutionContext::556] Error Code 2: OutOfMemory (Requested size was "
+                "4294967296 bytes.)",
+            ):
+                self._logger.log("Severity.ERROR", said)
             return None
         plan = self._machine.plan
         if serialized_engine.startswith(b"{"):

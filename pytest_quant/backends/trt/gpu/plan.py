@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.trt.configure import complaints, make_logger, register_plugins
+from pytest_quant.backends.trt.gpu.memory import OutOfMemoryError
 from pytest_quant.errors import BuildError
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ class Plan:
         self.engine: Any = self._runtime.deserialize_cuda_engine(path.read_bytes())
         if self.engine is None:
             self.close()
+            if _NO_ROOM.search(complaints(self.lines)):
+                raise _no_memory("this engine", self.lines)
             raise BuildError(
                 f"TensorRT {trt.__version__} does not take the plan it was given",
                 value=complaints(self.lines),
@@ -59,12 +63,7 @@ class Plan:
         """
         context: tensorrt.IExecutionContext | None = self.engine.create_execution_context()
         if context is None:
-            raise BuildError(
-                "TensorRT has no memory for an execution context",
-                value=complaints(self.lines),
-                fix="nvidia-smi tells who holds the GPU's memory; smaller batches, fewer workers (-n) and closed "
-                "engines need less",
-            )
+            raise _no_memory("an execution context", self.lines)
         context.nvtx_verbosity = self._quiet
         return context
 
@@ -72,6 +71,18 @@ class Plan:
         """Drop engine and runtime in this order, after the contexts; closing twice is harmless."""
         self.engine = None
         self._runtime = None
+
+
+_NO_ROOM = re.compile("out of ?memory", re.IGNORECASE)
+
+
+def _no_memory(what: str, lines: list[str]) -> OutOfMemoryError:
+    return OutOfMemoryError(
+        f"TensorRT has no memory for {what}",
+        value=complaints(lines),
+        fix="nvidia-smi tells who holds the GPU's memory; smaller batches, fewer workers (-n) and closed engines need "
+        "less",
+    )
 
 
 def held_bytes(trt: Any, engine: Any, plan_bytes: int) -> int:

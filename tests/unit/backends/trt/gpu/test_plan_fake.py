@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends.trt.gpu.engine import GpuEngine
+from pytest_quant.backends.trt.gpu.memory import OutOfMemoryError
 from pytest_quant.backends.trt.run_builder import PLAN_FILE
 from pytest_quant.errors import BuildError, QuantError
 from tests.support.fake_tensorrt import ACTIVATION_BYTES, COLUMNS, NVTX_MS, RUN_MS, DataType, HostMemory, inspection
+from tests.support.fake_tensorrt.engine import TOO_LARGE
 from tests.support.fake_tensorrt.opened import PLAN, feeds_of, opened
 
 
@@ -68,6 +70,20 @@ def test_fake_device_without_room_for_a_context_says_so(tmp_path: Path, monkeypa
         pass
     assert str(ACTIVATION_BYTES) in str(caught.value)
     assert "nvidia-smi" in str(caught.value)
+
+
+def test_fake_device_without_room_for_the_weights_is_not_blamed_on_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan that is built anew needs as much; what helps is room."""
+    with (
+        pytest.raises(OutOfMemoryError, match="no memory for this engine") as caught,
+        opened(tmp_path, monkeypatch, written={"plan": TOO_LARGE}),
+    ):
+        pass
+    assert "Requested size was 4294967296 bytes" in str(caught.value)
+    assert "nvidia-smi" in str(caught.value)
+    assert "cache clear" not in str(caught.value)
 
 
 @pytest.mark.parametrize("capacity_bytes", [ACTIVATION_BYTES - 1, 1 << 20])
