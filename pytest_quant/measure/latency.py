@@ -61,7 +61,8 @@ _FROM_MEMORY_SD, _FROM_MEMORY_FREEDOM = 0.03, 4.0
 2 MB, and up to 8 % on those of 4 KB."""
 
 _LATER_ROUNDS = 4
-"""Of each set after the first: its sessions differ by more than these."""
+"""Of each set after the first, at least; more where they take less time than opening it did, so that neither the noise
+of sessions nor that of rounds is left to few draws."""
 
 _FEWEST_SETS = 3
 
@@ -197,7 +198,8 @@ def _timed(
         result = latency_figures(*rounds.blocks, plan)
         decided = _decided(result, plan)
         if reopening is not None and (fewest_sets > 1 or (not decided and _sessions_rule(result, plan))):
-            set_ns = reopening.lasts_s * _NS_PER_S + (_LATER_ROUNDS + 1) * round_ns
+            opening_ns = reopening.lasts_s * _NS_PER_S + round_ns
+            set_ns = opening_ns + max(_LATER_ROUNDS * round_ns, opening_ns)
             if rounds.fits(set_ns):
                 return _drawn(rounds, plan, reopening, set_ns)
         if spent or decided:
@@ -214,9 +216,11 @@ def _drawn(rounds: _Rounds, plan: LatencyPlan, reopening: Reopening, set_ns: flo
         rounds.calls = reopening.calls()
         for call, runs in zip(rounds.calls, rounds.runs, strict=True):
             time_block(call, runs, rounds.clock)
-        for _ in range(_LATER_ROUNDS):
+        opening_ns = rounds.clock() - began
+        round_ns = max(rounds.add(), 1)
+        sets.append(min(max(_LATER_ROUNDS, opening_ns // round_ns), plan.max_rounds))
+        for _ in range(sets[-1] - 1):
             rounds.add()
-        sets.append(_LATER_ROUNDS)
         set_ns = rounds.clock() - began
         if len(sets) in LOOKS_AT_SETS:
             result = latency_figures(*rounds.blocks, plan, sets)

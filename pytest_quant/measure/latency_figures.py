@@ -43,10 +43,9 @@ def latency_figures(
     rounds = len(ref.runs_ns) if sets else min(len(ref.runs_ns), looks.most)  # those after them are for the tails only
     ref_ns, null_ns, cand_ns = (side.medians_ns[:rounds] for side in sides)
     ref_logs, null_logs, cand_logs = np.log(ref_ns), np.log(null_ns), np.log(cand_ns)
-    ratio, of_null = judge_ratio(
-        ref_logs, null_logs, cand_logs, looks, SessionNoise(plan.session_sd, plan.session_freedom)
-    )
-    p50 = judge_rounds(cand_logs, (cand_logs,), looks, ratio.session_sd)
+    known, first = SessionNoise(plan.session_sd, plan.session_freedom), slice(None, sets[0] if sets else None)
+    ratio, of_null = judge_ratio(ref_logs[first], null_logs[first], cand_logs[first], looks, known)
+    p50 = judge_rounds(cand_logs[first], (cand_logs[first],), looks, ratio.session_sd)
     p50_ms = _interval(p50, 1.0 / NS_PER_MS)
     runs_ms = [run / NS_PER_MS for run in chain.from_iterable(cand.runs_ns)]
     bounds: dict[float, tuple[float | None, float | None]] = {50.0: (p50_ms.low, p50_ms.high)}
