@@ -104,7 +104,7 @@ def _latency(record: Record, number: int) -> Section:
     if any(found.round_p50_ms.values()):
         about = "medians of each round in milliseconds: reference, a second session of the reference (null), candidate"
         blocks.append(RoundsChart(f"rounds-{number}", about))
-    blocks += lines([*(f"not to be trusted: {reason}" for reason in found.reasons), *found.notes])
+    blocks += lines([*(f"timing in doubt: {reason}" for reason in found.reasons), *found.notes])
     blocks += lines([found.widened] if found.widened else [])
     blocks += _launches(found)
     blocks.append(Command("which layers take the time", f"pytest-quant profile {shlex.quote(record.nodeid)}"))
