@@ -113,7 +113,7 @@ def test_a_latency_that_is_not_to_be_trusted_says_so() -> None:
     launches = (LaunchFigures("2026-01-02T03:04:05+00:00", 1.9, 0.24, 0.46),)
     latency = replace(record.latency, reasons=("the null is off",), launches=launches, repeat=record.latency)
     section = _section(replace(record, latency=latency), "Latency")
-    assert "not to be trusted: the null is off" in _lines(section)
+    assert "timing in doubt: the null is off" in _lines(section)
     assert [table.caption for table in _blocks(section, Table)] == ["Further launches"]
     assert _facts(section)["speedup, measured again"].startswith("x1.948")
 
