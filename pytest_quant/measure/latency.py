@@ -121,7 +121,8 @@ def measure(
             plan = replace(plan, session_sd=max(plan.session_sd, _FROM_MEMORY_SD), session_freedom=_FROM_MEMORY_FREEDOM)
         if not limited(plan) or rounds_of_tails(plan):
             reopening = None  # a tail is that of one set's many rounds
-        rounds = _Rounds(calls, runs, clock, until, observe, random.Random(plan.seed))  # nosec B311 # noqa: S311
+        order = random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
+        rounds = _Rounds(calls, runs, clock, until, observe, order)
         result = _timed(rounds, plan, most, reopening, fewest_sets)
     else:
         firsts = (one.first for one in warm)
