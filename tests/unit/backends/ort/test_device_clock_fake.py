@@ -215,7 +215,7 @@ def test_a_graph_that_is_waited_for_is_launched_within_its_time(
 ) -> None:
     """One launch and no more; how long the host takes for one cannot be told from its wait."""
     clock = make_clock(memory)
-    monkeypatch.setattr(gpu_engine, "device_clock", lambda: clock)
+    monkeypatch.setattr(gpu_engine, "device_clock", lambda: (clock, ""))
     with_graph = _opened(CUDA, memory, monkeypatch, tmp_path, graphs=True).device_times(dense().feeds(4, 1))
     without = _opened(CUDA, memory, monkeypatch, tmp_path).device_times(dense().feeds(4, 1))
     assert with_graph is not None
