@@ -22,6 +22,7 @@ from pytest_quant.backends.trt.gpu import device
 from pytest_quant.environment.cuda_driver import Answer
 from pytest_quant.environment.packages import version
 from tests.support.nvml_stub import NvmlStub, StubCard
+from tests.support.planted_modules import forget_modules
 
 
 @pytest.fixture
@@ -34,9 +35,10 @@ def old_driver(nvml_stub: NvmlStub) -> Iterator[NvmlStub]:
 
 
 def forget() -> None:
-    """Let the next question look for distributions, and for TensorRT in another process."""
+    """Let the next question look for distributions, for CUDA's packages, and for TensorRT in another process."""
     version.cache_clear()
     device.probe_native.cache_clear()
+    forget_modules("cuda")
 
 
 def plant(folder: Path, monkeypatch: pytest.MonkeyPatch, packages: dict[str, str], modules: dict[str, str]) -> None:

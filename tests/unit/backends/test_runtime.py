@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from pytest_quant.backends import runtime
 from pytest_quant.backends.base import Availability
 from pytest_quant.backends.runtime import WHEELS, find_outdated, import_runtime, memory_libraries, wanted_versions
+from tests.support.planted_modules import forget_modules
 
 INSTALL, REPAIR = "pip install it", "pip install --force-reinstall it"
 
@@ -22,10 +24,11 @@ def found_in(*modules: str, needs: tuple[str, ...] = (), wheels: tuple[str, ...]
 
 
 @pytest.fixture
-def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder on the path, for modules that the test writes."""
     monkeypatch.syspath_prepend(tmp_path)
-    return tmp_path
+    yield tmp_path
+    forget_modules("cuda")
 
 
 def test_what_the_first_module_answers(packages: Path) -> None:

@@ -20,6 +20,7 @@ from pytest_quant.backends.trt.gpu import device
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import dense
 from tests.support.fake_tensorrt import HostMemory
+from tests.support.planted_modules import forget_modules
 
 COMPUTE_MS = 2.5
 COPY_MS = 0.25
@@ -265,8 +266,7 @@ def no_clock_yet() -> Iterator[None]:
     device_clock.cache_clear()
     yield
     device_clock.cache_clear()
-    for name in [name for name in sys.modules if name.partition(".")[0] == "cuda"]:
-        del sys.modules[name]
+    forget_modules("cuda")
 
 
 @pytest.mark.usefixtures("no_clock_yet")

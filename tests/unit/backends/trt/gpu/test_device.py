@@ -13,6 +13,7 @@ import pytest
 from pytest_quant.backends.trt.gpu import device as find
 from pytest_quant.environment.gpu import CudaGpus, Gpu
 from pytest_quant.errors import BackendUnavailable
+from tests.support.planted_modules import forget_modules
 
 GPU = Gpu(0, "A GPU", "SM89", 1e4, "550.1")
 
@@ -25,8 +26,7 @@ def asked_anew() -> Iterator[None]:
     yield
     find.probe_native.cache_clear()
     find._opened.cache_clear()
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("cuda", "pycuda")]:
-        del sys.modules[name]
+    forget_modules("cuda", "pycuda")
 
 
 @pytest.fixture
