@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.one_sample import LOOKS as LOOKS_AT_SETS
 from pytest_quant.stats.rounds import reach
+from pytest_quant.stats.runner import draw_of
 
 _NS_PER_S = 1e9
 
@@ -60,11 +62,18 @@ _FROM_MEMORY_SD, _FROM_MEMORY_FREEDOM = 0.03, 4.0
 """What sessions that wait for their weights differ by, where nothing else is known: 2 to 4 % were measured on pages of
 2 MB, and up to 8 % on those of 4 KB."""
 
-_LATER_ROUNDS = 4
-"""Of each set after the first, at least; more where they take less time than opening it did, so that neither the noise
-of sessions nor that of rounds is left to few draws."""
+_MOST_ROUNDS = 400
+"""Of a set of engines that wait for their weights, whose blocks are short: what neighbours take of the memory changes
+within tenths of a second, so that runs next to each other are compared."""
+
+_OPENINGS = 3.0
+"""Rounds of a set take at most so many times as long as opening it."""
+
+_SMALL = 0.5
+"""Of the noise between sessions: error of a set's rounds with which another set tells more than further rounds."""
 
 _FEWEST_SETS = 3
+"""Time for them is kept from the first set on."""
 
 
 def _nothing() -> None:
@@ -104,6 +113,11 @@ def measure(
     calls = (reference, null, candidate)
     warm = [warm_up(call, plan, clock) for call in calls]
     observe()
+    if not limited(plan) or rounds_of_tails(plan):
+        reopening = None  # a tail is that of one set's many rounds
+    in_sets = reopening is not None and reopening.from_memory(min(one.run_ns for one in warm[:2]))
+    if in_sets:
+        plan = _from_memory(plan)
     until = started + int(plan.max_s * _NS_PER_S)
     left_s = max(until - clock(), 0) / _NS_PER_S
     of_tails = rounds_of_tails(plan, beyond=0)
@@ -115,15 +129,12 @@ def measure(
         # One engine is too slow for its share of the time: more rounds are worth more than more runs of the others.
         runs = [1] * len(runs)
     if _round_ns(runs, warm) <= until - clock():
-        fewest_sets = 1
-        if reopening is not None and reopening.from_memory(min(one.run_ns for one in warm[:2])):
-            fewest_sets = _FEWEST_SETS
-            plan = replace(plan, session_sd=max(plan.session_sd, _FROM_MEMORY_SD), session_freedom=_FROM_MEMORY_FREEDOM)
-        if not limited(plan) or rounds_of_tails(plan):
-            reopening = None  # a tail is that of one set's many rounds
         order = random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
         rounds = _Rounds(calls, runs, clock, until, observe, order)
-        result = _timed(rounds, plan, most, reopening, fewest_sets)
+        if reopening is not None and in_sets:
+            result = _drawn(rounds, plan, reopening, [])
+        else:
+            result = _timed(rounds, plan, most, reopening)
     else:
         firsts = (one.first for one in warm)
         of_reference, of_null, of_candidate = (
@@ -138,6 +149,17 @@ def measure(
 def _round_ns(runs: Sequence[int], warm: Sequence[Warm]) -> float:
     """Return the nanoseconds of one round, the cold run of each block included."""
     return sum((n + 1) * one.run_ns for n, one in zip(runs, warm, strict=True))
+
+
+def _from_memory(plan: LatencyPlan) -> LatencyPlan:
+    """Return the plan for engines that wait for their weights: short blocks, and sessions of which little is known."""
+    return replace(
+        plan,
+        min_runs=1,
+        max_rounds=max(plan.max_rounds, _MOST_ROUNDS),
+        session_sd=max(plan.session_sd, _FROM_MEMORY_SD),
+        session_freedom=_FROM_MEMORY_FREEDOM,
+    )
 
 
 def limited(plan: LatencyPlan) -> bool:
@@ -155,6 +177,7 @@ class _Rounds:
     until : of the clock.
     observe : called after each round.
     blocks : of reference, null and candidate.
+    last_ns : that the last round took.
     """
 
     calls: Calls
@@ -164,23 +187,22 @@ class _Rounds:
     observe: Callable[[], object]
     order: random.Random
     blocks: tuple[list[Block], list[Block], list[Block]] = field(default_factory=lambda: ([], [], []))
+    last_ns: int = 0
 
-    def add(self) -> int:
-        """Time every engine once, and return the nanoseconds that this and observing took."""
+    def add(self) -> None:
+        """Time every engine once; `last_ns` is what this and observing took."""
         began = self.clock()
         for index in self.order.sample(range(len(self.calls)), len(self.calls)):
             self.blocks[index].append(time_block(self.calls[index], self.runs[index], self.clock))
         self.observe()
-        return self.clock() - began
+        self.last_ns = self.clock() - began
 
     def fits(self, took_ns: float) -> bool:
         """Whether something that takes so long would be over in time."""
         return self.clock() + took_ns <= self.until
 
 
-def _timed(
-    rounds: _Rounds, plan: LatencyPlan, most: int, reopening: Reopening | None, fewest_sets: int
-) -> LatencyResult:
+def _timed(rounds: _Rounds, plan: LatencyPlan, most: int, reopening: Reopening | None) -> LatencyResult:
     """Add rounds until every limit is decided, there are `most`, or another one would not be over in time.
 
     The sign test takes rounds of any precision: blocks become shorter where load that came after warming up leaves too
@@ -188,7 +210,8 @@ def _timed(
     further sets of them are drawn.
     """
     while True:
-        round_ns: float = rounds.add()
+        rounds.add()
+        round_ns: float = rounds.last_ns
         made, left_ns = len(rounds.blocks[0]), rounds.until - rounds.clock()
         if made < plan.min_rounds:
             last = [side[-1] for side in rounds.blocks]
@@ -198,36 +221,54 @@ def _timed(
             continue
         result = latency_figures(*rounds.blocks, plan)
         decided = _decided(result, plan)
-        if reopening is not None and (fewest_sets > 1 or (not decided and _sessions_rule(result, plan))):
-            opening_ns = reopening.lasts_s * _NS_PER_S + round_ns
-            set_ns = opening_ns + max(_LATER_ROUNDS * round_ns, opening_ns)
-            if rounds.fits(set_ns):
-                return _drawn(rounds, plan, reopening, set_ns)
+        if reopening is not None and not decided and _sessions_rule(result, plan):
+            return _drawn(rounds, plan, reopening, [made])
         if spent or decided:
             return result
         if limited(plan):
             rounds.runs = longer(rounds.runs, most - made, round_ns, left_ns)
 
 
-def _drawn(rounds: _Rounds, plan: LatencyPlan, reopening: Reopening, set_ns: float) -> LatencyResult:
-    """Time further sets of sessions, until every limit is decided at a look or there is no time for one more."""
-    sets = [len(rounds.blocks[0])]
-    while len(sets) < LOOKS_AT_SETS[-1] and rounds.fits(set_ns):
-        began = rounds.clock()
-        rounds.calls = reopening.calls()
-        for call, runs in zip(rounds.calls, rounds.runs, strict=True):
-            time_block(call, runs, rounds.clock)
-        opening_ns = rounds.clock() - began
-        round_ns = max(rounds.add(), 1)
-        sets.append(min(max(_LATER_ROUNDS, opening_ns // round_ns), plan.max_rounds))
-        for _ in range(sets[-1] - 1):
-            rounds.add()
-        set_ns = rounds.clock() - began
+def _drawn(rounds: _Rounds, plan: LatencyPlan, reopening: Reopening, sets: list[int]) -> LatencyResult:
+    """Time sets of sessions, until every limit is decided at a look or there is no time for one more.
+
+    Parameters
+    ----------
+    sets : rounds of those that are timed; without any the sessions that are open are the first.
+    """
+    opening_ns = reopening.lasts_s * _NS_PER_S
+    while not sets or (len(sets) < LOOKS_AT_SETS[-1] and rounds.fits(opening_ns + plan.min_rounds * rounds.last_ns)):
+        if sets:
+            began = rounds.clock()
+            rounds.calls = reopening.calls()
+            for call, runs in zip(rounds.calls, rounds.runs, strict=True):
+                time_block(call, runs, rounds.clock)
+            opening_ns = rounds.clock() - began
+        later = max(_FEWEST_SETS - len(sets) - 1, 0)
+        left_ns = (rounds.until - rounds.clock() - later * opening_ns) / (later + 1)
+        sets.append(_add_set(rounds, plan, min(_OPENINGS * opening_ns, left_ns)))
         if len(sets) in LOOKS_AT_SETS:
             result = latency_figures(*rounds.blocks, plan, sets)
             if _decided(result, plan):
                 return result
-    return latency_figures(*rounds.blocks, plan, sets)
+    return latency_figures(*rounds.blocks, plan, sets if len(sets) > 1 else ())
+
+
+def _add_set(rounds: _Rounds, plan: LatencyPlan, most_ns: float) -> int:
+    """Add the fewest rounds, and more until their error is small beside the noise between sessions or the time is over.
+
+    Returns how many.
+    """
+    began, logs = rounds.clock(), list[float]()
+    while len(logs) < plan.min_rounds or (
+        len(logs) < plan.max_rounds
+        and rounds.clock() - began + rounds.last_ns < most_ns
+        and draw_of(logs).error > _SMALL * plan.session_sd
+    ):
+        rounds.add()
+        reference, null, candidate = (math.log(statistics.median(side[-1].runs_ns)) for side in rounds.blocks)
+        logs.append((reference + null) / 2.0 - candidate)
+    return len(logs)
 
 
 def _sessions_rule(result: LatencyResult, plan: LatencyPlan) -> bool:

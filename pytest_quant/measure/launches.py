@@ -154,8 +154,9 @@ def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confiden
     if len(results) < 2:
         return latency
     sd = math.sqrt(statistics.fmean(one.session_sd**2 for one in results))
-    ratio = _together([_ratio(one) for one in results], Known(sd, RATIO_FREEDOM), confidence)
-    p50 = _together([_time(one) for one in results], Known(sd, TIME_FREEDOM), confidence)
+    sets = sum(max(len(one.sets), 1) for one in results)
+    ratio = _together([_ratio(one) for one in results], Known(sd, RATIO_FREEDOM), confidence, sets)
+    p50 = _together([_time(one) for one in results], Known(sd, TIME_FREEDOM), confidence, sets)
     over = OverLaunches(
         launches=len(results),
         speedup=math.exp(ratio.value),
@@ -166,14 +167,17 @@ def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confiden
     return replace(latency, over=over)
 
 
-def _together(draws: Sequence[Draw], known: Known, confidence: float) -> Estimate:
+def _together(draws: Sequence[Draw], known: Known, confidence: float, sets: int) -> Estimate:
     values, errors = [draw.log_ratio for draw in draws], [draw.error for draw in draws]
-    return mean_of_launches(values, errors, known, confidence=confidence)
+    return mean_of_launches(values, errors, known, confidence=confidence, sets=sets)
 
 
 def _ratio(latency: LatencyResult) -> Draw:
-    pairs = zip(latency.reference.medians_ns, latency.candidate.medians_ns, strict=True)
-    logs = iter([math.log(one / two) for one, two in pairs])
+    """Return the log ratio of one launch with the error of its rounds; both sessions of the reference count in sets."""
+    several = len(latency.sets) > 1
+    sides = (latency.reference, latency.null if several else latency.reference, latency.candidate)
+    times = zip(*(side.medians_ns for side in sides), strict=True)
+    logs = iter([math.log(one * two) / 2.0 - math.log(ours) for one, two, ours in times])
     of_sets = [list(islice(logs, rounds)) for rounds in latency.sets] or [list(logs)]
     middles = [statistics.median(of_set) for of_set in of_sets]
     within = [log - middle for of_set, middle in zip(of_sets, middles, strict=True) for log in of_set]

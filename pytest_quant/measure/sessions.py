@@ -61,7 +61,7 @@ class Sessions:
         self._subjects = (reference, reference, candidate)
         self._on_processor = all(one.backend.device == _PROCESSOR for one in self._subjects)
         self._huge = self._on_processor and pages == "huge"
-        self._notes: tuple[str, ...] = ()
+        self._notes: tuple[str, ...] | None = None
         self._opened = stack.enter_context(ExitStack())
         self._open()
 
@@ -87,7 +87,7 @@ class Sessions:
         ]
         return replace(
             latency,
-            notes=(*latency.notes, *self._notes, *clock_notes(samples), *shared, *apart),
+            notes=(*latency.notes, *(self._notes or ()), *clock_notes(samples), *shared, *apart),
             reference_precision=reference.precision,
             tf32=reference.tf32,
             small_pages=self._on_processor and not self._huge,
@@ -119,16 +119,16 @@ class Sessions:
         self._took_s = time.perf_counter() - began
 
     def _settle(self) -> None:
-        """Touch all memory, move it into pages of 2 MB, and keep what that gains engines that wait for memory."""
+        """Touch all memory, move it into pages of 2 MB, and keep what that gains the first engines that wait for it."""
         if self._settled:
             return
         began, self._settled = time.perf_counter(), True
-        runs = _SETTLING_RUNS if self._weights_bytes > NEAR_BYTES else 0
+        runs = _SETTLING_RUNS if self._notes is None and self._weights_bytes > NEAR_BYTES else 0
         before = [time_block(call, runs, time.perf_counter_ns) for call in self._calls]
         self._huge = collapse()
         if runs:
             after = [time_block(call, runs, time.perf_counter_ns) for call in self._calls]
-            self._notes = tuple(_gain(before, after)) or self._notes
+            self._notes = tuple(_gain(before, after))
         self._took_s += time.perf_counter() - began
 
 

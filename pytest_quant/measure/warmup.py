@@ -11,7 +11,7 @@ from pytest_quant.measure.block import Block, Call, Clock, time_block
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.ratio import runs_needed
 
-_AGREE = 0.03
+_FASTER = 0.03
 _BLOCKS = 3
 _MAX_RUNS = 1000
 _ENGINES = 3
@@ -39,9 +39,10 @@ class Warm:
 
 
 def warm_up(call: Call, plan: LatencyPlan, clock: Clock) -> Warm:
-    """Run an engine until the last three block medians agree within 3 %, or `warmup_s` of the plan are over.
+    """Run an engine until two blocks in a row are not 3 % faster than all before, or `warmup_s` of the plan are over.
 
-    One run is made in any case; after it no block is begun that would last longer than the time that is left.
+    Times that scatter are not what warming up is for: it ends as they stop falling. One run is made in any case; after
+    it no block is begun that would last longer than the time that is left.
     An engine that never settles is timed all the same: interleaving exposes every engine to the same conditions.
 
     Parameters
@@ -55,8 +56,7 @@ def warm_up(call: Call, plan: LatencyPlan, clock: Clock) -> Warm:
     medians = [float(first.cold_ns)]
     while (runs := min(_runs(medians[-1], plan), int((until - clock()) / medians[-1]) - 1)) >= 1:
         medians.append(statistics.median(time_block(call, runs, clock).runs_ns))
-        last = medians[-_BLOCKS:]
-        if len(medians) > _BLOCKS and max(last) <= (1.0 + _AGREE) * min(last):
+        if len(medians) > _BLOCKS and min(medians[-2:]) >= (1.0 - _FASTER) * min(medians[1:-2]):
             return Warm(first, medians[-1], settled=True)
     return Warm(first, medians[-1], settled=False)
 

@@ -196,7 +196,10 @@ def judge_sets(sets: Sequence[SessionSet], known: SessionNoise, confidence: floa
     sd = math.sqrt((known.draws * known.sd**2 + shown) / freedom)
 
     def mean(values: list[float], errors: list[float], share: float) -> Estimate:
-        return mean_of_launches(values, errors, Known(math.sqrt(share) * sd, freedom), confidence=confidence)
+        # A set has few rounds, whose error is too uncertain to weigh it by.
+        of_one = math.sqrt(statistics.fmean(error**2 for error in errors))
+        known = Known(math.sqrt(share) * sd, freedom)
+        return mean_of_launches(values, [of_one] * len(values), known, confidence=confidence)
 
     return OverSets(
         mean([one.ratio for one in sets], [one.ratio_error for one in sets], _OF_RATIO),

@@ -21,7 +21,7 @@ CHANNELS, SIDE = 16, 28
 MAGIKA_POSITIONS = 8.5
 """Of its convolution's 508, that take 1 % of a run: +3 % and +6 % were measured at 24 and 48."""
 
-READ_FROM_MEMORY = {"memory-24": 550, "memory-100": 1118}
+READ_FROM_MEMORY = {"memory_24": 550, "memory_100": 1118}
 """Width of each of the matrices: 24 and 100 MB of weights."""
 
 EXAMPLE = Path(__file__).parents[3] / "example_project"

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from scipy import stats
 
 from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, Known, launches_for, mean_of_launches
@@ -40,6 +41,28 @@ def test_few_launches_claim_no_more_than_one_of_them() -> None:
     assert (few.low, few.high) == pytest.approx((0.02 - alone, 0.02 + alone))
     six = mean_of_launches([0.02] * 6, [0.0] * 6, known)
     assert six.high - six.low < 2 * alone
+
+
+def test_few_launches_of_several_sets_may_claim_more_than_one_of_them() -> None:
+    """Each of the sets is a draw of its own: nine of them in three launches are not three that agree by chance."""
+    known = Known(0.01, 4.0)
+    (few, many) = (mean_of_launches([0.02] * 3, [0.0] * 3, known, sets=sets) for sets in (0, 9))
+    half = stats.t.ppf(0.975, 6.0) * 0.01 * math.sqrt(4.0 / 6.0 / 3.0)
+    assert (many.low, many.high) == pytest.approx((0.02 - half, 0.02 + half))
+    assert few.low < many.low
+
+
+def test_a_launch_weighs_by_its_own_variance() -> None:
+    """A restless one moves the mean less: it is the weighted mean of statsmodels, with its scale moderated."""
+    values, errors, known = [0.05, 0.048, 0.052, 0.049, 0.051, 0.05, -0.02], [0.002] * 6 + [0.02], Known(0.004, 4.0)
+    variances = [known.sd**2 + error**2 for error in errors]
+    fitted = sm.WLS(values, np.ones(7), weights=[np.mean(variances) / one for one in variances]).fit()
+    found = mean_of_launches(values, errors, known)
+    scale = (4.0 * np.mean(variances) + 6.0 * fitted.scale) / 10.0
+    half = stats.t.ppf(0.975, 10.0) * fitted.bse[0] * math.sqrt(scale / fitted.scale)
+    assert found.value == pytest.approx(fitted.params[0])
+    assert found.high - found.value == pytest.approx(half)
+    assert found.value > 0.045 > np.mean(values)
 
 
 def test_one_launch_is_no_less_wide_than_what_is_known() -> None:

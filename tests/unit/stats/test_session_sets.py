@@ -56,7 +56,7 @@ def test_the_interval_holds(session_sd: float, sets: int) -> None:
         drawn = []
         for _ in range(sets):
             offsets = random.normal(0.0, session_sd, 3)
-            rounds = [offset + random.normal(0.0, 0.01, 4) for offset in offsets]
+            rounds = [offset + random.normal(0.0, 0.01, Looks().first) for offset in offsets]
             drawn.append(session_set(rounds[0], rounds[1], rounds[2], Looks()))
         ratio = judge_sets(drawn, SessionNoise(0.03, 4.0), LOOK_CONFIDENCE).ratio
         held += ratio.low <= 0.0 <= ratio.high
