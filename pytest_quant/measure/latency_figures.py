@@ -16,7 +16,7 @@ from pytest_quant.result import Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.one_sample import LOOK_CONFIDENCE
 from pytest_quant.stats.ratio import percentile_bounds, runs_needed
-from pytest_quant.stats.rounds import Judged, SessionNoise, judge_ratio, judge_rounds, judge_sets, session_set
+from pytest_quant.stats.rounds import Judged, SessionNoise, judge_ratio, judge_rounds, judge_sets, session_sets
 from pytest_quant.stats.sequential import Floats, Looks
 
 _STATED_PERCENTILES = (90.0, 99.0)
@@ -84,9 +84,7 @@ def latency_figures(
 
 def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan: LatencyPlan) -> LatencyResult:
     """Return the figures that several sets of sessions give together in place of those of their rounds."""
-    ends = np.cumsum(result.sets)[:-1]
-    of_sets = zip(*(np.split(side, ends) for side in logs), strict=True)
-    sets = [session_set(ref, null, cand, looks_of(plan)) for ref, null, cand in of_sets]
+    sets = session_sets(*logs, result.sets)
     known = SessionNoise(plan.session_sd, plan.session_freedom)
     # As many looks at sets as at launches, at the level that makes them err together as one look would.
     confidence = 1.0 - (1.0 - plan.confidence) * _LOOK_SHARE

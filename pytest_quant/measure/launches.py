@@ -169,7 +169,7 @@ def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confiden
 
 def _together(draws: Sequence[Draw], known: Known, confidence: float, sets: int) -> Estimate:
     values, errors = [draw.log_ratio for draw in draws], [draw.error for draw in draws]
-    return mean_of_launches(values, errors, known, confidence=confidence, sets=sets)
+    return mean_of_launches(values, errors, known, confidence=confidence, draws=sets)
 
 
 def _ratio(latency: LatencyResult) -> Draw:

@@ -53,7 +53,7 @@ class Known:
 
 
 def mean_of_launches(
-    values: Sequence[float], errors: Sequence[float], known: Known, *, confidence: float = 0.95, sets: int = 0
+    values: Sequence[float], errors: Sequence[float], known: Known, *, confidence: float = 0.95, draws: int = 0
 ) -> Estimate:
     """Estimate the mean that launches have in the long run.
 
@@ -62,7 +62,7 @@ def mean_of_launches(
     177-188). Around the weighted mean they show a variance s^2 of a launch of weight 1, which is taken to be
     (d0 s0^2 + (m - 1) s^2) / (d0 + m - 1), and the interval is that of Student's t with d0 + m - 1 degrees of freedom
     (Smyth 2004, Statistical Applications in Genetics and Molecular Biology 3, article 3). With fewer than six launches,
-    or sets of sessions in them, neither end lies nearer than where the most telling single launch would put it, by its
+    or draws in them, neither end lies nearer than where the most telling single launch would put it, by its
     error and `known.sd`: a limit is never broken that no one launch lies beyond.
 
     Simulated, a limit of 3 % and looks only where one launch left doubt, 2000 checks in each world of
@@ -76,7 +76,7 @@ def mean_of_launches(
     errors : standard error of each within its launch.
     known : how launches differ; for a ratio the noise between sessions.
     confidence : of the two-sided interval, 0..1.
-    sets : of sessions in all launches; 0 stands for one in each.
+    draws : of the noise between sessions in all launches, where each has several; 0 stands for one in each.
     """
     m, variances = len(values), [known.sd**2 + error**2 for error in errors]
     expected = statistics.fmean(variances)
@@ -87,7 +87,7 @@ def mean_of_launches(
     variance = (known.freedom * expected + shown) / freedom
     reach = student_quantile(confidence, freedom) * math.sqrt(variance / math.fsum(weights))
     low, high = middle - reach, middle + reach
-    if max(m, sets) - 1 < FEW:
+    if max(m, draws) - 1 < FEW:
         normal = statistics.NormalDist().inv_cdf(0.5 + confidence / 2.0)
         reaches = [normal * math.hypot(error, known.sd) for error in errors]
         low = min(low, max(value - one for value, one in zip(values, reaches, strict=True)))

@@ -14,6 +14,7 @@ import numpy as np
 
 from pytest_quant.stats.one_sample import Known, mean_of_launches
 from pytest_quant.stats.ratio import Estimate
+from pytest_quant.stats.runner import MEDIAN_EFFICIENCY, NORMAL_MAD
 from pytest_quant.stats.sequential import Floats, Looks, Span, median_span
 
 _MOST_ALIKE = 0.9
@@ -64,12 +65,13 @@ def autocorrelation(values: Floats) -> Floats:
     return np.asarray((off[..., 1:] * off[..., :-1]).sum(axis=-1) / np.where(power > 0.0, power, 1.0))
 
 
-def resemblance(values: Floats) -> Floats:
+def resemblance(values: Floats, levels: int = 1) -> Floats:
     """Return the correlation of neighbours without the bias of short series, 0 to 0.9.
 
-    Over n values r falls short of the true one by (1 + 4 r) / n (Marriott and Pope 1954, Biometrika 41, 390-402).
+    Over n values r falls short of the true one by (1 + 4 r) / n (Marriott and Pope 1954, Biometrika 41, 390-402); where
+    the values are several levels in a row, each without its middle, n is the length of one.
     """
-    n = values.shape[-1]
+    n = values.shape[-1] / levels
     unbiased = (autocorrelation(values) + 1.0 / n) / max(1.0 - 4.0 / n, _LEAST_SHARE)
     return np.asarray(np.clip(unbiased, 0.0, _MOST_ALIKE))
 
@@ -149,16 +151,32 @@ class SessionSet:
     candidate_error: float
 
 
-def session_set(reference: Floats, null: Floats, candidate: Floats, looks: Looks) -> SessionSet:
-    """Return what the rounds of one set say, each of them once in `reference`, `null` and `candidate`, logarithms."""
-    ratio, of_null = (reference + null) / 2.0 - candidate, null - reference
-    neighbours = ratio, of_null
-    judged = [
-        judge_rounds(values, around, looks, np.zeros(1))
-        for values, around in ((ratio, neighbours), (of_null, neighbours), (candidate, (candidate,)))
+def session_sets(reference: Floats, null: Floats, candidate: Floats, sizes: Sequence[int]) -> list[SessionSet]:
+    """Return what each set of sessions says.
+
+    A set has few rounds, which tell little about their own noise, and rounds of all sets are alike: the standard
+    deviation around the median of their set, and the correlation with the round before, are those of all rounds
+    together. The error of a median is sqrt(pi / 2) standard errors of a mean (Kendall and Stuart 1977, volume 1,
+    section 10.10), and rounds that resemble their neighbours count for fewer, see `judge_rounds`.
+
+    Parameters
+    ----------
+    reference, null, candidate : logarithms (rounds,) of the times of the same rounds, those of one set in a row.
+    sizes : rounds of each set, in order.
+    """
+    series = (reference + null) / 2.0 - candidate, null - reference, candidate
+    ends = np.cumsum(sizes)[:-1]
+    middles = [[float(np.median(part)) for part in np.split(one, ends)] for one in series]
+    within = [one - np.repeat(of_sets, sizes) for one, of_sets in zip(series, middles, strict=True)]
+    alike = [float(resemblance(one, len(sizes))) for one in within]
+    alike[:2] = [max(alike[:2])] * 2  # ratio and null do not share the noise of an engine
+    left = 1.0 - len(sizes) / len(reference)  # of the degrees of freedom, where each set takes one for its median
+    errors = [
+        MEDIAN_EFFICIENCY * NORMAL_MAD * float(np.median(np.abs(one))) * math.sqrt((1.0 + r) / (1.0 - r) / left)
+        for one, r in zip(within, alike, strict=True)
     ]
-    values = [float(one.span.value) for one in judged]
-    return SessionSet(*values, *(_standard_error(one, looks, ratio.shape[-1]).item() for one in judged))
+    figures = zip(*middles, sizes, strict=True)
+    return [SessionSet(*values, *(error / math.sqrt(size) for error in errors)) for *values, size in figures]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +217,7 @@ def judge_sets(sets: Sequence[SessionSet], known: SessionNoise, confidence: floa
         # A set has few rounds, whose error is too uncertain to weigh it by.
         of_one = math.sqrt(statistics.fmean(error**2 for error in errors))
         known = Known(math.sqrt(share) * sd, freedom)
-        return mean_of_launches(values, [of_one] * len(values), known, confidence=confidence)
+        return mean_of_launches(values, [of_one] * len(values), known, confidence=confidence, draws=2 * len(sets))
 
     return OverSets(
         mean([one.ratio for one in sets], [one.ratio_error for one in sets], _OF_RATIO),

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pytest_quant.spec import UNMEASURED_SESSION_FREEDOM, UNMEASURED_SESSION_SD
 from pytest_quant.stats.ratio import student_quantile
 
-_MEDIAN_EFFICIENCY = math.sqrt(math.pi / 2.0)
+MEDIAN_EFFICIENCY = math.sqrt(math.pi / 2.0)
 """The standard error of a median of normal values, over that of their mean."""
 
-_NORMAL_MAD = 1.4826
+NORMAL_MAD = 1.4826
+"""The standard deviation of normal values, over their median absolute deviation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,13 @@ def draw_of(logs: Sequence[float]) -> Draw:
     The error is sqrt(pi / 2) / sqrt(n) times the rounds' standard deviation (Kendall and Stuart 1977, volume 1, section
     10.10), which comes from their median absolute deviation: one burst of load is no noise of every round.
     """
-    return Draw(statistics.median(logs), _MEDIAN_EFFICIENCY * robust_sd(logs) / math.sqrt(len(logs)))
+    return Draw(statistics.median(logs), MEDIAN_EFFICIENCY * robust_sd(logs) / math.sqrt(len(logs)))
 
 
 def robust_sd(values: Sequence[float]) -> float:
     """Return 1.4826 times the median absolute deviation: the standard deviation of normal values."""
     middle = statistics.median(values)
-    return _NORMAL_MAD * statistics.median(abs(value - middle) for value in values)
+    return NORMAL_MAD * statistics.median(abs(value - middle) for value in values)
 
 
 def session_spread(prior: Spread, draws: Iterable[Draw]) -> Spread:

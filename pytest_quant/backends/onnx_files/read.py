@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -249,8 +251,7 @@ def file_digests(path: Path) -> dict[str, str]:
 
 def size_bytes(path: Path) -> int:
     """Return the size of the model in `path` together with its external data."""
-    files = external_files(read_graph(path), path).values()
-    return path.stat().st_size + sum(file.stat().st_size for file in files)
+    return path.stat().st_size + sum(file.stat().st_size for file in _outline(path).external)
 
 
 def _state(file: Path) -> tuple[str, int, int, int]:
@@ -316,12 +317,40 @@ def read_signature(path: Path) -> Signature:
     ------
     ModelFileError : see `read_graph`; or an input or output is not a tensor.
     """
-    graph = read_graph(path).graph
-    constants = {tensor.name for tensor in graph.initializer}
-    return Signature(
-        inputs=tuple(_tensor(value, path) for value in graph.input if value.name not in constants),
-        outputs=tuple(_tensor(value, path) for value in graph.output),
+    return _outline(path).signature
+
+
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """What an engine tells of its file: inputs and outputs, and the files beside it that hold weights."""
+
+    signature: Signature
+    external: tuple[Path, ...]
+
+
+def _outline(path: Path) -> _Outline:
+    """Read a file that holds its weights once per process and state: sessions of it are opened again and again."""
+    if path.is_file():
+        with suppress(ModelFileError):  # whose message names the path as it is given here
+            known = _outline_once(*_state(path))
+            if not known.external:
+                return known
+    return _read_outline(path)
+
+
+@lru_cache(maxsize=256)
+def _outline_once(file: str, size: int, mtime_ns: int, ctime_ns: int) -> _Outline:  # noqa: ARG001 - they make the key
+    return _read_outline(Path(file))
+
+
+def _read_outline(path: Path) -> _Outline:
+    model = read_graph(path)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    signature = Signature(
+        inputs=tuple(_tensor(value, path) for value in model.graph.input if value.name not in constants),
+        outputs=tuple(_tensor(value, path) for value in model.graph.output),
     )
+    return _Outline(signature, tuple(external_files(model, path).values()))
 
 
 _WITH_WEIGHTS = ("Attention", "Conv", "ConvTranspose", "GRU", "Gemm", "LSTM", "MatMul", "RNN")

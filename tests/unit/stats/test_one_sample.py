@@ -46,7 +46,7 @@ def test_few_launches_claim_no_more_than_one_of_them() -> None:
 def test_few_launches_of_several_sets_may_claim_more_than_one_of_them() -> None:
     """Each of the sets is a draw of its own: nine of them in three launches are not three that agree by chance."""
     known = Known(0.01, 4.0)
-    (few, many) = (mean_of_launches([0.02] * 3, [0.0] * 3, known, sets=sets) for sets in (0, 9))
+    (few, many) = (mean_of_launches([0.02] * 3, [0.0] * 3, known, draws=draws) for draws in (0, 9))
     half = stats.t.ppf(0.975, 6.0) * 0.01 * math.sqrt(4.0 / 6.0 / 3.0)
     assert (many.low, many.high) == pytest.approx((0.02 - half, 0.02 + half))
     assert few.low < many.low
