@@ -46,6 +46,11 @@ class Reopening:
     lasts_s: float
     weights_bytes: int = 0
 
+    @property
+    def lasts_ns(self) -> float:
+        """The same in nanoseconds."""
+        return self.lasts_s * _NS_PER_S
+
     def from_memory(self, run_ns: float) -> bool:
         """Whether a run of so many nanoseconds waits for its weights most of the time, so that their places matter."""
         fetched = self.weights_bytes / max(run_ns, 1.0)  # bytes per nanosecond are GB per second
@@ -131,7 +136,8 @@ def measure(
     if _round_ns(runs, warm) <= until - clock():
         order = random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
         rounds = _Rounds(calls, runs, clock, until, observe, order)
-        if reopening is not None and in_sets:
+        rounds_ns = 2 * plan.min_rounds * _round_ns(runs, warm)
+        if in_sets and reopening is not None and rounds.fits(reopening.lasts_ns + rounds_ns):
             result = _drawn(rounds, plan, reopening, [])
         else:
             result = _timed(rounds, plan, most, reopening)
@@ -221,7 +227,8 @@ def _timed(rounds: _Rounds, plan: LatencyPlan, most: int, reopening: Reopening |
             continue
         result = latency_figures(*rounds.blocks, plan)
         decided = _decided(result, plan)
-        if reopening is not None and not decided and _sessions_rule(result, plan):
+        in_doubt = not decided and _sessions_rule(result, plan)
+        if in_doubt and reopening is not None and rounds.fits(reopening.lasts_ns + plan.min_rounds * round_ns):
             return _drawn(rounds, plan, reopening, [made])
         if spent or decided:
             return result
@@ -236,7 +243,7 @@ def _drawn(rounds: _Rounds, plan: LatencyPlan, reopening: Reopening, sets: list[
     ----------
     sets : rounds of those that are timed; without any the sessions that are open are the first.
     """
-    opening_ns = reopening.lasts_s * _NS_PER_S
+    opening_ns = reopening.lasts_ns
     while not sets or (len(sets) < LOOKS_AT_SETS[-1] and rounds.fits(opening_ns + plan.min_rounds * rounds.last_ns)):
         if sets:
             began = rounds.clock()
