@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data
-from pytest_quant.data.workers import dead_workers_named
 from pytest_quant.diagnose.hints import find_hints
-from pytest_quant.environment.locked_clocks import ClockLocker, free_clocks
 from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError, ModelFileError
 from pytest_quant.measure.build import Step, export_spec
 from pytest_quant.measure.engines import (
@@ -29,7 +27,6 @@ from pytest_quant.measure.launches import Wanted, add_launches
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S
 from pytest_quant.measure.measurement import Measurement, reopened
 from pytest_quant.measure.pipeline import EVAL_BATCH_SIZE, measure_check
-from pytest_quant.measure.total_time import TotalTime
 from pytest_quant.measure.watchdog import STEP_TIMEOUT_S, Watchdog, unwatched
 from pytest_quant.record import Encoded, build_record, failed_record
 from pytest_quant.result import Baseline, LatencyResult, NoBaseline, Status
@@ -58,9 +55,7 @@ def _placeholder_named(dataset: Dataset) -> Iterator[None]:
         raise
 
 
-def one_launch(_measurement: Measurement) -> Wanted:
-    """Want no launch but this process."""
-    return Wanted()
+_ONE_LAUNCH = Wanted()
 
 
 class Session:
@@ -77,7 +72,6 @@ class Session:
     diagnose_s : budget in seconds for the search for advice about one check; 0 for no advice.
     lock_timeout_s : longest wait in seconds for a device that another process holds.
     step_timeout_s : longest single run or build in seconds; 0 for no bound.
-    locks_clocks : lock the clocks of a GPU while engines are timed on it.
     wanted : how many launches a measurement is given.
     total : bounds the time of all measuring of latency; ``None`` for no bound.
     """
@@ -93,23 +87,19 @@ class Session:
         diagnose_s: float = DIAGNOSE_S,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
         step_timeout_s: float = STEP_TIMEOUT_S,
-        locks_clocks: bool = False,
-        wanted: Callable[[Measurement], Wanted] = one_launch,
-        total: TotalTime | None = None,
+        wanted: Wanted = _ONE_LAUNCH,
     ) -> None:
         watch = Watchdog(step_timeout_s, notify) if step_timeout_s else unwatched
-        lock_clocks = ClockLocker(notify) if locks_clocks else free_clocks
-        self._tools = Tools(cache, notify, step, lock_timeout_s, watch, lock_clocks)
+        self._tools = Tools(cache, notify, step, lock_timeout_s, watch)
         self._baseline = baseline
         self._times = times
         self._diagnose_s = diagnose_s
         self._wanted = wanted
-        self._total = total or TotalTime()
 
     def measure(self, check: Check) -> Measurement:
         """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
-        with dead_workers_named(), _placeholder_named(check.dataset):
-            measurement = measure_check(self._total.begin(check), self._tools, breaks_latency)
+        with _placeholder_named(check.dataset):
+            measurement = measure_check(check, self._tools, breaks_latency)
             try:
                 return reopened(self._launched(measurement))
             except BaseException:
@@ -120,17 +110,15 @@ class Session:
         """Add further launches to a measurement that is wanted in several."""
         if measurement.latency is None or measurement.bench is None:
             return measurement
-        latency = self._total.first(measurement.latency)
-        wanted = self._wanted(measurement)
-        if wanted == Wanted():
-            return replace(measurement, latency=latency)
+        if self._wanted == _ONE_LAUNCH:
+            return measurement
         baseline = self._baseline(measurement)
 
         def unsure(found: LatencyResult) -> bool:
             return in_doubt(replace(measurement, latency=found), baseline)
 
         found = add_launches(
-            measurement.check, latency, measurement.bench.timed, wanted, unsure, self._tools, self._total
+            measurement.check, measurement.latency, measurement.bench.timed, self._wanted, unsure, self._tools
         )
         return replace(measurement, latency=found)
 
@@ -160,10 +148,6 @@ class Session:
 
         `dataset` is needed where `spec` calibrates; a backend that builds for shapes takes them from it too.
         """
-        with dead_workers_named():
-            return self._open(spec, dataset)
-
-    def _open(self, spec: EngineSpec, dataset: Dataset | None) -> Engine:
         backend = usable_backend(spec)
         spec = export_spec(spec, self._tools.cache, self._tools.bounded_step)
         data = None if dataset is None else read_data(dataset, spec, self._tools)

@@ -165,7 +165,7 @@ def options() -> Iterator[str]:
     flags = {flag.removeprefix("--").replace("-", "_") for flag, _ in declared.options}
     yield "## Options of pytest"
     yield (
-        "Each but `--quant-doctor` and `--quant-accept` is also an ini option of the same name with underscores, "
+        "Each is also an ini option of the same name with underscores, "
         "`quant_strict = true`. An option without a value can be undone for one run: `--no-quant-strict`."
     )
     rows = ([f"`{_spelling(flag, words)}`", words["help"]] for flag, words in declared.options)

@@ -15,7 +15,6 @@ import click
 import pytest
 
 from pytest_quant.cli import commands
-from pytest_quant.plugin import short_reason
 from tests.support.user_texts import ROOT, all_texts, literals
 
 PROSE = ("itself", "keeps", "wrote")
@@ -39,9 +38,6 @@ TOLD = {
 }
 """Options of programs that are not here to be asked: those of their documentation that texts of ours name."""
 
-READ_ONLY = {"pytest": frozenset({short_reason.NAME})}
-"""Options that are read and never declared, so that no help lists them."""
-
 _OPTION = re.compile(r"(?<![\w<=/.-])(?>--[a-z][a-z0-9]*+(?:-[a-z0-9]+)*+)(?![-*\w])")
 _SPEAKER = re.compile(
     r"\bpytest-quant (?P<command>[a-z]+)|-m (?P<module>venv|pip|pytest|tests\.gpu)\b|"
@@ -61,7 +57,7 @@ def options_of(who: str) -> frozenset[str]:
     heads = [re.split(r"\s{2,}", line)[0].replace("[no-]", "") for line in lines]
     found = frozenset(option for head in heads for option in re.findall(r"--[a-z][\w-]+", head))
     assert found, helped.stdout + helped.stderr
-    return found | READ_ONLY.get(who, frozenset())
+    return found
 
 
 def options_of_command(command: click.Command) -> frozenset[str]:

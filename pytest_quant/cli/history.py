@@ -82,7 +82,7 @@ def print_changes(
 
 def _csv(points: Sequence[Point]) -> str:
     from pytest_quant.history import Point
-    from pytest_quant.report.exports.spreadsheet import line
+    from pytest_quant.report.spreadsheet import line
 
     rows: list[Iterable[object]] = [
         (field.name for field in fields(Point)),

@@ -1,8 +1,7 @@
-"""``pytest-quant report``: a page for a browser, or one series as a picture."""
+"""``pytest-quant report``: a page for a browser."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +22,9 @@ if TYPE_CHECKING:
 
 _BETWEEN = ".."
 _ONE_FILE = (".html", ".htm")
-_PICTURES = (".png", ".svg")
 
 
-@click.command(short_help="Write a page about a commit for a browser, or draw one series.")
+@click.command(short_help="Write a page about a commit for a browser.")
 @click.argument("commits", required=False, metavar="[BASE..HEAD]")
 @click.option(
     "-o",
@@ -36,9 +34,8 @@ _PICTURES = (".png", ".svg")
     metavar="DIR",
     help="Folder of the page; or a file.",
 )
-@click.option("--plot", metavar="SERIES", help="Draw this series into a picture, .png or .svg, in place of a page.")
 @history_option
-def report(commits: str | None, output: Path, plot: str | None, place: str | None) -> None:
+def report(commits: str | None, output: Path, place: str | None) -> None:
     """Write a page about the records of HEAD: every check, what changed since BASE, the history, Pareto.
 
     Both are revisions of git or ids of runs, as pytest-quant compare takes them; without HEAD it is what is checked
@@ -50,18 +47,8 @@ def report(commits: str | None, output: Path, plot: str | None, place: str | Non
       pytest-quant report -o report
       pytest-quant report main..topic -o report
       pytest-quant report 20260102T0304 -o report.html
-      pytest-quant report --plot "test_digits ort-int8-static" -o speedup.svg
     """  # noqa: D301 - click reads a backspace
     where = existing_history(place)
-    if plot is not None:
-        if commits is not None:
-            raise UsageError("--plot draws a series, whatever commits it is of", fix=f"leave '{commits}' out")
-        _draw(where, plot, output)
-        return
-    if output.suffix.lower() in _PICTURES:
-        raise UsageError(
-            "a picture is of one series", value=str(output), fix="name it with --plot SERIES, or a folder for the page"
-        )
     # Here, because it loads the database.
     from pytest_quant.history import open_store
     from pytest_quant.report.page.assemble import assemble
@@ -84,36 +71,6 @@ def _unwritten(output: Path, error: OSError) -> UsageError:
 
     step = next_step(error, "name a place in a writable folder")
     return UsageError("the page cannot be written", value=f"{output}: {error.strerror or error}", fix=step)
-
-
-def _draw(where: str, words: str, output: Path) -> None:
-    """Draw the only series that has these words."""
-    if output.suffix.lower() not in _PICTURES:
-        raise UsageError(
-            "the picture has another format", value=str(output), allowed="a file that ends in .png or .svg"
-        )
-    from pytest_quant.cli.accept import all_matching
-    from pytest_quant.history import open_store
-    from pytest_quant.history.trends import find_changes
-
-    store = open_store(where)
-    found = all_matching(store, words)
-    if len(found) > 1:
-        from pytest_quant.report.series import series_name
-
-        listed = "\n    ".join(map(series_name, found))
-        raise UsageError(
-            f"{len(found)} series match '{words}'", allowed=f"one of\n    {listed}", fix="write more words"
-        )
-    from pytest_quant.report.plot import draw
-
-    (series,) = found
-    points = store.points(series.key)
-    # Levels of two branches are no change of either; what is marked is of the branch with most points.
-    branches = Counter(point.branch for point in reversed(points))
-    (branch, _), *_ = branches.most_common(1) or [(None, 0)]
-    draw(series, points, find_changes(point for point in points if point.branch == branch), output)
-    say(f"written: {output}")
 
 
 def _sources(store: Store, commits: str | None, *, one_file: bool) -> Sources:
@@ -186,8 +143,8 @@ def _head(store: Store, asked: str | None, root: Path) -> tuple[str, Found]:
 
 
 def _last_of_each(checks: Sequence[StoredCheck]) -> list[StoredCheck]:
-    """Return the last record of each test, of each worker where every worker runs it, in the order of the first."""
-    last: dict[tuple[str, str, str | None], StoredCheck] = {}
+    """Return the last record of each test, in the order of the first."""
+    last: dict[tuple[str, str], StoredCheck] = {}
     for check in checks:
-        last[check.record.nodeid, check.record.series, check.record.worker] = check
+        last[check.record.nodeid, check.record.series] = check
     return list(last.values())

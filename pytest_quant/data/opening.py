@@ -5,10 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_quant.data.batch import Batch, Feeds
 from pytest_quant.data.layout import Layout, SampleShapes
@@ -120,16 +118,6 @@ class Data:
         if samples >= self.n:
             return self
         return replace(self, n=samples, evaluation_part=self.evaluation_part.spaced(samples).held())
-
-    def drawn(self, order: NDArray[Any]) -> Data | None:
-        """Return the evaluation samples at the indices `order`, in that order; ``None`` where they are streamed.
-
-        Arrays and sequences can be read in any order, other iterables and loaders only in their own.
-        """
-        part = self.evaluation_part.drawn(order)
-        if part is None:
-            return None
-        return replace(self, n=len(order), digest=digest_of(part.pick(part.hashes)), evaluation_part=part)
 
     def first(self, batch_size: int) -> Feeds:
         """Return the first evaluation samples as one full batch, its last sample repeated where they are too few."""

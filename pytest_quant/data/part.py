@@ -97,7 +97,6 @@ class Part:
     hashes : 64-bit hash of every sample of the source in the first pass, chosen or not.
     chosen : mask (samples of the source,); ``None`` for all of them.
     label_dtype : int64 or float64; object where labels are kept as given.
-    rows : indices in the source of the samples in arrays, in another order than theirs, in place of `chosen`.
     """
 
     source: Source
@@ -105,7 +104,6 @@ class Part:
     hashes: array[int] = field(repr=False)
     chosen: NDArray[np.bool_] | None
     label_dtype: type[np.int64 | np.float64 | np.object_] = np.int64
-    rows: NDArray[Any] | None = None
 
     def batches(self, batch_size: int, *, pad: bool) -> Iterator[Batch]:
         """Yield batches of samples of one shape, as the model takes them.
@@ -131,8 +129,6 @@ class Part:
         arrays = self.source.arrays
         if arrays is None or self._by_sample:
             return assemble(self._samples(), batch_size, pad=pad, whole=self.layout.whole)
-        if self.rows is not None:
-            return self._takes(arrays, self.rows, batch_size, pad=pad)
         if self.chosen is None:
             return self._slices(arrays, batch_size, pad=pad)
         return self._takes(arrays, np.flatnonzero(self.chosen), batch_size, pad=pad)
@@ -143,21 +139,8 @@ class Part:
         arrays = self.source.arrays or {}
         return any(arrays[name].strides[0] for name in self.layout.whole if name in arrays)
 
-    def drawn(self, order: NDArray[Any]) -> Part | None:
-        """Return the chosen samples at the indices `order`, in that order; ``None`` where they are streamed."""
-        chosen = np.arange(len(self.hashes)) if self.chosen is None else np.flatnonzero(self.chosen)
-        rows, at = chosen[order], self.source.at
-        if self.source.arrays is not None:
-            return None if self._by_sample else replace(self, rows=rows, chosen=None)
-        if at is None:
-            return None
-        hashes = array("Q", np.asarray(self.hashes)[rows].tobytes())
-        return replace(self, source=Source(self.source.what, lambda: at(rows)), hashes=hashes, chosen=None)
-
     def pick(self, hashes: array[int]) -> array[int]:
         """Return the chosen ones of `hashes`, which has one for each sample of the source."""
-        if self.rows is not None:
-            return array("Q", np.asarray(hashes)[self.rows].tobytes())
         return hashes if self.chosen is None else array("Q", np.asarray(hashes)[self.chosen].tobytes())
 
     def spaced(self, k: int) -> Part:

@@ -183,14 +183,12 @@ class Source:
     what : name of the data in messages.
     blocks : starts a pass from the first sample.
     arrays, labels : all samples, when they are in memory; then a later pass cannot differ from the first.
-    at : starts a pass over the samples at some indices, in their order; ``None`` for samples that are streamed.
     """
 
     what: str
     blocks: Callable[[], Iterator[Block]]
     arrays: Feeds | None = None
     labels: NDArray[Any] | None = None
-    at: Callable[[NDArray[Any]], Iterator[Block]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +244,7 @@ def open_source(
     samples = _again_and_again(inputs, what)
     if kind == "loader":
         return Source(what, lambda: _loader_blocks(samples, wanted, what, labelled=labelled))
-
-    def at(rows: NDArray[Any]) -> Iterator[Block]:
-        items: Any = samples
-        return _iterable_blocks((items[int(row)] for row in rows), wanted, what, labelled=labelled)
-
-    indexed = hasattr(samples, "__getitem__") and hasattr(samples, "__len__") and not isinstance(samples, Mapping)
-    return Source(what, lambda: _iterable_blocks(samples, wanted, what, labelled=labelled), at=at if indexed else None)
+    return Source(what, lambda: _iterable_blocks(samples, wanted, what, labelled=labelled))
 
 
 def _from_arrays(inputs: object, labels: object | None, wanted: Wanted, what: str) -> Source:

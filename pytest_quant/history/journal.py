@@ -193,11 +193,11 @@ def _read(file: Path) -> list[tuple[Run, tuple[Encoded, ...]]]:
     if not _cut_torn_line(file):
         return []
     runs: dict[str, Run] = {}
-    last: dict[str, dict[tuple[str, str | None], Record]] = {}
+    last: dict[str, dict[str, Record]] = {}
     for run, records in read_runs(file):
         runs[run.id] = run
         for record in records:
-            last.setdefault(run.id, {})[record.nodeid, record.worker] = record
+            last.setdefault(run.id, {})[record.nodeid] = record
     return [gather_samples(run, [encoded(record) for record in last.get(run.id, {}).values()]) for run in runs.values()]
 
 

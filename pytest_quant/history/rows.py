@@ -22,7 +22,6 @@ from pytest_quant.record import (
     from_json,
     run_of,
     run_to_json,
-    worst_of_workers,
 )
 from pytest_quant.result import LatencyResult
 
@@ -57,13 +56,6 @@ def commit_of(checks: Iterable[StoredCheck]) -> str | None:
     trees = {run.tree for run in runs}
     one = len({run.commit for run in runs}) == 1 or (len(trees) == 1 and None not in trees)
     return runs[-1].commit if runs and one else None
-
-
-def one_of_each_run(checks: Iterable[StoredCheck]) -> list[StoredCheck]:
-    """Return `checks` with one for each test and run: where several workers ran it, the one of the worst status."""
-    return worst_of_workers(
-        checks, record_of=lambda one: one.record, test_of=lambda one: (one.run.id, one.record.nodeid)
-    )
 
 
 def run_row(run: Run) -> Row:

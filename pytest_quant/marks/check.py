@@ -34,7 +34,6 @@ class Measuring:
     max_time_s: float | None = None
     session_sd: float = UNMEASURED_SESSION_SD
     session_freedom: float = UNMEASURED_SESSION_FREEDOM
-    sequential: bool = False
     pages: Pages = "huge"
 
 
@@ -135,7 +134,6 @@ def build_check(
         latency=_plan(variant, measuring),
         latency_off=measuring.latency_off,
         confidence=measuring.confidence,
-        sequential=measuring.sequential,
         batch_size=variant.batch_size,
         reference_precision=asked.reference_precision,
         timed_reference=timed,

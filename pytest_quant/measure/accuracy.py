@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from pytest_quant.backends import Outputs
 from pytest_quant.data import Data
 from pytest_quant.errors import DataError, UsageError, nearest
-from pytest_quant.measure.early import Early, in_the_set
 from pytest_quant.metrics import ResolvedMetric, resolve_metric
 from pytest_quant.metrics.channels import split
 from pytest_quant.metrics.classes import ClassError
@@ -50,7 +49,6 @@ def evaluate(
     channels: Sequence[ChannelGroup] = (),
     margin: float | None = None,
     confidence: float = 0.95,
-    early: Early | None = None,
 ) -> AccuracyResult:
     """Compare all outputs of `pairs`, and score one of them by `metric`.
 
@@ -68,7 +66,6 @@ def evaluate(
     channels : groups that are compared separately, in place of the outputs they belong to.
     margin : limit on the drop in the metric's unit, for which the samples needed to decide it are computed.
     confidence : of the drop's interval, 0..1.
-    early : the random order of `pairs`, which are no longer read when the limits are decided; ``None`` reads all.
 
     Raises
     ------
@@ -76,20 +73,10 @@ def evaluate(
     UsageError : `output` does not exist, `channels` do not fit, or the metric is not defined for outputs and labels.
     """
     comparison = _Comparison(metric, output, channels)
-    sequences = None if early is None else early.sequences()
     for pair in pairs:
         comparison.add(pair)
-        if sequences is not None:
-            sequences.add(pair.n, *comparison.last)
-            if sequences.decided:
-                break
     result = comparison.result()
-    order = None if early is None else early.order
-    if comparison.scores is not None:
-        result = comparison.scores.added_to(result, margin, confidence, order)
-    if sequences is None or order is None:
-        return result
-    return in_the_set(sequences.added_to(replace(result, confidence=confidence)), order)
+    return result if comparison.scores is None else comparison.scores.added_to(result, margin, confidence)
 
 
 class _Comparison:
@@ -116,21 +103,9 @@ class _Comparison:
         if self.output not in known:
             raise UsageError(f"the model has no output '{self.output}'", allowed=nearest(self.output, known))
         self.n += pair.n
-        if self.scores is not None:
-            self.scores.last = None
-        if self.classes is not None:
-            self.classes.agreed = self.classes.agreed[:0]
         for name, padded in pair.reference.items():
             given = pair.candidate.get(name)
             self._compare(name, _real(padded, pair.n), None if given is None else _real(given, pair.n), pair)
-
-    @property
-    def last(self) -> tuple[tuple[NDArray[Any], NDArray[Any]] | None, NDArray[Any] | None]:
-        """Scores of reference and candidate, and agreement, of each sample that was added last."""
-        return (
-            None if self.scores is None else self.scores.last,
-            None if self.classes is None else self.classes.agreed,
-        )
 
     def _compare(self, name: str, reference: NDArray[Any], candidate: NDArray[Any] | None, pair: OutputPair) -> None:
         check_reference(name, reference, pair.start)

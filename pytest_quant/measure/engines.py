@@ -13,7 +13,6 @@ from pytest_quant.backends.base import EngineBase
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data, open_data
-from pytest_quant.environment.locked_clocks import LockClocks, free_clocks
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure.batching import Batched
 from pytest_quant.measure.build import Alone, BuiltEngine, Step, build_engine
@@ -73,7 +72,7 @@ class Tools:
     """Tools that the checks of a session share; `notify` and `step` show messages to the user.
 
     `lock_timeout_s` is the longest wait for a device that another process holds, in seconds; `watch` bounds the time of
-    runs and builds; `lock_clocks` holds the clocks of a device still while engines are timed on it.
+    runs and builds.
     """
 
     cache: Cache
@@ -81,7 +80,6 @@ class Tools:
     step: Step
     lock_timeout_s: float = LOCK_TIMEOUT_S
     watch: Watch = unwatched
-    lock_clocks: LockClocks = free_clocks
 
     @contextmanager
     def bounded_step(self, text: str) -> Iterator[None]:

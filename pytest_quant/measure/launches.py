@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -17,8 +16,7 @@ from pytest_quant.errors import BuildError, LaunchError
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.launch import Launch, Launchable
 from pytest_quant.measure.sessions import Subject
-from pytest_quant.measure.timing import hold_devices, plan_for, with_clocks
-from pytest_quant.measure.total_time import TotalTime
+from pytest_quant.measure.timing import hold_devices, plan_for
 from pytest_quant.result import Interval, LatencyResult, LaunchFigures, OverLaunches
 from pytest_quant.spec import Check, LatencyPlan
 from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, Known, mean_of_launches
@@ -31,8 +29,6 @@ model."""
 
 TIME_FREEDOM = 1.0
 """The same for a time, which also varies by all that a reference beside it cancels."""
-
-_OPENS_WITHIN_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,6 @@ def add_launches(
     wanted: Wanted,
     in_doubt: Callable[[LatencyResult], bool],
     tools: Tools,
-    total: TotalTime,
 ) -> LatencyResult:
     """Time a check in fresh processes too, and add what each of them found and what all of them say together.
 
@@ -83,7 +78,6 @@ def add_launches(
     wanted : how many.
     in_doubt : whether a limit is, by a result.
     tools : the messages to the user.
-    total : bounds the time; launches that are wanted in any case are bounded by it too.
 
     Raises
     ------
@@ -93,25 +87,18 @@ def add_launches(
         return latency
     plan = plan_for(check, replace(check.latency, batch_size=latency.batch_size))
     found, results, tried = latency, [latency], 1
-    launch_s = latency.spent_s + _OPENS_WITHIN_S
     with tempfile.TemporaryDirectory(prefix="pytest-quant-launch-") as folder:
         file = Path(folder) / "check"
         while target := wanted.after(tried, in_doubt(found)):
-            refusal = total.refusal(plan, latency, target, launch_s)
-            if refusal:
-                return replace(found, cut=refusal)
             while tried < target:
                 tried += 1
                 what = f"launch {tried} of {target} of {check.candidate.id} of {check.candidate.model.name}"
-                began = time.monotonic()
                 try:
                     if not file.exists():
                         Launchable.of(*timed, plan).save(file)
                     launched = _time_apart(file, replace(plan, seed=plan.seed + tried), timed, what, tools)
                 except (LaunchError, BuildError) as error:
                     return replace(found, notes=(*found.notes, f"{what}: {error.what}; {error.value}"))
-                launch_s = time.monotonic() - began
-                total.spend(launch_s)
                 if launched.reasons:
                     found = replace(found, notes=(*found.notes, f"{what} does not count: {launched.reasons[0]}"))
                     continue
@@ -125,10 +112,10 @@ def _time_apart(
     file: Path, plan: LatencyPlan, timed: tuple[Subject, Subject], what: str, tools: Tools
 ) -> LatencyResult:
     with ExitStack() as stack:
-        clocks = stack.enter_context(hold_devices(timed, tools))
+        stack.enter_context(hold_devices(timed, tools))
         stack.enter_context(tools.bounded_step(what))
         launch = stack.enter_context(Launch(file, limit_s=None))
-        return with_clocks(launch.measure(plan), clocks)
+        return launch.measure(plan)
 
 
 def figures_of(latency: LatencyResult) -> LaunchFigures:

@@ -13,7 +13,6 @@ from pytest_quant.measure.accuracy import OutputPair, choose_metric, choose_outp
 from pytest_quant.measure.batching import Batched, find_batching
 from pytest_quant.measure.build import export_check
 from pytest_quant.measure.deployed import timed_reference
-from pytest_quant.measure.early import Early, plan_early
 from pytest_quant.measure.energy import ROUGH, Energy, EnergyPlan, measure_energy
 from pytest_quant.measure.engines import (
     Side,
@@ -32,7 +31,7 @@ from pytest_quant.measure.engines import (
 from pytest_quant.measure.float_reference import prove_float, refuse_quantized
 from pytest_quant.measure.lock import exclusive
 from pytest_quant.measure.measurement import Compare, Measurement, TrialInputs
-from pytest_quant.measure.outputs import CHUNK_SAMPLES, Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
+from pytest_quant.measure.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
 from pytest_quant.measure.peak_memory import AddedMemory, MemoryAdded
 from pytest_quant.measure.resources import find_resources
 from pytest_quant.measure.sessions import Subject
@@ -55,7 +54,6 @@ class _Bench:
     output: str
     metric: ResolvedMetric | None
     memory: MemoryAdded
-    early: Early | str
 
 
 def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
@@ -85,11 +83,10 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             bench = _set_up(check, candidate, reference, data, tools, opened)
             latency_feeds = bench.data.first(_latency_batch_size(check, bench))
             unseen = prove_float(bench.reference, bench.reference.feeds(latency_feeds), tools)
-            recorded = None if isinstance(bench.early, Early) else _reference_outputs(bench, tools)
+            recorded = _reference_outputs(bench, tools)
             compare = _comparer(check, bench, recorded, tools)
             accuracy = compare(bench.candidate, bench.data)
             again = _compare_again(check, bench, tools)
-            evaluated = _evaluated(bench, accuracy)
             with tools.step(f"reading back what {check.candidate.id} of {check.candidate.model.name} runs"):
                 coverage = bench.candidate.engine.coverage(bench.candidate.feeds(latency_feeds))
             why_not = _why_not_timed(check, bench)
@@ -124,9 +121,9 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         latency=latency,
         coverage=coverage,
         resources=resources,
-        cache={"engine": bench.candidate.built.status, "reference": recorded.status if recorded else "built"},
-        digests=_digests(replace(bench, data=evaluated)),
-        sample_hashes=evaluated.sample_hashes,
+        cache={"engine": bench.candidate.built.status, "reference": recorded.status},
+        digests=_digests(bench),
+        sample_hashes=bench.data.sample_hashes,
         calibration_samples=_calibration_samples(bench),
         threads=threads_of(bench.candidate.engine),
         notes=(*_notes(check, bench, recorded, accuracy), *filter(None, [unseen])),
@@ -167,7 +164,7 @@ def _set_up(
         asked = {outputs[name]: axis for name, axis in named_axes(engine, data.output_axes).items()}
         candidate = Side(check.candidate, backend, built, engine, _batched(check, engine, data, inputs, asked, tools))
     ref_side = Side(check.reference, ref_backend, ref_built, reference, batched)
-    return _Bench(data, ref_side, candidate, output, metric, memory.added, plan_early(check, data, metric))
+    return _Bench(data, ref_side, candidate, output, metric, memory.added)
 
 
 def _batched(
@@ -198,20 +195,10 @@ def _reference_outputs(bench: _Bench, tools: Tools) -> RecordedOutputs:
         return record_outputs(side.batched, bench.data, tools.cache, side.backend.ingredients(side.spec))
 
 
-def _evaluated(bench: _Bench, accuracy: AccuracyResult) -> Data:
-    """Return the samples that the accuracy is about: in random order where a sequence stopped early."""
-    if not isinstance(bench.early, Early) or accuracy.of_samples is None:
-        return bench.data
-    return bench.data.drawn(bench.early.order[: accuracy.n]) or bench.data
-
-
-def _compare(
-    check: Check, bench: _Bench, reference: Iterator[Chunk], tools: Tools, early: Early | None = None
-) -> AccuracyResult:
+def _compare(check: Check, bench: _Bench, reference: Iterator[Chunk], tools: Tools) -> AccuracyResult:
     side = bench.candidate
-    data, most = (bench.data, CHUNK_SAMPLES) if early is None else (early.data, early.chunk)
     with tools.step(f"evaluating {side.spec.id} of {side.spec.model.name} on {bench.data.n} samples"):
-        chunks = run_over(side.batched, data, most)
+        chunks = run_over(side.batched, bench.data)
         named = renamed(chunks, bench.reference.engine.signature, side.engine.signature)
         pairs = (
             OutputPair(theirs.outputs, ours.outputs, ours.labels, ours.start, ours.n)
@@ -224,17 +211,11 @@ def _compare(
             channels=check.channels,
             margin=check.limits.max_drop,
             confidence=check.confidence or 0.95,
-            early=early,
         )
     return replace(result, simulated=side.engine.simulated)
 
 
-def _compare_early(check: Check, bench: _Bench, early: Early, tools: Tools) -> AccuracyResult:
-    """Run both engines side by side, since nobody knows yet how many of the reference's outputs are needed."""
-    return _compare(check, bench, run_over(bench.reference.batched, early.data, early.chunk), tools, early)
-
-
-def _comparer(check: Check, bench: _Bench, recorded: RecordedOutputs | None, tools: Tools) -> Compare:
+def _comparer(check: Check, bench: _Bench, recorded: RecordedOutputs, tools: Tools) -> Compare:
     """Return a function that compares an engine with the reference over the data of the check, or part of it."""
 
     def compare(side: Side, data: Data) -> AccuracyResult:
@@ -243,9 +224,7 @@ def _comparer(check: Check, bench: _Bench, recorded: RecordedOutputs | None, too
             # Probed anew, because whether outputs depend on the batch is a matter of the scheme.
             side = replace(side, batched=_batched(check, side.engine, data, ours.inputs, ours.output_axes, tools))
         of_side = replace(bench, candidate=side, data=data)
-        if data is not bench.data or recorded is None:
-            if data is bench.data and isinstance(bench.early, Early):
-                return _compare_early(check, of_side, bench.early, tools)
+        if data is not bench.data:
             return _compare(check, of_side, run_over(bench.reference.batched, data), tools)
         return _compare(check, of_side, recorded.chunks(), tools)
 
@@ -305,8 +284,6 @@ def _compare_again(check: Check, bench: _Bench, tools: Tools) -> AccuracyResult 
     """Evaluate both engines once more where one is nondeterministic by more than rounding, else return ``None``."""
     if not any(one.relative > _SELF_ROUNDING or one.top1_pct for one in _unsteady(bench)):
         return None
-    if isinstance(bench.early, Early):
-        return _compare_early(check, bench, bench.early, tools)
     return _compare(check, bench, run_over(bench.reference.batched, bench.data), tools)
 
 
@@ -327,14 +304,12 @@ def _calibration_samples(bench: _Bench) -> int | None:
     return min(spec.calibration.samples or bench.data.n_calibration, bench.data.n_calibration)
 
 
-def _notes(check: Check, bench: _Bench, recorded: RecordedOutputs | None, accuracy: AccuracyResult) -> tuple[str, ...]:
+def _notes(check: Check, bench: _Bench, recorded: RecordedOutputs, accuracy: AccuracyResult) -> tuple[str, ...]:
     notes = [*bench.data.notes, *bench.candidate.engine.notes]
     notes += [note for side in (bench.reference, bench.candidate) for note in side.batched.notes]
-    built = [("engine", bench.candidate.built.status, bench.candidate.built.reason)]
-    if recorded is not None:
-        built.append(("reference outputs", recorded.status, recorded.reason))
+    engine = bench.candidate.built
+    built = [("engine", engine.status, engine.reason), ("reference outputs", recorded.status, recorded.reason)]
     notes += [f"{what} built: {reason}" for what, status, reason in built if status == "built"]
-    notes += _told_early(bench.early, accuracy)
     size = _latency_batch_size(check, bench)
     if check.latency is not None and size != check.latency.batch_size:
         notes.append(f"latency is for batches of {size}: the model's batch size is fixed")
@@ -344,8 +319,7 @@ def _notes(check: Check, bench: _Bench, recorded: RecordedOutputs | None, accura
         for one in accuracy.by_output
         if one.sqnr_db is not None and one.centred_sqnr_db is not None
     ]
-    stored = recorded is not None and recorded.status == "hit"
-    if bench.reference.batched.self_difference > _SELF_ROUNDING and stored:
+    if bench.reference.batched.self_difference > _SELF_ROUNDING and recorded.status == "hit":
         notes.append(
             f"outputs of {bench.reference.spec.id} are those of an earlier run, which a new one would not repeat"
         )
@@ -356,14 +330,3 @@ def _told(one: SelfDifference) -> str:
     top1 = "" if one.top1_pct is None else f", and in the top-1 class of {one.top1_pct:.3g} % of {one.n} samples"
     far = f"by {100 * one.relative:.2g} %, by at most {one.max_abs:.2g} in one value{top1}"
     return f"{one.engine} is nondeterministic: two runs of the same batch differ {far}"
-
-
-def _told_early(early: Early | str, accuracy: AccuracyResult) -> list[str]:
-    if isinstance(early, str):
-        return [f"--quant-sequential: all samples were evaluated, since {early}"] if early else []
-    if accuracy.of_samples is None:
-        return ["--quant-sequential: all samples were evaluated before a limit was decided"]
-    return [
-        f"--quant-sequential: {accuracy.n} of {accuracy.of_samples} samples, in random order, decided every limit at "
-        f"{early.confidence:.4g}"
-    ]

@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_quant.environment.locked_clocks import ClockLock
 from pytest_quant.errors import LaunchError
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.launch import Launch, Launchable
@@ -91,12 +90,12 @@ def time_check(
     breaks : whether a latency breaks a limit of the check.
     """
     plan = plan_for(check, plan)
-    with hold_devices((reference, candidate), tools) as locks:
+    with hold_devices((reference, candidate), tools):
         return timed_within(
             plan,
-            lambda once: with_clocks(_time_once(once, reference, candidate, tools), locks),
+            lambda once: _time_once(once, reference, candidate, tools),
             lambda latency: breaks(check, latency),
-            lambda once: with_clocks(_time_apart(once, reference, candidate, tools), locks),
+            lambda once: _time_apart(once, reference, candidate, tools),
         )
 
 
@@ -111,8 +110,8 @@ def plan_for(check: Check, plan: LatencyPlan) -> LatencyPlan:
 
 
 @contextmanager
-def hold_devices(subjects: Sequence[Subject], tools: Tools) -> Iterator[Sequence[ClockLock]]:
-    """Hold the devices of engines alone, with their clocks locked where that is asked for; give those locks.
+def hold_devices(subjects: Sequence[Subject], tools: Tools) -> Iterator[None]:
+    """Hold the devices of engines alone.
 
     Raises
     ------
@@ -122,15 +121,7 @@ def hold_devices(subjects: Sequence[Subject], tools: Tools) -> Iterator[Sequence
     with ExitStack() as stack:
         for device in devices:
             stack.enter_context(exclusive(device, tools.notify, tools.lock_timeout_s))
-        yield [lock for device in devices if (lock := stack.enter_context(tools.lock_clocks(device))) is not None]
-
-
-def with_clocks(latency: LatencyResult, locks: Sequence[ClockLock]) -> LatencyResult:
-    """Return a latency that says whether the clocks were locked; as it is where nobody asked for that."""
-    if not locks:
-        return latency
-    notes = dict.fromkeys(lock.note for lock in locks)
-    return replace(latency, clocks_locked=not any(lock.why_not for lock in locks), notes=(*latency.notes, *notes))
+        yield
 
 
 def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject, tools: Tools) -> LatencyResult:

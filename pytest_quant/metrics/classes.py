@@ -24,7 +24,7 @@ _CLASS_DECIMALS = 4
 
 
 class ClassError:
-    """Accumulates agreement, divergence and right answers by class over a set; `agreed` (n,) are those added last."""
+    """Accumulates agreement, divergence and right answers by class over a set."""
 
     def __init__(self, classes: int) -> None:
         self._n = self._agree = 0
@@ -34,7 +34,6 @@ class ClassError:
         self._counts = np.zeros((3, classes), dtype=np.int64)
         self._answers = np.zeros((2, classes), dtype=np.int64)
         self._indices = True
-        self.agreed: Array = np.zeros(0, dtype=bool)
 
     def add(self, reference: Array, candidate: Array, labels: Array | None, sound: Array) -> None:
         """Add a chunk of samples.
@@ -50,8 +49,7 @@ class ClassError:
         self._n += len(reference)
         for row, chosen in enumerate((r_class, c_class)):
             self._answers[row] += np.bincount(chosen, minlength=len(self._answers[row]))
-        self.agreed = (r_class == c_class) & sound
-        self._agree += int(np.count_nonzero(self.agreed))
+        self._agree += int(np.count_nonzero((r_class == c_class) & sound))
         if self._are_probabilities is None:
             self._are_probabilities = _probabilities(reference)
         if self._are_probabilities:

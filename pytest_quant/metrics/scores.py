@@ -26,16 +26,12 @@ FEWEST_UNBOUNDED = 10
 
 
 class Scores:
-    """Accumulates a metric's statistics: a few numbers per sample, or whole samples for a third party's metric.
-
-    `last` holds those of reference and candidate of the samples that were added last, ``None`` where none has any.
-    """
+    """Accumulates a metric's statistics: a few numbers per sample, or whole samples for a third party's metric."""
 
     def __init__(self, metric: ResolvedMetric) -> None:
         self._metric = metric
         self._reference: list[Array] = []
         self._candidate: list[Array] = []
-        self.last: tuple[Array, Array] | None = None
 
     def add(self, reference: Array, candidate: Array, labels: Array, sound: Array, start: int) -> None:
         """Score one chunk of consecutive samples.
@@ -52,12 +48,6 @@ class Scores:
         ------
         UsageError : the metric gives NaN or Inf for a sample.
         """
-        before = len(self._reference)
-        self._add(reference, candidate, labels, sound, start)
-        added = len(self._reference) > before
-        self.last = (self._reference[-1], self._candidate[-1]) if added else None
-
-    def _add(self, reference: Array, candidate: Array, labels: Array, sound: Array, start: int) -> None:
         whole = bool(sound.all())
         if whole or not self._scores_wrong():
             rows = np.flatnonzero(sound)
@@ -87,9 +77,7 @@ class Scores:
             )
         return statistics
 
-    def added_to(
-        self, result: AccuracyResult, margin: float | None, confidence: float, order: Array | None = None
-    ) -> AccuracyResult:
+    def added_to(self, result: AccuracyResult, margin: float | None, confidence: float) -> AccuracyResult:
         """Return `result` with the scores of both engines.
 
         Parameters
@@ -98,7 +86,6 @@ class Scores:
         margin : limit on the drop in the metric's unit, for which the samples needed to decide it are computed;
             ``None`` for no limit.
         confidence : of the drop's interval, 0..1.
-        order : index in the set of each sample in the order in which all of them were added; ``None`` for their own.
 
         Raises
         ------
@@ -111,9 +98,6 @@ class Scores:
         if not self._reference:
             return result
         reference, candidate = np.concatenate(self._reference), np.concatenate(self._candidate)
-        if order is not None and len(order) == len(reference):
-            places = np.argsort(order)
-            reference, candidate = reference[places], candidate[places]
         scores = _score(metric, reference), _score(metric, candidate)
         if not all(math.isfinite(score) for score in scores):
             return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from pytest_quant.plugin import hooks
 from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge, sweep_storage
 from pytest_quant.plugin.controller import Controller, note_left_out
 from pytest_quant.plugin.options import add_options, check_options, on_command_line, option_value
-from pytest_quant.plugin.shutdown import Shutdown
-from pytest_quant.printable import clean_lines, guard_lines
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -25,35 +22,6 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare ``--quant-*`` and the ini options."""
     add_options(parser)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_load_initial_conftests(
-    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
-) -> Generator[None, object, object]:
-    """Read ``--reason`` as ``--quant-reason`` where nobody else has an option of that name."""
-    if "--quant-accept" not in args:
-        return (yield)
-    from pytest_quant.plugin.short_reason import read_short_reason
-
-    with read_short_reason(early_config, parser, args):
-        return (yield)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
-    """Examine the machine instead of running tests under ``--quant-doctor``; fail when a required backend cannot."""
-    if not config.getoption("quant_doctor"):
-        return None
-    from pytest_quant.doctor.examine import describe, examine, unmet
-    from pytest_quant.plugin.settings import settings_of
-
-    examination = examine(settings_of(config).history)
-    sys.stdout.write(guard_lines(describe(examination)) + "\n")
-    absent = unmet(examination, settings_of(config).require)
-    for state in absent:
-        sys.stderr.write(clean_lines(f"required, but {state.name} cannot run here: {state.reason}\n"))
-    return pytest.ExitCode.TESTS_FAILED if absent else pytest.ExitCode.OK
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -82,7 +50,6 @@ def pytest_configure(config: pytest.Config) -> None:
     elif not hasattr(config, "workerinput"):
         controller = Controller(config)
         config.pluginmanager.register(controller, "quant-controller")
-        config.pluginmanager.register(Shutdown(), "quant-shutdown")
         config.pluginmanager.register(BenchmarkBridge(config), "quant-benchmark-bridge")
         if option_value(config, "quant_against") and not config.getoption("quant_leave"):
             from pytest_quant.plugin.against import Against
@@ -134,21 +101,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if marked:
         from pytest_quant.plugin.collect import before_loading
         from pytest_quant.plugin.devices import choose
-        from pytest_quant.plugin.launches import CHECKS
 
-        config.stash[CHECKS] = len(marked)
         choose(config, marked)
         before_loading(marked)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Say which limits are below what this machine is known to hold, before any of them is measured."""
-    marked = [item for item in session.items if is_marked(item)]
-    if marked and not session.config.getoption("collectonly", False):
-        from pytest_quant.plugin.runner import tell_what_is_too_tight
-
-        tell_what_is_too_tight(session.config, marked)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -179,7 +179,7 @@ class Against:
                 step_s or None,
                 LatencyPlan().max_s if settings.max_time_s is None else settings.max_time_s,
             )
-            terms = Terms(limit_pct, settings.against_equal, whole, option=self._limit_option())
+            terms = Terms(limit_pct, settings.against_equal, whole, option="--quant-against-limit")
             comparison = compare_sides(base, head, times, terms)
         except QuantError as error:
             self._leave_out(str(error))
@@ -192,13 +192,6 @@ class Against:
 
     def _leave_out(self, why: str) -> None:
         self._fault = self._config.stash[NOT_COMPARED] = why
-
-    def _limit_option(self) -> str:
-        """Return what sets the limit of tests whose mark has none, as a reader finds it."""
-        found = self._settings.branch_limits
-        if found is None or found.against_limit_pct is None or on_command_line(self._config, "quant_against_limit"):
-            return "--quant-against-limit"
-        return found.source
 
     def _left_by_head(self) -> Left:
         from pytest_quant.plugin.unfinished import run_in_progress

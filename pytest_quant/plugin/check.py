@@ -17,6 +17,7 @@ from pytest_quant.history.baselines.choose import Baselines, Evaluated
 from pytest_quant.history.rows import way_of_timing
 from pytest_quant.marks.check import Measuring, build_check, named_only
 from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
+from pytest_quant.measure.launches import Wanted
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S
 from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
@@ -24,7 +25,6 @@ from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, s
 from pytest_quant.plugin.collect import PLANNED, Planned, prepare
 from pytest_quant.plugin.console import Progress, open_console, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
-from pytest_quant.plugin.launches import total_time, wanted_launches
 from pytest_quant.plugin.resolve import find_data, find_model, model_of, simulate_check
 from pytest_quant.plugin.runner import noise_of_runner
 from pytest_quant.plugin.settings import Settings, settings_of
@@ -55,9 +55,9 @@ def session_of(config: pytest.Config) -> Session:
             diagnose_s=DIAGNOSE_S if settings.diagnose_s is None else settings.diagnose_s,
             lock_timeout_s=LOCK_TIMEOUT_S if settings.lock_timeout_s is None else settings.lock_timeout_s,
             step_timeout_s=STEP_TIMEOUT_S if settings.step_timeout_s is None else settings.step_timeout_s,
-            locks_clocks=settings.lock_clocks,
-            wanted=lambda measurement: wanted_launches(config, settings, measurement),
-            total=total_time(config, settings),
+            wanted=Wanted(settings.launches)
+            if isinstance(settings.launches, int)
+            else Wanted(auto=bool(settings.launches)),
         )
     return config.stash[SESSION]
 
@@ -244,15 +244,7 @@ def _check(config: pytest.Config, planned: Planned, model: Model, quantized: Mod
         series_nodeid=planned.series_nodeid,
         measuring=_measuring(config, settings, planned.variant.backend),
     )
-    return simulate_check(_with_limits_of_branch(check, settings), settings.simulate)
-
-
-def _with_limits_of_branch(check: Check, settings: Settings) -> Check:
-    """Add the limits that the settings have for this branch, those on speed where the backend can be held to one."""
-    if settings.branch_limits is None:
-        return check
-    refusal = get_backend(check.candidate.backend).refuses_speed(check.candidate)
-    return settings.branch_limits.applied(check, speed=refusal is None)
+    return simulate_check(check, settings.simulate)
 
 
 def _measuring(config: pytest.Config, settings: Settings, backend: str) -> Measuring:
@@ -261,7 +253,6 @@ def _measuring(config: pytest.Config, settings: Settings, backend: str) -> Measu
         settings.confidence,
         settings.latency_off,
         settings.max_time_s,
-        sequential=settings.sequential,
         pages=settings.pages,
     )
     if settings.latency_off:

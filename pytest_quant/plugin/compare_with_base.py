@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +17,11 @@ from pytest_quant.history.baselines.since import accepted_since
 from pytest_quant.history.compare import Comparison, Outcome, Ruling, compare, rule
 from pytest_quant.history.merge_base import elsewhere, records_of, select_base
 from pytest_quant.plugin.controller import takes_all
-from pytest_quant.plugin.head_launches import with_stored
 from pytest_quant.plugin.settings import Settings
 from pytest_quant.record import Record, Run
+
+if TYPE_CHECKING:
+    from pytest_quant.history.store import Recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ def compare_run(
         checks = [check for check in earlier if check.run.id != run.id]
         now = [StoredCheck(run, record) for record in records]
         accepted = accepted_since(config.rootpath, checks, now, datetime.now(UTC).date())
-        ours = with_stored(store, run, now, {check.run.id for check in checks})
+        ours = _with_stored(store, run, now, {check.run.id for check in checks})
         before = points_before(store, Repository(config.rootpath), base.commit)
         comparison = compare(checks, ours, accepted=accepted, earlier=before)
     except QuantError as error:
@@ -82,3 +85,23 @@ def _fault(comparison: Comparison, ruling: Ruling) -> str:
             f"{len(ruling.missing)} tests of the base are gone; pytest-quant accept --removed tells that they should be"
         )
     return f"--quant-compare: {'; '.join(reasons) or 'not everything could be compared, and --quant-strict is set'}"
+
+
+def _with_stored(recorded: Recorded, run: Run, now: Sequence[StoredCheck], base: Collection[str]) -> list[StoredCheck]:
+    """Return the records of a run behind those that earlier runs of the same commit have of the same series.
+
+    Those of uncommitted changes are of no commit, and stand alone.
+
+    Parameters
+    ----------
+    recorded : the history.
+    run : the run.
+    now : its records.
+    base : ids of the runs that it is compared with.
+    """
+    if run.dirty or run.commit is None:
+        return [*now]
+    mine = {check.record.series for check in now}
+    stored = records_of(recorded, Committed(run.commit, run.tree))
+    others = [one for one in stored if one.run.id not in {run.id, *base} and one.record.series in mine]
+    return [*others, *now]

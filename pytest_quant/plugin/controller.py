@@ -99,8 +99,6 @@ class Reported:
 _ENDED_BY_TESTS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
-_FAILED = ("FAIL", "ERROR")
-
 _WANTED_WITHOUT_CHECKS = ("quant_json", "quant_html", "quant_require", "quant_markdown")
 """Options that a run without any check has an answer to."""
 
@@ -110,22 +108,16 @@ class Controller:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._records: dict[tuple[str, str], tuple[int, dict[str, Json]]] = {}
-        self._expected: set[tuple[str, str]] = set()
-        self._broken: dict[tuple[str, str], Place] = {}
+        self._records: dict[str, tuple[int, dict[str, Json]]] = {}
+        self._expected: set[str] = set()
+        self._broken: dict[str, Place] = {}
         self._ended: Ended | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the record that is attached to a report; of several reports of one test the last one counts.
-
-        Where every worker runs every test, it is the last one of each worker, and the record names the worker.
-        """
+        """Keep the record that is attached to a report; of several reports of one test the last one counts."""
         record = vars(report).get(RECORD_ATTRIBUTE)
         if record is not None:
-            worker = self._worker(report)
-            if worker:
-                record["worker"] = worker
-            key = report.nodeid, worker
+            key = report.nodeid
             # xdist gives the test's index in the collection; without it reports come in that order.
             index = vars(report).get("item_index", len(self._records))
             place, _ = self._records.get(key, (index, record))
@@ -149,11 +141,6 @@ class Controller:
 
             choose_for_record(self._config)
         keep_finished(self._config, record)
-
-    def _worker(self, report: pytest.TestReport) -> str:
-        """Return xdist's name of the worker under ``--dist each``; empty where a test runs on any one of them."""
-        every = self._config.getoption("dist", "no") == "each"
-        return str(vars(report).get("worker_id", "")) if every else ""
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
@@ -192,18 +179,11 @@ class Controller:
         if self._ended is not None:
             from pytest_quant.plugin.finish import show
 
-            show(self._config, self._ended, terminalreporter, self._expected_tests())
+            show(self._config, self._ended, terminalreporter, self._expected)
 
     def _reported(self, failed: bool) -> Reported:
-        broken = {nodeid: place for (nodeid, _), place in self._broken.items()}
-        return Reported(failed, broken, frozenset(self._expected_tests()))
+        return Reported(failed, dict(self._broken), frozenset(self._expected))
 
     def in_order(self) -> list[dict[str, Json]]:
         """Return the records so far, in the order of the tests."""
-        by_place = sorted(self._records.items(), key=lambda kept: (kept[1][0], kept[0][1]))
-        return [record for _, (_, record) in by_place]
-
-    def _expected_tests(self) -> set[str]:
-        """Return the node ids of tests that failed as expected wherever they failed."""
-        failed = {key for key, (_, record) in self._records.items() if record["status"] in _FAILED}
-        return {nodeid for nodeid, _ in self._expected} - {nodeid for nodeid, _ in failed - self._expected}
+        return [record for _, record in sorted(self._records.values(), key=lambda kept: kept[0])]

@@ -27,7 +27,6 @@ from pytest_quant.report.summary import summary
 from pytest_quant.whole_file import next_step, write_whole
 
 if TYPE_CHECKING:
-    from pytest_quant.plugin.accept_run import Accepted
     from pytest_quant.plugin.compare_with_base import Compared
 
 
@@ -41,7 +40,6 @@ class Ended:
     faults : problems that make the run fail.
     compared : with ``--quant-compare``, when there are records; else ``None``.
     notes : what the user should know beside the checks.
-    annotations : lines that GitHub Actions reads.
     """
 
     records: tuple[Record, ...]
@@ -49,7 +47,6 @@ class Ended:
     faults: tuple[str, ...]
     compared: Compared | None = None
     notes: tuple[str, ...] = ()
-    annotations: tuple[str, ...] = ()
 
 
 def end_run(
@@ -88,16 +85,12 @@ def end_run(
             messages, stored = _append(settings.history, run, encoded)
             warnings += messages
             begun.end(stored=stored)
-        notes = (*begun.notes, *_limits_of_branch(config))
+        notes = tuple(begun.notes)
         warnings += begun.warnings
         warnings += send_records(config, run, [one.record for one in encoded])
         if encoded and settings.compare:
             compared = _compare(config, run, [one.record for one in encoded], whole=whole)
             faults += [compared.fault] if compared.fault else []
-        if encoded and settings.accept_reason is not None:
-            accepted = _accept(config, run, [one.record for one in encoded], ended=check_required)
-            notes += accepted.lines
-            faults += [accepted.fault] if accepted.fault else []
         if settings.html_file is not None:
             faults += _write_page(config, run, [one.record for one in encoded], compared, reported.expected)
     records = tuple(one.record for one in encoded)
@@ -114,19 +107,6 @@ def _compare(config: pytest.Config, run: Run, records: Sequence[Record], *, whol
     from pytest_quant.plugin.compare_with_base import compare_run
 
     return compare_run(config, settings_of(config), run, records, whole=whole)
-
-
-def _accept(config: pytest.Config, run: Run, records: Sequence[Record], *, ended: bool) -> Accepted:
-    # Here, because only runs that accept should import it.
-    from pytest_quant.plugin.accept_run import accept_run
-
-    return accept_run(config.rootpath, run, records, settings_of(config).accept_reason or "", ended=ended)
-
-
-def _limits_of_branch(config: pytest.Config) -> tuple[str, ...]:
-    """Return the line that says which limits the settings have for this branch; none where they have no lines."""
-    found = settings_of(config).branch_limits
-    return () if found is None else (found.told(),)
 
 
 def _write_page(
@@ -226,6 +206,3 @@ def show(
         reporter.write_line(clean_lines(line))
     for line in (*ended.warnings, *ended.faults):
         reporter.write_line(clean_lines(line), red=True)
-    for line in ended.annotations:
-        # Commands to GitHub, on purpose: all that is foreign in them is escaped.
-        reporter.write_line(line)

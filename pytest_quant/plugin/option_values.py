@@ -21,13 +21,6 @@ def name(text: str) -> str:
     return text.strip()
 
 
-def reason(text: str) -> str:
-    """Return a sentence."""
-    if not text.strip():
-        raise argparse.ArgumentTypeError("write a sentence for those who review the change")
-    return text.strip()
-
-
 def names(text: str) -> list[str]:
     """Return names, which commas or lines divide."""
     names = [name.strip() for name in text.replace("\n", ",").split(",") if name.strip()]

@@ -21,7 +21,6 @@ from pytest_quant.plugin.option_values import (
     names,
     pages,
     percent,
-    reason,
     seconds,
     seconds_or_none,
     target,
@@ -32,9 +31,6 @@ Parse = Callable[[str], object]
 
 TRUST = "quant_cache_trust"
 """An ini option without a flag: whom to trust is settled in a file that is reviewed, not in the line of one run."""
-
-BRANCH_LIMITS = "quant_branch_limits"
-"""As well one without a flag."""
 
 
 class Option(NamedTuple):
@@ -98,8 +94,7 @@ OPTIONS = (
         "quant_no_github",
         "",
         None,
-        "where GitHub Actions runs the tests, write neither that Markdown to the summary of the step nor failed checks "
-        "as annotations",
+        "where GitHub Actions runs the tests, do not write that Markdown to the summary of the step",
     ),
     Option("quant_cache", "DIR", location, "keep built engines and reference outputs here (default: .quant/cache)"),
     Option(
@@ -117,20 +112,6 @@ OPTIONS = (
         "run",
     ),
     Option("quant_compare_base", "REV", name, "compare with this revision of git; turns --quant-compare on"),
-    Option(
-        "quant_accept",
-        "",
-        None,
-        "make the records of this run the baseline, as pytest-quant accept does; needs --reason TEXT, and counts "
-        "on the command line only",
-    ),
-    Option(
-        "quant_reason",
-        "TEXT",
-        reason,
-        "why --quant-accept is given, for those who review the change; with --quant-accept, --reason is short for "
-        "it where no other plugin has an option of that name",
-    ),
     Option(
         "quant_against",
         "REV",
@@ -169,14 +150,6 @@ OPTIONS = (
         "place of the measured value",
     ),
     Option(
-        "quant_sequential",
-        "",
-        None,
-        "evaluate samples in random order and stop as soon as a confidence sequence (at the level of "
-        "--quant-confidence, by default 0.95) decides max_drop, min_agreement and min_accuracy; where a limit needs "
-        "all samples, or the data gives them in its own order only, all are evaluated",
-    ),
-    Option(
         "quant_max_time",
         "SECONDS",
         seconds,
@@ -184,21 +157,12 @@ OPTIONS = (
         "(default: 10); each further launch has as long again",
     ),
     Option(
-        "quant_total_time",
-        "SECONDS",
-        seconds,
-        "measure latency for at most this long in the whole run, all launches included: each check has an equal share "
-        "of what is left, and more than the fewest rounds only where a limit is in doubt; what is then undecided is "
-        "INCONCLUSIVE (default: no limit)",
-    ),
-    Option(
         "quant_launches",
         "N|auto",
         launches,
         "time each check in N processes, fresh ones that open the built engines and do nothing else, and judge "
         "min_speedup and the median of max_latency_ms over all of them; auto: in more than one only where a limit is "
-        "in doubt, until it is decided, in at most 10 (default: 1; with --quant-compare as many "
-        "as the commit lacks in the history to have 5)",
+        "in doubt, until it is decided, in at most 10 (default: 1; a comparison needs 5 on both sides)",
     ),
     Option(
         "quant_diagnose_time",
@@ -221,13 +185,6 @@ OPTIONS = (
         "small: time engines on the processor on the pages of memory that the system gives, for what is deployed so; "
         "huge: move them into pages of 2 MB before, on which two sessions of an engine are alike (default: huge, where "
         "the system can)",
-    ),
-    Option(
-        "quant_lock_clocks",
-        "",
-        None,
-        "lock the clocks of a GPU at their base while engines are timed on it, and free them after, also from a lock "
-        "that was there before; where this user may not (it needs root), say so and time without",
     ),
     Option(
         "quant_step_timeout",
@@ -263,12 +220,6 @@ OPTIONS = (
 def add_options(parser: pytest.Parser) -> None:
     """Declare every option on the command line and in the ini file."""
     group = parser.getgroup("quant", "quantized models")
-    group.addoption(
-        "--quant-doctor",
-        action="store_true",
-        help="list which backends can run here and how to fix the others, and run no test; fails when one of "
-        "--quant-require cannot",
-    )
     # What `pytest-quant profile` gives: see `pytest_quant.plugin.profiling`.
     group.addoption("--quant-profile", metavar="FILE", default=None, help=argparse.SUPPRESS)
     # What `--quant-against` and `pytest-quant bisect` give: see `pytest_quant.plugin.leave`.
@@ -289,14 +240,6 @@ def add_options(parser: pytest.Parser) -> None:
         "folders, one in each line, whose cached engines are used although others built them: a cached engine can run "
         "code; in any other folder only those that this user built are used",
         type="paths",
-        default=[],
-    )
-    parser.addini(
-        BRANCH_LIMITS,
-        "limits by branch for marks that do not set them, in lines such as 'release/* max_slowdown=3 "
-        "max_drop_increase=0.5'; the first line counts whose pattern fits the target of the pull request, else the "
-        "branch that is checked out; max_p50_increase and against_limit (--quant-against-limit) may stand there too",
-        type="linelist",
         default=[],
     )
 
@@ -334,23 +277,3 @@ def check_options(config: pytest.Config) -> None:
     """Check all values before collection; raises `pytest.UsageError`, which ends pytest with exit code 4."""
     for option in OPTIONS:
         option_value(config, option.name)
-    _check_accept(config)
-    lines = config.getini(BRANCH_LIMITS)
-    if lines:
-        # Here, because a start without such lines should not pay for it.
-        from pytest_quant.plugin.branch_limits import read_lines
-
-        read_lines(lines)
-
-
-def _check_accept(config: pytest.Config) -> None:
-    """Refuse to accept by the ini file, which would accept every run, or without a reason."""
-    if not option_value(config, "quant_accept"):
-        return
-    if not on_command_line(config, "quant_accept"):
-        raise pytest.UsageError("ini option quant_accept would accept every run; write --quant-accept for the one run")
-    if not on_command_line(config, "quant_reason"):
-        raise pytest.UsageError(
-            "--quant-accept needs --reason TEXT, a sentence for those who review the change; where another plugin has "
-            "an option --reason: --quant-reason TEXT"
-        )

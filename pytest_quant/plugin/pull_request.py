@@ -1,9 +1,9 @@
-"""The run for a pull request: a file of Markdown, the summary of a step of GitHub Actions, and annotations."""
+"""The run for a pull request: a file of Markdown, and the summary of a step of GitHub Actions."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,24 +14,20 @@ from pytest_quant.plugin.settings import settings_of
 from pytest_quant.whole_file import next_step, write_whole
 
 if TYPE_CHECKING:
-    from pytest_quant.plugin.controller import Place, Reported
+    from pytest_quant.plugin.controller import Reported
     from pytest_quant.plugin.finish import Ended
-    from pytest_quant.record import Record, Run
+    from pytest_quant.record import Run
     from pytest_quant.report.run_markdown import Beside
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 """Environment variable of GitHub Actions that names the file of the step's summary."""
-
-WORKSPACE_VARIABLE = "GITHUB_WORKSPACE"
-"""Environment variable of GitHub Actions that names the checkout, relative to which annotations name files."""
-
 
 MAX_SUMMARY_BYTES = 1024 * 1024
 """GitHub shows none of a summary that is larger."""
 
 
 def tell_pull_request(config: pytest.Config, run: Run | None, ended: Ended, reported: Reported) -> Ended:
-    """Write the run as Markdown where that is asked for, and return the end with its annotations and what went wrong.
+    """Write the run as Markdown where that is asked for, and return the end with what went wrong.
 
     Parameters
     ----------
@@ -53,13 +49,7 @@ def tell_pull_request(config: pytest.Config, run: Run | None, ended: Ended, repo
             faults += _write(settings.markdown_file, text)
         if summary:
             warnings += _append(Path(summary), text)
-    lines = tuple(_annotations(config, ended.records, reported)) if settings.for_github else ()
-    return replace(
-        ended,
-        warnings=(*ended.warnings, *warnings),
-        faults=(*ended.faults, *faults),
-        annotations=lines,
-    )
+    return replace(ended, warnings=(*ended.warnings, *warnings), faults=(*ended.faults, *faults))
 
 
 def _markdown(config: pytest.Config, run: Run | None, ended: Ended, reported: Reported) -> str:
@@ -76,14 +66,7 @@ def _markdown(config: pytest.Config, run: Run | None, ended: Ended, reported: Re
         faults.append(f"--quant-against: {config.stash[NOT_COMPARED]}")
     failed = reported.failed or bool(faults) or bool(told) or any(one.ruling.code for one in beside)
     outcomes = Outcomes(failed, frozenset(reported.broken), reported.expected)
-    return run_markdown(run, ended.records, outcomes, beside, faults, tuple(_notes(config)))
-
-
-def _notes(config: pytest.Config) -> Iterator[str]:
-    """Yield what a reader of the verdict must know: limits that no mark has."""
-    limits = settings_of(config).branch_limits
-    if limits is not None:
-        yield limits.told()
+    return run_markdown(run, ended.records, outcomes, beside, faults)
 
 
 def _beside(config: pytest.Config, ended: Ended) -> Iterator[Beside]:
@@ -120,27 +103,3 @@ def _append(file: Path, text: str) -> list[str]:
         why = error.strerror or error
         return [f"{SUMMARY_VARIABLE}: {file} cannot be written: {why}; to do without: --quant-no-github"]
     return []
-
-
-def _annotations(config: pytest.Config, records: Sequence[Record], reported: Reported) -> list[str]:
-    # Here, because only a failure has one.
-    from pytest_quant.record import worst_of_workers
-    from pytest_quant.report.annotations import Failed, annotate
-    from pytest_quant.result import Status
-
-    each = worst_of_workers(records, record_of=lambda one: one, test_of=lambda one: one.nodeid)
-    failed = [
-        Failed(record, _in_repository(config, place), None if place.line is None else place.line + 1)
-        for record in each
-        if record.status is not Status.PASS and (place := reported.broken.get(record.nodeid)) is not None
-    ]
-    return annotate(failed)
-
-
-def _in_repository(config: pytest.Config, place: Place) -> str:
-    """Return the file as GitHub names it, from the top of the checkout on."""
-    file = Path(os.path.normpath(config.rootpath / place.file))
-    top = os.environ.get(WORKSPACE_VARIABLE)
-    if top and file.is_relative_to(top):
-        return file.relative_to(top).as_posix()
-    return Path(place.file).as_posix()

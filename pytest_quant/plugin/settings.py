@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import pytest
 
-from pytest_quant.plugin.options import BRANCH_LIMITS, TRUST, on_command_line, option_value
+from pytest_quant.plugin.options import TRUST, on_command_line, option_value
 
 if TYPE_CHECKING:
-    from pytest_quant.plugin.branch_limits import BranchLimits
     from pytest_quant.spec import Pages
 
 DEFAULT_BACKEND = "ort"
@@ -35,30 +34,25 @@ class Settings:
     json_file : file for the records of the run, ``None`` for none.
     html_file : file for the page about the run, ``None`` for none.
     markdown_file : file for the run as a comment of a pull request, ``None`` for none.
-    for_github : GitHub Actions runs the tests, and gets a summary of the step and annotations.
+    for_github : GitHub Actions runs the tests, and gets a summary of the step.
     cache : folder of engines and reference outputs.
     cache_trust : folders whose entries are taken whoever wrote them.
     history : a file or a database URL, ``None`` when nothing is added to a history. The command line takes precedence
         over the environment variable, which takes precedence over the ini file.
     compare : compare the records of this run with earlier ones.
     compare_base : the revision to compare with; ``None`` for the merge base.
-    accept_reason : make the records of this run the baseline, for this reason; ``None`` for no such thing.
     against : the revision whose tests are run and timed beside these; ``None`` for no such comparison.
     against_env : the interpreter of its environment, or a command that makes one; ``None`` for that of this run.
     against_limit_pct : largest slow-down in percent where a mark sets none; ``None`` for the default.
     against_equal : time engines that are the same there too.
-    branch_limits : what the settings say of this branch; ``None`` where they have no line for any.
     latency_off : reason why latency is not measured; empty when it is.
     confidence : judge accuracy by its interval at this level; ``None`` judges it by the measured value.
-    sequential : stop the evaluation of a check when its limits on scores are decided.
     max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
-    total_time_s : longest measuring of latency of the whole run in seconds; ``None`` for no bound.
     launches : processes that time each check; ``"auto"``: more than one where a limit is in doubt; ``None`` for one, or
         as many as a comparison lacks.
     diagnose_s : longest search for remedies of a broken limit in seconds; ``None`` for the default.
     lock_timeout_s : longest wait for a device that another process holds, in seconds; ``None`` for the default.
     pages : under engines on the processor while they are timed, see `LatencyPlan.pages`.
-    lock_clocks : lock the clocks of a GPU while engines are timed on it.
     step_timeout_s : longest single run or build of an engine in seconds, 0 for any; ``None`` for the default.
     simulate : compute capability to simulate TensorRT checks for where there is no GPU; ``None`` for never.
     columns : of the table at the end; empty for the default.
@@ -76,22 +70,17 @@ class Settings:
     history: str | None
     compare: bool
     compare_base: str | None
-    accept_reason: str | None
     against: str | None
     against_env: str | None
     against_limit_pct: float | None
     against_equal: bool
-    branch_limits: BranchLimits | None
     latency_off: str
     confidence: float | None
-    sequential: bool
     max_time_s: float | None
-    total_time_s: float | None
     launches: int | Literal["auto"] | None
     diagnose_s: float | None
     lock_timeout_s: float | None
     pages: Pages
-    lock_clocks: bool
     step_timeout_s: float | None
     simulate: str | None
     columns: tuple[str, ...]
@@ -100,7 +89,6 @@ class Settings:
     def from_config(cls, config: pytest.Config) -> Settings:
         """Read every option; paths are relative to the working directory on the command line, else to the root."""
         json_file = _path(config, "quant_json")
-        branch_limits = _branch_limits(config)
         return cls(
             backend=cast("str | None", option_value(config, "quant_backend")) or DEFAULT_BACKEND,
             strict=bool(option_value(config, "quant_strict")),
@@ -114,22 +102,17 @@ class Settings:
             history=_history(config),
             compare=bool(option_value(config, "quant_compare") or option_value(config, "quant_compare_base")),
             compare_base=cast("str | None", option_value(config, "quant_compare_base")),
-            accept_reason=_accept_reason(config),
             against=cast("str | None", option_value(config, "quant_against")),
             against_env=cast("str | None", option_value(config, "quant_against_env")),
-            against_limit_pct=_against_limit(config, branch_limits),
+            against_limit_pct=cast("float | None", option_value(config, "quant_against_limit")),
             against_equal=bool(option_value(config, "quant_against_equal")),
-            branch_limits=branch_limits,
             latency_off=_latency_off(config),
             confidence=cast("float | None", option_value(config, "quant_confidence")),
-            sequential=bool(option_value(config, "quant_sequential")),
             max_time_s=cast("float | None", option_value(config, "quant_max_time")),
-            total_time_s=cast("float | None", option_value(config, "quant_total_time")),
             launches=cast('int | Literal["auto"] | None', option_value(config, "quant_launches")),
             diagnose_s=cast("float | None", option_value(config, "quant_diagnose_time")),
             lock_timeout_s=cast("float | None", option_value(config, "quant_lock_timeout")),
             pages=cast("Pages | None", option_value(config, "quant_pages")) or "huge",
-            lock_clocks=bool(option_value(config, "quant_lock_clocks")),
             step_timeout_s=cast("float | None", option_value(config, "quant_step_timeout")),
             simulate=cast("str | None", option_value(config, "quant_simulate")),
             columns=_listed(config, "quant_columns"),
@@ -158,29 +141,6 @@ def _history(config: pytest.Config) -> str | None:
     if asked is not None and "://" in asked:
         return asked
     return str(_path(config, "quant_history") or config.rootpath / FOLDER / "history.db")
-
-
-def _accept_reason(config: pytest.Config) -> str | None:
-    return cast("str | None", option_value(config, "quant_reason")) if option_value(config, "quant_accept") else None
-
-
-def _branch_limits(config: pytest.Config) -> BranchLimits | None:
-    lines = config.getini(BRANCH_LIMITS)
-    if not lines:
-        return None
-    # Here, because a project without such lines should not ask git.
-    from pytest_quant.plugin.branch_limits import find_limits
-
-    return find_limits(lines, config.rootpath)
-
-
-def _against_limit(config: pytest.Config, branch_limits: BranchLimits | None) -> float | None:
-    """Return the limit of the command line, else that of the branch, else that of the ini file."""
-    if branch_limits is not None and not on_command_line(config, "quant_against_limit"):
-        of_branch = branch_limits.against_limit_pct
-        if of_branch is not None:
-            return of_branch
-    return cast("float | None", option_value(config, "quant_against_limit"))
 
 
 def _latency_off(config: pytest.Config) -> str:

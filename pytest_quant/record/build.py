@@ -142,7 +142,6 @@ def _figures(latency: LatencyResult) -> LatencyFigures:
         repeat=None if latency.repeat is None else _figures(latency.repeat),
         reference_precision=latency.reference_precision,
         tf32=latency.tf32,
-        clocks_locked=latency.clocks_locked,
         clock=latency.clock,
         host_reference_p50_ms=latency.host_reference_p50_ms,
         host_candidate_p50_ms=latency.host_candidate_p50_ms,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias
 
 from pytest_quant.result import (
     AccuracyResult,
@@ -72,7 +72,6 @@ class LatencyFigures:
     host_speedup : the speedup by the host's clock, where the device's is judged; else ``None``.
     tf32 : whether that engine's FP32 products may be rounded to TF32; ``None`` where its device has no TF32, or its
         products are not FP32.
-    clocks_locked : whether the clocks of every GPU were locked; ``None`` when that was not asked for, or on no GPU.
     launches : further launches of the same check in this run, each a fresh process; this one is not among them.
     confidence : level of the intervals, 0..1; ``None`` in records of versions that did not keep it.
     looks : how often the rounds were looked at, the last time included; ``None`` in such records.
@@ -102,7 +101,6 @@ class LatencyFigures:
     repeat: LatencyFigures | None = None
     reference_precision: Annotated[str, ("enum", REFERENCE_PRECISIONS)] = "fp32"
     tf32: bool | None = None
-    clocks_locked: bool | None = None
     clock: WhichClock = "host"
     host_reference_p50_ms: float | None = None
     host_candidate_p50_ms: float | None = None
@@ -162,8 +160,6 @@ class Record:
     notes : what else the reader should know, one sentence each.
     samples : digests of the evaluated samples on their way to the run, which keeps them; ``None`` in every document.
     hints : what is worth trying about the broken limits, the best first; each was measured.
-    worker : the worker of xdist whose record this is, where each worker runs every test (``--dist each``); else
-        ``None``.
     """
 
     nodeid: str
@@ -193,36 +189,8 @@ class Record:
     notes: tuple[str, ...] = ()
     samples: str | None = None
     hints: tuple[Hint, ...] = ()
-    worker: str | None = None
 
     @property
     def engine_id(self) -> str:
         """The candidate's readable name, ``ort-int8-static``."""
         return "-".join(part for part in (self.backend, self.precision, self.scheme) if part)
-
-
-T = TypeVar("T")
-
-
-def worst_of_workers(
-    checks: Iterable[T], *, record_of: Callable[[T], Record], test_of: Callable[[T], Hashable]
-) -> list[T]:
-    """Return `checks` with one for each test that several workers of one run ran: the one of the worst status.
-
-    The first one of that status takes the place of the test; checks without a worker are left as they are.
-
-    Parameters
-    ----------
-    checks : records, or what holds one each.
-    record_of : returns the record of one of them.
-    test_of : returns what is equal for the records of one test in one run.
-    """
-    order = list(Status)
-    chosen: dict[Hashable, T] = {}
-    for place, one in enumerate(checks):
-        record = record_of(one)
-        key = (test_of(one), None) if record.worker else (None, place)
-        other = chosen.setdefault(key, one)
-        if order.index(record.status) < order.index(record_of(other).status):
-            chosen[key] = one
-    return list(chosen.values())

@@ -151,8 +151,7 @@ def _limit(verdict: Verdict) -> str:
     told += [f"allowed {allowed}"] if allowed else []
     said = re.search(rf"(?<![\d.]){re.escape(allowed)}(?!\.?\d)", verdict.reason) if allowed else None
     figures = "" if said or not told or verdict.limit == "outputs" else f"{', '.join(told)}: "
-    whence = f" (set by {verdict.source})" if verdict.source else ""
-    return f"{verdict.limit}: {status}{figures}{verdict.reason}{whence}"
+    return f"{verdict.limit}: {status}{figures}{verdict.reason}"
 
 
 def _said(record: Record) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_quant.history.compare import Comparison, Ruling
 from pytest_quant.printable import clean, guard_lines
-from pytest_quant.record import Record, Run, worst_of_workers
+from pytest_quant.record import Record, Run
 from pytest_quant.report.comparison import name, verdict
 from pytest_quant.report.comparison_markdown import folded, unfolded
 from pytest_quant.report.failure import both_figures, failure, headline
@@ -81,8 +81,7 @@ def run_markdown(
     faults : reasons beside the checks why the run fails.
     notes : what else a reader of the verdict must know.
     """
-    each = worst_of_workers(records, record_of=lambda one: one, test_of=lambda one: one.nodeid)
-    broken = [record for record in each if record.nodeid in outcomes.broken]
+    broken = [record for record in records if record.nodeid in outcomes.broken]
     head = [MARKER, f"**{_verdict(records, outcomes, beside, faults)}**", ""]
     if run is not None and not beside:
         head += [plain(_where(run)), ""]
@@ -145,8 +144,7 @@ def _row(record: Record, word: str, limit: str, figures: tuple[str, str], why: s
 
 
 def _sentence(broken: Verdict, record: Record) -> str:
-    whence = f" (set by {broken.source})" if broken.source else ""
-    return next(meaning(broken, record), broken.reason) + whence
+    return next(meaning(broken, record), broken.reason)
 
 
 def _one_line(message: str) -> str:

@@ -11,7 +11,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from pytest_quant.printable import clean
-from pytest_quant.record import Record, worst_of_workers
+from pytest_quant.record import Record
 from pytest_quant.report.columns import (
     EXPECTED,
     REASON,
@@ -70,8 +70,6 @@ def table(
 ) -> str:
     """Return one line for each test below a head, without a newline at the end; empty without records.
 
-    Of the records of several workers of one run, the one of the worst status stands for the test.
-
     Columns that do not fit into `width` cells of the terminal are left out and named in a last line; so are, without a
     word, figures that no row has, unless `columns` asks for them. A figure that was not measured is ``-``, and a figure
     is never cut. A check that never came to be says why in place of its figures.
@@ -89,7 +87,7 @@ def table(
     """
     if not records:
         return ""
-    rows = rows_of(_one_of_each(records), expected)
+    rows = rows_of(records, expected)
     found = [_print(column, rows) for column in pick_columns(columns or default_columns(rows))]
     if not columns:
         found = _with_reasons(found, rows, width)
@@ -189,10 +187,8 @@ def summary(records: Sequence[Record], expected: Collection[str] = ()) -> str:
     """
     if not records:
         return ""
-    every, records = records, _one_of_each(records)
     lines = [
-        counted(every, expected),
-        *_few(list(_differing(every))),
+        counted(records, expected),
         *_unavailable(records),
         *_simulated(records),
         *_few(list(_open_limits(records))),
@@ -207,36 +203,19 @@ def summary(records: Sequence[Record], expected: Collection[str] = ()) -> str:
 
 
 def counted(records: Sequence[Record], expected: Collection[str] = ()) -> str:
-    """Return the number of checks with each status; of several workers the worst counts.
+    """Return the number of checks with each status.
 
     `expected` are the node ids of tests that failed as they were expected to.
     """
-    checks = _one_of_each(records)
-    counts = Counter(word(record, expected) for record in checks)
+    counts = Counter(word(record, expected) for record in records)
     words = (*(status.value for status in reversed(Status)), EXPECTED)
     told = ", ".join(f"{counts[one]} {one}" for one in words if counts[one])
-    return f"{count(len(checks), 'check')}: {told}"
+    return f"{count(len(records), 'check')}: {told}"
 
 
 def name_of(record: Record) -> str:
     """Return ``digits ort-int8-static``, safe to print."""
     return clean(f"{record.model} {record.engine_id}")
-
-
-def _one_of_each(records: Sequence[Record]) -> list[Record]:
-    return worst_of_workers(records, record_of=lambda one: one, test_of=lambda one: one.nodeid)
-
-
-def _differing(records: Sequence[Record]) -> Iterator[str]:
-    """One line for each test that workers of one run judged differently."""
-    of_test: dict[str, list[Record]] = {}
-    for record in records:
-        if record.worker:
-            of_test.setdefault(record.nodeid, []).append(record)
-    for nodeid, found in of_test.items():
-        if len({record.status for record in found}) > 1:
-            told = ", ".join(f"{record.status.value} on {clean(record.worker or '')}" for record in found)
-            yield f"workers differ: {clean(nodeid)}: {told}"
 
 
 def _few(lines: list[str]) -> list[str]:

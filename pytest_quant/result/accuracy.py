@@ -137,11 +137,6 @@ class AccuracyResult:
     candidate_correct : for 0/1 scores, which samples the candidate gets right, in the same form.
     candidate_scores : the candidate's score of each sample in `unit`, for scores other than 0/1 that are means over
         at most 10 000 samples: float32, little-endian, deflated, base64.
-    of_samples : samples of the whole set, of which a random `n` were evaluated: a confidence sequence decided every
-        limit early; ``None`` where all were.
-    agreement_ci : confidence sequence of the agreement in percent; ``None`` where the evaluation is not sequential.
-    reference_ci : confidence sequence of the reference's score in `unit`; ``None`` where the evaluation is not
-        sequential.
     by_class : for the metric top1, each class with samples, by its label; empty for other metrics, and where more
         than 1000 classes have samples.
     agreement_chance : the most that answers in the shares of these two agree by luck, three standard deviations of it
@@ -179,9 +174,6 @@ class AccuracyResult:
     simulated: bool = False
     sample_weight: float | None = None
     candidate_scores: str | None = field(default=None, repr=False)
-    of_samples: Count | None = None
-    agreement_ci: Interval | None = None
-    reference_ci: Interval | None = None
     by_class: tuple[ClassScore, ...] = field(default=(), repr=False)
     agreement_chance: Percent | None = None
     commonest_pct: Percent | None = None

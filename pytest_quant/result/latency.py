@@ -115,7 +115,6 @@ class LatencyResult:
     tf32 : whether that engine's FP32 products may be rounded to TF32; ``None`` where its device has no TF32, or its
         products are not FP32.
     repeat : the second measurement, when the first one broke a limit.
-    clocks_locked : whether the clocks of every GPU were locked; ``None`` when that was not asked for, or on no GPU.
     confidence : of the intervals, 0..1.
     looks : at the rounds, the last one included.
     session_sd : standard deviation between sessions that the interval of the speedup allows for, as a natural
@@ -126,7 +125,6 @@ class LatencyResult:
     over : what all of them say together, with this one; ``None`` without further ones.
     sets : rounds of each set of sessions, in order; several where sessions differ by more than rounds do.
     small_pages : engines on the processor were timed on the pages of 4 KB that the system gives.
-    cut : why a limit that is in doubt was not measured for longer; empty where the check's own plan ended it.
     """
 
     batch_size: int
@@ -153,7 +151,6 @@ class LatencyResult:
     host_candidate_p50_ms: float | None = None
     host_speedup: float | None = None
     repeat: LatencyResult | None = field(default=None, repr=False)
-    clocks_locked: bool | None = None
     launches: tuple[LaunchFigures, ...] = ()
     confidence: float = 0.95
     looks: int = 1
@@ -163,7 +160,6 @@ class LatencyResult:
     over: OverLaunches | None = None
     sets: tuple[int, ...] = ()
     small_pages: bool = False
-    cut: str = ""
 
 
 @dataclass(frozen=True, slots=True)

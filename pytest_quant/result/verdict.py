@@ -64,7 +64,6 @@ class Verdict:
     status : what was decided about this limit.
     reason : one sentence that says why this status.
     implicit : the mark does not set it; it holds for every check.
-    source : the setting that sets it where the mark does not, with its line; empty for a limit of the mark.
     """
 
     limit: str
@@ -73,7 +72,6 @@ class Verdict:
     status: Status
     reason: str
     implicit: bool = False
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

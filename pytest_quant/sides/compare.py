@@ -124,9 +124,7 @@ def _within_limit(row: Row, record: Record) -> Row:
 
 
 def _limits(record: Record) -> Mapping[str, float]:
-    """Return the limits of the mark; those that a setting has for a branch are about the baseline."""
-    own = [verdict for verdict in record.verdicts or () if not verdict.source]
-    return {verdict.limit: verdict.allowed for verdict in own if verdict.allowed is not None}
+    return {verdict.limit: verdict.allowed for verdict in record.verdicts or () if verdict.allowed is not None}
 
 
 def _other_rows(one: Pair, base: Left, head: Left, times: Times, terms: Terms) -> Iterator[Row]:

@@ -148,7 +148,6 @@ class Check:
     ----------
     nodeid : pytest's id of the test.
     series_nodeid : the same without the parameters that lists in the mark add.
-    limit_sources : pairs of a limit that the mark does not set, and the setting that sets it, as a user reads it.
     metric : a metric's name, a ``Metric``, or ``None`` for the default.
     output : the output that the metric reads and tensor limits apply to; ``None``: the metric reads the first, tensor
         limits apply to all.
@@ -160,7 +159,6 @@ class Check:
     latency : ``None`` when latency is not to be measured.
     latency_off : reason why latency is not measured; empty when it is.
     confidence : judge accuracy by its interval at this level; ``None`` judges it by the point estimate.
-    sequential : stop the evaluation when a confidence sequence decides every limit on a score.
     """
 
     nodeid: str
@@ -169,7 +167,6 @@ class Check:
     reference: EngineSpec
     dataset: Dataset
     limits: Limits = field(default_factory=Limits)
-    limit_sources: tuple[tuple[str, str], ...] = ()
     metric: object | None = None
     output: str | None = None
     channels: tuple[ChannelGroup, ...] = ()
@@ -177,7 +174,6 @@ class Check:
     latency: LatencyPlan | None = field(default_factory=LatencyPlan)
     latency_off: str = ""
     confidence: float | None = None
-    sequential: bool = False
     batch_size: int = 1
     reference_precision: str = "fp32"
     timed_reference: EngineSpec | None = None

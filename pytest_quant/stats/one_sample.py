@@ -27,17 +27,6 @@ _LEAST_SHARE = 0.1
 """Of the mean variance, for one that claims next to none."""
 
 
-def launches_for(distance: float, sd: float) -> int:
-    """Return about how many launches tell a mean from a limit that lies `distance` away, where one varies by `sd`."""
-    if distance == 0.0:
-        return 10 * LOOKS[-1]
-    return min(math.ceil((_REACH * sd / distance) ** 2), 10 * LOOKS[-1])
-
-
-_REACH = 2.3
-"""Standard errors that the interval of a look reaches to either side."""
-
-
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known beforehand of how launches differ.

@@ -144,39 +144,6 @@ def _binomial_cdf(n: int, share: float) -> NDArray[np.float64]:
     return np.cumsum(chances, dtype=np.float64).clip(max=1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class MeanDifference:
-    """mean(second) - mean(first), its two-sided interval in the same unit, and the two-sided p of equal means."""
-
-    value: float
-    low: float
-    high: float
-    p_value: float
-
-
-def welch(first: Sequence[float], second: Sequence[float], *, confidence: float = 0.95) -> MeanDifference:
-    """Compare the means of two independent groups of at least two numbers each.
-
-    The statistic is Welch's (1947, Biometrika 34, 28-35), its degrees of freedom those of Satterthwaite (1946).
-    Two groups without any spread differ with p = 0, or are equal with p = 1.
-
-    Parameters
-    ----------
-    first, second : at least two numbers each, in one unit.
-    confidence : of the two-sided interval, 0..1.
-    """
-    value = statistics.mean(second) - statistics.mean(first)
-    variances = [statistics.variance(group) / len(group) for group in (first, second)]
-    error = math.sqrt(sum(variances))
-    if error == 0.0:
-        return MeanDifference(value, value, value, 1.0 if value == 0.0 else 0.0)
-    # Shares of the sum, because squares of small variances would leave the range of a float.
-    shares = (variance / sum(variances) for variance in variances)
-    freedom = 1.0 / sum(share**2 / (len(group) - 1) for share, group in zip(shares, (first, second), strict=True))
-    reach = error * student_quantile(confidence, freedom)
-    return MeanDifference(value, value - reach, value + reach, student_tails(abs(value) / error, freedom))
-
-
 def student_tails(t: float, freedom: float) -> float:
     """P(|T| > t) of Student's distribution, t >= 0: the regularized incomplete beta function (DLMF 8.17)."""
     if math.isinf(t):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Measured, NoBaseline, Status, Verdict
+from pytest_quant.result import Baseline, LatencyResult, Measured, NoBaseline, Status, Verdict
 from pytest_quant.spec import Check
 from pytest_quant.stats.one_sample import LOOKS
 from pytest_quant.verdict.accuracy import accuracy_verdicts, carried, reference_doubts
@@ -36,18 +35,7 @@ def judge(measured: Measured, baseline: Baseline | NoBaseline | None = None) -> 
         *coverage_verdicts(limits, measured.coverage, check.candidate.scheme),
         *carried(against_earlier, accuracy, check.output),
     )
-    told = on_placeholder(found, check.dataset) if check.dataset.stands_in else found
-    sources = dict(check.limit_sources)
-    return tuple(
-        replace(_cut_short(verdict, measured.latency), source=sources.get(verdict.limit, ""))
-        for verdict in told
-        if not (verdict.limit in sources and _cannot_be(verdict.limit, accuracy))
-    )
-
-
-def _cannot_be(limit: str, accuracy: AccuracyResult) -> bool:
-    """Whether a limit makes no sense of a check: a setting limits all of them, and not all have a score."""
-    return limit == "max_drop_increase" and accuracy.drop is None
+    return tuple(on_placeholder(found, check.dataset)) if check.dataset.stands_in else found
 
 
 LAUNCHED = ("min_speedup", "max_latency_ms", "max_slowdown", "max_p50_increase")
@@ -73,14 +61,6 @@ def _would_tell(limit: str, latency: LatencyResult | None, baseline: Baseline | 
     if limit not in _AGAINST_EARLIER or latency is None or not isinstance(baseline, Baseline):
         return True
     return launches_tell(limit, latency, baseline, LOOKS[-1] - 1)
-
-
-def _cut_short(verdict: Verdict, latency: LatencyResult | None) -> Verdict:
-    """Return a verdict on latency that was left in doubt with the reason why nothing more was measured."""
-    undecided = verdict.status is Status.INCONCLUSIVE and verdict.limit.partition("[")[0] in LAUNCHED
-    if latency is None or not latency.cut or not undecided:
-        return verdict
-    return replace(verdict, reason=f"{verdict.reason}; {latency.cut}")
 
 
 def breaks_latency(check: Check, latency: LatencyResult) -> bool:

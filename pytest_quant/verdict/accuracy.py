@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from pytest_quant.result import AccuracyResult, Interval, OutputError, Status, Verdict
+from pytest_quant.result import AccuracyResult, OutputError, Status, Verdict
 from pytest_quant.spec import LIMITS, Limit, Limits, OutputLimit, limits_on
 from pytest_quant.stats.paired import wilson_interval
 from pytest_quant.verdict.rules import at_least, at_most, compared, judged, not_measured, written
@@ -114,9 +114,6 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
     unit = _unit(accuracy)
     few = _too_few(accuracy, allowed, unit)
     as_measured = at_most("max_drop", allowed, accuracy.drop, unit)
-    if accuracy.of_samples is not None:
-        status, reason = _by_interval(accuracy, accuracy.confidence, allowed, f"{written(allowed)}{unit}", "")
-        return Verdict("max_drop", allowed, accuracy.drop, status, reason + _of_all(accuracy))
     if confidence is None and not _needs_interval(as_measured, few, allowed):
         return as_measured
     if accuracy.drop_ci is None and confidence is not None:
@@ -125,10 +122,6 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
     level = accuracy.confidence if confidence is None else confidence
     status, reason = _by_interval(accuracy, level, allowed, f"{written(allowed)}{unit}", need)
     return Verdict("max_drop", allowed, accuracy.drop, status, reason)
-
-
-def _of_all(accuracy: AccuracyResult) -> str:
-    return f", after {accuracy.n} of {accuracy.of_samples} samples in random order"
 
 
 def _unit(accuracy: AccuracyResult) -> str:
@@ -225,8 +218,6 @@ def _reference_score(allowed: float, accuracy: AccuracyResult) -> Verdict:
     unit = accuracy.unit or ""
     compare = at_most if accuracy.better == "lower" else at_least
     verdict = compare("min_accuracy", allowed, accuracy.reference, unit)
-    if accuracy.reference_ci is not None:
-        return _on_span(verdict, accuracy, allowed, accuracy.reference_ci, f" {unit}".rstrip())
     if accuracy.unit != "%" or accuracy.better != "higher" or accuracy.sample_weight is None:
         return verdict
     return _on_share(verdict, accuracy, allowed, accuracy.reference)
@@ -236,10 +227,7 @@ def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
     verdict = judged(LIMITS["min_agreement"], allowed, accuracy.agreement_pct)
     if accuracy.agreement_pct is None:
         return verdict
-    if accuracy.agreement_ci is not None:
-        verdict = _on_span(verdict, accuracy, allowed, accuracy.agreement_ci, " %")
-    else:
-        verdict = _on_share(verdict, accuracy, allowed, accuracy.agreement_pct)
+    verdict = _on_share(verdict, accuracy, allowed, accuracy.agreement_pct)
     why = ""
     if accuracy.commonest_pct is not None and accuracy.commonest_pct >= allowed:
         why = f"the reference gives one answer to {accuracy.commonest_pct:.4g} % of the samples"
@@ -252,17 +240,6 @@ def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
 
 
 _OTHER_SAMPLES = "evaluate samples of more classes, or name the output with a score for each class, output='...'"
-
-
-def _on_span(verdict: Verdict, accuracy: AccuracyResult, allowed: float, span: Interval, unit: str) -> Verdict:
-    """Judge a minimum of a share on the confidence sequence of an evaluation that stopped early."""
-    after = "" if accuracy.of_samples is None else _of_all(accuracy)
-    shown = f"the {accuracy.confidence:.0%} interval [{span.low:.4g}, {span.high:.4g}]{unit}"
-    if span.high < allowed:
-        return replace(verdict, status=Status.FAIL, reason=f"{shown} lies below {written(allowed)}{unit}{after}")
-    if span.low >= allowed:
-        return replace(verdict, status=Status.PASS, reason=f"{shown} lies above {written(allowed)}{unit}{after}")
-    return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{shown} encloses {written(allowed)}{unit}{after}")
 
 
 def _on_share(verdict: Verdict, accuracy: AccuracyResult, allowed: float, observed: float) -> Verdict:

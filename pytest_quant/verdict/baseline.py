@@ -81,7 +81,7 @@ def launches_tell(limit: str, latency: LatencyResult, baseline: Baseline, more: 
 
 def _no_baseline(limit: str, allowed: float, baseline: NoBaseline | None) -> Verdict:
     why = "no record of this series was accepted" if baseline is None else baseline.why
-    how = "accept a record: pytest-quant accept, or pytest --quant-accept"
+    how = "accept a record: pytest-quant accept"
     return Verdict(limit, allowed, None, Status.NO_BASELINE, f"{why}; {how}")
 
 

@@ -20,7 +20,6 @@ from pytest_quant.history.baselines.file import NAME, baseline_text, parse_basel
 from tests.fuzz import odd
 from tests.fuzz.command import run_command
 from tests.fuzz.hunt import Target
-from tests.fuzz.models import CORPUS
 from tests.recorded_history import RECORDED, recorded_documents, unpack_cache
 
 _CHECKS = 3
@@ -34,12 +33,12 @@ def empty_folder() -> Iterator[Path]:
 
 
 def _runs() -> list[Any]:
-    """Return runs of ours with few checks, one that could not run among them, and documents of other tools."""
+    """Return runs of ours with few checks, one that could not run among them."""
     ours = recorded_documents()
     for document in ours:
         bad = [check for check in document["checks"] if check["accuracy"] is None]
         document["checks"] = document["checks"][: _CHECKS - 1] + bad[:1]
-    return [*ours, *(json.loads((CORPUS / name).read_text("utf-8")) for name in ("pytest-benchmark.json", "asv.json"))]
+    return ours
 
 
 def _lines(documents: list[Any]) -> bytes:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import pytest
 
-from tests.integration.projects import output, run_project, run_project_apart, write_project
+from tests.integration.projects import output, run_project, write_project
 from tests.support import models
 
 BAD = {
@@ -142,40 +140,3 @@ def test_a_shuffling_loader_is_an_error_and_a_steady_one_is_not(pytester: pytest
         assert "shuffl" in output(result)
     else:
         result.assert_outcomes(passed=1)
-
-
-@pytest.mark.skipif(find_spec("torch") is None, reason="the tests' extra installs torch")
-@pytest.mark.parametrize("death", ["os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 11)", "os._exit(3)"])
-def test_a_loader_whose_worker_dies(pytester: pytest.Pytester, death: str) -> None:
-    """Its check is an error that names the worker; the other tests of the run are run, and pytest ends in order."""
-    models.select_first(pytester.path / "model.onnx")
-    write_project(pytester, data=f"return loader(lambda: {death})")
-    pytester.makepyfile(
-        loading="""
-        import torch
-
-
-        class Dying(torch.utils.data.Dataset):
-            def __init__(self, die):
-                self.die = die
-
-            def __len__(self):
-                return 64
-
-            def __getitem__(self, index):
-                if index == 40:
-                    self.die()
-                return torch.zeros(8), 1
-
-
-        def loader(die):
-            return torch.utils.data.DataLoader(Dying(die), batch_size=8, num_workers=2)
-        """
-    )
-    conftest = pytester.path / "conftest.py"
-    conftest.write_text("import os\nfrom loading import loader\n" + conftest.read_text("utf-8"), encoding="utf-8")
-    pytester.makepyfile(test_zz_later="def test_later():\n    pass\n")
-    result, checks = run_project_apart(pytester)
-    result.assert_outcomes(errors=1, passed=1)
-    result.stdout.fnmatch_lines(["*a process that loads the data died*"])
-    assert [check["status"] for check in checks] == ["ERROR"]

@@ -1,4 +1,4 @@
-"""``pytest-quant doctor`` and ``pytest --quant-doctor``, for real."""
+"""``pytest-quant doctor``, for real."""
 
 from __future__ import annotations
 
@@ -47,12 +47,3 @@ def test_a_required_backend_that_cannot_run_exits_with_1() -> None:
     found = doctor(f"--require={absent[0]}")
     assert found.returncode == 1
     assert f"required, but {absent[0]} cannot run here" in found.stderr
-
-
-def test_pytest_shows_it_and_runs_no_test(pytester: pytest.Pytester) -> None:
-    """The option takes the place of the tests, whatever they are."""
-    pytester.makepyfile("def test_never(): raise SystemExit")
-    result = pytester.runpytest_subprocess("--quant-doctor", "--quant-require=ort")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(["backend*state*version*device", "*backends can run here"])
-    result.stdout.no_fnmatch_line("*test session starts*")

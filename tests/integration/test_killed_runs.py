@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -32,31 +31,21 @@ def test_two(): pass
 
 @mark.quant(output="PASS")
 def test_under_way():
-    {before}
     Path("under_way").touch()
     while not Path("go").exists():
         time.sleep(0.01)
-"""
-FORKS = """
-    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
-    child.start()
-    child.terminate()
-    child.join()
-    Path("child").write_text(str(child.exitcode))
 """
 
 
 @contextmanager
 def _under_way(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *args: str, before: str = "", ignored: str = ""
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *args: str
 ) -> Iterator[subprocess.Popen[str]]:
     """Run two checks to their end and a third one up to its body, in a process group of its own."""
-    write_fake(pytester, monkeypatch, THREE.format(before=before.strip("\n ")))
+    write_fake(pytester, monkeypatch, THREE)
     command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "--quant-json=run.json", *args]
-    # These tests may run under nohup, and what it ignores no shell can bring back.
-    unignored = ["env", "--default-signal=HUP"]
     with subprocess.Popen(
-        [*unignored, "sh", "-c", f'{ignored} exec "$@"', "sh", *command],
+        command,
         cwd=pytester.path,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -84,24 +73,6 @@ def _all_arrived(folder: Path) -> bool:
 def _stored(folder: Path) -> list[list[str]]:
     """Return the node ids of every run in the history, oldest run first."""
     return [[record.nodeid for record in records] for _, records in open_store(folder / ".quant/history.db").each_run()]
-
-
-@pytest.mark.parametrize("workers", ["0", "2"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-def test_a_run_that_is_told_to_end_does_so_in_order(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, workers: str
-) -> None:
-    """History, document and table have the finished checks; the exit code is that of an interrupted run."""
-    with _under_way(pytester, monkeypatch, "-n", workers) as process:
-        process.send_signal(number)
-        printed = process.communicate(timeout=600)[0]
-    assert process.returncode == pytest.ExitCode.INTERRUPTED, printed
-    assert f"{number.name} received" in printed
-    assert "= quant =" in printed
-    checks = json.loads((pytester.path / "run.json").read_text())["checks"]
-    assert [check["nodeid"] for check in checks] == FINISHED
-    assert _stored(pytester.path) == [FINISHED]
-    assert not list(pytester.path.glob(".quant/*unfinished*"))
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
@@ -135,32 +106,6 @@ def test_a_run_beside_it_leaves_the_checks_of_a_live_one_alone(
         (pytester.path / "go").touch()
         process.communicate(timeout=600)
     assert sorted(_stored(pytester.path)) == [["beside/test_beside.py::test_beside"], [*FINISHED, UNDER_WAY]]
-
-
-def test_a_signal_that_is_ignored_stays_ignored(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As nohup does: the terminal is closed, and the run goes on."""
-    with _under_way(pytester, monkeypatch, ignored="trap '' HUP;") as process:
-        process.send_signal(signal.SIGHUP)
-        (pytester.path / "go").touch()
-        process.communicate(timeout=600)
-    assert _stored(pytester.path) == [[*FINISHED, UNDER_WAY]]
-
-
-def test_a_forked_child_dies_of_the_signal(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pools and data loaders end their workers so, and look at how they ended."""
-    with _under_way(pytester, monkeypatch, before=FORKS) as process:
-        assert (pytester.path / "child").read_text() == str(-signal.SIGTERM)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=600)
-    assert _stored(pytester.path) == [FINISHED]
-
-
-def test_without_a_check_nothing_is_changed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run of other tests dies of SIGTERM as it would without this plugin."""
-    source = "import signal\ndef test_it(): assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL\n"
-    run_fake_apart(pytester, monkeypatch, source).assert_outcomes(passed=1)
-    source = "import os, signal\ndef test_it(): os.kill(os.getpid(), signal.SIGTERM)\n"
-    assert run_fake_apart(pytester, monkeypatch, source).ret == -signal.SIGTERM
 
 
 def test_a_disk_that_takes_no_journal_is_told_and_loses_nothing(

@@ -16,10 +16,8 @@ from pytest_quant.cache import Cache
 from pytest_quant.measure.engines import Tools, build_side, read_data, usable_backend
 from pytest_quant.measure.launch import Launch, Launchable
 from pytest_quant.measure.sessions import Subject
-from pytest_quant.plugin.head_launches import ENOUGH
 from pytest_quant.spec import EngineSpec, LatencyPlan
 from tests.support.models import select_first
-from tests.support.repository import make_repository, without_ci
 
 PLAN = LatencyPlan(max_s=0.5, max_warmup_s=0.05)
 X = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
@@ -133,31 +131,3 @@ def test_auto_launches_nothing_without_doubt(pytester: pytest.Pytester) -> None:
     """A limit that is far away is decided by one launch, and none is no doubt."""
     found = run(pytester, 0.001, "--quant-launches=auto")
     assert [check["latency"]["launches"] for check in found.values()] == [[], []]
-
-
-def test_a_total_that_is_spent_is_never_a_pass(pytester: pytest.Pytester) -> None:
-    """The limit that it leaves undecided names the option."""
-    found = run(pytester, 0.001, "--quant-launches=auto", "--quant-total-time=0.00001")
-    verdict = verdict_on_speed(found["test_it"])
-    assert verdict["status"] == "INCONCLUSIVE"
-    assert "--quant-total-time" in verdict["reason"]
-
-
-def test_a_comparison_makes_the_launches_that_it_lacks(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a commit without any, five; a number that is asked for is kept to."""
-    without_ci(monkeypatch)
-    made = make_repository(pytester.path)
-    made.commit("1")
-    always = ("--no-quant-no-history", "--quant-max-time=3")
-    base = run(pytester, 0.001, *always)["test_it"]["latency"]
-    made.git("checkout", "-b", "topic")
-    made.commit("2")
-    told = run(pytester, 0.001, *always, "--quant-compare", "--quant-launches=2")["test_it"]
-    lacking = run(pytester, 0.001, *always, "--quant-compare")["test_it"]
-    if base["reasons"] or told["latency"]["reasons"] or lacking["latency"]["reasons"]:
-        pytest.skip("other work on this machine voids the timing")
-    assert len(told["latency"]["launches"]) + discounted(told) == 1
-    stored = 1 + len(told["latency"]["launches"])
-    assert len(lacking["latency"]["launches"]) + discounted(lacking) == ENOUGH - stored - 1

@@ -1,4 +1,4 @@
-"""A run for a pull request: Markdown, the summary of a step of GitHub Actions, annotations. The session is a fake."""
+"""A run for a pull request: Markdown, the summary of a step of GitHub Actions. The session is a fake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from tests.integration.fake_session import run_fake, run_fake_apart
 from tests.integration.projects import output
 from tests.support.repository import make_repository, without_ci
-from tests.unit.report.test_annotations import read
 
 TWO = """
 @mark.quant(output="PASS")
@@ -176,68 +175,3 @@ def test_a_summary_that_is_full_or_cannot_be_written_is_a_warning(
     result = run_fake(pytester, monkeypatch, FINE)
     assert result.ret == 0
     assert "to do without: --quant-no-github" in output(result)
-
-
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_a_failed_check_is_an_annotation_at_its_test(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
-) -> None:
-    """The file from the top of the checkout on, and the line of the function; the others have none."""
-    on_github(pytester, monkeypatch)
-    monkeypatch.setenv("GITHUB_WORKSPACE", str(pytester.path.parent))
-    result = run_fake_apart(pytester, monkeypatch, TWO, "-n", workers)
-    (line,) = commands(result)
-    name, properties, data = read(line)
-    source = (pytester.path / "test_it.py").read_text().splitlines()
-    assert name == "error"
-    assert properties["file"] == f"{pytester.path.name}/test_it.py"
-    assert source[int(properties["line"]) - 1].startswith(('@mark.quant(output="FAIL")', "def test_fail"))
-    assert properties["title"] == "FAIL model ort-int8-static"
-    assert data.startswith("model ort-int8-static: 1 of 1 limit broken\n  limit     max_drop:")
-
-
-def test_annotations_are_for_failed_checks_only(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not for expected failures, skips or doubts, and not for a test whose check passed; under strict for doubts."""
-    on_github(pytester, monkeypatch)
-    source = """
-@mark.xfail
-@mark.quant(output="FAIL")
-def test_expected(): pass
-
-@mark.quant(output="unavailable")
-def test_skipped(): pass
-
-@mark.quant(output="INCONCLUSIVE")
-def test_unsure(): pass
-
-@mark.quant(output="PASS")
-def test_own_body(): assert False
-
-@mark.quant(output="broken")
-def test_broken(): pass
-"""
-    titles = [read(line)[1]["title"] for line in commands(run_fake(pytester, monkeypatch, source))]
-    assert titles == ["ERROR model ort-int8-static"]
-    titles = [read(line)[1]["title"] for line in commands(run_fake(pytester, monkeypatch, source, "--quant-strict"))]
-    assert titles == ["INCONCLUSIVE model ort-int8-static", "ERROR model ort-int8-static"]
-
-
-def test_more_than_ten_are_counted(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """GitHub shows ten errors of a step."""
-    on_github(pytester, monkeypatch)
-    source = '@mark.parametrize("n", range(13))\n@mark.quant(output="FAIL")\ndef test_it(n): pass\n'
-    names = [read(line)[0] for line in commands(run_fake(pytester, monkeypatch, source))]
-    assert names == ["error"] * 10 + ["notice"]
-
-
-def test_foreign_text_forges_no_annotation(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ours is the only command in the log, with the file of the test; the summary has no tag of it."""
-    summary = on_github(pytester, monkeypatch)
-    nasty = "x\\n::error file=evil.py::y\\n\\x23\\x23[error]z %0A::stop-commands::t <img src=q>"
-    source = f'@mark.quant(model="{nasty}.onnx", data="quant_data", output="FAIL")\ndef test_it(): pass\n'
-    result = run_fake(pytester, monkeypatch, source)
-    (line,) = commands(result)
-    assert read(line)[1]["file"] == "test_it.py"
-    assert not [one for one in summary.read_text().splitlines() if one.lstrip().startswith("::")]
-    folded = re.sub(r"^(`{3,})text\n.*?^\1$", "", summary.read_text(), flags=re.MULTILINE | re.DOTALL)
-    assert "<img" not in folded

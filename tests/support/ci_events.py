@@ -129,7 +129,7 @@ def github_values(event: str) -> dict[str, str]:
         "github.event_name == 'pull_request' && '--quant-against=merge-base' || ''": (
             "--quant-against=merge-base" if asks else ""
         ),
-        "github.event_name == 'pull_request' && '--quant-compare' || '--quant-launches=5'": (
+        "github.event_name == 'pull_request' && '--quant-compare --quant-launches=5' || '--quant-launches=5'": (
             "--quant-compare" if asks else "--quant-launches=1"
         ),
         "contains(needs.*.result, 'skipped') && '--partial' || '--full-suite'": "--full-suite",

@@ -18,7 +18,7 @@ EXTRAS = ("history", "ort", "postgres")
 """What is tested beside the core; the extra postgres because the tests ask for a server's driver wherever they run."""
 
 TOOLS = (
-    *("grafana-foundation-sdk", "hypothesis", "jsonschema", "prometheus-client"),
+    *("hypothesis", "jsonschema"),
     *("scikit-learn", "scipy", "statsmodels"),
 )
 """What the tests below compare with, in versions that go with those of the environment."""

@@ -20,7 +20,6 @@ enum {
     INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, LIBRARY_NOT_FOUND = 12, GPU_IS_LOST = 15, UNKNOWN = 999
 };
 
-#define CLOCK_LIMIT_ID_TDP 0xffffff01u
 
 typedef struct { unsigned long long total, free, used; } memory_t;
 typedef struct { unsigned int version; unsigned long long total, reserved, free, used; } memory_v2_t;
@@ -221,29 +220,9 @@ int nvmlDeviceGetMemoryInfo_v2(device_t handle, memory_v2_t *memory) {
     return SUCCESS;
 }
 
-/* The file that is there while clocks of a card are locked, with both limits in MHz. */
-static void lock_file(device_t handle, const char *what, char *path, size_t size) {
-    snprintf(path, size, "%s.%d.%slocked", getenv("NVML_STUB"), card_of(handle), what);
-}
-
-/* Types of clocks: 0 graphics, 1 SM, 2 memory, 3 video. Locked clocks hold down those of graphics and SM. */
+/* Types of clocks: 0 graphics, 1 SM, 2 memory, 3 video. */
 int nvmlDeviceGetClockInfo(device_t handle, unsigned int type, unsigned int *mhz) {
-    unsigned int locked;
-    int status = small_number(handle, type == 2 ? "memory_mhz" : "sm_mhz", mhz);
-    if (!status && type != 2) {
-        char path[4096];
-        unsigned int base;
-        lock_file(handle, "", path, sizeof path);
-        FILE *file = fopen(path, "r");
-        if (file) {
-            if (fscanf(file, "%*u %u", &locked) == 1) {
-                if (locked == CLOCK_LIMIT_ID_TDP && !small_number(handle, "base_sm_mhz", &base)) locked = base;
-                if (locked < *mhz) *mhz = locked;
-            }
-            fclose(file);
-        }
-    }
-    return status;
+    return small_number(handle, type == 2 ? "memory_mhz" : "sm_mhz", mhz);
 }
 
 int nvmlDeviceGetMaxClockInfo(device_t handle, unsigned int type, unsigned int *mhz) {
@@ -255,44 +234,6 @@ int nvmlDeviceGetCurrentClocksEventReasons(device_t handle, unsigned long long *
 int nvmlDeviceGetTotalEnergyConsumption(device_t handle, unsigned long long *mj) { return number_field(handle, "energy_mj", mj); }
 int nvmlDeviceGetPowerUsage(device_t handle, unsigned int *mw) { return small_number(handle, "power_mw", mw); }
 int nvmlDeviceGetTemperature(device_t handle, unsigned int sensor, unsigned int *celsius) { (void)sensor; return small_number(handle, "celsius", celsius); }
-
-static int set_locked(device_t handle, const char *what, const char *allowed, unsigned int low, unsigned int high) {
-    char path[4096];
-    unsigned int status;
-    if (small_number(handle, allowed, &status)) return NOT_SUPPORTED;
-    if (status) return status;
-    lock_file(handle, what, path, sizeof path);
-    FILE *file = fopen(path, "w");
-    if (!file) return UNKNOWN;
-    fprintf(file, "%u %u\n", low, high);
-    fclose(file);
-    return SUCCESS;
-}
-
-static int free_locked(device_t handle, const char *what, const char *allowed) {
-    char path[4096];
-    unsigned int status;
-    if (small_number(handle, allowed, &status)) return NOT_SUPPORTED;
-    if (status) return status;
-    lock_file(handle, what, path, sizeof path);
-    remove(path);
-    return SUCCESS;
-}
-
-/* Two symbols stand for the base clock and for none; a symbol and a number together are refused, as are swapped ones. */
-int nvmlDeviceSetGpuLockedClocks(device_t handle, unsigned int low, unsigned int high) {
-    int symbols = (low >= CLOCK_LIMIT_ID_TDP) + (high >= CLOCK_LIMIT_ID_TDP);
-    if (symbols == 1 || (!symbols && low > high)) return INVALID_ARGUMENT;
-    return set_locked(handle, "", "lock_clocks", low, high);
-}
-
-int nvmlDeviceResetGpuLockedClocks(device_t handle) { return free_locked(handle, "", "lock_clocks"); }
-
-int nvmlDeviceSetMemoryLockedClocks(device_t handle, unsigned int low, unsigned int high) {
-    return low > high ? INVALID_ARGUMENT : set_locked(handle, "memory-", "lock_memory", low, high);
-}
-
-int nvmlDeviceResetMemoryLockedClocks(device_t handle) { return free_locked(handle, "memory-", "lock_memory"); }
 
 /* "PID:BYTES,PID:BYTES"; the PID "self" is the process that asks, and BYTES "?" are not available. */
 static int listed(device_t handle, const char *name, unsigned int *count, process_t *processes) {

@@ -9,8 +9,8 @@ The real package nvidia-ml-py runs on it, in this process and in others::
 
 A field that is ``None`` is one that the device does not support (NVML_ERROR_NOT_SUPPORTED); `error` gives another
 error. Each field that is a number may change by itself: see `each` and `steps`. `play` may be called again at any time:
-the next call of NVML finds the new machine. Locked clocks hold down what the card then reports; `NvmlStub.locked` tells
-them. fingerprint() and other functions that are cached are for the test to clear, or to call in another process.
+the next call of NVML finds the new machine. fingerprint() and other functions that are cached are for the test to
+clear, or to call in another process.
 
 The stub of ``libcuda.so.1`` numbers the devices whose UUIDs `play` gets as `cuda`, whatever CUDA_VISIBLE_DEVICES is.
 It is compiled by the system's C compiler; without one the tests that use it are skipped.
@@ -30,9 +30,6 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.environment.cuda_driver import ask_driver
-
-NO_PERMISSION = 4
-"""NVML's number of the error that a user without rights gets, for locked clocks above all."""
 
 _SOURCE = Path(__file__).with_name("nvml_stub.c")
 _FILE_VARIABLE = "NVML_STUB"
@@ -85,9 +82,6 @@ class StubCard:
     processes : ``PID:BYTES,PID:BYTES`` of computing processes; PID ``self`` is the one that asks, BYTES ``?`` are
         not available.
     mps_processes : those that reach the card through the server of MPS, which is among `processes` itself.
-    base_sm_mhz : the clock that locked ones have which are locked at the base.
-    lock_clocks, lock_memory : what locking these clocks returns: 0, `NO_PERMISSION`, or ``None`` where they cannot be
-        locked.
     mig : 1 for a split card, which has `instances` for devices; ``None`` for one that cannot be split.
     lost : any text for a card that fell off the bus.
     """
@@ -108,9 +102,6 @@ class StubCard:
     celsius: int | str | None = 40
     processes: str | None = ""
     mps_processes: str | None = ""
-    base_sm_mhz: int = 1590
-    lock_clocks: int | None = 0
-    lock_memory: int | None = 0
     mig: int | None = None
     lost: str | None = None
     instances: tuple[StubInstance, ...] = ()
@@ -164,8 +155,7 @@ class NvmlStub:
         if not self._file.exists():
             self._file = self._folder / f"machine-{next(self._numbers)}"
         for counted in self._folder.glob(f"{self._file.name}.*.*"):
-            if not counted.suffix.endswith("locked"):
-                counted.unlink()
+            counted.unlink()
         # Replaced at once, because other processes may be reading it.
         new = self._file.with_suffix(".new")
         new.write_text("\n".join(lines) + "\n")
@@ -190,17 +180,6 @@ class NvmlStub:
         """How often CUDA's driver was initialised, by whichever process."""
         marks = self._file.with_name(f"{self._file.name}.cuda")
         return marks.stat().st_size if marks.exists() else 0
-
-    def locked(self, card: int = 0, of: str = "") -> tuple[int, int] | None:
-        """Return the limits of the locked clocks of a card in MHz, ``None`` where they are free.
-
-        `of` is empty for those of its processors, ``memory-`` for that of its memory.
-        """
-        file = self._file.with_name(f"{self._file.name}.{card}.{of}locked")
-        if not file.exists():
-            return None
-        low, high = map(int, file.read_text().split())
-        return low, high
 
 
 def _lines(key: str, device: StubCard | StubInstance, own: dict[str, str]) -> list[str]:

@@ -34,8 +34,8 @@ class Text:
 
 @cache
 def all_texts() -> tuple[Text, ...]:
-    """Return every guide, and every string literal of the package and of the example."""
-    guides = [Text(name, (ROOT / name).parent, (ROOT / name).read_text("utf-8")) for name in GUIDES]
+    """Return every guide, but what a change log says of what is gone, and every literal of package and example."""
+    guides = [Text(name, (ROOT / name).parent, _present((ROOT / name).read_text("utf-8"))) for name in GUIDES]
     modules = [*ROOT.glob("pytest_quant/**/*.py"), *ROOT.glob("example_project/**/*.py")]
     found = [
         Text(f"{file.relative_to(ROOT)}:{line}", file.parent, words)
@@ -43,6 +43,10 @@ def all_texts() -> tuple[Text, ...]:
         for line, words in literals(file.read_text("utf-8"))
     ]
     return (*guides, *found)
+
+
+def _present(text: str) -> str:
+    return text.partition("\n### Removed\n")[0]
 
 
 def literals(source: str) -> Iterator[tuple[int, str]]:

@@ -227,8 +227,7 @@ class Table:
             f"{self._file}, line {line}: {what}",
             value=self._lines[line - 1].strip()[:120] if self._lines else None,
             allowed=allowed,
-            fix="correct the line, or remove the entry and accept it again: pytest-quant accept --reason '...', or "
-            "pytest --quant-accept --reason '...'",
+            fix="correct the line, or remove the entry and accept it again: pytest-quant accept --reason '...'",
         )
 
     def _kind(self, name: str, allowed: str) -> HistoryError:

@@ -9,16 +9,16 @@ from datetime import date, datetime
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, series_of
 from pytest_quant.history.baselines.launches import launches_in
-from pytest_quant.history.rows import StoredCheck, one_of_each_run, way_of_timing
+from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.result import Status
 
 _REGRESSED = (Status.FAIL, Status.ERROR)
 
 
 def by_series(launches: Sequence[StoredCheck]) -> dict[str, list[StoredCheck]]:
-    """Return the records by series key, in the given order, oldest first; of several workers of a run the worst."""
+    """Return the records by series key, in the given order, oldest first."""
     series: dict[str, list[StoredCheck]] = {}
-    for check in one_of_each_run(launches):
+    for check in launches:
         series.setdefault(check.record.series, []).append(check)
     return series
 

@@ -256,9 +256,6 @@ def _notes(pair: Pair, sides: list[list[_Sample]], same_machine: bool) -> Iterat
     for name, side in zip(("base", "head"), sides, strict=True):
         if len(side) > 1:
             yield f"the answers vary between launches of the {name}"
-        early = next((one.found for one in side if one.found.of_samples is not None), None)
-        if early is not None:
-            yield f"the {name} stopped early, after {early.n} of {early.of_samples} samples in random order"
     if same_machine:
         return
     tiers = [sorted({one.record.isa for one in side if measured(one.record)}) for side in (pair.base, pair.head)]

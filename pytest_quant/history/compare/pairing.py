@@ -9,7 +9,7 @@ from enum import StrEnum
 from pytest_quant.bounded import parse_json
 from pytest_quant.history.compare.comparison import Listed, Moved, Outcome, Renamed, Reversioned, Row
 from pytest_quant.history.compare.samples import overlap
-from pytest_quant.history.rows import StoredCheck, one_of_each_run, version_of
+from pytest_quant.history.rows import StoredCheck, version_of
 from pytest_quant.record import Record
 
 
@@ -141,7 +141,6 @@ class Pairing:
 
 def pair(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Pairing:
     """Pair records by series key; a removed and an added test are a renamed one when all else of them is equal."""
-    base, head = one_of_each_run(base), one_of_each_run(head)
     complete = _complete_keys([*base, *head])
     bases, heads = _by_series(base, complete), _by_series(head, complete)
     renamed = _renamed(

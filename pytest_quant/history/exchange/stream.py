@@ -2,7 +2,7 @@
 
 The first line is ``{"format": "pytest-quant-history", "schema": 1}``, every other one the document of a run that
 ``record_schema.json`` describes. Files joined with ``cat`` are read too, as are those without a first line, which
-the plugin sets aside, and a file that is one document: of ``--quant-json``, pytest-benchmark or asv.
+the plugin sets aside, and a file that is one document, of ``--quant-json``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import BinaryIO, TypeAlias
 
 from pytest_quant.bounded import open_file, parse_json
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.exchange.foreign import foreign_run, utc_of_text
 from pytest_quant.history.rows import encode
 from pytest_quant.printable import guard_json
 from pytest_quant.record import SCHEMA, Encoded, Record, Run, run_from_json, run_to_json
@@ -75,7 +74,7 @@ def read_lines(stream: BinaryIO, where: str) -> Iterator[RunWithRecords]:
     while line := stream.readline(MOST_LINE_BYTES):
         number += 1
         if number == 1 and line.strip() == b"{":
-            # A document on many lines is that of another tool or of --quant-json, and fills the file.
+            # A document on many lines is that of --quant-json, and fills the file.
             yield _read(line + stream.read(MOST_LINE_BYTES), where, number)
             return
         if line.strip():
@@ -128,7 +127,7 @@ def _is_header(document: object, where: str, number: int) -> bool:
 
 def _understood(document: object, where: str, number: int) -> RunWithRecords:
     try:
-        found = foreign_run(document) or run_from_json(document)
+        found = run_from_json(document)
         _refuse_time(found[0].started_at)
     except HistoryError as error:
         raise HistoryError(
@@ -143,8 +142,9 @@ def _refuse_time(started_at: str) -> None:
     """Raise `HistoryError` for the start of a run that cannot be: a series is in the order of time."""
     latest = datetime.now(UTC) + _AHEAD
     try:
-        started = utc_of_text(started_at)
-    except HistoryError as error:
+        read = datetime.fromisoformat(started_at)
+        started = read if read.tzinfo else read.replace(tzinfo=UTC)
+    except ValueError as error:
         raise HistoryError("started_at is no time", value=started_at[:80], allowed="ISO 8601", fix=_LEAVE) from error
     if not _EARLIEST <= started <= latest:
         raise HistoryError(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.compare.samples import answers_of
 from pytest_quant.record import Record
-from pytest_quant.report.page.blocks import around, facts, known, lines, measured, pointer, table, whole
+from pytest_quant.report.page.blocks import facts, known, lines, measured, pointer, table, whole
 from pytest_quant.report.page.content import Block, Figure, Lines, Pieces, Section, TableRow
 from pytest_quant.report.text import figure, in_unit, points
 from pytest_quant.result import AccuracyResult, ClassScore, OutputError
@@ -65,14 +65,12 @@ def _scores(found: AccuracyResult) -> Iterator[Block]:
         ("drop", measured(found.drop, "drop", drop_unit, found.drop_ci, form)),
         ("confidence of intervals", _share(found) if found.drop_ci is not None else ""),
         ("samples", known(found.n, "n", whole)),
-        ("of a set of", known(found.of_samples, "of_samples", whole)),
         ("right in only one engine", known(found.discordant, "discordant", whole)),
         ("McNemar p", known(found.p_value, "p_value", lambda value: figure(value, 2))),
         ("samples that would tell", known(found.n_to_resolve, "n_to_resolve", whole)),
         ("what no look at the samples scores", measured(found.chance, "chance", found.unit or "", form=form)),
         ("worst class", worst_class),
         ("same top class", measured(found.agreement_pct, "agreement_pct", "%", form=points)),
-        ("its confidence sequence", around(found.agreement_ci, "agreement_ci", points)),
     )
 
 

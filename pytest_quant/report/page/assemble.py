@@ -10,7 +10,7 @@ from pytest_quant.history import StoredCheck
 from pytest_quant.history.courses import MOST_EACH, Course
 from pytest_quant.history.rows import in_utc
 from pytest_quant.printable import clean
-from pytest_quant.record import Json, Record, Run, worst_of_workers
+from pytest_quant.record import Json, Record, Run
 from pytest_quant.report.columns import rows_of
 from pytest_quant.report.page.compared import ComparedRuns, comparison_view
 from pytest_quant.report.page.content import ComparisonView, HistoryView, Page, SeriesView
@@ -57,16 +57,13 @@ def assemble(sources: Sources) -> Page:
     """
     checks = sources.checks
     records = [check.record for check in checks]
-    shown = worst_of_workers(
-        range(len(checks)), record_of=records.__getitem__, test_of=lambda number: records[number].nodeid
-    )
     names = [row.test for row in rows_of(records)]
     history, separate = _history(sources)
     runs = tuple({run.id: run for run in (*(check.run for check in checks), *sources.runs)}.values())
     return Page(
         title=_title(runs),
         about=tuple(_about(runs)),
-        run=run_view(checks, shown, sources.expected),
+        run=run_view(checks, sources.expected),
         comparison=_comparison(sources),
         history=history,
         pareto=pareto_views(records, names),

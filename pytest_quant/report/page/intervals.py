@@ -60,7 +60,7 @@ def interval_of(record: Record, limit: str) -> Interval | None:
     return latency.speedup_ci if limit == "min_speedup" else _of_percentile(latency, limit)
 
 
-_OF_ACCURACY = {"max_drop": "drop_ci", "min_accuracy": "reference_ci", "min_agreement": "agreement_ci"}
+_OF_ACCURACY = {"max_drop": "drop_ci"}
 
 
 def _of_percentile(latency: LatencyFigures, limit: str) -> Interval | None:

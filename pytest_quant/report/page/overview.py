@@ -39,23 +39,22 @@ _NAMED = (Status.ERROR.value, Status.FAIL.value, Status.UNAVAILABLE.value, Statu
 """Statuses that are named at the top, the worst first."""
 
 
-def run_view(checks: Sequence[StoredCheck], shown: Sequence[int], expected: Collection[str]) -> RunView:
+def run_view(checks: Sequence[StoredCheck], expected: Collection[str]) -> RunView:
     """Return the table of a run.
 
     Parameters
     ----------
     checks : of the run, in the order of its document.
-    shown : the places in it of those that have a row.
     expected : node ids of tests that failed as they were expected to; they are XFAIL.
     """
     records = [check.record for check in checks]
-    rows = rows_of([records[number] for number in shown], expected)
+    rows = rows_of(records, expected)
     columns = [name for name in default_columns(rows) if name not in _STATUS_AND_TEST] if rows else []
     found = {column.name: column.pieces(rows) for column in pick_columns(columns)}
     views = []
-    for place, (number, row) in enumerate(zip(shown, rows, strict=True)):
+    for place, row in enumerate(rows):
         cells = tuple(_placed(of_column[place], name, row.record) for name, (_, of_column) in found.items())
-        views.append(_view(row, checks[number].run, number, cells))
+        views.append(_view(row, checks[place].run, place, cells))
     words = (*(status.value for status in Status), EXPECTED)
     counts = Counter(view.status for view in views)
     broken = sorted((view for view in views if view.status in _NAMED), key=lambda view: _NAMED.index(view.status))

@@ -27,7 +27,6 @@ from tests.benchmarks.detection import (
     launches,
     memory,
     runs,
-    sequential,
     simulated,
 )
 from tests.benchmarks.detection.arms import Arm, work
@@ -62,7 +61,6 @@ FAMILIES: Mapping[str, Family] = {
     "baseline": Family("max_slowdown at its limit, simulated", lambda _: baseline.arms(), baseline.rows),
     "compare": Family("compare over 20 series without a change, simulated", lambda _: compared.arms(), compared.rows),
     "accuracy": Family("coverage of intervals of f1 and mae, simulated", lambda _: accuracy.arms(), accuracy.rows),
-    "sequential": Family("samples and errors of an early stop", lambda _: sequential.arms(), sequential.rows),
     "changes": Family("change points of histories, simulated", lambda _: changes.arms(), changes.rows),
 }
 

@@ -27,7 +27,7 @@ def test_other_tools_say_something_of_each_model(tmp_path: Path) -> None:
     assert [set(one) if isinstance(one, dict) else one for one in answers] == [set(peers.RULES)] * len(WRITERS)
 
 
-@pytest.mark.parametrize("family", ["worlds", "baseline", "compare", "accuracy", "sequential", "changes"])
+@pytest.mark.parametrize("family", ["worlds", "baseline", "compare", "accuracy", "changes"])
 def test_what_a_simulated_trial_finds_is_read_by_its_rows(family: str, tmp_path: Path) -> None:
     """Of the first arm, in the family's table."""
     arm = FAMILIES[family].arms(tmp_path)[0]

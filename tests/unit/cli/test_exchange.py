@@ -85,13 +85,6 @@ def test_an_export_that_fails_leaves_the_old_file(place: Path, tmp_path: Path) -
     assert (tmp_path / "all.jsonl").read_text() == "mine"
 
 
-def test_a_branch_is_given_to_runs_without_one(place: Path, tmp_path: Path) -> None:
-    """And to no other."""
-    _run("export", "all.jsonl")
-    _run("import", "--branch", "release", "all.jsonl", "--history", "new.db")
-    assert [stored.run.branch for stored in open_store(tmp_path / "new.db").runs()] == ["release", "main"]
-
-
 @pytest.mark.parametrize("command", [("export",), ("push",), ("verify",), ("prune", "--keep-runs", "1")])
 def test_without_a_history_there_is_nothing_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]

@@ -101,9 +101,6 @@ def test_commits_are_compared_with_their_merge_base(tmp_path: Path, monkeypatch:
     ("arguments", "message"),
     [
         (("a...b", "-o", "out"), "three dots"),
-        (("-o", "out.png"), "a picture is of one series"),
-        (("--plot", "test_digits", "-o", "out.html"), "the picture has another format"),
-        (("main..topic", "--plot", "test_digits", "-o", "out.png"), "--plot draws a series"),
         (("20250101T0000", "-o", "out"), "there is no run"),
     ],
 )
@@ -112,20 +109,6 @@ def test_what_cannot_be_drawn_is_told(project: Path, arguments: tuple[str, ...],
     with pytest.raises(UsageError, match=message):
         _run(*arguments)
     assert {file.name for file in project.iterdir()} == {".quant"}
-
-
-def test_several_series_are_listed(project: Path) -> None:
-    """A picture is of one."""
-    with pytest.raises(UsageError, match="series match 'ort'") as told:
-        _run("--plot", "ort", "-o", "out.svg")
-    assert "test_ladder" in (told.value.allowed or "")
-
-
-def test_one_series_is_drawn(project: Path) -> None:
-    """The words name it; its name stands in the picture."""
-    pytest.importorskip("matplotlib")
-    assert _run("--plot", "test_ladder dynamic", "-o", "speed.svg").stdout == "written: speed.svg\n"
-    assert "test_ladder" in (project / "speed.svg").read_text("utf-8")
 
 
 def test_a_place_that_cannot_be_written_is_told(project: Path) -> None:

@@ -124,15 +124,14 @@ def test_a_line_without_its_end_is_the_check_under_way(place: Path, tmp_path: Pa
 
 
 def test_of_several_records_of_a_test_the_last_one_counts(place: Path, tmp_path: Path) -> None:
-    """It was run again; those of several workers (--dist each) are several."""
+    """It was run again."""
     again = replace(a_record(), notes=("again",))
-    of_workers = [replace(a_pass(), worker=name) for name in ("gw0", "gw1")]
     kept = Journal(place, tmp_path, RUN)
-    for record in (a_record(), *of_workers, again):
+    for record in (a_record(), again):
         kept.keep(to_json(record))
     kept.close(stored=False)
     recover(place, tmp_path)
-    assert _stored(place) == [(RUN, (again, *of_workers))]
+    assert _stored(place) == [(RUN, (again,))]
 
 
 def test_samples_are_moved_to_the_run(place: Path, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.launches import Wanted, add_launches
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from pytest_quant.measure.sessions import open_sessions
-from pytest_quant.measure.total_time import TotalTime
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
 from tests.unit.measure.played_apart import PlayedBackend, played
@@ -32,7 +31,7 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def launched(
-    steps: list[str], folder: Path, wanted: Wanted, doubts: list[bool], candidate: str = "quiet", total_s: float = 1e9
+    steps: list[str], folder: Path, wanted: Wanted, doubts: list[bool], candidate: str = "quiet"
 ) -> LatencyResult:
     """Time a check here, and add launches as long as `doubts`, which are asked for one after the other, say so."""
 
@@ -43,11 +42,9 @@ def launched(
     timed = played("quiet"), played("quiet")
     with open_sessions(*timed, "huge") as sessions:
         first = sessions.measure(PLAN)
-    total = TotalTime(total_s)
-    total.begin(CHECK)
     tools = Tools(Cache(folder / "cache"), pytest.fail, step)
     subjects = timed[0], played(candidate, OnlyHere() if candidate == "only here" else None)
-    found = add_launches(CHECK, replace(first, reasons=()), subjects, wanted, lambda _: doubts.pop(0), tools, total)
+    found = add_launches(CHECK, replace(first, reasons=()), subjects, wanted, lambda _: doubts.pop(0), tools)
     assert not [child for child in psutil.Process().children() if "launched" in " ".join(child.cmdline())]
     return found
 
@@ -107,17 +104,10 @@ def test_one_that_fails_is_the_last(steps: list[str], tmp_path: Path, candidate:
     assert words in found.notes[-1]
 
 
-def test_time_that_is_spent_is_the_reason(steps: list[str], tmp_path: Path) -> None:
-    """No process is started that the share of the check does not reach for."""
-    found = launched(steps, tmp_path, Wanted(3), [True], total_s=0.5)
-    assert (steps, found.over) == ([], None)
-    assert found.cut.startswith("its share of the 0.5 s of --quant-total-time has 0.5 s left, and")
-
-
 def test_numbers_that_are_not_to_be_trusted_are_not_repeated(steps: list[str], tmp_path: Path) -> None:
     """The reason stays."""
     tools = Tools(Cache(tmp_path), pytest.fail, lambda _: nullcontext())
     with open_sessions(played("quiet"), played("quiet"), "huge") as sessions:
         void = replace(sessions.measure(PLAN), reasons=("the null is off",))
-    assert add_launches(CHECK, void, (played("quiet"),) * 2, Wanted(3), lambda _: True, tools, TotalTime()) is void
+    assert add_launches(CHECK, void, (played("quiet"),) * 2, Wanted(3), lambda _: True, tools) is void
     assert not steps

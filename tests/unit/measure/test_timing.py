@@ -14,7 +14,6 @@ from typing import Any, cast
 import pytest
 
 from pytest_quant.cache import Cache
-from pytest_quant.environment.locked_clocks import ClockLock, ClockLocker, LockClocks, free_clocks
 from pytest_quant.measure import sessions, timing
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.latency import measure
@@ -24,7 +23,7 @@ from pytest_quant.measure.timing import _time_apart, time_check
 from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import breaks_latency
-from tests.support.nvml_stub import NO_PERMISSION, NvmlStub, StubCard, each
+from tests.support.nvml_stub import NvmlStub, StubCard, each
 from tests.unit.measure.played_apart import PlayedBackend, played
 from tests.unit.measure.simulated import SimulatedTime
 from tests.unit.record.examples import a_check
@@ -93,10 +92,9 @@ def timed(
     reference: Simulated,
     candidate: Simulated,
     folder: Path,
-    lock_clocks: LockClocks = free_clocks,
 ) -> LatencyResult:
     """Time a check with these limits."""
-    tools = Tools(Cache(folder), pytest.fail, lambda _: nullcontext(), lock_clocks=lock_clocks)
+    tools = Tools(Cache(folder), pytest.fail, lambda _: nullcontext())
     check = replace(a_check(), limits=limits)
     return time_check(
         check, LatencyPlan(), cast("Subject", reference), cast("Subject", candidate), tools, breaks_latency
@@ -242,46 +240,14 @@ def test_what_latency_is_compared_with_is_told(time: SimulatedTime, tmp_path: Pa
     assert [(one.reference_precision, one.tf32) for one in (found, found.repeat)] == [("tf32", True)] * 2
 
 
-@pytest.mark.parametrize("lock_clocks", [free_clocks, ClockLocker(pytest.fail)])
 def test_timing_on_a_processor_opens_no_driver(
-    lock_clocks: LockClocks, time: SimulatedTime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    time: SimulatedTime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither for clocks nor for anything else; nothing is said of locked clocks."""
+    """Neither for clocks nor for anything else."""
     pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
     monkeypatch.setattr(pynvml, "nvmlInit", pytest.fail)
-    found = timed(Limits(), Simulated(time, 2.0), Simulated(time, 1.0), tmp_path, lock_clocks)
-    assert (found.clocks_locked, [note for note in found.notes if "clock" in note]) == (None, [])
-
-
-def test_clocks_are_locked_for_both_measurements(time: SimulatedTime, tmp_path: Path, nvml_stub: NvmlStub) -> None:
-    """From before the first session is opened until the last run, and both results say so."""
-    locked: list[object] = []
-
-    class Watched(Simulated):
-        def open(self, stack: ExitStack) -> Any:
-            locked.append(nvml_stub.locked())
-            return super().open(stack)
-
-    nvml_stub.play(StubCard())
-    engines = Watched(time, 2.0, "cuda:0"), Watched(time, 1.0, "cuda:0")
-    found = timed(Limits(min_speedup=3.0), *engines, tmp_path, ClockLocker(pytest.fail))
-    assert len(locked) == 6
-    assert None not in locked
-    assert nvml_stub.locked() is None
-    assert found.repeat is not None
-    for one in (found, found.repeat):
-        assert one.clocks_locked is True
-        assert ClockLock(memory=True).note in one.notes
-
-
-def test_a_user_who_may_not_lock_clocks_times_without(time: SimulatedTime, tmp_path: Path, nvml_stub: NvmlStub) -> None:
-    """The result says so; a reference on the processor has no clocks to lock."""
-    nvml_stub.play(StubCard(lock_clocks=NO_PERMISSION))
-    told: list[str] = []
-    found = timed(Limits(), Simulated(time, 2.0), Simulated(time, 1.0, "cuda:0"), tmp_path, ClockLocker(told.append))
-    assert found.clocks_locked is False
-    assert "GPU clocks not locked: no permission, which needs root" in found.notes
-    assert len(told) == 1
+    found = timed(Limits(), Simulated(time, 2.0), Simulated(time, 1.0), tmp_path)
+    assert not [note for note in found.notes if "clock" in note]
 
 
 def test_the_clocks_of_the_devices_are_judged_and_the_hosts_is_told_beside(time: SimulatedTime, tmp_path: Path) -> None:

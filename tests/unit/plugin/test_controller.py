@@ -39,8 +39,8 @@ def test_of_several_reports_of_one_test_the_last_counts(pytester: pytest.Pyteste
     assert session.exitstatus is pytest.ExitCode.OK
 
 
-def _kept(pytester: pytest.Pytester, reports: list[pytest.TestReport], *args: str) -> list[tuple[str, str | None, str]]:
-    """The node id, worker and status of each record of a run with these reports."""
+def _kept(pytester: pytest.Pytester, reports: list[pytest.TestReport], *args: str) -> list[tuple[str, str]]:
+    """The node id and status of each record of a run with these reports."""
     controller = Controller(pytester.parseconfig("--quant-json=run.json", "--quant-no-history", *args))
     for report in reports:
         controller.pytest_runtest_logreport(report)
@@ -48,21 +48,10 @@ def _kept(pytester: pytest.Pytester, reports: list[pytest.TestReport], *args: st
     session.exitstatus = pytest.ExitCode.OK
     controller.pytest_sessionfinish(session)
     checks = json.loads(Path("run.json").read_text())["checks"]
-    return [(check["nodeid"], check["worker"], check["status"]) for check in checks]
-
-
-def test_each_worker_that_runs_every_test_keeps_its_last_record(pytester: pytest.Pytester) -> None:
-    """A rerun replaces the record of its own worker, and none of another one."""
-    reports = [
-        _report("a", Status.ERROR, "gw1"),
-        _report("a", Status.PASS, "gw0"),
-        _report("a", Status.UNAVAILABLE, "gw1"),
-    ]
-    kept = _kept(pytester, reports, "--dist=each")
-    assert kept == [("a", "gw0", "PASS"), ("a", "gw1", "UNAVAILABLE")]
+    return [(check["nodeid"], check["status"]) for check in checks]
 
 
 def test_a_test_that_another_worker_runs_again_has_one_record(pytester: pytest.Pytester) -> None:
     """A worker may die after its report, and another one then has the test."""
     reports = [_report("a", Status.ERROR, "gw0"), _report("a", Status.PASS, "gw1")]
-    assert _kept(pytester, reports, "--dist=load") == [("a", None, "PASS")]
+    assert _kept(pytester, reports, "--dist=load") == [("a", "PASS")]

@@ -50,7 +50,6 @@ BAD = [
     ("quant_backend", " ", "write a name"),
     ("quant_json", ".", "is a folder or empty"),
     ("quant_markdown", ".", "is a folder or empty"),
-    ("quant_reason", " ", "write a sentence"),
 ]
 
 

@@ -25,22 +25,17 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         history=str(pytester.path / ".quant" / "history.db"),
         compare=False,
         compare_base=None,
-        accept_reason=None,
         against=None,
         against_env=None,
         against_limit_pct=None,
         against_equal=False,
-        branch_limits=None,
         latency_off="",
         confidence=None,
-        sequential=False,
         max_time_s=None,
-        total_time_s=None,
         launches=None,
         diagnose_s=None,
         lock_timeout_s=None,
         pages="huge",
-        lock_clocks=False,
         step_timeout_s=None,
         simulate=None,
         columns=(),
@@ -54,10 +49,10 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
     args += ["--quant-cache=c", "--quant-history=h.db", "--quant-no-latency", "--quant-confidence=0.9"]
     args += ["--quant-max-time=3", "--quant-diagnose-time=0", "--quant-columns=model,drop", "--quant-simulate=SM89"]
     args += ["--quant-against=v0.9", "--quant-against-env=python3", "--quant-against-limit=3%", "--quant-against-equal"]
-    args += ["--quant-compare-base=v1.0", "--quant-lock-timeout=20", "--quant-lock-clocks", "--quant-step-timeout=0"]
+    args += ["--quant-compare-base=v1.0", "--quant-lock-timeout=20", "--quant-step-timeout=0"]
     args += ["--quant-pages=small"]
-    args += ["--quant-total-time=60", "--quant-launches=auto", "--quant-html=page.html"]
-    args += ["--quant-sequential", "--quant-markdown=quant.md", "--quant-accept", "--quant-reason= a larger set "]
+    args += ["--quant-launches=auto", "--quant-html=page.html"]
+    args += ["--quant-markdown=quant.md"]
     assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
         backend="trt",
         strict=True,
@@ -71,22 +66,17 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         history=str(pytester.path / "h.db"),
         compare=True,
         compare_base="v1.0",
-        accept_reason="a larger set",
         against="v0.9",
         against_env="python3",
         against_limit_pct=3.0,
         against_equal=True,
-        branch_limits=None,
         latency_off="--quant-no-latency is set",
         confidence=0.9,
-        sequential=True,
         max_time_s=3.0,
-        total_time_s=60.0,
         launches="auto",
         diagnose_s=0.0,
         lock_timeout_s=20.0,
         pages="small",
-        lock_clocks=True,
         step_timeout_s=0.0,
         simulate="SM89",
         columns=("model", "drop"),
@@ -115,7 +105,6 @@ def test_every_option_is_read_from_the_ini_file(pytester: pytest.Pytester) -> No
         quant_history = sqlite:///elsewhere.db
         quant_no_latency = true
         quant_confidence = 0.9
-        quant_sequential = true
         quant_max_time = 3
         quant_diagnose_time = 60
         quant_columns = model, drop
@@ -127,7 +116,7 @@ def test_every_option_is_read_from_the_ini_file(pytester: pytest.Pytester) -> No
     assert (found.json_file, found.cache) == (pytester.path / "out" / "run.json", pytester.path / "c")
     assert found.history == "sqlite:///elsewhere.db"
     assert (found.latency_off, found.confidence, found.max_time_s) == ("--quant-no-latency is set", 0.9, 3.0)
-    assert (found.diagnose_s, found.sequential) == (60.0, True)
+    assert found.diagnose_s == 60.0
     assert (found.columns, found.simulate) == (("model", "drop"), "SM90")
 
 

@@ -40,7 +40,7 @@ def test_the_record_says_what_was_found() -> None:
 def test_every_figure_of_the_latency_is_kept() -> None:
     """Only single runs, the time they took and what verdicts say are left out; bounds name each of their numbers."""
     found, kept = ({field.name for field in fields(kind)} for kind in (LatencyResult, LatencyFigures))
-    assert found - kept == {"reference", "null", "candidate", "percentile_bounds_ms", "spent_s", "over", "cut"}
+    assert found - kept == {"reference", "null", "candidate", "percentile_bounds_ms", "spent_s", "over"}
     record = a_record(latency=replace(LATENCY, notes=("the clock was adjusted",)))
     assert record.latency is not None
     assert record.latency.notes == ("the clock was adjusted",)

@@ -45,11 +45,10 @@ def test_a_broken_limit_is_a_row_with_what_it_means() -> None:
 
 
 def test_a_limit_without_a_sentence_says_its_reason() -> None:
-    """And where it comes from, when the mark does not set it."""
-    source = "quant_branch_limits: main max_slowdown=3"
-    slow = Verdict("max_slowdown", 3, 7.5, Status.FAIL, "slowdown 7.50 % lies above 3 %", source=source)
+    """As the verdict has it."""
+    slow = Verdict("max_slowdown", 3, 7.5, Status.FAIL, "slowdown 7.50 % lies above 3 %")
     (cells,) = _rows(run_markdown(RUN, [replace(_BROKEN, verdicts=(slow,))], _FAILED))
-    assert cells[2:] == ["max_slowdown", "3 %", "7.5 %", f"slowdown 7.50 % lies above 3 % (set by {source})"]
+    assert cells[2:] == ["max_slowdown", "3 %", "7.5 %", "slowdown 7.50 % lies above 3 %"]
 
 
 def test_a_check_that_never_came_to_be_says_why() -> None:
@@ -139,7 +138,7 @@ def test_it_stays_below_the_limit_of_a_comment(tests: int) -> None:
 def test_no_name_becomes_a_command_or_a_tag() -> None:
     """Of a test, a branch, a message or a limit."""
     nasty = "::error::x\n##[error]y\n/merge\n<img src=x>|@team"
-    verdict = Verdict(nasty, 1.0, 4.0, Status.FAIL, nasty, source=nasty)
+    verdict = Verdict(nasty, 1.0, 4.0, Status.FAIL, nasty)
     record = replace(a_record(verdicts=(verdict,)), nodeid=nasty, model=nasty, message=nasty)
     run = replace(RUN, branch=nasty, commit="/merge now")
     text = run_markdown(run, [record], Outcomes(failed=True, broken=frozenset([nasty])), faults=[nasty])

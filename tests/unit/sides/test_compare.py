@@ -120,20 +120,6 @@ def test_the_limit_is_that_of_the_mark_else_the_default(allowed: dict[str, float
     assert times.asked == [(NODEID, NODEID, limit_pct, True)]
 
 
-def test_a_limit_that_a_setting_has_for_a_branch_is_not_that_of_the_mark() -> None:
-    """It is about the baseline; here it would loosen the default, and excuse what is proven worse."""
-    times = Played()
-    head = timed("new", max_slowdown=50.0, max_drop_increase=50.0)
-    assert head.verdicts is not None
-    by_setting = replace(head, verdicts=tuple(replace(one, source="quant_branch_limits: x") for one in head.verdicts))
-    found = compared(timed("old"), by_setting, times, Terms(option="quant_branch_limits: x against_limit=5"))
-    assert times.asked == [(NODEID, NODEID, 5.0, True)]
-    notes = " ".join(row(found, "p50").notes)
-    assert "limit 5 % (no limit in the mark; quant_branch_limits: x against_limit=5)" in notes
-    worse = answered(by_setting, answers(range(20)))
-    assert row(compared(answered(timed(), answers([])), worse), "accuracy").outcome is Outcome.REGRESSION
-
-
 def test_equal_engines_are_not_timed_unless_that_is_asked_for() -> None:
     """They cannot differ; with another environment they can."""
     times = Played(1.5)

@@ -9,7 +9,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, Known, launches_for, mean_of_launches
+from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, Known, mean_of_launches
 from pytest_quant.stats.rounds import SessionNoise
 from tests.support.worlds import WORLDS, decide
 
@@ -77,13 +77,6 @@ def test_three_looks_err_in_five_percent() -> None:
     reach = stats.norm.ppf(0.5 + LOOK_CONFIDENCE / 2.0)
     beyond = np.any([np.abs(sums[:, look - 1]) > reach * math.sqrt(look) for look in LOOKS], axis=0)
     assert abs(beyond.mean() - 0.05) < 4.0 * math.sqrt(0.05 * 0.95 / len(sums))
-
-
-def test_how_many_launches_tell_a_distance() -> None:
-    """By the square of it; a limit that is met exactly is never told."""
-    assert launches_for(0.01, 0.01) == 6
-    assert launches_for(-0.005, 0.01) == 22
-    assert launches_for(0.0, 0.01) == launches_for(1e-9, 0.01) == 100
 
 
 def auto(world: str, slower: float, checks: int, seed: int) -> tuple[float, float]:

@@ -30,7 +30,7 @@ from tests.unit.verdict.test_latency import timed
 from tests.unit.verdict.test_proof import ACCEPTED, LAUNCHES
 
 PASS, FAIL, INCONCLUSIVE, NO_BASELINE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE, Status.NO_BASELINE
-ACCEPT = "; accept a record: pytest-quant accept, or pytest --quant-accept"
+ACCEPT = "; accept a record: pytest-quant accept"
 NO_SCORE = AccuracyResult(n=10)
 SPREAD = math.sqrt(12 / 11 * 2 / 3) * -math.log(0.99)
 """Of the twelve launches of `ACCEPTED`: four are on their mean, four above and four below."""

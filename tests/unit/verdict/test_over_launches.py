@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_quant.result import Interval, LatencyResult, NoBaseline, OverLaunches, Status
+from pytest_quant.result import Interval, NoBaseline, OverLaunches, Status
 from pytest_quant.spec import Limits
-from pytest_quant.verdict import in_doubt, judge
+from pytest_quant.verdict import in_doubt
 from pytest_quant.verdict.latency import latency_verdicts
 from tests.unit.record.examples import LATENCY, a_check, found
 
@@ -55,15 +55,3 @@ def test_doubt_that_launches_can_settle(limits: Limits, doubt: bool) -> None:
     """An undecided limit on what each launch tells; a percentile is none, and neither is one without a baseline."""
     checked = found(replace(a_check(), limits=limits))
     assert in_doubt(checked, NoBaseline("nothing was accepted")) is doubt
-
-
-def test_the_reason_for_no_more_is_told_where_there_is_doubt() -> None:
-    """And nowhere else."""
-
-    def reason(limit: float, latency: LatencyResult) -> str:
-        (verdict,) = judge(found(replace(a_check(), limits=Limits(min_speedup=limit)), latency=latency))
-        return verdict.reason
-
-    cut = replace(LATENCY, cut="the time is spent")
-    assert reason(1.95, cut) == f"{reason(1.95, LATENCY)}; the time is spent"
-    assert reason(1.0, cut) == reason(1.0, LATENCY)

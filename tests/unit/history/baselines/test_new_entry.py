@@ -121,15 +121,6 @@ def test_records_are_sorted_by_series() -> None:
     assert by_series([ort, trt, ort]) == {ort.record.series: [ort, ort], trt.record.series: [trt]}
 
 
-def test_the_worst_of_several_workers_is_the_record_of_a_run() -> None:
-    """What one worker found broken is not accepted because another one, which came later, passed."""
-    failed, passed = replace(a_record(), worker="gw0"), replace(a_pass(), worker="gw1")
-    (checks,) = by_series([StoredCheck(RUN, failed), StoredCheck(RUN, passed)]).values()
-    assert [check.record.worker for check in checks] == ["gw0"]
-    with pytest.raises(UsageError, match="is FAIL never becomes"):
-        accept(checks, reason="r", accepted_at=_NOW)
-
-
 def test_a_removal_has_a_commit_and_a_reason() -> None:
     """And no values."""
     entry = accept_removal(series_of(a_record().series), commit="c0ffee", reason="replaced", accepted_at=_NOW)

@@ -29,15 +29,6 @@ def test_of_two_reports_in_one_run_the_last_counts() -> None:
     assert [one.record.status for one in only.base] == [Status.PASS]
 
 
-def test_of_several_workers_of_one_run_the_worst_counts() -> None:
-    """What one of them found broken is not hidden by another one, nor is it a second launch."""
-    passed = replace(record_of(_A), worker="gw0", status=Status.PASS)
-    failed = replace(record_of(_A), worker="gw1", status=Status.FAIL)
-    for workers in ((passed, failed), (failed, passed)):
-        (only,) = pair(launch(*workers), launch(record_of(_A), commit="head")).pairs
-        assert [one.record.status for one in only.base] == [Status.FAIL]
-
-
 def test_a_renamed_test_follows_its_engine() -> None:
     """It is listed, and compared like any other."""
     found = compare(launch(record_of(_A)), launch(record_of(_B), commit="head"))

@@ -190,19 +190,3 @@ def test_damaged_digests_are_an_error(text: str) -> None:
     broken = StoredCheck(replace(base.run, samples=dict.fromkeys(base.run.samples, text)), base.record)
     with pytest.raises(HistoryError, match="damaged"):
         compared(broken, head)
-
-
-def test_evaluations_that_stopped_early_are_paired_on_what_both_evaluated() -> None:
-    """Both began with the same samples in the same order; the comparison says how far each went."""
-    base, head = checked(range(40), set(), "base"), checked(range(60), {3, 50}, "head")
-    sides = []
-    for one in (base, head):
-        assert one.record.accuracy is not None
-        early = replace(one.record.accuracy, of_samples=500)
-        sides.append(StoredCheck(one.run, replace(one.record, accuracy=early)))
-    found = row(compared(*sides), "accuracy")
-    assert (found.n, found.lost, found.won) == (40, 1, 0)
-    assert found.notes[-2:] == (
-        "the base stopped early, after 40 of 500 samples in random order",
-        "the head stopped early, after 60 of 500 samples in random order",
-    )

@@ -29,7 +29,7 @@ from tests.support.pages import (
     words_of,
     wrong_texts,
 )
-from tests.unit.record.examples import RUN, a_record
+from tests.unit.record.examples import RUN
 
 MOST_BYTES = 3_000_000
 CHECKS = 200
@@ -133,13 +133,6 @@ def test_a_page_without_anything_is_a_page() -> None:
         "at least two engines",
     ):
         assert told in said
-
-
-def test_of_several_workers_the_worst_has_the_row() -> None:
-    """As in the terminal's table; its figures are those of its own record."""
-    records = [replace(a_record(), worker="gw0"), replace(rich_record(), nodeid=a_record().nodeid, worker="gw1")]
-    page = assemble(Sources(tuple(StoredCheck(RUN, record) for record in records)))
-    assert [check.number for check in page.run.checks] == [0]
 
 
 def test_what_is_left_out_of_the_history_is_told() -> None:

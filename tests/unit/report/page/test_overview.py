@@ -22,7 +22,7 @@ from tests.unit.record.strategies import records
 
 def _view(*found: Record, expected: tuple[str, ...] = ()) -> RunView:
     checks = [StoredCheck(RUN, record) for record in found]
-    return run_view(checks, range(len(checks)), expected)
+    return run_view(checks, expected)
 
 
 @given(st.lists(records, min_size=1, max_size=4))
