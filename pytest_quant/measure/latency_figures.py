@@ -16,7 +16,8 @@ from pytest_quant.result import Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.one_sample import LOOK_CONFIDENCE
 from pytest_quant.stats.ratio import percentile_bounds, runs_needed
-from pytest_quant.stats.rounds import Judged, SessionNoise, judge_ratio, judge_rounds, judge_sets, session_sets
+from pytest_quant.stats.rounds import Judged, judge_ratio, judge_rounds, judge_sets, session_sets
+from pytest_quant.stats.runner import Spread
 from pytest_quant.stats.sequential import Floats, Looks
 
 _STATED_PERCENTILES = (90.0, 99.0)
@@ -43,7 +44,7 @@ def latency_figures(
     rounds = len(ref.runs_ns) if sets else min(len(ref.runs_ns), looks.most)  # those after them are for the tails only
     ref_ns, null_ns, cand_ns = (side.medians_ns[:rounds] for side in sides)
     ref_logs, null_logs, cand_logs = np.log(ref_ns), np.log(null_ns), np.log(cand_ns)
-    known, first = SessionNoise(plan.session_sd, plan.session_freedom), slice(None, sets[0] if sets else None)
+    known, first = Spread(plan.session_sd, plan.session_freedom), slice(None, sets[0] if sets else None)
     ratio, of_null = judge_ratio(ref_logs[first], null_logs[first], cand_logs[first], looks, known)
     p50 = judge_rounds(cand_logs[first], (cand_logs[first],), looks, ratio.session_sd)
     p50_ms = _interval(p50, 1.0 / NS_PER_MS)
@@ -85,7 +86,7 @@ def latency_figures(
 def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan: LatencyPlan) -> LatencyResult:
     """Return the figures that several sets of sessions give together in place of those of their rounds."""
     sets = session_sets(*logs, result.sets)
-    known = SessionNoise(plan.session_sd, plan.session_freedom)
+    known = Spread(plan.session_sd, plan.session_freedom)
     # As many looks at sets as at launches, at the level that makes them err together as one look would.
     confidence = 1.0 - (1.0 - plan.confidence) * _LOOK_SHARE
     over = judge_sets(sets, known, confidence)
@@ -137,7 +138,7 @@ def _with_host(
     looks = looks_of(plan)
     sides = (_judged(side, by_device=False).medians_ns for side in (reference, null, candidate))
     ref_ns, null_ns, cand_ns = (medians[: looks.most] for medians in sides)
-    known = SessionNoise(plan.session_sd, plan.session_freedom)
+    known = Spread(plan.session_sd, plan.session_freedom)
     found, _ = judge_ratio(np.log(ref_ns), np.log(null_ns), np.log(cand_ns), looks, known)
     by_host, notes = _interval(found), result.notes
     if (by_host.high < 1.0 < result.speedup_ci.low) or (result.speedup_ci.high < 1.0 < by_host.low):

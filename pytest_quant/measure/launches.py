@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from pytest_quant.errors import BuildError, LaunchError
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.launch import Launch, Launchable
@@ -19,16 +21,18 @@ from pytest_quant.measure.sessions import Subject
 from pytest_quant.measure.timing import hold_devices, plan_for
 from pytest_quant.result import Interval, LatencyResult, LaunchFigures, OverLaunches
 from pytest_quant.spec import Check, LatencyPlan
-from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, Known, mean_of_launches
+from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, mean_of_launches
 from pytest_quant.stats.ratio import Estimate
-from pytest_quant.stats.runner import Draw, draw_of
+from pytest_quant.stats.rounds import OF_RATIO, SessionSet, session_sets
+from pytest_quant.stats.runner import UNMEASURED, Draw, Spread, draw_of, session_spread
 
-RATIO_FREEDOM = 4.0
-"""Degrees of freedom that the noise between sessions is worth for a ratio: it is known of the runner, not of the
-model."""
+_MOST_FREEDOM = 8.0
+"""Degrees of freedom that the noise between sessions is worth for a ratio at most: launches differ by what the sessions
+of one do not show."""
 
 TIME_FREEDOM = 1.0
-"""The same for a time, which also varies by all that a reference beside it cancels."""
+"""Degrees of freedom that the noise between sessions is worth for a time, which also varies by all that a reference
+beside it cancels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +144,12 @@ def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confiden
     """
     if len(results) < 2:
         return latency
-    sd = math.sqrt(statistics.fmean(one.session_sd**2 for one in results))
-    sets = sum(max(len(one.sets), 1) for one in results)
-    ratio = _together([_ratio(one) for one in results], Known(sd, RATIO_FREEDOM), confidence, sets)
-    p50 = _together([_time(one) for one in results], Known(sd, TIME_FREEDOM), confidence, sets)
+    sets = [_sets(result) for result in results]
+    spread = _session_spread(results[0], sets)
+    share = statistics.fmean(OF_RATIO / len(of_one) if len(of_one) > 1 else 1.0 for of_one in sets)
+    known, draws = Spread(math.sqrt(share) * spread.sd, spread.freedom), sum(map(len, sets))
+    ratio = _together([_ratio(one) for one in results], known, confidence, draws)
+    p50 = _together([_time(one) for one in results], replace(known, freedom=TIME_FREEDOM), confidence, draws)
     over = OverLaunches(
         launches=len(results),
         speedup=math.exp(ratio.value),
@@ -154,7 +160,23 @@ def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confiden
     return replace(latency, over=over)
 
 
-def _together(draws: Sequence[Draw], known: Known, confidence: float, sets: int) -> Estimate:
+def _sets(latency: LatencyResult) -> list[SessionSet]:
+    reference, null, candidate = (
+        np.log(side.medians_ns[: latency.rounds]) for side in (latency.reference, latency.null, latency.candidate)
+    )
+    return session_sets(reference, null, candidate, latency.sets or (latency.rounds,))
+
+
+def _session_spread(first: LatencyResult, sets: Sequence[Sequence[SessionSet]]) -> Spread:
+    """Return the noise between sessions of all launches: what the first one knew of it, and the nulls of the others."""
+    of_first = len(sets[0])
+    share = OF_RATIO / of_first if of_first > 1 else 1.0
+    known = Spread(first.session_sd / math.sqrt(share), UNMEASURED.freedom + of_first)
+    spread = session_spread(known, [Draw(each.null, each.null_error) for of_one in sets[1:] for each in of_one])
+    return replace(spread, freedom=min(spread.freedom, _MOST_FREEDOM))
+
+
+def _together(draws: Sequence[Draw], known: Spread, confidence: float, sets: int) -> Estimate:
     values, errors = [draw.log_ratio for draw in draws], [draw.error for draw in draws]
     return mean_of_launches(values, errors, known, confidence=confidence, draws=sets)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pytest_quant.stats.ratio import Estimate, student_quantile
+from pytest_quant.stats.runner import Spread
 
 LOOKS = (3, 5, 10)
 """Numbers of launches at which it is asked whether they decide a limit, where they stop as soon as they do."""
@@ -27,22 +27,8 @@ _LEAST_SHARE = 0.1
 """Of the mean variance, for one that claims next to none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What is known beforehand of how launches differ.
-
-    Attributes
-    ----------
-    sd : standard deviation, in the unit of the values.
-    freedom : degrees of freedom that this knowledge is worth.
-    """
-
-    sd: float
-    freedom: float
-
-
 def mean_of_launches(
-    values: Sequence[float], errors: Sequence[float], known: Known, *, confidence: float = 0.95, draws: int = 0
+    values: Sequence[float], errors: Sequence[float], known: Spread, *, confidence: float = 0.95, draws: int = 0
 ) -> Estimate:
     """Estimate the mean that launches have in the long run.
 

@@ -12,29 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pytest_quant.stats.one_sample import Known, mean_of_launches
+from pytest_quant.stats.one_sample import mean_of_launches
 from pytest_quant.stats.ratio import Estimate
-from pytest_quant.stats.runner import MEDIAN_EFFICIENCY, NORMAL_MAD
+from pytest_quant.stats.runner import MEDIAN_EFFICIENCY, NORMAL_MAD, Draw, Spread, session_spread
 from pytest_quant.stats.sequential import Floats, Looks, Span, median_span
 
 _MOST_ALIKE = 0.9
 """Of 40 rounds, resemblance beyond this leaves two; nothing is decided there."""
 
 _LEAST_SHARE = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class SessionNoise:
-    """What was known before a launch about the standard deviation between its sessions.
-
-    Attributes
-    ----------
-    sd : of log(reference / candidate).
-    draws : how many differences of sessions this knowledge is worth, above 0.
-    """
-
-    sd: float
-    draws: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +62,11 @@ def resemblance(values: Floats, levels: int = 1) -> Floats:
     return np.asarray(np.clip(unbiased, 0.0, _MOST_ALIKE))
 
 
-def moderated_sd(known: SessionNoise, deviation: Floats, error: Floats) -> Floats:
+def moderated_sd(known: Spread, deviation: Floats, error: Floats) -> Floats:
     """Return the standard deviation between sessions when a pair of them has shown itself `deviation` apart.
 
-    What was known counts as `known.draws` draws, the new one once (Smyth 2004, Stat. Appl. Genet. Mol. Biol. 3, 3): its
-    square, less what its rounds alone explain.
+    What was known counts as `known.freedom` draws, the new one once (Smyth 2004, Stat. Appl. Genet. Mol. Biol. 3, 3):
+    its square, less what its rounds alone explain.
 
     Parameters
     ----------
@@ -89,7 +75,7 @@ def moderated_sd(known: SessionNoise, deviation: Floats, error: Floats) -> Float
     error : standard error of `deviation` from its rounds.
     """
     shown = np.maximum(deviation**2 - error**2, 0.0)
-    return np.sqrt((known.draws * known.sd**2 + shown) / (known.draws + 1.0))
+    return np.sqrt((known.freedom * known.sd**2 + shown) / (known.freedom + 1.0))
 
 
 def widened(span: Span, rounds_times: Floats, session: Floats) -> Span:
@@ -110,7 +96,7 @@ def widened(span: Span, rounds_times: Floats, session: Floats) -> Span:
 
 
 def judge_ratio(
-    reference: Floats, null: Floats, candidate: Floats, looks: Looks, known: SessionNoise
+    reference: Floats, null: Floats, candidate: Floats, looks: Looks, known: Spread
 ) -> tuple[Judged, Judged]:
     """Judge log(reference / candidate), and log(null / reference), which tells how far sessions lie apart.
 
@@ -154,6 +140,9 @@ class SessionSet:
 def session_sets(reference: Floats, null: Floats, candidate: Floats, sizes: Sequence[int]) -> list[SessionSet]:
     """Return what each set of sessions says.
 
+    A set's ratio is the mean of two medians, one for each session of the reference: times are skewed, and the median of
+    a mean of two of them, less a third, is not 0 where all three are alike.
+
     A set has few rounds, which tell little about their own noise, and rounds of all sets are alike: the standard
     deviation around the median of their set, and the correlation with the round before, are those of all rounds
     together. The error of a median is sqrt(pi / 2) standard errors of a mean (Kendall and Stuart 1977, volume 1,
@@ -164,19 +153,25 @@ def session_sets(reference: Floats, null: Floats, candidate: Floats, sizes: Sequ
     reference, null, candidate : logarithms (rounds,) of the times of the same rounds, those of one set in a row.
     sizes : rounds of each set, in order.
     """
-    series = (reference + null) / 2.0 - candidate, null - reference, candidate
     ends = np.cumsum(sizes)[:-1]
-    middles = [[float(np.median(part)) for part in np.split(one, ends)] for one in series]
-    within = [one - np.repeat(of_sets, sizes) for one, of_sets in zip(series, middles, strict=True)]
-    alike = [float(resemblance(one, len(sizes))) for one in within]
+
+    def medians(series: Floats) -> Floats:
+        return np.array([np.median(of_set) for of_set in np.split(series, ends)])
+
+    ratios = (medians(reference - candidate) + medians(null - candidate)) / 2.0
+    series = (reference + null) / 2.0 - candidate, null - reference, candidate
+    within = [values - np.repeat(medians(values), sizes) for values in series]
+    alike = [float(resemblance(values, len(sizes))) for values in within]
     alike[:2] = [max(alike[:2])] * 2  # ratio and null do not share the noise of an engine
     left = 1.0 - len(sizes) / len(reference)  # of the degrees of freedom, where each set takes one for its median
     errors = [
-        MEDIAN_EFFICIENCY * NORMAL_MAD * float(np.median(np.abs(one))) * math.sqrt((1.0 + r) / (1.0 - r) / left)
-        for one, r in zip(within, alike, strict=True)
+        MEDIAN_EFFICIENCY * NORMAL_MAD * float(np.median(np.abs(values))) * math.sqrt((1.0 + r) / (1.0 - r) / left)
+        for values, r in zip(within, alike, strict=True)
     ]
-    figures = zip(*middles, sizes, strict=True)
-    return [SessionSet(*values, *(error / math.sqrt(size) for error in errors)) for *values, size in figures]
+    figures = zip(ratios, medians(null - reference), medians(candidate), sizes, strict=True)
+    return [
+        SessionSet(*map(float, values), *(error / math.sqrt(size) for error in errors)) for *values, size in figures
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,34 +192,30 @@ class OverSets:
     mean_sd: float
 
 
-_OF_RATIO = 0.75
+OF_RATIO = 0.75
 """Variance between sessions of log(reference / candidate) where two sessions of the reference count: 1 + 1/2 sessions,
 in place of the 1 + 1 of the null."""
 
 
-def judge_sets(sets: Sequence[SessionSet], known: SessionNoise, confidence: float) -> OverSets:
+def judge_sets(sets: Sequence[SessionSet], known: Spread, confidence: float) -> OverSets:
     """Judge two or more sets of sessions, each of them a draw of the noise between sessions.
 
     Each null is one more draw of that noise, independent of the ratio beside it, since the mean of two sessions and
-    their difference are. They are averaged with what was known, see `moderated_sd`, and then with what the sets' own
+    their difference are. They are averaged with what was known, see `session_spread`, and then with what the sets' own
     ratios show, see `mean_of_launches`: launches differ as sets do.
     """
-    draws, freedom = [(one.null, one.null_error) for one in sets], known.draws + len(sets)
-    shown = math.fsum(max(null**2 - error**2, 0.0) for null, error in draws)
-    sd = math.sqrt((known.draws * known.sd**2 + shown) / freedom)
+    spread = session_spread(known, [Draw(each.null, each.null_error) for each in sets])
 
     def mean(values: list[float], errors: list[float], share: float) -> Estimate:
-        # A set has few rounds, whose error is too uncertain to weigh it by.
-        of_one = math.sqrt(statistics.fmean(error**2 for error in errors))
-        known = Known(math.sqrt(share) * sd, freedom)
-        return mean_of_launches(values, [of_one] * len(values), known, confidence=confidence, draws=2 * len(sets))
+        of_mean = Spread(math.sqrt(share) * spread.sd, spread.freedom)
+        return mean_of_launches(values, errors, of_mean, confidence=confidence, draws=2 * len(sets))
 
     return OverSets(
-        mean([one.ratio for one in sets], [one.ratio_error for one in sets], _OF_RATIO),
+        mean([one.ratio for one in sets], [one.ratio_error for one in sets], OF_RATIO),
         mean([one.null for one in sets], [one.null_error for one in sets], 1.0),
         mean([one.candidate for one in sets], [one.candidate_error for one in sets], 0.5),
-        sd,
-        math.sqrt(_OF_RATIO / len(sets)) * sd,
+        spread.sd,
+        math.sqrt(OF_RATIO / len(sets)) * spread.sd,
     )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pytest_quant.result import Interval, KindNoise, SlowdownSeen
 from pytest_quant.stats.quantiles import sd_interval, share_interval
-from pytest_quant.stats.rounds import SessionNoise, autocorrelation, judge_ratio, judge_rounds
+from pytest_quant.stats.rounds import autocorrelation, judge_ratio, judge_rounds
 from pytest_quant.stats.runner import Draw, Spread, draw_of, held_limits, robust_sd, session_spread
 from pytest_quant.stats.sequential import Floats, Looks
 
@@ -97,8 +97,7 @@ def figures(timed: Sequence[KindTimed], prior: Spread) -> Figures:
     processes, rounds = timed[0].candidate.reference.shape
     looks = Looks(most=rounds)
     # What the verdicts of later runs will know of this runner.
-    together = session_spread(prior, [draw for kind in timed for draw in kind.draws()])
-    known = SessionNoise(together.sd, together.freedom)
+    known = session_spread(prior, [draw for kind in timed for draw in kind.draws()])
     alarmed = np.zeros(processes, dtype=bool)
     for kind in timed:
         for one in (kind.candidate, kind.planted):
@@ -108,7 +107,7 @@ def figures(timed: Sequence[KindTimed], prior: Spread) -> Figures:
     return Figures(tuple(_kind(one, prior, known, looks) for one in timed), alarms, 100.0 * below)
 
 
-def _kind(kind: KindTimed, prior: Spread, known: SessionNoise, looks: Looks) -> KindNoise:
+def _kind(kind: KindTimed, prior: Spread, known: Spread, looks: Looks) -> KindNoise:
     processes, rounds = kind.candidate.reference.shape
     ratio = kind.candidate.ratio
     draws = kind.draws()
@@ -138,7 +137,7 @@ def _kind(kind: KindTimed, prior: Spread, known: SessionNoise, looks: Looks) -> 
     )
 
 
-def _shifted(kind: KindTimed, known: SessionNoise, looks: Looks) -> Iterator[SlowdownSeen]:
+def _shifted(kind: KindTimed, known: Spread, looks: Looks) -> Iterator[SlowdownSeen]:
     """Yield what is seen of sessions of one model, as they are and with one of them slowed down by so much."""
     unchanged = -np.concatenate([kind.candidate.of_null, kind.planted.of_null])
     for percent in _SHIFTS_PCT:
@@ -146,14 +145,14 @@ def _shifted(kind: KindTimed, known: SessionNoise, looks: Looks) -> Iterator[Slo
         yield _seen(unchanged, slowed, percent, known, looks)
 
 
-def _planted(kind: KindTimed, known: SessionNoise, looks: Looks) -> SlowdownSeen:
+def _planted(kind: KindTimed, known: Spread, looks: Looks) -> SlowdownSeen:
     """Return what is seen of the planted engine beside the candidate, and of a second session of that."""
     ratio = kind.planted.ratio
     found = _seen(-kind.planted.of_null, ratio, PLANTED_PCT, known, looks)
     return replace(found, slowdown_pct=100.0 * math.expm1(-float(np.median(ratio, axis=1).mean())), is_planted=True)
 
 
-def _seen(unchanged: Floats, slowed: Floats, percent: float, known: SessionNoise, looks: Looks) -> SlowdownSeen:
+def _seen(unchanged: Floats, slowed: Floats, percent: float, known: Spread, looks: Looks) -> SlowdownSeen:
     limit_pct = percent / 2.0
     failed, passed = _failed(slowed, limit_pct, looks, known), _passed(unchanged, limit_pct, looks, known)
     return SlowdownSeen(
@@ -161,16 +160,16 @@ def _seen(unchanged: Floats, slowed: Floats, percent: float, known: SessionNoise
     )
 
 
-def _failed(speedups: Floats, limit_pct: float, looks: Looks, known: SessionNoise) -> NDArray[np.bool_]:
+def _failed(speedups: Floats, limit_pct: float, looks: Looks, known: Spread) -> NDArray[np.bool_]:
     """Whether each row of rounds fails at a limit on the slowdown, at the first look that decides."""
     return _verdicts(speedups, limit_pct, looks, known) < 0
 
 
-def _passed(speedups: Floats, limit_pct: float, looks: Looks, known: SessionNoise) -> NDArray[np.bool_]:
+def _passed(speedups: Floats, limit_pct: float, looks: Looks, known: Spread) -> NDArray[np.bool_]:
     return _verdicts(speedups, limit_pct, looks, known) > 0
 
 
-def _verdicts(speedups: Floats, limit_pct: float, looks: Looks, known: SessionNoise) -> NDArray[np.int_]:
+def _verdicts(speedups: Floats, limit_pct: float, looks: Looks, known: Spread) -> NDArray[np.int_]:
     """Return 1 for rows that pass at the first look that decides, -1 for those that fail, 0 where none decides."""
     allowed = -math.log1p(limit_pct / 100.0)
     verdicts = np.zeros(speedups.shape[0], dtype=np.int_)

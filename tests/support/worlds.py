@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.stats.rounds import SessionNoise, judge_ratio
+from pytest_quant.stats.rounds import judge_ratio
+from pytest_quant.stats.runner import Spread
 from pytest_quant.stats.sequential import Looks
 
 Logs = NDArray[np.float64]
@@ -132,7 +133,7 @@ class Decided:
     covered: NDArray[np.bool_]
 
 
-def decide(times: Logs, slower: float, limit: float, known: SessionNoise, looks: Looks = _LOOKS) -> Decided:
+def decide(times: Logs, slower: float, limit: float, known: Spread, looks: Looks = _LOOKS) -> Decided:
     """Judge one measurement of each launch against ``min_speedup=1 / (1 + limit)``, and stop at the look that decides.
 
     Parameters

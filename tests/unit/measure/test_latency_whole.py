@@ -16,7 +16,8 @@ from pytest_quant.measure.warmup import Warm, unsettled
 from pytest_quant.result import Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.ratio import Estimate, percentile_bounds
-from pytest_quant.stats.rounds import Judged, SessionNoise, judge_ratio, judge_rounds, resemblance
+from pytest_quant.stats.rounds import Judged, judge_ratio, judge_rounds, resemblance
+from pytest_quant.stats.runner import Spread
 from pytest_quant.stats.sequential import Looks
 
 PLAN = LatencyPlan(batch_size=3, confidence=0.9, seed=5, max_latency_ms=((95.0, 1.0), (50.0, 1.0)))
@@ -39,7 +40,7 @@ def test_every_figure_of_a_latency() -> None:
         [statistics.median(one.runs_ns) for one in side] for side in (reference, null, candidate)
     )
     runs_ms = [run / 1e6 for one in candidate for run in one.runs_ns]
-    looks, known = Looks(8, 8, 40, 0.9), SessionNoise(PLAN.session_sd, PLAN.session_freedom)
+    looks, known = Looks(8, 8, 40, 0.9), Spread(PLAN.session_sd, PLAN.session_freedom)
     logs = [np.log(side) for side in (ref_ns, null_ns, cand_ns)]
     ratio, of_null = judge_ratio(logs[0], logs[1], logs[2], looks, known)
     of_p50 = judge_rounds(logs[2], (logs[2],), looks, ratio.session_sd)
@@ -89,7 +90,7 @@ def test_reasons_and_notes_stand_beside_the_figures() -> None:
     assert len(found.reasons) == 2
     medians = [[statistics.median(one.runs_ns) for one in side] for side in (candidate, reference)]
     logs = [np.log(side) for side in (medians[1], found.null.medians_ns, medians[0])]
-    looks, known = Looks(8, 8, 40, 0.9), SessionNoise(PLAN.session_sd, PLAN.session_freedom)
+    looks, known = Looks(8, 8, 40, 0.9), Spread(PLAN.session_sd, PLAN.session_freedom)
     ratio, _ = judge_ratio(logs[0], logs[1], logs[2], looks, known)
     assert found.notes == noise_notes(medians[0], medians[1], ratio)
 
@@ -151,7 +152,7 @@ def test_signs_of_noise(times: list[float], notes: tuple[str, ...]) -> None:
 
 def _ratio(candidate: list[float], reference: list[float]) -> Judged:
     times = [np.log(one) for one in (reference, reference, candidate)]
-    return judge_ratio(times[0], times[1], times[2], Looks(), SessionNoise(0.005, 4.0))[0]
+    return judge_ratio(times[0], times[1], times[2], Looks(), Spread(0.005, 4.0))[0]
 
 
 def test_one_round_shows_nothing() -> None:

@@ -8,7 +8,8 @@ import pytest
 from pytest_quant.measure.noise import budget_reasons, noise_notes, null_reasons, widening
 from pytest_quant.result import Interval
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.rounds import Judged, SessionNoise, judge_ratio
+from pytest_quant.stats.rounds import Judged, judge_ratio
+from pytest_quant.stats.runner import Spread
 from pytest_quant.stats.sequential import Looks
 
 STEADY = [100.0, 101.0] * 12
@@ -17,7 +18,7 @@ STEADY = [100.0, 101.0] * 12
 def judged(candidate: list[float], reference: list[float], sd: float = 0.005, null: float = 1.0) -> Judged:
     """The ratio of two engines; every round of the null takes `null` times the reference's."""
     times = [np.log(side) for side in (reference, null * np.array(reference), candidate)]
-    return judge_ratio(times[0], times[1], times[2], Looks(), SessionNoise(sd, 4.0))[0]
+    return judge_ratio(times[0], times[1], times[2], Looks(), Spread(sd, 4.0))[0]
 
 
 def notes_on(candidate: list[float], reference: list[float]) -> tuple[str, ...]:

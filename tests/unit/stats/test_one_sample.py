@@ -9,11 +9,11 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, Known, mean_of_launches
-from pytest_quant.stats.rounds import SessionNoise
+from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, mean_of_launches
+from pytest_quant.stats.runner import Spread
 from tests.support.worlds import WORLDS, decide
 
-NOTHING = Known(0.0, 0.0)
+NOTHING = Spread(0.0, 0.0)
 
 
 def test_many_launches_have_the_interval_of_student() -> None:
@@ -27,7 +27,7 @@ def test_many_launches_have_the_interval_of_student() -> None:
 def test_what_is_known_counts_by_its_degrees_of_freedom() -> None:
     """The variance is that of Smyth (2004), equation 3.4, with the launches' own errors in what is known."""
     values, errors = [0.0, 0.02, 0.01, -0.01, 0.03, 0.01, 0.0], [0.003] * 7
-    found = mean_of_launches(values, errors, Known(0.004, 4.0), confidence=0.9)
+    found = mean_of_launches(values, errors, Spread(0.004, 4.0), confidence=0.9)
     variance = (4.0 * (0.004**2 + 0.003**2) + 6.0 * np.var(values, ddof=1)) / 10.0
     expected = stats.t.interval(0.9, 10.0, np.mean(values), math.sqrt(variance / 7.0))
     assert (found.low, found.high) == pytest.approx(expected)
@@ -35,7 +35,7 @@ def test_what_is_known_counts_by_its_degrees_of_freedom() -> None:
 
 def test_few_launches_claim_no_more_than_one_of_them() -> None:
     """Three that agree by chance do not break a limit that each of them leaves open; six may."""
-    known = Known(0.01, 4.0)
+    known = Spread(0.01, 4.0)
     alone = 1.959964 * 0.01
     few = mean_of_launches([0.02] * 3, [0.0] * 3, known)
     assert (few.low, few.high) == pytest.approx((0.02 - alone, 0.02 + alone))
@@ -45,7 +45,7 @@ def test_few_launches_claim_no_more_than_one_of_them() -> None:
 
 def test_few_launches_of_several_sets_may_claim_more_than_one_of_them() -> None:
     """Each of the sets is a draw of its own: nine of them in three launches are not three that agree by chance."""
-    known = Known(0.01, 4.0)
+    known = Spread(0.01, 4.0)
     (few, many) = (mean_of_launches([0.02] * 3, [0.0] * 3, known, draws=draws) for draws in (0, 9))
     half = stats.t.ppf(0.975, 6.0) * 0.01 * math.sqrt(4.0 / 6.0 / 3.0)
     assert (many.low, many.high) == pytest.approx((0.02 - half, 0.02 + half))
@@ -54,7 +54,7 @@ def test_few_launches_of_several_sets_may_claim_more_than_one_of_them() -> None:
 
 def test_a_launch_weighs_by_its_own_variance() -> None:
     """A restless one moves the mean less: it is the weighted mean of statsmodels, with its scale moderated."""
-    values, errors, known = [0.05, 0.048, 0.052, 0.049, 0.051, 0.05, -0.02], [0.002] * 6 + [0.02], Known(0.004, 4.0)
+    values, errors, known = [0.05, 0.048, 0.052, 0.049, 0.051, 0.05, -0.02], [0.002] * 6 + [0.02], Spread(0.004, 4.0)
     variances = [known.sd**2 + error**2 for error in errors]
     fitted = sm.WLS(values, np.ones(7), weights=[np.mean(variances) / one for one in variances]).fit()
     found = mean_of_launches(values, errors, known)
@@ -67,7 +67,7 @@ def test_a_launch_weighs_by_its_own_variance() -> None:
 
 def test_one_launch_is_no_less_wide_than_what_is_known() -> None:
     """It has no spread of its own."""
-    found = mean_of_launches([0.5], [0.0], Known(0.01, 4.0))
+    found = mean_of_launches([0.5], [0.0], Spread(0.01, 4.0))
     assert found.high - found.low == pytest.approx(2 * stats.t.ppf(0.975, 4) * 0.01)
 
 
@@ -83,7 +83,7 @@ def auto(world: str, slower: float, checks: int, seed: int) -> tuple[float, floa
     """Return the shares of checks that fail and that pass a limit of 3 %, where doubt brings further launches."""
     most, least = LOOKS[-1], -math.log1p(0.03)
     times = WORLDS[world].launches(slower, checks * most, seed)[0]
-    first = decide(times, slower, 0.03, SessionNoise(0.005, 4.0))
+    first = decide(times, slower, 0.03, Spread(0.005, 4.0))
     logs = times[:, 0] - times[:, 2]
     failed, passed = first.failed.reshape(checks, most)[:, 0], first.passed.reshape(checks, most)[:, 0]
     for check in np.flatnonzero(~failed & ~passed):
@@ -93,7 +93,7 @@ def auto(world: str, slower: float, checks: int, seed: int) -> tuple[float, floa
             1.2533 * 1.4826 * float(np.median(np.abs(one - np.median(one)))) / math.sqrt(len(one)) for one in rounds
         ]
         for look in LOOKS:
-            found = mean_of_launches(values[:look], errors[:look], Known(0.005, 4.0), confidence=LOOK_CONFIDENCE)
+            found = mean_of_launches(values[:look], errors[:look], Spread(0.005, 4.0), confidence=LOOK_CONFIDENCE)
             if found.high < least or found.low >= least:
                 failed[check], passed[check] = found.high < least, found.low >= least
                 break

@@ -8,7 +8,6 @@ from scipy.stats import binom
 from statsmodels.tsa.stattools import acf
 
 from pytest_quant.stats.rounds import (
-    SessionNoise,
     autocorrelation,
     judge_ratio,
     judge_rounds,
@@ -16,12 +15,13 @@ from pytest_quant.stats.rounds import (
     resemblance,
     widened,
 )
+from pytest_quant.stats.runner import Spread
 from pytest_quant.stats.sequential import Looks, Span
 from tests.support.worlds import WORLDS, World, autoregressive, decide
 
 LAUNCHES = 1000
 LIMIT = 0.03
-UNKNOWN = SessionNoise(0.005, draws=3)
+UNKNOWN = Spread(0.005, freedom=3)
 """Of a runner that nobody measured."""
 
 SURE = 0.999
@@ -33,9 +33,9 @@ def at_most(share: float) -> int:
     return int(binom.ppf(SURE, LAUNCHES, share))
 
 
-def measured(world: World) -> SessionNoise:
+def measured(world: World) -> Spread:
     """What twenty sessions would have told."""
-    return SessionNoise(world.session_sd, draws=20)
+    return Spread(world.session_sd, freedom=20)
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -71,7 +71,7 @@ def test_at_the_limit_without_sessions_the_error_is_that_of_the_sign_test() -> N
     """2.24 % to either side at most, however the rounds are distributed."""
     for name in ("independent rounds", "heavy tails"):
         world = World(WORLDS[name].noise, session_sd=0.0)
-        found = decide(world.launches(LIMIT, LAUNCHES, 5)[0], LIMIT, LIMIT, SessionNoise(0.0, draws=20))
+        found = decide(world.launches(LIMIT, LAUNCHES, 5)[0], LIMIT, LIMIT, Spread(0.0, freedom=20))
         assert max(found.failed.sum(), found.passed.sum()) <= at_most(Looks().boundary(40).error)
 
 
@@ -79,14 +79,14 @@ def test_the_null_widens_what_nobody_measured() -> None:
     """Sessions that differ twice as much as was assumed: the null shows it in part, and the interval errs less."""
     world = WORLDS["sessions of 1 %"]
     times = world.launches(0.0, LAUNCHES, 6)[0]
-    deaf = decide(times, 0.0, LIMIT, SessionNoise(0.005, draws=1e9)).covered
+    deaf = decide(times, 0.0, LIMIT, Spread(0.005, freedom=1e9)).covered
     listening = decide(times, 0.0, LIMIT, UNKNOWN).covered
     assert (~listening).sum() <= 0.85 * (~deaf).sum()
 
 
 def test_a_null_that_deviates_widens_and_one_that_does_not_narrows_a_little() -> None:
     """The mean of squares: known 0.5 % three times, and the deviation once, less what its rounds explain."""
-    known = SessionNoise(0.005, draws=3)
+    known = Spread(0.005, freedom=3)
     deviation, error = np.array([0.015, -0.015, 0.0, 0.003]), np.array([0.0, 0.0, 0.0, 0.004])
     squares = (3 * 0.005**2 + np.array([0.015**2, 0.015**2, 0.0, 0.0])) / 4
     assert moderated_sd(known, deviation, error) == pytest.approx(np.sqrt(squares))
@@ -126,7 +126,7 @@ def test_effective_rounds_are_those_of_bayley_and_hammersley() -> None:
 def test_a_ratio_is_judged_with_the_session_noise_its_null_shows() -> None:
     """Without noise of rounds the interval is that of sessions alone, 1.96 standard deviations to either side."""
     reference, null = np.zeros(8), np.full(8, 0.02)
-    ratio, of_null = judge_ratio(reference, null, np.full(8, -0.7), Looks(), SessionNoise(0.005, draws=3))
+    ratio, of_null = judge_ratio(reference, null, np.full(8, -0.7), Looks(), Spread(0.005, freedom=3))
     sd = np.sqrt((3 * 0.005**2 + 0.02**2) / 4)
     assert ratio.session_sd == pytest.approx(sd)
     assert (ratio.span.low, ratio.span.value, ratio.span.high) == pytest.approx(

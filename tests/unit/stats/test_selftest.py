@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from pytest_quant.stats.rounds import SessionNoise, judge_ratio
-from pytest_quant.stats.runner import UNMEASURED, session_spread
+from pytest_quant.stats.rounds import judge_ratio
+from pytest_quant.stats.runner import UNMEASURED, Spread, session_spread
 from pytest_quant.stats.selftest import KindTimed, Timed, figures
 from pytest_quant.stats.sequential import Looks
 
@@ -93,7 +93,7 @@ def test_a_process_that_alarms_is_counted_once() -> None:
     assert found.alarms_below_pct == pytest.approx(39.4, abs=0.1)
 
 
-def _share(kind: Timed, allowed: float, looks: Looks, known: SessionNoise, *, passed: bool) -> float:
+def _share(kind: Timed, allowed: float, looks: Looks, known: Spread, *, passed: bool) -> float:
     """The share of launches that pass, or fail, at the first look that decides: by the rule of ordinary checks."""
     verdicts = np.zeros(kind.reference.shape[0])
     for rounds in looks.until(ROUNDS):
@@ -121,7 +121,7 @@ def test_the_limit_that_is_told_is_held_by_ordinary_checks(spreads: tuple[float,
         later = machine(200, seed=1000 + seed).candidate
         limit = math.log1p(found.one_pct / 100.0)
         slower = replace(later, candidate=later.candidate + 2.0 * limit)
-        asked = (math.log(2.0) - limit, Looks(most=ROUNDS), SessionNoise(known.sd, min(known.freedom, 20.0)))
+        asked = (math.log(2.0) - limit, Looks(most=ROUNDS), Spread(known.sd, min(known.freedom, 20.0)))
         passing, failing = (_share(later, *asked, passed=passed) for passed in (True, False))
         rates.append((passing, failing, _share(slower, *asked, passed=False)))
     passed, alarmed, caught = np.mean(rates, axis=0)
