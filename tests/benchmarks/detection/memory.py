@@ -14,7 +14,7 @@ from tests.benchmarks.detection.models import READ_FROM_MEMORY
 from tests.benchmarks.detection.rates import Rate, rate
 from tests.benchmarks.detection.table import Row
 
-LAUNCHES = {("quiet", 0.0): 50, ("bursty", 0.0): 50, ("quiet", 5.0): 50, ("bursty", 5.0): 50}
+LAUNCHES = {("quiet", 0.0): 50, ("bursty", 0.0): 50, ("quiet", 5.0): 25, ("bursty", 5.0): 25}
 """Of each network, by load and by percent more of the same work."""
 
 AUTO = {"quiet": 10, "bursty": 10}
