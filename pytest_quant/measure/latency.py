@@ -116,7 +116,9 @@ def measure(
     """
     before, started = machine(), clock()
     calls = (reference, null, candidate)
-    warm = [warm_up(call, plan, clock) for call in calls]
+    order = random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
+    by_index = {index: warm_up(calls[index], plan, clock) for index in order.sample(range(len(calls)), len(calls))}
+    warm = [by_index[index] for index in sorted(by_index)]
     observe()
     if not limited(plan) or rounds_of_tails(plan):
         reopening = None  # a tail is that of one set's many rounds
@@ -134,7 +136,6 @@ def measure(
         # One engine is too slow for its share of the time: more rounds are worth more than more runs of the others.
         runs = [1] * len(runs)
     if _round_ns(runs, warm) <= until - clock():
-        order = random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
         rounds = _Rounds(calls, runs, clock, until, observe, order)
         rounds_ns = 2 * plan.min_rounds * _round_ns(runs, warm)
         if in_sets and reopening is not None and rounds.fits(reopening.lasts_ns + rounds_ns):
@@ -248,8 +249,8 @@ def _drawn(rounds: _Rounds, plan: LatencyPlan, reopening: Reopening, sets: list[
         if sets:
             began = rounds.clock()
             rounds.calls = reopening.calls()
-            for call, runs in zip(rounds.calls, rounds.runs, strict=True):
-                time_block(call, runs, rounds.clock)
+            for index in rounds.order.sample(range(len(rounds.calls)), len(rounds.calls)):
+                time_block(rounds.calls[index], rounds.runs[index], rounds.clock)
             opening_ns = rounds.clock() - began
         later = max(_FEWEST_SETS - len(sets) - 1, 0)
         left_ns = (rounds.until - rounds.clock() - later * opening_ns) / (later + 1)
