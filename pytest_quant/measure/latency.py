@@ -116,8 +116,8 @@ def measure(
     """
     before, started = machine(), clock()
     calls = (reference, null, candidate)
-    order = random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
-    by_index = {index: warm_up(calls[index], plan, clock) for index in order.sample(range(len(calls)), len(calls))}
+    of_warming_up = _any_order(plan).sample(range(len(calls)), len(calls))
+    by_index = {index: warm_up(calls[index], plan, clock) for index in of_warming_up}
     warm = [by_index[index] for index in sorted(by_index)]
     observe()
     if not limited(plan) or rounds_of_tails(plan):
@@ -136,7 +136,7 @@ def measure(
         # One engine is too slow for its share of the time: more rounds are worth more than more runs of the others.
         runs = [1] * len(runs)
     if _round_ns(runs, warm) <= until - clock():
-        rounds = _Rounds(calls, runs, clock, until, observe, order)
+        rounds = _Rounds(calls, runs, clock, until, observe, _any_order(plan))
         rounds_ns = 2 * plan.min_rounds * _round_ns(runs, warm)
         if in_sets and reopening is not None and rounds.fits(reopening.lasts_ns + rounds_ns):
             result = _drawn(rounds, plan, reopening, [])
@@ -151,6 +151,10 @@ def measure(
     spent_s = (clock() - started) / _NS_PER_S
     notes = (*unsettled(warm, plan), *result.notes, *machine_notes(before, machine()))
     return replace(result, spent_s=spent_s, notes=notes)
+
+
+def _any_order(plan: LatencyPlan) -> random.Random:
+    return random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
 
 
 def _round_ns(runs: Sequence[int], warm: Sequence[Warm]) -> float:

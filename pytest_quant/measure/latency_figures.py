@@ -103,7 +103,10 @@ def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan:
         speedup_ci=span,
         null_ratio_ci=of_null,
         half_width_pct=50.0 * (span.high - span.low) / speedup,
-        reasons=(*null_reasons(of_null, plan.session_sd), *budget_reasons(result.rounds, plan)),
+        reasons=(
+            *null_reasons(of_null, plan.session_sd / math.sqrt(len(sets))),
+            *budget_reasons(result.rounds, plan),
+        ),
         session_sd=over.mean_sd,
         effective_rounds=float(len(sets)),
         widened=f"the {100 * plan.confidence:g} % interval is that of {len(sets)} sets of sessions, which differ by "

@@ -40,7 +40,8 @@ def null_reasons(null_ratio: Interval, session_sd: float = 0.0) -> tuple[str, ..
     Parameters
     ----------
     null_ratio : null / reference.
-    session_sd : known standard deviation of its logarithm between sessions; four of them are tolerated.
+    session_sd : known standard deviation of its logarithm between sessions, or of its mean over sets of them; four of
+        them are tolerated.
     """
     tolerance = max(NULL_TOLERANCE, math.exp(_FAR * session_sd))
     if null_ratio.low > tolerance or null_ratio.high < 1.0 / tolerance:

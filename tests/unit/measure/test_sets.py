@@ -85,6 +85,52 @@ def test_without_a_limit_that_sessions_decide_there_is_one_set(plan: LatencyPlan
     assert timed(1.0, 0.05, 1, plan, 25 * MB)[1] == 1
 
 
+def test_a_null_that_is_off_in_every_set_speaks_against_the_numbers() -> None:
+    """By 10 % in each: chance makes that of one set, and not of the mean of three."""
+    time = SimulatedTime(1, noise=0.005)
+
+    def calls() -> Calls:
+        time.now_ns += int(1e9 * OPENING_S)
+        first, null, ours = (time.engine(run_ms) for run_ms in (1.1, 1.0, 1.0))
+        return first, null, ours
+
+    reopening = Reopening(calls, OPENING_S, 25 * MB)
+    found = measure(*calls(), PLAN, clock=time.clock, machine=time.quiet, reopening=reopening)
+    assert len(found.sets) >= 3
+    assert [reason.partition(":")[0] for reason in found.reasons] == ["the null is off"]
+
+
+def test_any_of_the_three_is_warmed_up_last() -> None:
+    """What is run last before the rounds is faster for a while, which must not be one of them each time."""
+    last = Counter[int]()
+    for seed in range(60):
+        runs: list[int] = []
+        time = SimulatedTime(seed)
+
+        def engine(index: int, ran: list[int] = runs, time: SimulatedTime = time) -> Callable[[], None]:
+            run = time.engine(1.0)
+
+            def noted() -> None:
+                ran.append(index)
+                run()
+
+            return noted
+
+        first, null, ours = (engine(index) for index in range(3))
+        rounds_begin: list[int] = []
+        measure(
+            first,
+            null,
+            ours,
+            replace(PLAN, seed=seed),
+            clock=time.clock,
+            machine=time.quiet,
+            observe=lambda begin=rounds_begin, ran=runs: begin.append(len(ran)),
+        )
+        last[runs[rounds_begin[0] - 1]] += 1
+    assert min(last[index] for index in range(3)) >= 8
+
+
 def test_sets_are_drawn_while_the_budget_lasts() -> None:
     """An engine in doubt whose sessions differ much: no set is begun that would not end in time."""
     found, opened = timed(1.03, 0.05, 2, replace(PLAN, max_s=1.5), 25 * MB)
