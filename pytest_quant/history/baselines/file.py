@@ -6,24 +6,88 @@ One table for each series. Two branches that accept the same series conflict the
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import msgspec
+import tomli_w
 
 from pytest_quant.bounded import read_file
 from pytest_quant.errors import HistoryError, UsageError
-from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, Table
+from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series
 from pytest_quant.result import LaunchFigures
 from pytest_quant.whole_file import next_step, write_whole
 
+NAME = "quant-baselines.toml"
 SCHEMA = 1
 
-_HEADER = f"""\
+_HEADER = """\
 # Baselines of pytest-quant: records that were accepted on purpose, by: pytest-quant accept --reason "..."
 # max_slowdown and max_drop_increase judge against them. Review a change here as you review code.
-schema = {SCHEMA}
 """
+_MOST_BYTES = 16_000_000
+"""The entries of some 25 000 series."""
+
+_FIX = "correct it, or remove the entry and accept it again: pytest-quant accept --reason '...'"
+_BACK = f"correct the line, or take the file back from version control: git checkout -- {NAME}"
+_CONFLICT = re.compile(r"(<{7}|\|{7}|>{7})( |$)|={7}$")
+
+_Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
+_Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)] | None
+_Time: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class _Launch(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    started_at: _Text
+    speedup: _Number = None
+    candidate_p50_ms: _Number = None
+    reference_p50_ms: _Number = None
+    error: _Number = None
+
+
+class _Latency(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    speedup: _Number = None
+    candidate_p50_ms: _Number = None
+    way: tuple[str, ...] = ()
+    identity: dict[str, str] = {}
+    launches: tuple[_Launch, ...] = ()
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """One table of the file: the parts of `Series`, then the fields of `BaselineEntry`."""
+
+    test: _Text
+    model: _Text
+    backend: _Text
+    precision: _Text
+    batch_size: int
+    reason: _Text
+    commit: _Text
+    accepted_at: _Time
+    scheme: str | None = None
+    metric: str | None = None
+    run: str | None = None
+    expires: date | None = None
+    removed: bool = False
+    candidate_score: _Number = None
+    drop: _Number = None
+    unit: str | None = None
+    data: str | None = None
+    size_mb: _Number = None
+    coverage_pct: _Number = None
+    latency: tuple[_Latency, ...] = ()
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    schema: int
+    baseline: tuple[_Entry, ...] = ()
+
+
+_OF_SERIES = Series.__dataclass_fields__.keys()
 
 
 def baseline_text(entries: Iterable[BaselineEntry]) -> str:
@@ -34,121 +98,33 @@ def baseline_text(entries: Iterable[BaselineEntry]) -> str:
     UsageError : a name has characters that UTF-8 cannot encode.
     """
     ordered = sorted(entries, key=lambda entry: entry.series.key)
-    return "\n".join([_HEADER, *(entry_text(entry) for entry in ordered)])
-
-
-def entry_text(entry: BaselineEntry) -> str:
-    """Return the table of one series."""
-    return "\n".join(["[[baseline]]", *_lines(entry)]) + "\n"
-
-
-def _lines(entry: BaselineEntry) -> Iterator[str]:
-    series = entry.series
-    yield from _pairs(
-        {
-            "test": series.test,
-            "model": series.model,
-            "backend": series.backend,
-            "precision": series.precision,
-            "scheme": series.scheme,
-            "batch_size": series.batch_size,
-            "metric": series.metric,
-            "reason": entry.reason,
-            "commit": entry.commit,
-            "run": entry.run,
-            "accepted_at": entry.accepted_at,
-            "expires": entry.expires,
-            "removed": entry.removed or None,
-            "candidate_score": entry.candidate_score,
-            "drop": entry.drop,
-            "unit": entry.unit,
-            "data": entry.data,
-            "size_mb": entry.size_mb,
-            "coverage_pct": entry.coverage_pct,
-        }
-    )
-    for latency in sorted(entry.latency, key=lambda one: (sorted(one.identity.items()), one.way)):
-        yield from _latency_lines(latency)
-
-
-def _latency_lines(latency: AcceptedLatency) -> Iterator[str]:
-    machine = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in sorted(latency.identity.items()))
-    yield "[[baseline.latency]]"
-    yield from _pairs({"speedup": latency.speedup, "candidate_p50_ms": latency.candidate_p50_ms})
-    if latency.launches:
-        yield "launches = ["
-        yield from (f"    {_launch_line(launch)}," for launch in latency.launches)
-        yield "]"
-    if latency.way:
-        yield f"way = [{', '.join(map(_text, latency.way))}]"
-    yield f"identity = {{ {machine} }}"
-
-
-def _launch_line(launch: LaunchFigures) -> str:
-    """Return one launch as an inline table, on a line of its own."""
-    return f"{{ {', '.join(_pairs({name: getattr(launch, name) for name in _LAUNCH_FIELDS}))} }}"
-
-
-def _pairs(values: Mapping[str, object]) -> Iterator[str]:
-    return (f"{name} = {_value(value)}" for name, value in values.items() if value is not None)
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, float):
-        # TOML requires digits before and after the point, and Python writes 1e-07 without a point.
-        mantissa, e, exponent = repr(value).partition("e")
-        return f"{mantissa if '.' in mantissa else mantissa + '.0'}{e}{exponent}"
-    if isinstance(value, int):
-        return str(value)
-    return _text(str(value))
-
-
-def _text(value: str) -> str:
-    """Return a TOML string in which every character that does not print is an escape."""
-    return '"' + "".join(map(_character, value)) + '"'
-
-
-def _character(char: str) -> str:
-    if char in '"\\':
-        return f"\\{char}"
-    if "\ud800" <= char <= "\udfff":
+    document = _File(SCHEMA, tuple(map(_table, ordered)))
+    text = _HEADER + tomli_w.dumps(msgspec.to_builtins(document, builtin_types=(datetime, date)))
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
         raise UsageError(
             "a name that is no text cannot be kept in a baseline file",
-            value=ascii(char),
+            value=ascii(text[error.start : error.end]),
             fix="rename the test or its file so that the name is UTF-8",
-        )
-    if char.isprintable():
-        return char
-    return f"\\u{ord(char):04X}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08X}"
+        ) from error
+    return text
 
 
-NAME = "quant-baselines.toml"
+def _table(entry: BaselineEntry) -> _Entry:
+    fields = {name: getattr(entry.series, name) for name in _OF_SERIES}
+    fields |= {name: getattr(entry, name) for name in _Entry.__struct_fields__ if name not in fields}
+    latency = sorted(entry.latency, key=lambda machine: (sorted(machine.identity.items()), machine.way))
+    accepted_at = entry.accepted_at.astimezone(UTC).replace(microsecond=0)
+    return _Entry(**fields | {"accepted_at": accepted_at, "latency": tuple(map(_latency_table, latency))})
 
-_BACK = f"correct the line, or take the file back from version control: git checkout -- {NAME}"
 
-_TOP = ("schema", "baseline")
-_FIELDS = (
-    *("test", "model", "backend", "precision", "scheme", "batch_size", "metric"),
-    *("reason", "commit", "run", "accepted_at", "expires", "removed"),
-    *("candidate_score", "drop", "unit", "data", "size_mb", "coverage_pct", "latency"),
-)
-_LATENCY_FIELDS = ("speedup", "candidate_p50_ms", "launches", "way", "identity")
-_LAUNCH_FIELDS = ("started_at", "speedup", "candidate_p50_ms", "reference_p50_ms", "error")
-_MOST_BYTES = 16_000_000
-"""The entries of some 25 000 series."""
-
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'')
-_MOST_DOTS = 8
-_DOTTED = re.compile(rf'(?:(?:""|[\w-]+)[ \t]*\.[ \t]*){{{_MOST_DOTS}}}')
-"""A key of many parts, once the texts of a line are empty. Reading one takes memory by the square of their number."""
-
-_CONFLICT = re.compile(r"(<{7}|\|{7}|>{7})( |$)|={7}$")
+def _latency_table(latency: AcceptedLatency) -> _Latency:
+    launches = tuple(
+        _Launch(*(getattr(launch, name) for name in _Launch.__struct_fields__)) for launch in latency.launches
+    )
+    identity = dict(sorted(latency.identity.items()))
+    return _Latency(latency.speedup, latency.candidate_p50_ms, latency.way, identity, launches)
 
 
 def read_baselines(file: Path) -> dict[str, BaselineEntry]:
@@ -157,7 +133,7 @@ def read_baselines(file: Path) -> dict[str, BaselineEntry]:
     Raises
     ------
     HistoryError : the file cannot be read, contains an unresolved merge conflict, or an entry is not valid; the message
-        names the line.
+        names the line, or the entry by its number and its test.
     """
     try:
         text = read_file(file, _MOST_BYTES).decode("utf-8")
@@ -173,99 +149,69 @@ def read_baselines(file: Path) -> dict[str, BaselineEntry]:
 
 def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
     """Return the entries of a file's text by series key, see `read_baselines`."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    _refuse_conflict(lines, file)
-    _refuse_long_keys(lines, file)
+    _refuse_conflict(text, file)
     try:
         document = tomllib.loads(text)
     except ValueError as error:
         raise HistoryError(f"{file} is not TOML", value=str(error), fix=_BACK) from error
     except (RecursionError, MemoryError) as error:
-        deepest = max(range(len(lines)), key=lambda index: lines[index].count("[") + lines[index].count("{"))
-        what = f"{file}, line {deepest + 1}: lists or tables are nested without end"
-        raise HistoryError(what, value=lines[deepest][:80], fix=_BACK) from error
-    top = Table(document, file, lines, 0)
-    top.only(_TOP)
-    if document and top.need_integer("schema") > SCHEMA:
+        raise HistoryError(f"{file}: lists or tables are nested without end", fix=_BACK) from error
+    schema = document.get("schema", SCHEMA)
+    if isinstance(schema, int) and schema > SCHEMA:
         raise HistoryError(
             f"{file} was written by a newer pytest-quant",
-            value=f"schema {document['schema']}",
+            value=f"schema {schema}",
             allowed=f"schema {SCHEMA} or older",
             fix="pip install --upgrade pytest-quant",
         )
-    return _by_series(document.get("baseline", []), top, lines, file)
+    if not document:
+        return {}
+    try:
+        tables = msgspec.convert(document, _File).baseline
+        entries = [_entry(table) for table in tables]
+    except (ValueError, OverflowError) as error:
+        raise HistoryError(f"{file} is not valid{_where(document, error)}", value=str(error), fix=_FIX) from error
+    by_key = {entry.series.key: entry for entry in entries}
+    for entry in entries:
+        if by_key[entry.series.key] is not entry:
+            what = f"{file}: a series is there twice, as a merge may leave it"
+            raise HistoryError(what, value=str(entry.series), allowed="one entry of a series", fix=_FIX)
+    return by_key
 
 
-def _by_series(tables: object, top: Table, lines: list[str], file: str) -> dict[str, BaselineEntry]:
-    if not isinstance(tables, list):
-        raise top.wrong("'baseline' is not what it must be", "baseline", "tables that begin with [[baseline]]")
-    headers = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*baseline\s*\]\]", line)]
-    entries: dict[str, BaselineEntry] = {}
-    for index, data in enumerate(tables):
-        table = Table(data, file, lines, headers[index] if index < len(headers) else 0)
-        entry = _entry(table)
-        if entry.series.key in entries:
-            raise table.wrong("this series is there twice, as a merge may leave it", "test", "one entry of a series")
-        entries[entry.series.key] = entry
-    return entries
-
-
-def _entry(table: Table) -> BaselineEntry:
-    table.only(_FIELDS)
-    series = Series(
-        test=table.need_text("test"),
-        model=table.need_text("model"),
-        backend=table.need_text("backend"),
-        precision=table.need_text("precision"),
-        scheme=table.text("scheme"),
-        batch_size=table.need_integer("batch_size"),
-        metric=table.text("metric"),
+def _entry(table: _Entry) -> BaselineEntry:
+    fields = {name: getattr(table, name) for name in _Entry.__struct_fields__}
+    series = Series(**{name: fields.pop(name) for name in _OF_SERIES})
+    latency = tuple(
+        AcceptedLatency(
+            machine.identity,
+            machine.speedup,
+            machine.candidate_p50_ms,
+            machine.way,
+            tuple(LaunchFigures(**msgspec.structs.asdict(launch)) for launch in machine.launches),
+        )
+        for machine in table.latency
     )
-    return BaselineEntry(
-        series=series,
-        commit=table.need_text("commit"),
-        run=table.text("run"),
-        reason=table.need_text("reason"),
-        accepted_at=table.need_time("accepted_at"),
-        expires=table.day("expires"),
-        removed=table.flag("removed"),
-        unit=table.text("unit"),
-        candidate_score=table.number("candidate_score"),
-        drop=table.number("drop"),
-        data=table.text("data"),
-        size_mb=table.number("size_mb"),
-        coverage_pct=table.number("coverage_pct"),
-        latency=tuple(map(_latency, table.tables("latency"))),
-    )
+    accepted_at = table.accepted_at.astimezone(UTC)
+    return BaselineEntry(**fields | {"series": series, "latency": latency, "accepted_at": accepted_at})
 
 
-def _latency(table: Table) -> AcceptedLatency:
-    table.only(_LATENCY_FIELDS)
-    figures = table.number("speedup"), table.number("candidate_p50_ms")
-    launches = tuple(map(_launch, table.tables("launches")))
-    return AcceptedLatency(table.texts("identity"), *figures, table.words("way"), launches)
+def _where(document: dict[str, object], error: Exception) -> str:
+    """Return which test the entry is of that an error's path names; empty where it names none."""
+    index, tables = re.search(r"\$\.baseline\[(\d+)\]", str(error)), document.get("baseline")
+    if index is None or not isinstance(tables, list) or not isinstance(tables[int(index[1])], dict):
+        return ""
+    return f", entry {int(index[1]) + 1} of {tables[int(index[1])].get('test')}"
 
 
-def _launch(table: Table) -> LaunchFigures:
-    table.only(_LAUNCH_FIELDS)
-    figures = [table.number(name) for name in _LAUNCH_FIELDS[1:]]
-    return LaunchFigures(table.need_text("started_at"), *figures)
-
-
-def _refuse_conflict(lines: list[str], file: str) -> None:
-    for number, line in enumerate(lines, 1):
+def _refuse_conflict(text: str, file: str) -> None:
+    for number, line in enumerate(text.splitlines(), 1):
         if _CONFLICT.match(line):
             raise HistoryError(
                 f"{file}, line {number}: a merge has left both sides of a conflict",
                 value=line[:80],
                 fix="keep one [[baseline]] of each series, remove the marks, and let the change be reviewed",
             )
-
-
-def _refuse_long_keys(lines: list[str], file: str) -> None:
-    for number, line in enumerate(lines, 1):
-        if line.count(".") >= _MOST_DOTS and _DOTTED.search(_STRING.sub('""', line)):
-            raise HistoryError(f"{file}, line {number}: a key has too many parts", value=line[:80], fix=_BACK)
 
 
 def write_baselines(file: Path, entries: Iterable[BaselineEntry]) -> None:

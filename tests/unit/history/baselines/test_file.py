@@ -1,4 +1,4 @@
-"""The file of accepted baselines keeps every value, reads well in a diff, and names the line of a fault."""
+"""The file of accepted baselines keeps every value, reads well in a diff, and names the entry of a fault."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def test_the_file_reads_well_in_a_diff(tmp_path: Path) -> None:
         "drop = 4.23",
         'unit = "%"',
         "candidate_p50_ms = 0.2345",
-        'identity = { "cpu" = "Some CPU", "isa" = "avx2" }',
+        'cpu = "Some CPU"',
+        'isa = "avx2"',
     ):
         assert text.splitlines().count(line) == 2
     assert tomllib.loads(text)["schema"] == 1
@@ -146,37 +147,33 @@ def _line(text: str, beginning: str) -> int:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("drop = 4.23", "dorp = 4.23", "unknown field 'dorp'.*did you mean 'drop'"),
-        ("drop = 4.23", 'drop = "4.23"', "'drop' is not what it must be.*a number"),
-        ("drop = 4.23", "drop = nan", "'drop' is not what it must be.*a number"),
-        ("batch_size = 1", "batch_size = 1.5", "'batch_size' is not what it must be.*a whole number"),
-        ("expires = 2026-06-30", 'expires = "2026-06-30"', "'expires' is not what it must be.*without quotes"),
-        ("accepted_at = 2026-01-03T04:05:06Z", "accepted_at = 2026-01-03", "'accepted_at' is not what it must be"),
-        ("accepted_at = 2026-01-03T04:05:06Z", "accepted_at = 0001-01-01T00:00:00+23:59", "'accepted_at' is not what"),
-        ("speedup = 1.9475", "speedup = true", "'speedup' is not what it must be.*a number"),
-        ("speedup = 1.9475", "sped = 1", "unknown field 'sped'.*did you mean 'speedup'"),
-        ('metric = "top1"', "metric = 1", "'metric' is not what it must be.*a text"),
-        ("schema = 1", 'schema = "1"', "'schema' is not what it must be.*a whole number"),
+        ("drop = 4.23", "dorp = 4.23", r"unknown field `dorp` - at `\$.baseline\[1\]`"),
+        ("drop = 4.23", 'drop = "4.23"', r"got `str` - at `\$.baseline\[1\].drop`"),
+        ("drop = 4.23", "drop = nan", r"`\$.baseline\[1\].drop`"),
+        ("drop = 4.23", "drop = inf", r"`\$.baseline\[1\].drop`"),
+        ("batch_size = 1", "batch_size = 1.5", r"got `float` - at `\$.baseline\[1\].batch_size`"),
+        ("expires = 2026-06-30", "expires = 2026-06-30T01:02:03Z", r"`\$.baseline\[1\].expires`"),
+        ("accepted_at = 2026-01-03T04:05:06Z", "accepted_at = 2026-01-03", r"`\$.baseline\[1\].accepted_at`"),
+        ("accepted_at = 2026-01-03T04:05:06Z", "accepted_at = 2026-01-03T04:05:06", r"`\$.baseline\[1\].accepted_at`"),
+        ("speedup = 1.9475", "speedup = true", r"got `bool` - at `\$.baseline\[1\].latency\[0\].speedup`"),
+        ("speedup = 1.9475", "sped = 1", r"unknown field `sped` - at `\$.baseline\[1\].latency\[0\]`"),
+        ('metric = "top1"', "metric = 1", r"`\$.baseline\[1\].metric`"),
+        ('commit = "c0ffee', 'comet = "c0ffee', r"`\$.baseline\[1\]`"),
     ],
 )
-def test_a_wrong_value_names_its_line(old: str, new: str, message: str) -> None:
-    """In the second of two entries, too, and what is allowed."""
+def test_a_wrong_value_names_its_entry_and_field(old: str, new: str, message: str) -> None:
+    """In the second of two entries, with the test that it is of."""
     first = replace(ENTRY, series=replace(ENTRY.series, backend="another"))
     before, mark, after = baseline_text([first, ENTRY]).rpartition(old)
-    text = before + new + after
-    number = len(before.splitlines()) + (1 if before.endswith("\n") or not before else 0)
     assert mark
-    with pytest.raises(HistoryError, match=f"(?s){NAME}, line {number}: {message}"):
-        parse_baselines(text)
+    with pytest.raises(HistoryError, match=f"(?s)entry 2 of {ENTRY.series.test}.*{message}"):
+        parse_baselines(before + new + after)
 
 
-def test_a_missing_value_names_the_entry() -> None:
-    """By the line in which it begins."""
-    text = baseline_text([ENTRY]).replace('run = "', 'rnu = "')
-    with pytest.raises(HistoryError, match="unknown field 'rnu'"):
-        parse_baselines(text)
-    text = "".join(line + "\n" for line in baseline_text([ENTRY]).splitlines() if not line.startswith("commit"))
-    with pytest.raises(HistoryError, match=f"line {_line(text, '[[baseline]]')}: 'commit' is missing"):
+def test_a_time_outside_of_the_calendar_in_utc_is_refused() -> None:
+    """On its first and last day another zone may lie outside of it."""
+    text = baseline_text([ENTRY]).replace("2026-01-03T04:05:06Z", "0001-01-01T00:00:00+23:59")
+    with pytest.raises(HistoryError, match="is not valid"):
         parse_baselines(text)
 
 
@@ -195,8 +192,7 @@ def test_a_conflict_of_a_merge_is_no_toml_error(ending: str) -> None:
 def test_a_series_that_is_there_twice_is_refused() -> None:
     """A merge without a conflict may leave it, and which one counts is for people to say."""
     text = baseline_text([ENTRY]) + "\n" + baseline_text([replace(ENTRY, drop=1.0)]).split("schema = 1\n")[1]
-    second = [number for number, line in enumerate(text.splitlines(), 1) if line.startswith("test = ")][1]
-    with pytest.raises(HistoryError, match=f"line {second}: this series is there twice"):
+    with pytest.raises(HistoryError, match=f"(?s)a series is there twice.*{ENTRY.series.test}"):
         parse_baselines(text)
 
 
@@ -210,14 +206,15 @@ def test_other_documents_are_refused() -> None:
     """Each by name."""
     with pytest.raises(HistoryError, match="newer pytest-quant"):
         parse_baselines("schema = 2\n")
-    with pytest.raises(HistoryError, match="line 2: unknown field 'tool'"):
-        parse_baselines("schema = 1\n[tool]\nx = 1\n")
-    with pytest.raises(HistoryError, match="'schema' is missing"):
-        parse_baselines("[[baseline]]\n")
-    with pytest.raises(HistoryError, match="line 2: 'baseline' is not"):
-        parse_baselines("schema = 1\nbaseline = 3\n")
-    with pytest.raises(HistoryError, match="the entry is no table"):
-        parse_baselines("schema = 1\nbaseline = [3]\n")
+    for text, message in (
+        ("schema = 1\n[tool]\nx = 1\n", "unknown field `tool`"),
+        ("baseline = []\n", "missing required field `schema`"),
+        ('schema = "1"\n', r"got `str` - at `\$.schema`"),
+        ("schema = 1\nbaseline = 3\n", r"`\$.baseline`"),
+        ("schema = 1\nbaseline = [3]\n", r"`\$.baseline\[0\]`"),
+    ):
+        with pytest.raises(HistoryError, match=f"(?s)is not valid.*{message}"):
+            parse_baselines(text)
 
 
 def test_a_file_that_cannot_be_read_or_written_is_an_error(tmp_path: Path) -> None:
@@ -242,16 +239,10 @@ def test_an_entry_counts_through_its_last_day() -> None:
     assert not replace(ENTRY, expires=None).expired(date(9999, 12, 31))
 
 
-_LONG = ".".join("a" * 100_000)
-
 HOSTILE = {
     "lists": "schema = 1\na = " + "[" * 100_000,
     "tables": "schema = 1\na = " + "{a=" * 100_000,
     "digits": "schema = 1\na = " + "9" * 5000,
-    "key": f"schema = 1\n{_LONG} = 1",
-    "quoted key": "schema = 1\n" + ".".join(['"a"'] * 100_000) + " = 1",
-    "header": f"schema = 1\n[{_LONG}]",
-    "inner key": f"schema = 1\nidentity = {{ {_LONG} = 1 }}",
     "schema": "schema = []",
     "baseline": "schema = 1\nbaseline = [1]",
     "identity": baseline_text([ENTRY]).replace("drop = 4.23", "drop = 1" + "0" * 400),
@@ -261,18 +252,10 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_toml_is_our_error(text: str, tmp_path: Path) -> None:
-    """With the file and the line; a key of a hundred thousand parts would take tens of gigabytes."""
+    """With the name of the file."""
     (tmp_path / NAME).write_text(text)
-    with pytest.raises(HistoryError, match=rf"{NAME}.*") as caught:
+    with pytest.raises(HistoryError, match=NAME):
         read_baselines(tmp_path / NAME)
-    assert "line " in str(caught.value) or "digits" in str(caught.value)
-
-
-def test_dots_in_texts_are_no_parts_of_a_key(tmp_path: Path) -> None:
-    """Names of tests, data and machines have any number of them."""
-    dotted = replace(ENTRY, series=replace(ENTRY.series, test=_LONG[:100], model='a.b."c".d.e.f.g.h.i.j'))
-    write_baselines(tmp_path / NAME, [dotted])
-    assert read_baselines(tmp_path / NAME) == {dotted.series.key: dotted}
 
 
 def test_bytes_that_are_no_text_are_told_by_their_line(tmp_path: Path) -> None:
@@ -282,7 +265,6 @@ def test_bytes_that_are_no_text_are_told_by_their_line(tmp_path: Path) -> None:
         read_baselines(tmp_path / NAME)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="named pipes in folders are those of POSIX")
 def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     """Nobody may ever write to it."""
     os.mkfifo(tmp_path / NAME)
@@ -306,20 +288,20 @@ def test_a_hostile_key_is_our_error(key: str) -> None:
         series_of(key)
 
 
-def test_an_entry_without_launches_reads_as_it_did() -> None:
-    """Files of before have one speedup for each machine."""
+def test_an_entry_without_launches_has_none() -> None:
+    """Its one speedup for each machine is read."""
     (entry,) = parse_baselines(baseline_text([ENTRY])).values()
     assert "launches" not in baseline_text([ENTRY])
     assert entry.latency == ENTRY.latency
 
 
-def test_each_launch_is_a_line() -> None:
-    """That a reviewer reads; a field that is misspelled is refused."""
+def test_launches_are_kept() -> None:
+    """Each with its figures, those that are there; a field that is misspelled is refused."""
     launch = LaunchFigures("2026-01-02T03:04:05+00:00", 1.9475, 0.2345, 0.4567, 0.001)
     latency = replace(ENTRY.latency[0], launches=(launch, replace(launch, speedup=2.0, error=None)))
-    text = baseline_text([replace(ENTRY, latency=(latency,))])
-    start = '{ started_at = "2026-01-02T03:04:05+00:00", speedup ='
-    assert f"    {start} 1.9475, candidate_p50_ms = 0.2345, reference_p50_ms = 0.4567, error = 0.001 }},\n" in text
-    assert f"    {start} 2.0, candidate_p50_ms = 0.2345, reference_p50_ms = 0.4567 }},\n" in text
-    with pytest.raises(HistoryError, match="unknown field 'sped'"):
+    entry = replace(ENTRY, latency=(latency,))
+    text = baseline_text([entry])
+    assert parse_baselines(text) == {entry.series.key: entry}
+    assert text.count("error = ") == 1
+    with pytest.raises(HistoryError, match="unknown field `sped`"):
         parse_baselines(text.replace("speedup = 2.0", "sped = 2.0"))
