@@ -26,7 +26,7 @@ import pytest_quant
 from pytest_quant.cli import commands
 from pytest_quant.cli import main as main_command
 from pytest_quant.environment import revision
-from pytest_quant.forge import github, gitlab
+from pytest_quant import pull_request_comment as posting
 from pytest_quant.marks.keys import KEYS
 from pytest_quant.plugin.options import add_options
 from pytest_quant.readers import Key, keys_of
@@ -55,7 +55,7 @@ OF_CI = {
         *("GITHUB_REPOSITORY", "GITHUB_EVENT_PATH", "GITHUB_API_URL"),
         *("CI_MERGE_REQUEST_PROJECT_ID", "CI_PROJECT_ID", "CI_API_V4_URL"),
     ),
-    "the token that posts it": (*github.TOKENS, gitlab.TOKEN, gitlab.JOB_TOKEN),
+    "the token that posts it": (*posting.GITHUB_TOKENS, posting.GITLAB_TOKEN, posting.GITLAB_JOB_TOKEN),
 }
 """What is read from variables that CI services set; of one service, the first one that is set counts."""
 

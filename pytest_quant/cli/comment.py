@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from time import sleep
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +14,7 @@ from pytest_quant.cli.echo import say
 from pytest_quant.errors import UsageError
 
 if TYPE_CHECKING:
-    from pytest_quant.forge.comment import Forge
+    from pytest_quant.pull_request_comment import PullRequest
 
 _MAX_CHARACTERS = 1_000_000
 
@@ -50,22 +49,19 @@ def comment(
       pytest-quant comment --github quant.md --repository me/models --number 12 --dry-run
     """  # noqa: D301 - click reads a backspace
     # Here, because help does without.
-    from pytest_quant.forge.comment import find, named, post
+    from pytest_quant.pull_request_comment import find, named, post
 
     text = named(_read(file), name)
     kind = forge or _kind(os.environ)
-    place = (
-        _github(os.environ, repository, number, api)
-        if kind == "github"
-        else _gitlab(os.environ, repository, number, api)
-    )
+    ask = _github if kind == "github" else _gitlab
+    request = ask(os.environ, repository, number, api)
     if dry_run:
-        there = find(place, text.partition("\n")[0])
+        there = find(request, text)
         what = "a new comment would be posted" if there is None else f"comment {there.id} would be updated"
-        say(f"{place.where}: {what}, with {len(text)} characters; nothing was written")
+        say(f"{request.where}: {what}, with {len(text)} characters; nothing was written")
         return
-    done = post(place, text, sleep, lambda line: say(line, err=True))
-    say(f"{place.where}: the comment is {done.did}{f': {done.address}' if done.address else ''}")
+    done, address = post(request, text)
+    say(f"{request.where}: the comment is {done}{f': {address}' if address else ''}")
 
 
 def _read(file: Path) -> str:
@@ -81,42 +77,42 @@ def _read(file: Path) -> str:
 
 def _kind(environ: Mapping[str, str]) -> str:
     """Return the forge whose CI this is."""
-    found = [name for name, variable in (("github", "GITHUB_ACTIONS"), ("gitlab", "GITLAB_CI")) if variable in environ]
-    if len(found) != 1:
-        raise UsageError("which forge is not known", fix="write --github or --gitlab")
-    return found[0]
+    kinds = [kind for kind, variable in (("github", "GITHUB_ACTIONS"), ("gitlab", "GITLAB_CI")) if variable in environ]
+    if len(kinds) != 1:
+        raise UsageError("this is neither a job of GitHub nor of GitLab", fix="write --github or --gitlab")
+    return kinds[0]
 
 
-def _github(environ: Mapping[str, str], repository: str | None, number: int | None, api: str | None) -> Forge:
-    from pytest_quant.forge.github import TOKENS, GitHub, api_of, number_of
+def _github(environ: Mapping[str, str], repository: str | None, number: int | None, api: str | None) -> PullRequest:
+    from pytest_quant.pull_request_comment import GITHUB_API, GITHUB_TOKENS, GitHub, number_on_github
 
-    token = next((environ[name].strip() for name in TOKENS if environ.get(name, "").strip()), "")
+    token = next((environ[name].strip() for name in GITHUB_TOKENS if environ.get(name, "").strip()), "")
     if not token:
         raise UsageError(
-            "there is no token of GitHub", allowed=" or ".join(TOKENS), fix="env: GITHUB_TOKEN: ${{ github.token }}"
+            "there is no token of GitHub", allowed=" or ".join(GITHUB_TOKENS), fix="env: GITHUB_TOKEN: ${{ github.token }}"
         )
     where = repository or environ.get("GITHUB_REPOSITORY")
-    which = number or number_of(environ)
-    return GitHub(api_of(environ, api, token), *_told(where, which, "pull"))
+    address = api or environ.get("GITHUB_API_URL") or GITHUB_API
+    return GitHub(address, token, *_of_ci(where, number or number_on_github(environ), "pull"))
 
 
-def _gitlab(environ: Mapping[str, str], repository: str | None, number: int | None, api: str | None) -> Forge:
-    from pytest_quant.forge.gitlab import JOB_TOKEN, TOKEN, GitLab, api_of
+def _gitlab(environ: Mapping[str, str], repository: str | None, number: int | None, api: str | None) -> PullRequest:
+    from pytest_quant.pull_request_comment import GITLAB_API, GITLAB_JOB_TOKEN, GITLAB_TOKEN, GitLab
 
-    own = environ.get(TOKEN, "").strip()
-    token = own or environ.get(JOB_TOKEN, "").strip()
+    own = environ.get(GITLAB_TOKEN, "").strip()
+    token = own or environ.get(GITLAB_JOB_TOKEN, "").strip()
     if not token:
         raise UsageError(
-            "there is no token of GitLab", allowed=TOKEN, fix="a project access token with the scope api, as a variable"
+            "there is no token of GitLab", allowed=GITLAB_TOKEN, fix="a project access token with the scope api, as a variable"
         )
-    told = environ.get("CI_MERGE_REQUEST_IID", "")
-    which = number or (int(told) if told.isdecimal() else None)
+    of_ci = environ.get("CI_MERGE_REQUEST_IID", "")
+    which = number or (int(of_ci) if of_ci.isdecimal() else None)
     where = repository or environ.get("CI_MERGE_REQUEST_PROJECT_ID") or environ.get("CI_PROJECT_ID")
-    by_job = not own
-    return GitLab(api_of(environ, api, token, by_job=by_job), *_told(where, which, "merge"), by_job=by_job)
+    address = api or environ.get("CI_API_V4_URL") or GITLAB_API
+    return GitLab(address, token, *_of_ci(where, which, "merge"), by_job=not own)
 
 
-def _told(repository: str | None, number: int | None, kind: str) -> tuple[str, int]:
+def _of_ci(repository: str | None, number: int | None, kind: str) -> tuple[str, int]:
     if not repository:
         raise UsageError("CI does not tell the repository", fix="write --repository owner/name")
     if number is None:

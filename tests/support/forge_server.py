@@ -107,13 +107,9 @@ class FakeForge:
         if asked.method == "POST":
             return Reply(201, self._made(asked.body["body"], "author"))
         page, size, pages = self._page(asked)
-        headers = {
-            "X-Next-Page": str(page + 1) if page < pages else "",
-            "X-Page": str(page),
-            "X-Per-Page": str(size),
-            "X-Prev-Page": str(page - 1) if page > 1 else "",
-        }
-        return Reply(200, self._of_page(page, size), headers)
+        address = f"{self.address}{urlsplit(asked.path).path}?per_page={size}"
+        link = f'<{address}&page={page + 1}>; rel="next"'
+        return Reply(200, self._of_page(page, size), {"Link": link} if page < pages else {})
 
     def _changed(self, asked: Asked, number: str) -> Reply:
         for one in self.comments:

@@ -19,8 +19,8 @@ from pytest_quant.cli import commands
 for command in ("--help", *(f"{name} --help" for name in commands.commands), "cache clear --help"):
     assert CliRunner().invoke(commands, command.split()).exit_code == 0
 heavy = {"sqlalchemy", "numpy", "rich", "pytest", "onnx", "onnxruntime", "filelock", "msgspec", "psutil", "torch"}
-heavy |= {"alembic", "jinja2"}
-ours = {f"pytest_quant.{name}" for name in ("environment", "forge", "history", "init", "record", "report", "result")}
+heavy |= {"alembic", "jinja2", "github", "gitlab"}
+ours = {f"pytest_quant.{name}" for name in ("environment", "history", "init", "record", "report", "result")}
 print(sorted((heavy | ours) & set(sys.modules)))
 """
 

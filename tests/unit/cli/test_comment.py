@@ -141,14 +141,11 @@ def test_a_fork_is_told_what_to_do(
 def test_a_server_that_is_busy_is_asked_again(
     forge: FakeForge, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """After a wait, which is told."""
+    """Before anything is posted."""
     on_github(monkeypatch, forge)
     forge.scripted = [Reply(502, "<html><title>Bad Gateway</title>", {"Retry-After": "0"})]
-    monkeypatch.setattr(sys.modules["pytest_quant.cli.comment"], "sleep", lambda _: None)
-    code, said = comment(monkeypatch, capfd, "quant.md")
+    code, _ = comment(monkeypatch, capfd, "quant.md")
     assert (code, len(forge.comments)) == (0, 1)
-    assert "answers 502" in said
-    assert "attempt 1 of 4" in said
 
 
 MISSING = {

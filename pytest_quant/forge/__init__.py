@@ -1,1 +1,0 @@
-"""Comments of pull requests on GitHub and GitLab, over HTTP; knows no pytest and no records."""
