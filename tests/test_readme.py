@@ -43,7 +43,7 @@ def test_every_block_is_run() -> None:
 def test_three_commands_do_everything() -> None:
     """Install, run, test: of one line each, and the last is the one that CI runs."""
     assert [len(command.splitlines()) for command in commands()] == [1, 1, 1]
-    assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1] == commands()[2]
+    assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines().count(commands()[2]) == 1
     made = commands()[0].split(" && ")[0].split()[-1]
     assert commands()[1].startswith(f"{made}/bin/python ")
 

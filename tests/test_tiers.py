@@ -1,4 +1,4 @@
-"""Each test is in the tier that its folder says, and in one run or the other of CI."""
+"""Each test is in the tier that its folder says."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from tests.tiers import LONGEST, ROOT, TIERS, is_in
 FILES = sorted(ROOT.rglob("test_*.py"))
 
 
-def test_every_file_is_in_all_or_in_the_benchmarks() -> None:
-    """In one of them, so CI, which runs both, leaves none out and runs none twice."""
+def test_every_file_is_in_one_of_three_tiers() -> None:
+    """What each commit runs, what a night runs, and what times: none is left out and none runs twice."""
     assert FILES
-    assert [file for file in FILES if is_in("all", file) + is_in("benchmarks", file) != 1] == []
+    tiers = ("all", "nightly", "benchmarks")
+    assert [file for file in FILES if sum(is_in(tier, file) for tier in tiers) != 1] == []
 
 
 def test_what_is_fast_is_in_all() -> None:

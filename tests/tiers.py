@@ -1,4 +1,4 @@
-"""The three tiers of the tests, by folder, so that a new file is in the right ones without being named."""
+"""The tiers of the tests, by folder, so that a new file is in the right ones without being named."""
 
 from __future__ import annotations
 
@@ -10,18 +10,13 @@ WHOLE_RUN = PurePosixPath("integration/test_history_limits.py")
 """The one run from a mark to the history that is in the fast tier, beside those of README.md."""
 
 LONGEST = (
-    "integration/test_toolchains.py",
     "integration/test_ci_workflows.py",
     "integration/test_example_project.py",
-    "zoo/test_zoo.py",
-    "integration/test_fuzz.py",
+    "integration/test_guide_blocks.py",
+    "integration/test_against.py",
     "conformance/test_torch.py",
-    "conformance/test_isa_levels.py",
     "integration/torch_traps/test_torch.py",
     "integration/test_history_story.py",
-    "integration/test_toolchain_lists.py",
-    "integration/test_guide_blocks.py",
-    "test_contracts.py",
     "test_readme.py",
 )
 """The files with which a run begins, the longest first."""
@@ -31,13 +26,18 @@ def _is_benchmark(file: PurePosixPath) -> bool:
     return file.parts[0] == "benchmarks"
 
 
+def _is_nightly(file: PurePosixPath) -> bool:
+    return file.parts[0] == "nightly"
+
+
 def _is_fast(file: PurePosixPath) -> bool:
     return file.parts[0] == "unit" or len(file.parts) == 1 or file == WHOLE_RUN
 
 
 TIERS: dict[str, Callable[[PurePosixPath], bool]] = {
     "fast": _is_fast,
-    "all": lambda file: not _is_benchmark(file),
+    "all": lambda file: not _is_benchmark(file) and not _is_nightly(file),
+    "nightly": _is_nightly,
     "benchmarks": _is_benchmark,
 }
 """Which test files are in a tier, by their place in ``tests``."""

@@ -14,7 +14,7 @@ from tests.zoo.plan import few_checks
 from tests.zoo.project import Combination, Run, run_project, write_project
 from tests.zoo.table import differing
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "zoo"
 CHECKS = few_checks(SMALL)
 REFUSED = {
     "table_structure__openvino__int8__static": "Loop",

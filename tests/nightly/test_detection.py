@@ -26,7 +26,7 @@ from tests.benchmarks.detection.peers import asv_worse, benchstat_worse, regress
 from tests.benchmarks.detection.rates import Rate
 from tests.benchmarks.detection.table import Row, markdown, renew
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 200), (3, 40), (40, 40)])
