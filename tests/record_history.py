@@ -11,12 +11,10 @@ from __future__ import annotations
 import gzip
 import io
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tarfile
 import tempfile
-from contextlib import closing
 from pathlib import Path
 
 from tests.support import models
@@ -236,7 +234,6 @@ def record(checkout: Path, target: Path) -> None:
         project.pytest()
         project.git("checkout", "-q", "main")
         _write_answers(project, target, first, topic)
-        _pack_history(project.root / ".quant" / "history.db", target / "history.db.gz")
         _bundle(project, Path(folder, "remote"), target / "project.bundle")
 
 
@@ -287,13 +284,6 @@ def _pack_cache(cache: Path, target: Path) -> None:
     with tarfile.open(fileobj=packed, mode="w") as archive:
         archive.add(cache, "cache", filter=plain)
     _write_packed(target, packed.getvalue())
-
-
-def _pack_history(history: Path, target: Path) -> None:
-    """Keep the database as one file, without the log that SQLite writes ahead."""
-    with closing(sqlite3.connect(history)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    _write_packed(target, history.read_bytes())
 
 
 def _bundle(project: Project, remote: Path, target: Path) -> None:

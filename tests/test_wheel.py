@@ -1,4 +1,4 @@
-"""The wheel has every file of the package as it is here: pages, templates, guides, schemas, migrations."""
+"""The wheel has every file of the package as it is here: pages, templates, guides, schemas."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def project_root() -> Path:
 
 
 def _require_libraries(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:
-    """Refuse a command that needs the history before it does anything, where libraries of the history are missing."""
+    """Refuse a command that needs the history before it does anything, where the library of the history is missing."""
     # Here, because help should come at once.
     from pytest_quant.history import require_libraries
 

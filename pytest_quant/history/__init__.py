@@ -1,6 +1,6 @@
 """The history of all records, in an SQLite file or a PostgreSQL database.
 
-Importing this loads no database library: they are an extra, and `open_store` raises where they are missing.
+Importing this loads no database library: it is an extra, and `open_store` raises where it is missing.
 """
 
 from pytest_quant.history.database import (

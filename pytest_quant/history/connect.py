@@ -1,4 +1,4 @@
-"""Connections to a history, and its tables brought to the current version."""
+"""Connections to a history, whose tables are created where there are none."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from filelock import FileLock
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, insert, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.database import prepare_folder
-from pytest_quant.history.schema import SCHEMA, VERSION
+from pytest_quant.history.schema import METADATA, SCHEMA, VERSION
 from pytest_quant.redact import redact_address
 
 BUSY_TIMEOUT_S = 60
@@ -92,8 +92,8 @@ def _begin_sqlite(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-def bring_up_to_date(engine: Engine, shown: str, file: Path | None) -> None:
-    """Create the tables, or migrate them to this version; one process at a time, in one transaction.
+def create_tables(engine: Engine, shown: str, file: Path | None) -> None:
+    """Create the tables where there are none; one process at a time, in one transaction.
 
     Parameters
     ----------
@@ -103,10 +103,10 @@ def bring_up_to_date(engine: Engine, shown: str, file: Path | None) -> None:
 
     Raises
     ------
-    HistoryError : the tables are those of a newer version, or of another program; then nothing is changed.
+    HistoryError : the tables are of another version, or of another program; then nothing is changed.
     """
     with reading(engine) as connection:
-        if _is_current(connection, shown):
+        if _has_tables(connection, shown):
             return
     with _one_process(file):
         if engine.dialect.name == "sqlite":
@@ -114,22 +114,33 @@ def bring_up_to_date(engine: Engine, shown: str, file: Path | None) -> None:
         with writing(engine) as connection:
             if engine.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
-            if not _is_current(connection, shown):
-                _upgrade(connection)
+            if not _has_tables(connection, shown):
+                METADATA.create_all(connection)
+                connection.execute(insert(SCHEMA).values(version=VERSION))
 
 
-def _is_current(connection: Connection, shown: str) -> bool:
+def _has_tables(connection: Connection, shown: str) -> bool:
+    """Whether the tables are there. Raises `HistoryError` when they are of another version or program."""
     version = _stored_version(connection)
     if version is None:
         _refuse_foreign(connection, shown)
-    elif version > VERSION:
-        raise HistoryError(
-            f"the history {shown} was written by a newer pytest-quant",
-            value=f"version {version} of its tables",
-            allowed=f"version {VERSION} or older",
-            fix="pip install --upgrade pytest-quant, or name another file with --quant-history FILE",
-        )
-    return version == VERSION
+        return False
+    if version != VERSION:
+        raise _other_version(version, shown)
+    return True
+
+
+def _other_version(version: int, shown: str) -> HistoryError:
+    newer = version > VERSION
+    upgrade = "pip install --upgrade pytest-quant, or name another file with --quant-history FILE"
+    # The lines of an export are read by every later version.
+    move = "pytest-quant export FILE with the version that wrote it, then pytest-quant import FILE --history NEW"
+    return HistoryError(
+        f"the history {shown} was written by {'a newer' if newer else 'an older'} pytest-quant",
+        value=f"version {version} of its tables",
+        allowed=f"version {VERSION}",
+        fix=upgrade if newer else move,
+    )
 
 
 def _stored_version(connection: Connection) -> int | None:
@@ -161,25 +172,15 @@ def _one_process(file: Path | None) -> AbstractContextManager[object]:
 def _write_ahead(engine: Engine, shown: str) -> None:
     """Let readers and writers work at once; outside of a transaction, so that a foreign file is refused before."""
     with reading(engine) as connection:
-        _is_current(connection, shown)
+        _has_tables(connection, shown)
     with outside(engine) as connection:
-        # SQLite takes it for an empty file only; older ones keep theirs.
+        # SQLite takes it for an empty file only.
         connection.exec_driver_sql(f"PRAGMA page_size = {PAGE_BYTES}")
         connection.exec_driver_sql("PRAGMA journal_mode = WAL")
 
 
-def _upgrade(connection: Connection) -> None:
-    # Here, because Alembic takes longer to import than all else takes to run, and is rarely needed.
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config(attributes={"connection": connection})
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-    command.upgrade(config, "head")
-
-
 def open_engine(place: str | Path) -> tuple[Engine, str]:
-    """Open a database with the tables of a history, creating or migrating them where needed.
+    """Open a database with the tables of a history, which are created where there are none.
 
     Parameters
     ----------
@@ -191,7 +192,7 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
 
     Raises
     ------
-    HistoryError : it cannot be opened, or a newer version of this package wrote it; then nothing is changed.
+    HistoryError : it cannot be opened, or another version of this package wrote it; then nothing is changed.
     """
     url = _url(place)
     shown = shown_place(place)
@@ -204,7 +205,7 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
             url = url.update_query_dict({"connect_timeout": str(_CONNECT_TIMEOUT_S)})
         engine = create_engine(url, poolclass=NullPool)
         set_up(engine)
-        bring_up_to_date(engine, shown, file)
+        create_tables(engine, shown, file)
     return engine, shown
 
 

@@ -1,4 +1,4 @@
-"""Access to the history: its libraries, which are an extra, and records that could not be added to it."""
+"""Access to the history: its library, which is an extra, and records that could not be added to it."""
 
 from __future__ import annotations
 
@@ -18,25 +18,20 @@ if TYPE_CHECKING:
     from pytest_quant.history.store import Store
 
 
-_LIBRARIES = ("alembic", "sqlalchemy")
-
 FOLDER = ".quant"
 """Folder of the package below the root; a .gitignore inside excludes it from version control."""
 
 INSTALL = 'pip install "pytest-quant[history]"'
-"""Command that installs the libraries of a history."""
+"""Command that installs the library of a history."""
 
 
 def missing_libraries() -> str:
-    """Return which libraries of a history are not installed, as the end of a sentence; empty when none is missing."""
-    missing = [name for name in _LIBRARIES if find_spec(name) is None]
-    if not missing:
-        return ""
-    return f"it needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
+    """Return that the library of a history is not installed, as the end of a sentence; empty when it is."""
+    return "" if find_spec("sqlalchemy") else "it needs sqlalchemy, which is not installed"
 
 
 def require_libraries() -> None:
-    """Raise `HistoryError` with the command to install when libraries of a history are missing."""
+    """Raise `HistoryError` with the command that installs it when the library of a history is missing."""
     missing = missing_libraries()
     if missing:
         raise HistoryError(f"there can be no history here: {missing}", fix=INSTALL)
@@ -58,7 +53,7 @@ def open_store(place: str | Path) -> Store:
 
     Raises
     ------
-    HistoryError : the libraries are not installed, it cannot be opened, or a newer version of this package wrote it; a
+    HistoryError : the library is not installed, it cannot be opened, or another version of this package wrote it; a
         damaged file is not changed.
     """
     require_libraries()

@@ -1,14 +1,4 @@
-"""The tables of a history in their present version; `pytest_quant.history.migrations` migrates older ones.
-
-=======  ==================================================================================================
-version  what changed
-=======  ==================================================================================================
-1        first version: runs and records, each whole as JSON
-2        each series once; the summary of a check in columns; records compressed, in a table of their own
-3        self-tests of runners
-4        the tree of each run
-5        the intervals of speedup, p50 and drop in columns; of older checks those of the newest 50 000
-=======  ==================================================================================================
+"""The tables of a history.
 
 Runs and records are stored as whole documents; the other columns are searched, listed and drawn without decoding them.
 """
@@ -31,10 +21,7 @@ from sqlalchemy import (
 )
 
 VERSION = 5
-
-OLDER_WITH_INTERVALS = 50_000
-"""Checks of before version 5, the newest ones, whose intervals are read out of their records: a few seconds, once. A
-server's other runners wait meanwhile, and with a history of a million checks they would wait until they give up."""
+"""Of the tables; one more with each change of them. A history of another version is refused, see `connect`."""
 
 METADATA = MetaData()
 
@@ -42,7 +29,7 @@ METADATA = MetaData()
 _SORTED = String().with_variant(Text(collation="C"), "postgresql")
 
 SCHEMA = Table("quant_schema", METADATA, Column("version", Integer, primary_key=True))
-"""Read by every version of this package, so that an older one does not write to newer tables."""
+"""Read by every version of this package before any other table."""
 
 RUNS = Table(
     "quant_runs",

@@ -32,7 +32,7 @@ from tests.fuzz.command import VARIABLES, run_command
 from tests.fuzz.hunt import Target
 from tests.fuzz.models import CORPUS
 from tests.fuzz.on_files import empty_folder
-from tests.recorded_history import RECORDED, unpack_history
+from tests.recorded_history import RECORDED, import_history
 from tests.support.forge_server import serving
 
 _BRANCHES = (
@@ -179,7 +179,7 @@ def _furnish(folder: Path) -> None:
 @cache
 def _files() -> dict[str, bytes]:
     with empty_folder() as folder:
-        history = unpack_history(folder).read_bytes()
+        history = import_history(folder).read_bytes()
         _git(folder, "init", "-q", "-b", "main")
         _git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "one")
         git = {

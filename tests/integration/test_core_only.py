@@ -29,7 +29,7 @@ BROUGHT = ("onnx", "pip")
 """What the backend of these tests asks for as a third party's would, and what every environment has."""
 
 LINE = (
-    "no history is written: it needs alembic and sqlalchemy, which are not installed; "
+    "no history is written: it needs sqlalchemy, which is not installed; "
     'to keep one: pip install "pytest-quant[history]"; to do without: --quant-no-history'
 )
 
@@ -61,7 +61,7 @@ def only_core(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         for module, distributions in packages_distributions().items()
         if not kept & {canonicalize_name(name) for name in distributions}
     )
-    assert {"sqlalchemy", "alembic", "pynvml", "onnxruntime", "xdist"} <= set(hidden)
+    assert {"sqlalchemy", "pynvml", "onnxruntime", "xdist"} <= set(hidden)
     (folder / "only_core.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({hidden!r}))\n")
     register_backend(folder, "numpy")
     # Plugins of pytest that are hidden would be loaded by their entry points.
@@ -98,7 +98,7 @@ def test_a_check_is_judged_and_the_history_told_once(project: Path, only_core: d
     (check,) = read_checks(project / "run.json")
     assert check["status"] == "NO_BASELINE"
     (verdict,) = [one for one in check["verdicts"] if one["limit"] == "max_drop_increase"]
-    assert "there can be no history here: it needs alembic and sqlalchemy" in verdict["reason"]
+    assert "there can be no history here: it needs sqlalchemy" in verdict["reason"]
     assert sorted(path.name for path in (project / ".quant").iterdir()) == ["cache"]
 
 
@@ -126,7 +126,7 @@ def test_a_comparison_that_cannot_be_fails_the_run(project: Path, only_core: dic
     ran = run(project, only_core, "--quant-compare")
     assert ran.returncode == pytest.ExitCode.TESTS_FAILED
     assert "1 passed" in ran.stdout
-    assert "--quant-compare: there can be no history here: it needs alembic and sqlalchemy" in ran.stdout
+    assert "--quant-compare: there can be no history here: it needs sqlalchemy" in ran.stdout
     assert '  next: pip install "pytest-quant[history]"' in ran.stdout
 
 
@@ -154,7 +154,7 @@ def ask(folder: Path, only_core: dict[str, str], words: list[str]) -> subprocess
 def test_a_command_that_needs_the_history_tells_the_line(tmp_path: Path, only_core: dict[str, str], name: str) -> None:
     """In the one style of errors, and its help comes all the same."""
     ran = ask(tmp_path, only_core, [name, *WORDS.get(name, [])])
-    said = "error: there can be no history here: it needs alembic and sqlalchemy, which are not installed\n"
+    said = "error: there can be no history here: it needs sqlalchemy, which is not installed\n"
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == said + '  next: pip install "pytest-quant[history]"\n'
     assert ask(tmp_path, only_core, [name, "--help"]).returncode == 0

@@ -20,7 +20,6 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store, read_aside
 from tests.integration.fake_session import run_fake, run_fake_apart
 from tests.support.kill_history import Killer
-from tests.support.old_history import write_version_1
 from tests.support.postgres import PostgresServer, find_programs
 from tests.unit.record.examples import RUN, a_pass, a_record
 
@@ -54,11 +53,8 @@ def own_server(postgres_server: PostgresServer) -> Iterator[PostgresServer]:
     server.remove()
 
 
-@pytest.mark.parametrize("old", [False, True], ids=["new", "version 1"])
-def test_six_processes_write_every_record_once(history_url: str, old: bool) -> None:
-    """All at once, the tables not there yet or of an older version; each adds runs of its own and runs of all."""
-    if old:
-        write_version_1(history_url, [(replace(RUN, id="old"), [a_record()])])
+def test_six_processes_write_every_record_once(history_url: str) -> None:
+    """All at once, the tables not there yet; each adds runs of its own and runs of all."""
     command = [sys.executable, "-c", _APPEND, history_url]
     writers = [
         subprocess.Popen([*command, str(index), str(_RUNS_EACH)], cwd=_ROOT, stderr=subprocess.PIPE, text=True)
@@ -69,7 +65,7 @@ def test_six_processes_write_every_record_once(history_url: str, old: bool) -> N
     stored = {run.id: list(records) for run, records in open_store(history_url).each_run()}
     own = {f"{index}-{number}": [a_record(), a_pass()] for index in range(_WRITERS) for number in range(_RUNS_EACH)}
     shared = {f"shared-{number}": [a_pass()] for number in range(_RUNS_EACH)}
-    assert stored == own | shared | ({"old": [a_record()]} if old else {})
+    assert stored == own | shared
 
 
 def test_eight_workers_of_one_run_write_every_record_once(
@@ -84,7 +80,7 @@ def test_eight_workers_of_one_run_write_every_record_once(
 
 
 def test_kills_at_random_moments_leave_a_whole_history(tmp_path: Path, own_server: PostgresServer) -> None:
-    """Of writers to both databases, of PostgreSQL and of migrations of both; the next run is right after each."""
+    """Of writers to both databases, of those who create their tables, and of PostgreSQL; the next run is right."""
     seed = time.time_ns() % 2**32
     kills = list(Killer(tmp_path, own_server, seed).kill(_KILLS))
     assert len({kill.victim for kill in kills}) == 5

@@ -9,7 +9,7 @@ from tests.support.example import ROOT
 
 HEAVY = [
     *("numpy", "onnx", "onnxruntime", "sqlalchemy", "scipy", "rich", "click", "torch", "hypothesis", "msgspec"),
-    *("alembic", "jinja2"),
+    "jinja2",
     *("pytest_quant.spec", "pytest_quant.strategies"),
 ]
 SOURCE = """

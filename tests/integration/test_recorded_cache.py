@@ -22,7 +22,7 @@ from pytest_quant.cache.store import list_entries
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
 from pytest_quant.spec import EngineSpec, Model
-from tests.recorded_history import RECORDED, clone_project, recorded_documents, unpack_cache, unpack_history
+from tests.recorded_history import RECORDED, clone_project, import_history, recorded_documents, unpack_cache
 from tests.support.example import ExampleRun, run_example
 
 OF_THE_MACHINE = {
@@ -64,7 +64,7 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> Again:
     folder = tmp_path_factory.mktemp("again")
     project = clone_project(folder / "project")
     (project / ".quant").mkdir()
-    unpack_history(project / ".quant")
+    import_history(project / ".quant")
     old = list_entries(unpack_cache(project / ".quant"))
     baselines = project / NAME
     baselines.write_text(baselines.read_text("utf-8").replace("\ndrop = 0.0\n", f"\ndrop = {ACCEPTED_DROP}\n"), "utf-8")

@@ -1,4 +1,4 @@
-"""What commit b2e6abf wrote is read: its documents, its history, its stream, its branch and its baselines."""
+"""What commit b2e6abf wrote is read: its documents, its export, its branch and its baselines."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pytest_quant.record import run_from_json, run_to_json
 from tests.recorded_history import (
     RECORDED,
     clone_project,
+    import_history,
     recorded_comparison,
     recorded_documents,
-    unpack_history,
 )
 
 DOCUMENTS = recorded_documents()
@@ -63,8 +63,8 @@ def nothing_lost(found: Sequence[dict[str, Any]]) -> None:
 
 @pytest.fixture
 def history(tmp_path: Path) -> Path:
-    """The old database."""
-    return unpack_history(tmp_path)
+    """The old runs in a new database."""
+    return import_history(tmp_path)
 
 
 def test_the_recorded_runs_show_what_they_are_meant_to() -> None:

@@ -9,6 +9,9 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+from pytest_quant.history import open_store
+from pytest_quant.history.exchange.stream import read_runs
+
 RECORDED = Path(__file__).parent
 
 
@@ -24,11 +27,13 @@ def recorded_comparison() -> dict[str, Any]:
     return found
 
 
-def unpack_history(folder: Path) -> Path:
-    """Write the database into `folder`."""
-    file = folder / "history.db"
-    file.write_bytes(gzip.decompress((RECORDED / "history.db.gz").read_bytes()))
-    return file
+def import_history(folder: Path) -> Path:
+    """Write the runs of the export into a database in `folder`."""
+    export, database = folder / "export.jsonl", folder / "history.db"
+    export.write_bytes(gzip.decompress((RECORDED / "export.jsonl.gz").read_bytes()))
+    open_store(database).append_many(read_runs(export))
+    export.unlink()
+    return database
 
 
 def unpack_cache(folder: Path) -> Path:

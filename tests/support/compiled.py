@@ -42,7 +42,7 @@ def compile_once() -> None:
 def pytest_cmdline_main() -> int:
     """Import every module of the package instead of running tests, as a plugin of the run below."""
     for module in pkgutil.walk_packages(pytest_quant.__path__, "pytest_quant."):
-        if not module.name.startswith(_IMPORTS_TORCH) and ".migrations." not in module.name:
+        if not module.name.startswith(_IMPORTS_TORCH):
             import_module(module.name)
     return 0
 

@@ -1,15 +1,13 @@
 """Kill whoever writes a history at random moments, and see that it is whole and takes the next run.
 
 ``python -m tests.support.kill_history --times 100`` does it a hundred times and prints a line for each: by turns a
-process that appends to SQLite and to PostgreSQL, one that brings either from version 1 up to date, and the server.
+process that appends to SQLite and to PostgreSQL, one that creates the tables in either, and the server.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,12 +21,10 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
 from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run
-from tests.support.old_history import write_version_1
 from tests.support.postgres import PostgresServer, find_programs
 from tests.unit.record.examples import RUN, a_pass, a_record
 
 _ROOT = Path(__file__).parents[2]
-_OLD_RUNS = 150
 _LONGEST_S = 0.4
 _RECORDS = (a_record(), a_pass(), a_record())
 
@@ -63,21 +59,18 @@ class Killer:
         self._places = {"writer to SQLite": str(folder / "history.db"), "writer to PostgreSQL": server.new_database()}
         self._places["PostgreSQL"] = server.new_database()
         self._known: dict[str, set[str]] = {place: set() for place in self._places.values()}
-        self._old = folder / "old.db"
-        self._old_runs = [(_named(f"old-{number:04}"), _RECORDS) for number in range(_OLD_RUNS)]
-        write_version_1(f"sqlite:///{self._old}", self._old_runs)
         for place in self._places.values():
             open_store(place)
-        self._migrations = {"migration of SQLite": self._old_file, "migration of PostgreSQL": self._old_database}
-        self._migration_s = {victim: _time_migration(place()) for victim, place in self._migrations.items()}
+        self._creators = {"creator in SQLite": self._new_file, "creator in PostgreSQL": server.new_database}
+        self._creation_s = {victim: _time_creation(place()) for victim, place in self._creators.items()}
 
     def kill(self, times: int) -> Iterator[Kill]:
         """Kill so often, each victim in its turn; raise `AssertionError` when a history is not as it must be."""
-        turns = [*self._places, *self._migrations]
+        turns = [*self._places, *self._creators]
         for number in range(times):
             victim = turns[number % len(turns)]
-            if victim in self._migrations:
-                yield self._kill_migration(victim)
+            if victim in self._creators:
+                yield self._kill_creator(victim)
             else:
                 yield self._kill_writing(victim, self._places[victim], f"{number}")
 
@@ -105,31 +98,23 @@ class Killer:
         self._known[place] = {*stored, f"{name}-next"}
         return Kill(victim, after_s, len(reported), len(stored), ended=False)
 
-    def _kill_migration(self, victim: str) -> Kill:
-        place = self._migrations[victim]()
+    def _kill_creator(self, victim: str) -> Kill:
+        place = self._creators[victim]()
         process = _start("open", place, "")
-        after_s = self._random.uniform(0.0, self._migration_s[victim])
+        after_s = self._random.uniform(0.0, self._creation_s[victim])
         time.sleep(after_s)
         process.send_signal(signal.SIGKILL)
         ended = bool(_finish(process))
         store = open_store(place)
-        stored = list(store.each_run())
-        assert stored == self._old_runs, f"{victim}: the runs are not those of before"
+        assert store.runs() == [], f"{victim}: runs that nobody wrote"
         _takes_the_next_run(store, "next")
-        return Kill(victim, after_s, len(self._old_runs), len(stored), ended)
+        return Kill(victim, after_s, 0, 0, ended)
 
-    def _old_file(self) -> str:
-        folder = self._folder / f"{self._random.getrandbits(32):x}"
-        folder.mkdir()
-        return str(shutil.copy(self._old, folder))
-
-    def _old_database(self) -> str:
-        url = self._server.new_database()
-        write_version_1(url, self._old_runs)
-        return url
+    def _new_file(self) -> str:
+        return str(self._folder / f"{self._random.getrandbits(32):x}" / "history.db")
 
 
-def _time_migration(place: str) -> float:
+def _time_creation(place: str) -> float:
     process = _start("open", place, "")
     started = time.monotonic()
     assert _finish(process) == ["done\n"]
@@ -165,9 +150,6 @@ def _takes_the_next_run(store: Store, name: str) -> None:
 
 def _work(work: str, place: str, name: str, tell: Callable[[str], object]) -> int:
     """What a victim does: append runs until it dies, or open a history once. 3 says that the history failed."""
-    if work == "open":
-        # Importing it takes longer than the migration, and would draw most of the kills.
-        importlib.import_module("alembic.command")
     tell("begins\n")
     try:
         store = open_store(place)

@@ -19,7 +19,7 @@ from pytest_quant.cli import commands
 for command in ("--help", *(f"{name} --help" for name in commands.commands), "cache clear --help"):
     assert CliRunner().invoke(commands, command.split()).exit_code == 0
 heavy = {"sqlalchemy", "numpy", "rich", "pytest", "onnx", "onnxruntime", "filelock", "msgspec", "psutil", "torch"}
-heavy |= {"alembic", "jinja2", "github", "gitlab"}
+heavy |= {"jinja2", "github", "gitlab"}
 ours = {f"pytest_quant.{name}" for name in ("environment", "history", "init", "record", "report", "result")}
 print(sorted((heavy | ours) & set(sys.modules)))
 """

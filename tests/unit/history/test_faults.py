@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, update
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
 from pytest_quant.history.connect import PAGE_BYTES
-from pytest_quant.history.schema import RECORDS, SCHEMA, VERSION
+from pytest_quant.history.schema import RECORDS, SCHEMA
 from tests.unit.record.examples import RUN, a_record
 
 
@@ -74,17 +74,6 @@ def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / ".quant").write_text("mine")
     _is_refused(tmp_path / ".quant" / "history.db", "--quant-history")
     assert (tmp_path / ".quant").read_text() == "mine"
-
-
-def test_a_newer_history_is_not_touched(tmp_path: Path) -> None:
-    """Writing what an older version knows would lose what the newer one added."""
-    place = tmp_path / "history.db"
-    open_store(place)
-    with create_engine(f"sqlite:///{place}").begin() as connection:
-        connection.execute(update(SCHEMA).values(version=VERSION + 1))
-    before = place.read_bytes()
-    _is_refused(place, "newer pytest-quant", f"version {VERSION + 1}", "pip install --upgrade pytest-quant")
-    assert place.read_bytes() == before
 
 
 @pytest.mark.parametrize("url", ["nothing://x", "sqlite+missing:///x.db", "://"])
