@@ -21,7 +21,7 @@ ELSEWHERE = {
     "cli.bisect": "tests/integration/test_bisect.py",
     "cli.doctor": "tests/integration/test_doctor.py",
     "cli.init": "tests/integration/test_init.py",
-    "cli.maintain": "tests/unit/cli/test_exchange.py",
+    "cli.prune": "tests/unit/cli/test_exchange.py",
     "cli.named_records": "tests/unit/cli/test_compare.py",
     "cli.profile": "tests/integration/test_profile.py",
     "cli.selftest": "tests/integration/test_selftest.py",

@@ -17,8 +17,8 @@ from pytest_quant.cli.exchange import export, import_records, pull, push
 from pytest_quant.cli.guide import guide
 from pytest_quant.cli.history import history
 from pytest_quant.cli.init import init
-from pytest_quant.cli.maintain import prune, verify
 from pytest_quant.cli.profile import profile
+from pytest_quant.cli.prune import prune
 from pytest_quant.cli.report import report
 from pytest_quant.cli.selftest import selftest
 from pytest_quant.errors import QuantError, UsageError, nearest
@@ -67,7 +67,6 @@ def commands() -> None:
       pytest-quant push                  add the runs to a branch of the git remote
       pytest-quant pull                  add the runs on that branch
       pytest-quant prune --keep-runs N   make the history smaller
-      pytest-quant verify                whether every record can be read
       pytest-quant cache                 what is kept, how large and how old
       pytest-quant cache clear           remove all of it; the next run builds anew
     """  # noqa: D301 - click reads a backspace
@@ -90,7 +89,6 @@ commands.add_command(pull)
 commands.add_command(push)
 commands.add_command(report)
 commands.add_command(selftest)
-commands.add_command(verify)
 
 
 def main() -> None:

@@ -39,9 +39,13 @@ branch_option = click.option(
 def export(file: Path | None, form: str | None, which: str, place: str | None) -> None:
     """Write runs, oldest first, to FILE, or to the output without one or for -.
 
+    A run or a record that is damaged is named and left out; pytest-quant import adds the rest to a new history.
+
     \b
     ndjson  a line that names the format, then one run in each: pytest-quant import reads it
     csv     a row for each check with every figure
+
+    Exit code: 0 everything was written, 1 something damaged was left out, 2 a question that cannot be answered.
 
     \b
     Examples:
@@ -49,20 +53,25 @@ def export(file: Path | None, form: str | None, which: str, place: str | None) -
       pytest-quant export | gzip > history.jsonl.gz
       pytest-quant export checks.csv                 for pandas, R and spreadsheets
     """  # noqa: D301 - click reads a backspace
-    counted = _Counted(_chosen_runs(which, place))
+    unreadable: list[str] = []
+    counted = _Counted(_chosen_runs(which, place, unreadable))
     is_csv = form == "csv" if form else file is not None and file.suffix.lower() == ".csv"
     pieces = _csv(counted) if is_csv else _ndjson(counted)
     if file is None or str(file) == "-":
         _write_out(pieces)
-        return
-    _write_whole(pieces, file)
-    # Here, because help does without.
-    from pytest_quant.report.text import count
+    else:
+        _write_whole(pieces, file)
+        # Here, because help does without.
+        from pytest_quant.report.text import count
 
-    checks = f"{count(counted.checks, 'check')} of " if is_csv else ""
-    # What reads the records from a device must not find this line among them.
-    through = not file.is_file() or file.parts[1:2] in (("dev",), ("proc",))
-    say(f"{checks}{count(counted.number, 'run')} written to {file}", err=through)
+        checks = f"{count(counted.checks, 'check')} of " if is_csv else ""
+        rest = f"; left out as damaged: {len(unreadable)}" if unreadable else ""
+        # What reads the records from a device must not find this line among them.
+        through = not file.is_file() or file.parts[1:2] in (("dev",), ("proc",))
+        say(f"{checks}{count(counted.number, 'run')} written to {file}{rest}", err=through)
+    for reason in unreadable:
+        say(f"left out: {reason}", color="red", err=True)
+    sys.exit(1 if unreadable else 0)
 
 
 def _ndjson(runs: Iterable[RunWithRecords]) -> Iterator[bytes]:
@@ -93,8 +102,8 @@ class _Counted:
             yield run, records
 
 
-def _chosen_runs(which: str, place: str | None) -> Iterable[RunWithRecords]:
-    """Return the runs of the history at `place` that are asked for."""
+def _chosen_runs(which: str, place: str | None, unreadable: list[str]) -> Iterable[RunWithRecords]:
+    """Return the wanted runs of the history at `place`; `unreadable` gets a sentence for each damage."""
     where = existing_history(place)
     # Here, because it loads the database.
     from pytest_quant.history import open_store
@@ -102,7 +111,7 @@ def _chosen_runs(which: str, place: str | None) -> Iterable[RunWithRecords]:
 
     store = open_store(where)
     if which == "all":
-        return store.each_run()
+        return store.each_run(unreadable=unreadable)
     if which == "last":
         newest = store.runs(limit=1)
         if not newest:
@@ -112,7 +121,7 @@ def _chosen_runs(which: str, place: str | None) -> Iterable[RunWithRecords]:
         chosen = newest[0].run
     else:
         chosen = store.run(which).run
-    return [(chosen, tuple(store.records(chosen.id)))]
+    return store.each_run(chosen.id, unreadable)
 
 
 def _write_out(pieces: Iterable[bytes]) -> None:

@@ -38,7 +38,11 @@ _DRIVERS = {"sqlite": None, "postgres": "postgresql+psycopg", "postgresql": "pos
 """Kinds of databases, and the driver of an address that names none."""
 
 _FIXES = (
-    (("not a database", "malformed"), "move the file away, and the next run starts a new history"),
+    (("not a database",), "move the file away, and the next run starts a new history"),
+    (
+        ("malformed",),
+        "pytest-quant export FILE writes what can be read; when the file is moved away, the next run starts a new one",
+    ),
     (("full", "no space"), "make room on the disk"),
     (("locked", "acquired", "lock timeout"), "wait for the other process that uses it, and try again"),
     (("psycopg",), 'pip install "pytest-quant[postgres]"'),

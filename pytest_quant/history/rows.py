@@ -207,7 +207,7 @@ def _damaged(where: str, error: Exception, start: str) -> HistoryError:
         f"{where} of the history is damaged: {error}",
         value=start,
         allowed="JSON",
-        fix="pytest-quant verify --salvage FILE keeps what can be read; the next run starts a new history",
+        fix="pytest-quant export FILE leaves it out; pytest-quant import FILE --history NEW takes the rest",
     )
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import Row as Found
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.history.append import RunToAdd, add_runs, batches
 from pytest_quant.history.connect import reading, storage_errors, writing
+from pytest_quant.history.every_run import EveryRun
 from pytest_quant.history.figures import SeriesFigures
 from pytest_quant.history.points import Point, SeriesSummary
 from pytest_quant.history.rows import (
@@ -49,14 +50,8 @@ _NEWEST_FIRST = (RUNS.c.started_at.desc(), RUNS.c.id.desc())
 _OLDEST_FIRST = (RUNS.c.started_at, RUNS.c.id)
 _ASKED_AT_ONCE = 5000
 """Values in one query; SQLite takes 32766."""
-_RUNS_AT_ONCE = 200
 _SHOWN_IDS = 10
 
-_RECORDS_OF_RUNS: Select[*tuple[Any, ...]] = (
-    select(RUNS.c.number, RUNS.c.id, RUNS.c.run, RECORDS.c.position, RECORDS.c.record)
-    .select_from(RUNS)
-    .outerjoin(RECORDS, RECORDS.c.run == RUNS.c.number)
-)
 _POINT_COLUMNS = (
     RUNS.c.id.label("run_id"),
     CHECKS.c.started_at,
@@ -228,12 +223,18 @@ class Store:
         with storage_errors(self._shown, "read"), reading(self._engine) as connection:
             return read_figures(connection, series, _wanted(branch, since), limit)
 
-    def each_run(self) -> Iterator[tuple[Run, tuple[Record, ...]]]:
-        """Yield every run with its records, oldest first, with a few hundred runs in memory at most."""
-        numbers = [int(number) for (number,) in self._read(select(RUNS.c.number).order_by(*_OLDEST_FIRST))]
-        for start in range(0, len(numbers), _RUNS_AT_ONCE):
-            chosen = _RECORDS_OF_RUNS.where(RUNS.c.number.in_(numbers[start : start + _RUNS_AT_ONCE]))
-            yield from _whole_runs(self._read(chosen.order_by(*_OLDEST_FIRST, RECORDS.c.position)))
+    def each_run(
+        self, run_id: str | None = None, unreadable: list[str] | None = None
+    ) -> Iterator[tuple[Run, tuple[Record, ...]]]:
+        """Yield every run with its records, oldest first, with a few hundred runs in memory at most.
+
+        Parameters
+        ----------
+        run_id : of the one run to yield; ``None`` for all.
+        unreadable : gets a sentence for each run or record that is damaged, which is left out; ``None`` to raise
+            `HistoryError` for the first one.
+        """
+        return EveryRun(self._engine, self._shown, unreadable).read(run_id)
 
     def _stored_runs(self, chosen: Select[*tuple[Any, ...]]) -> list[StoredRun]:
         """Read runs and count their checks, both in one transaction."""
@@ -286,17 +287,6 @@ def _stored_checks(rows: Sequence[Found[*tuple[Any, ...]]]) -> list[StoredCheck]
     return [
         StoredCheck(runs[number], unpack(kept, _place(run_id, position))) for number, run_id, _, position, kept in rows
     ]
-
-
-def _whole_runs(rows: Sequence[Found[*tuple[Any, ...]]]) -> Iterator[tuple[Run, tuple[Record, ...]]]:
-    kept: dict[int, list[Record]] = {}
-    texts: dict[int, tuple[str, str]] = {}
-    for number, run_id, document, position, record in rows:
-        texts[number] = (run_id, document)
-        # A run without checks is one row without a record.
-        kept.setdefault(number, []).extend([] if record is None else [unpack(record, _place(run_id, position))])
-    for number, (run_id, document) in texts.items():
-        yield decode_run(document, f"run {run_id}"), tuple(kept[number])
 
 
 def _place(run_id: str, position: int) -> str:

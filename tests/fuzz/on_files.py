@@ -64,7 +64,6 @@ _SHOWN = (
     ("compare", "2", "1"),
     ("accept", "2", "--reason", "why", "--dry-run"),
     ("prune", "--keep-runs", "0"),
-    ("verify",),
     ("export",),
     ("history", "2", "--json"),
 )

@@ -214,8 +214,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "no branch to pull": ("pull", "--remote", ".", "--branch", "none"),
     "no history": ("history", "--history", f"none/{NASTY}"),
     "no address": ("history", "--history", f"postgresql://{NASTY}"),
-    "verify": ("verify",),
-    "salvage": ("verify", "--salvage", f"none/{NASTY}"),
     "prune": ("prune", "--before", "2026-01-02"),
     "no cache": ("cache", "--cache", NASTY),
     "no cache to clear": ("cache", "--cache", NASTY, "clear", "--yes"),

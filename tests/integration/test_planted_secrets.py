@@ -57,7 +57,6 @@ OF_A_HISTORY: dict[str, tuple[str, ...]] = {
     "accept": ("accept", "--reason", "why"),
     "push": ("push",),
     "pull": ("pull",),
-    "verify": ("verify", "--salvage", "rest.jsonl"),
     "prune": ("prune", "--keep-runs", "0"),
 }
 OF_NONE: dict[str, tuple[str, ...]] = {
@@ -69,7 +68,7 @@ OF_NONE: dict[str, tuple[str, ...]] = {
 FILES = ("--quant-json=run.json", "--junitxml=junit.xml", "--log-file=run.log", "--log-file-level=DEBUG", "-vv")
 """What else a run writes, beside its output, the history and the cache."""
 
-OPENED = ("runs", "import", "verify", "push")
+OPENED = ("runs", "import", "prune", "push")
 """Commands of which each opens a history in another way; all others open it as the first does."""
 
 

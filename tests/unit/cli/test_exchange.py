@@ -1,4 +1,4 @@
-"""``export``, ``import``, ``push``, ``pull``, ``prune`` and ``verify``."""
+"""``export``, ``import``, ``push``, ``pull`` and ``prune``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_quant.cli import commands
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.exchange.git_branch import BRANCH
-from pytest_quant.history.schema import RECORDS
+from pytest_quant.history.schema import CHECKS, RECORDS, RUNS
 from tests.unit.record.examples import LATER, RUN, a_pass, a_record, unavailable
 
 
@@ -75,17 +75,35 @@ def test_a_dash_is_the_output(place: Path, tmp_path: Path) -> None:
 
 
 def test_an_export_that_fails_leaves_the_old_file(place: Path, tmp_path: Path) -> None:
-    """A record in the middle is damaged; nothing half written stays."""
+    """There is nothing to read; nothing half written stays."""
     (tmp_path / "all.jsonl").write_text("mine")
     with create_engine(f"sqlite:///{place}").begin() as connection:
-        connection.execute(update(RECORDS).values(record=b"spoiled"))
-    with pytest.raises(HistoryError, match="damaged"):
+        for table in (RECORDS, CHECKS, RUNS):
+            table.drop(connection)
+    with pytest.raises(HistoryError, match="cannot be read"):
         _run("export", "all.jsonl")
     assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["all.jsonl"]
     assert (tmp_path / "all.jsonl").read_text() == "mine"
 
 
-@pytest.mark.parametrize("command", [("export",), ("push",), ("verify",), ("prune", "--keep-runs", "1")])
+def test_an_export_names_damage_and_writes_the_rest(place: Path, tmp_path: Path) -> None:
+    """Exit 1, the run and the record on stderr; the file goes into a new history."""
+    with create_engine(f"sqlite:///{place}").begin() as connection:
+        connection.execute(update(RECORDS).where(RECORDS.c.run == 2).values(record=b"spoiled"))
+    exported = _run("export", "rest.jsonl")
+    assert exported.exit_code == 1
+    assert exported.stdout == "2 runs written to rest.jsonl; left out as damaged: 1\n"
+    assert exported.stderr.startswith(f"left out: record 0 of run {RUN.id} of the history is damaged: ")
+    one_run = _run("export", "--run", RUN.id)
+    assert (one_run.exit_code, one_run.stderr) == (1, exported.stderr)
+    assert [json.loads(line).get("checks") for line in one_run.stdout.splitlines()] == [None, []]
+    assert _run("export", "--run", LATER.id).exit_code == 0
+    _run("import", "rest.jsonl", "--history", "new.db")
+    assert open_store(tmp_path / "new.db").records(LATER.id) == [a_pass(), unavailable()]
+    assert open_store(tmp_path / "new.db").records(RUN.id) == []
+
+
+@pytest.mark.parametrize("command", [("export",), ("push",), ("prune", "--keep-runs", "1")])
 def test_without_a_history_there_is_nothing_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
@@ -140,17 +158,3 @@ def test_prune_needs_to_know_what_is_old() -> None:
     """Nothing is thinned by accident."""
     with pytest.raises(UsageError, match="nothing says which are old"):
         _run("prune")
-
-
-def test_verify_names_damage_and_salvages_the_rest(place: Path, tmp_path: Path) -> None:
-    """Exit 1, the run's id on stderr; the file goes into a new history."""
-    assert _run("verify").stdout == "2 runs with 3 records can be read; 0 damaged\n"
-    with create_engine(f"sqlite:///{place}").begin() as connection:
-        connection.execute(update(RECORDS).where(RECORDS.c.run == 2).values(record=b"spoiled"))
-    found = _run("verify", "--salvage", "rest.jsonl")
-    assert found.exit_code == 1
-    assert found.stdout == "2 runs with 2 records can be read, written to rest.jsonl; 1 damaged\n"
-    assert found.stderr.startswith(f"damaged: {RUN.id}, record 0: ")
-    _run("import", "rest.jsonl", "--history", "new.db")
-    assert open_store(tmp_path / "new.db").records(LATER.id) == [a_pass(), unavailable()]
-    assert open_store(tmp_path / "new.db").records(RUN.id) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.history import open_store
-from pytest_quant.history.maintain import Pruned, prune, thinned
+from pytest_quant.history.prune import Pruned, prune, thinned
 from pytest_quant.record import LatencyFigures, Record, Run
 from tests.unit.record.examples import RUN, a_record, unavailable
 

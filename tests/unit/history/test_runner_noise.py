@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.history import open_store
-from pytest_quant.history.maintain import prune
+from pytest_quant.history.prune import prune
 from pytest_quant.history.runner_noise import UNMEASURED, session_noise
 from pytest_quant.history.selftests import keep_selftest
 from pytest_quant.result import Environment
