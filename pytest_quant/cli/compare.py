@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--strict",
     is_flag=True,
-    help="Exit with 3 when a row is inconclusive or a test newly flaky, with 4 when there is no base.",
+    help="Exit with 3 when a row is inconclusive, with 4 when there is no base.",
 )
 @click.option(
     "--full-suite/--partial",

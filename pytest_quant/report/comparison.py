@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from pytest_quant.history.compare import (
     Comparison,
     Difference,
-    Flaky,
     Listed,
     Outcome,
     Renamed,
@@ -73,8 +72,6 @@ def _counts(comparison: Comparison, ruling: Ruling) -> Iterator[str]:
         yield count(rows[Outcome.REGRESSION], "regression")
     if ruling.missing:
         yield f"{count(len(ruling.missing), 'test')} removed"
-    if comparison.flaky:
-        yield f"{count(len({one.series for one in comparison.flaky}), 'test')} NEWLY FLAKY"
     for outcome, (one, several) in _PLURALS.items():
         if rows[outcome]:
             yield f"{rows[outcome]} {one if rows[outcome] == 1 else several}"
@@ -89,12 +86,6 @@ def _counts(comparison: Comparison, ruling: Ruling) -> Iterator[str]:
         yield "no series that both have"
 
 
-def newly_flaky(comparison: Comparison) -> Iterator[str]:
-    """Yield a line for each test whose launches of the head disagree, those that became worse first."""
-    for one in sorted(comparison.flaky, key=lambda one: not one.worse):
-        yield f"{name(one)}  {one.quantity}: {clean(one.base)} -> {clean(one.head)}"
-
-
 def by_test(rows: Iterable[Row]) -> list[list[Row]]:
     """Return the rows of each series together, in the order of the first of each."""
     found: dict[str, list[Row]] = {}
@@ -103,7 +94,7 @@ def by_test(rows: Iterable[Row]) -> list[list[Row]]:
     return list(found.values())
 
 
-def name(row: Row | Listed | Renamed | Reversioned | Flaky | Record) -> str:
+def name(row: Row | Listed | Renamed | Reversioned | Record) -> str:
     """Return the test with the model and the engine, where it does not name them itself."""
     node = row.head_nodeid if isinstance(row, Renamed) else row.nodeid
     missing = [part for part in (row.model, row.engine_id) if part and part not in node]

@@ -8,7 +8,6 @@ from typing import Any, Literal, cast
 from pytest_quant.history.compare import (
     CONFIDENCE,
     Comparison,
-    Flaky,
     Listed,
     Renamed,
     Reversioned,
@@ -43,7 +42,6 @@ class ComparisonDocument:
     removed : series that only the base has.
     renamed : tests with another node id, which are compared.
     reversioned : series with another metric, or other evaluation data, whose scores are not.
-    flaky : tests whose launches of the head disagree, and did not at the base.
     notes : what else the reader should know, one sentence each.
     """
 
@@ -60,7 +58,6 @@ class ComparisonDocument:
     removed: tuple[Listed, ...]
     renamed: tuple[Renamed, ...]
     reversioned: tuple[Reversioned, ...]
-    flaky: tuple[Flaky, ...]
     notes: tuple[str, ...]
 
 

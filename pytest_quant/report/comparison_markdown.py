@@ -11,7 +11,6 @@ from pytest_quant.report.comparison import (
     differences,
     level,
     name,
-    newly_flaky,
     other_lists,
     p_value,
     remarks,
@@ -33,8 +32,6 @@ _MAX_NAME = 160
 
 _MAX_NOTE = 2000
 
-_MAX_FLAKY = 20
-
 
 def comparison_markdown(comparison: Comparison, ruling: Ruling) -> str:
     """Return the verdict, the changed rows, and the rest folded: at most 60 000 characters.
@@ -46,11 +43,8 @@ def comparison_markdown(comparison: Comparison, ruling: Ruling) -> str:
 
 
 def unfolded(comparison: Comparison, *above: str) -> Iterator[Table]:
-    """Yield what is seen at once: the commits below the paragraphs `above`, what is newly flaky, and what changed."""
+    """Yield what is seen at once: the commits below the paragraphs `above`, and what changed."""
     yield Table((), (), (*above, plain(title(comparison))))
-    if comparison.flaky:
-        listed = entries(list(newly_flaky(comparison)), _MAX_FLAKY)
-        yield Table((), tuple(listed), (f"**NEWLY FLAKY ({len(comparison.flaky)})**",))
     yield Table(_HEADS, tuple(_rows(comparison.changed)))
 
 

@@ -16,7 +16,6 @@ from pytest_quant.report.comparison import (
     differences,
     level,
     name,
-    newly_flaky,
     other_lists,
     p_value,
     remarks,
@@ -61,8 +60,6 @@ def comparison_text(
     """
     lines = [*_wrap(title(comparison), width, ""), *_wrap(verdict(comparison, ruling), width, "")]
     lines += printed(_table(comparison.changed if rows is None else rows, width), color)
-    if comparison.flaky:
-        lines += _listed("NEWLY FLAKY", list(newly_flaky(comparison)), width)
     for heading, entries in other_lists(comparison):
         lines += _listed(heading, entries, width)
     for line in (*comparison.notes, unchanged(comparison), level(comparison)):

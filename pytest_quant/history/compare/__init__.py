@@ -13,7 +13,6 @@ from pytest_quant.history.compare.comparison import (
     CONFIDENCE,
     Comparison,
     Difference,
-    Flaky,
     Listed,
     Outcome,
     Renamed,
@@ -22,7 +21,6 @@ from pytest_quant.history.compare.comparison import (
     Side,
 )
 from pytest_quant.history.compare.exact import compare_exact, what_differs
-from pytest_quant.history.compare.flaky import newly_flaky
 from pytest_quant.history.compare.gate import Ruling, Word, rule
 from pytest_quant.history.compare.latency import compare_latency
 from pytest_quant.history.compare.machine import Machine, machines_of
@@ -37,7 +35,6 @@ __all__ = [
     "CONFIDENCE",
     "Comparison",
     "Difference",
-    "Flaky",
     "Listed",
     "Outcome",
     "Renamed",
@@ -89,7 +86,6 @@ def compare(
         removed=tuple(_removed(one, accepted.get(one.series)) for one in pairing.removed),
         renamed=pairing.renamed,
         reversioned=pairing.reversioned,
-        flaky=tuple(one for each in pairing.pairs for one in newly_flaky(each)),
         notes=(*_notes(base, head), *_parts(pairing.pairs)),
         family=sum(row.p is not None for row in rows),
         alpha=alpha,

@@ -208,32 +208,6 @@ class Reversioned:
 
 
 @dataclass(frozen=True, slots=True)
-class Flaky:
-    """A test whose launches of the head disagree where those of the base agreed.
-
-    Attributes
-    ----------
-    series : key of the series, of the head.
-    nodeid : the test, as pytest spells it, of the head.
-    model : name of the model, of the head.
-    engine_id : the candidate's readable name, ``ort-int8-static``, of the head.
-    quantity : what differs between the launches.
-    base : the values at the base and the number of launches with each, ``PASS in 3 of 3 launches``.
-    head : the values at the head, ``PASS in 2, FAIL in 1 of 3 launches``.
-    worse : a launch of the head is worse than those of the base.
-    """
-
-    series: str
-    nodeid: str
-    model: str
-    engine_id: str
-    quantity: Literal["status", "accuracy"]
-    base: str
-    head: str
-    worse: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Side:
     """Base or head.
 
@@ -263,7 +237,6 @@ class Comparison:
     added, removed : series that only the head, and only the base, has.
     renamed : tests with another node id, which are also compared in `rows`.
     reversioned : series whose scores are not compared.
-    flaky : tests whose launches of the head disagree, and did not at the base.
     family : number of rows that were tested together, at the level `alpha`.
     """
 
@@ -274,7 +247,6 @@ class Comparison:
     removed: tuple[Listed, ...] = ()
     renamed: tuple[Renamed, ...] = ()
     reversioned: tuple[Reversioned, ...] = ()
-    flaky: tuple[Flaky, ...] = ()
     notes: tuple[str, ...] = ()
     family: Count = 0
     alpha: float = ALPHA

@@ -39,8 +39,8 @@ def rule(comparison: Comparison, *, strict: bool = False, full_suite: bool = Fal
     ----------
     comparison : of two commits.
     strict : ``inconclusive`` where a quantity could not be judged, with too few launches for example, or where a test
-        is newly flaky for the worse; ``no_baseline`` where there is no base at all, or the base does not have a
-        quantity, a machine or a version of the data. An added test is none of these.
+        fails in some launches of the head and in none of the base; ``no_baseline`` where there is no base at all, or
+        the base does not have a quantity, a machine or a version of the data. An added test is none of these.
     full_suite : base and head ran every test, so that a missing one was removed, which is a regression unless the
         removal was accepted.
     """
@@ -60,8 +60,4 @@ def rule(comparison: Comparison, *, strict: bool = False, full_suite: bool = Fal
 
 
 def _undecided(comparison: Comparison) -> bool:
-    return (
-        any(row.advisory for row in comparison.rows)
-        or any(one.worse for one in comparison.flaky)
-        or bool(comparison.having(Outcome.INCONCLUSIVE))
-    )
+    return any(row.advisory for row in comparison.rows) or bool(comparison.having(Outcome.INCONCLUSIVE))

@@ -46,11 +46,21 @@ BROKEN = (Status.ERROR, Status.FAIL)
 
 
 def compare_statuses(pair: Pair) -> Row:
-    """Return the row of the commonest status of the launches at base and at head, the worst of equally common ones."""
+    """Return the row of the commonest status of the launches at base and at head, the worst of equally common ones.
+
+    The same status at both is INCONCLUSIVE where some launches of the head fail and none of the base.
+    """
     base, head = _usual(pair.base), _usual(pair.head)
-    notes = (*_flaky("base", pair.base, base), *_flaky("head", pair.head, head))
+    notes = (*_others("base", pair.base, base), *_others("head", pair.head, head))
     row = replace(row_of(pair, pair.head[-1].record, "status"), base=base.value, head=head.value, notes=notes)
-    return replace(row, outcome=_outcome(base, head))
+    outcome = _outcome(base, head)
+    if outcome is Outcome.UNCHANGED and _fails(pair.head) and not _fails(pair.base):
+        outcome = Outcome.INCONCLUSIVE
+    return replace(row, outcome=outcome)
+
+
+def _fails(launches: tuple[StoredCheck, ...]) -> bool:
+    return any(check.record.status in BROKEN for check in launches)
 
 
 def _outcome(base: Status, head: Status) -> Outcome:
@@ -71,7 +81,8 @@ def _usual(launches: tuple[StoredCheck, ...]) -> Status:
     return max((status for status in Status if counts[status]), key=lambda status: counts[status])
 
 
-def _flaky(name: str, launches: tuple[StoredCheck, ...], usual: Status) -> tuple[str, ...]:
+def _others(name: str, launches: tuple[StoredCheck, ...], usual: Status) -> tuple[str, ...]:
+    """Return a note that counts the launches with another status, if there are any."""
     others = Counter(one.record.status.value for one in launches if one.record.status is not usual)
     if not others:
         return ()

@@ -36,7 +36,6 @@ def comparison_view(compared: ComparedRuns) -> ComparisonView:
         verdict=words.verdict(comparison, ruling),
         about=(words.title(comparison), *compared.about),
         rows=tuple(_changed(comparison.changed, places)),
-        flaky=tuple(words.newly_flaky(comparison)),
         lists=tuple((heading, tuple(entries)) for heading, entries in words.other_lists(comparison)),
         unchanged=(words.unchanged(comparison), tuple(_view(row, places[id(row)]) for row in same)),
         notes=(*comparison.notes, *([level] if level else [])),

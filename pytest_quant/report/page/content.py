@@ -256,7 +256,6 @@ class ComparisonView:
     verdict: str = ""
     about: tuple[str, ...] = ()
     rows: tuple[DifferenceView, ...] = ()
-    flaky: tuple[str, ...] = ()
     lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
     unchanged: tuple[str, tuple[DifferenceView, ...]] = ("", ())
     notes: tuple[str, ...] = ()

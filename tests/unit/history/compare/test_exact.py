@@ -115,5 +115,26 @@ def test_the_status_of_most_launches_counts() -> None:
     """One of three that failed is told beside it; of equally many, the worse counts."""
     good, bad = record_of(), replace(record_of(), status=Status.FAIL)
     found = row(compare(launch(good), launches([bad, good, good], commit="head")), "status")
-    assert (found.outcome, found.notes) == (Outcome.UNCHANGED, ("FAIL in 1 of 3 launches of the head",))
+    assert (found.head, found.notes) == ("PASS", ("FAIL in 1 of 3 launches of the head",))
     assert row(compare(launch(good), launches([bad, good], commit="head")), "status").head == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "outcome"),
+    [
+        (("PASS", "PASS", "PASS"), ("PASS", "FAIL", "PASS"), Outcome.INCONCLUSIVE),
+        (("PASS",), ("PASS", "ERROR", "PASS"), Outcome.INCONCLUSIVE),
+        (("PASS",), ("INCONCLUSIVE", "ERROR", "INCONCLUSIVE"), Outcome.CHANGED),
+        (("PASS", "FAIL", "PASS"), ("PASS", "FAIL", "PASS"), Outcome.UNCHANGED),
+        (("ERROR", "FAIL"), ("PASS", "FAIL"), Outcome.CHANGED),
+        (("PASS", "PASS"), ("PASS", "INCONCLUSIVE", "PASS"), Outcome.UNCHANGED),
+        (("PASS", "PASS"), ("PASS", "UNAVAILABLE", "PASS"), Outcome.UNCHANGED),
+        (("PASS", "PASS"), ("FAIL", "FAIL", "PASS"), Outcome.REGRESSION),
+    ],
+)
+def test_a_launch_that_fails_where_none_did_cannot_be_told(
+    base: tuple[str, ...], head: tuple[str, ...], outcome: Outcome
+) -> None:
+    """FAIL and ERROR are alike; what failed at the base too is no news, and noise of a machine is no failure."""
+    before, after = ([replace(record_of(), status=Status(word)) for word in words] for words in (base, head))
+    assert row(compare(launches(before), launches(after, commit="head")), "status").outcome is outcome

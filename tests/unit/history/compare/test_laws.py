@@ -81,7 +81,6 @@ def test_nothing_differs_from_itself(checks: list[StoredCheck]) -> None:
     found = _no_change(checks)
     assert found.changed == ()
     assert (found.added, found.removed, found.renamed, found.reversioned) == ((), (), (), ())
-    assert found.flaky == ()
     for strict in (False, True):
         assert rule(found, strict=strict, full_suite=True).word is not Word.REGRESSION
 
