@@ -7,10 +7,8 @@ from pytest_quant.history.database import (
     INSTALL,
     missing_libraries,
     open_store,
-    read_aside,
     require_libraries,
     set_aside,
-    write_aside,
 )
 from pytest_quant.history.figures import SeriesFigures, Texts
 from pytest_quant.history.points import Point, SeriesSummary
@@ -27,9 +25,7 @@ __all__ = [
     "identity_of",
     "missing_libraries",
     "open_store",
-    "read_aside",
     "require_libraries",
     "set_aside",
     "version_of",
-    "write_aside",
 ]

@@ -8,9 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_quant.bounded import open_file
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.exchange.stream import RunWithRecords, read_runs, run_line
+from pytest_quant.history.exchange.stream import run_line
 from pytest_quant.record import Encoded, Record, Run
 from pytest_quant.whole_file import write_whole
 
@@ -80,55 +79,23 @@ def set_aside(place: str | Path, run: Run, records: Sequence[Record | Encoded]) 
     ------
     HistoryError : neither folder can be written.
     """
-    name = f"history-{run.id}.jsonl"
-    folder = Path.cwd() if "://" in str(place) else Path(place).parent
+    name, line = f"history-{run.id}.jsonl", run_line(run, records)
+    beside = Path.cwd() if "://" in str(place) else Path(place).parent
     try:
-        write_aside(folder / name, run, records)
+        return _write(beside / name, line)
     except HistoryError:
-        folder = Path(tempfile.gettempdir())
-        write_aside(folder / name, run, records)
-    return folder / name
+        return _write(Path(tempfile.gettempdir()) / name, line)
 
 
-def write_aside(path: Path, run: Run, records: Sequence[Record | Encoded]) -> None:
-    """Append a run to a file, as one line that is written completely or not at all.
-
-    Parameters
-    ----------
-    path : of the file, which is created with its folder where it does not exist.
-    run : the run.
-    records : of all its checks.
-
-    Raises
-    ------
-    HistoryError : the file cannot be written.
-    """
-    line = run_line(run, records)
+def _write(file: Path, line: bytes) -> Path:
+    """Write `line` to a file as a whole or not at all, and return the file. Raises `HistoryError`."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, _before(path) + line)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, line)
     except OSError as error:
         raise HistoryError(
-            f"the records of this run cannot be written to {path}",
+            f"the records of this run cannot be written to {file}",
             value=error.strerror or str(error),
             fix="make room or make the folder writable, and run the tests again",
         ) from error
-
-
-def _before(path: Path) -> bytes:
-    """Return what the file at `path` holds; a named pipe, which would be waited for, is an `OSError`."""
-    try:
-        with open_file(path) as stream:
-            return stream.read()
-    except FileNotFoundError:
-        return b""
-
-
-def read_aside(path: Path) -> list[RunWithRecords]:
-    """Return all runs of a file that `write_aside` or ``--quant-json`` wrote; `read_runs` yields one at a time.
-
-    Raises
-    ------
-    HistoryError : the file cannot be read, or has other contents; the message names the line.
-    """
-    return list(read_runs(path))
+    return file

@@ -17,7 +17,8 @@ import pytest
 from sqlalchemy import create_engine, make_url
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import open_store, read_aside
+from pytest_quant.history import open_store
+from pytest_quant.history.exchange.stream import read_runs
 from tests.integration.fake_session import run_fake, run_fake_apart
 from tests.support.kill_history import Killer
 from tests.support.postgres import PostgresServer, find_programs
@@ -111,7 +112,7 @@ def test_a_server_that_goes_away_in_mid_run_costs_no_record(
         done = subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=False)
         assert expected in done.stdout, done.stderr
     ((run, records),) = open_store(place).each_run()
-    assert [(run, records)] == read_aside(Path(words[0]))
+    assert [(run, records)] == list(read_runs(Path(words[0])))
 
 
 def test_an_address_that_does_not_answer_is_told(tmp_path: Path) -> None:

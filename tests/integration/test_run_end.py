@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import open_store, read_aside
+from pytest_quant.history import open_store
+from pytest_quant.history.exchange.stream import read_runs
 from pytest_quant.history.baselines.file import write_baselines
 from tests.integration.fake_session import CONFTEST, run_fake, run_fake_apart
 
@@ -62,7 +63,7 @@ def test_a_history_that_cannot_be_written_leaves_the_outcomes(
     (line,) = [line for line in result.outlines if "pytest-quant import" in line]
     assert line.startswith("\x1b[31m")
     aside = Path(line.split("pytest-quant import ")[1].split("\x1b")[0])
-    assert [record.nodeid for _, records in read_aside(aside) for record in records] == ["test_it.py::test_pass"]
+    assert [record.nodeid for _, records in read_runs(aside) for record in records] == ["test_it.py::test_pass"]
 
 
 def test_git_that_does_not_answer_is_told(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 
 from pytest_quant.cli import commands
 from pytest_quant.errors import HistoryError, UsageError
-from pytest_quant.history import open_store, write_aside
+from pytest_quant.history import open_store
+from pytest_quant.history.exchange.stream import run_line
 from pytest_quant.record import run_from_json
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
 
@@ -104,8 +105,8 @@ def test_a_corrupt_history_is_an_error(project: Path) -> None:
 def test_records_set_aside_are_imported_once(project: Path) -> None:
     """A second import changes nothing and says so."""
     other = replace(RUN, id="20260304T000000Z-cc")
-    write_aside(project / "a.jsonl", other, [a_record()])
-    write_aside(project / "b.jsonl", RUN, [a_record()])
+    (project / "a.jsonl").write_bytes(run_line(other, [a_record()]))
+    (project / "b.jsonl").write_bytes(run_line(RUN, [a_record()]))
     files = (str(project / "a.jsonl"), str(project / "b.jsonl"))
     assert "1 of 2 runs added" in _run("import", *files).stdout
     assert "0 of 2 runs added" in _run("import", *files).stdout
@@ -123,7 +124,7 @@ def test_what_json_prints_can_be_imported(project: Path, tmp_path: Path) -> None
 
 def test_a_spoiled_file_imports_nothing_of_any(project: Path) -> None:
     """All or nothing."""
-    write_aside(project / "good.jsonl", replace(RUN, id="new"), [a_record()])
+    (project / "good.jsonl").write_bytes(run_line(replace(RUN, id="new"), [a_record()]))
     (project / "bad.jsonl").write_text("{")
     with pytest.raises(HistoryError, match="line 1"):
         _run("import", str(project / "good.jsonl"), str(project / "bad.jsonl"))

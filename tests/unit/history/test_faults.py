@@ -76,6 +76,13 @@ def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     assert (tmp_path / ".quant").read_text() == "mine"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="named pipes in folders are those of POSIX")
+def test_a_named_pipe_in_the_place_of_the_file_is_not_waited_for(tmp_path: Path) -> None:
+    """Nobody may ever write to it."""
+    os.mkfifo(tmp_path / "history.db")
+    _is_refused(tmp_path / "history.db", str(tmp_path / "history.db"))
+
+
 @pytest.mark.parametrize("url", ["nothing://x", "sqlite+missing:///x.db", "://"])
 def test_an_address_that_cannot_be_is_refused(url: str) -> None:
     """A driver that does not exist, or no address at all."""
@@ -99,9 +106,9 @@ def test_tables_that_were_left_half_done_are_finished(tmp_path: Path) -> None:
 
 
 _LIMITED = """
-import resource, signal, sys
+import resource, signal, sys, tempfile
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import open_store, write_aside
+from pytest_quant.history import open_store, set_aside
 from pathlib import Path
 from tests.unit.record.examples import RUN, a_record
 from dataclasses import replace
@@ -109,15 +116,16 @@ store = open_store(sys.argv[1])
 store.append(RUN, [a_record()])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-aside = Path(sys.argv[1] + ".jsonl")
-write_aside(aside, RUN, [a_record()])
+tempfile.tempdir = str(Path(sys.argv[1]).parent)
+aside = set_aside(sys.argv[1], RUN, [a_record()])
 many = [a_record()] * 200
-for write in (lambda run: store.append(run, many), lambda run: write_aside(aside, run, many)):
+for write in (lambda run: store.append(run, many), lambda run: set_aside(sys.argv[1], run, many)):
     try:
         write(replace(RUN, id="too large"))
     except HistoryError as error:
         print("refused:", error.what, error.value)
-print(len(store.runs()), len(aside.read_text().splitlines()), [p.name for p in aside.parent.glob(".history*")])
+beside = [path.name for path in aside.parent.glob("*history-*")]
+print(len(store.runs()), len(aside.read_text().splitlines()), beside == [aside.name])
 """
 
 
@@ -130,4 +138,4 @@ def test_a_disk_that_fills_up_loses_nothing(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert [line.startswith("refused:") for line in lines] == [True, True, False]
     assert "cannot be written" in lines[0]
-    assert lines[2] == "1 1 []"
+    assert lines[2] == "1 1 True"

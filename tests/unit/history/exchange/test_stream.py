@@ -12,13 +12,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from pytest_quant import bounded
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.exchange import stream
 from pytest_quant.history.exchange.stream import header_line, lines_of, read_lines, read_runs, run_line
-from pytest_quant.record import run_to_json
+from pytest_quant.record import Record, Run, from_json, run_to_json, to_json
 from tests.unit.record.examples import RUN, a_pass, a_record
+from tests.unit.record.strategies import records, runs
 
 _ROOT = Path(__file__).parents[4]
 _OTHER = replace(RUN, id="other")
@@ -53,6 +56,29 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     file = tmp_path / "all.jsonl"
     file.write_bytes(b"\xef\xbb\xbf" + _written() + b"\n" + _written())
     assert list(read_runs(file)) == [(RUN, (a_record(),)), (_OTHER, (a_pass(),))] * 2
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(runs, st.lists(records.map(lambda record: from_json(to_json(record))), max_size=2))
+def test_no_character_breaks_a_line(run: Run, checks: list[Record]) -> None:
+    """Names may hold newlines of any kind."""
+    run = replace(run, started_at=RUN.started_at)
+    lines = run_line(run, checks) * 2
+    assert [run_to_json(*read) for read in read_lines(io.BytesIO(lines), "the file")] == [run_to_json(run, checks)] * 2
+
+
+def test_a_document_of_quant_json_is_read_too(tmp_path: Path) -> None:
+    """It is the same document, on several lines."""
+    file = tmp_path / "out.json"
+    file.write_text(json.dumps(run_to_json(RUN, [a_record()]), indent=2))
+    assert list(read_runs(file)) == [(RUN, (a_record(),))]
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    """With what it could be."""
+    with pytest.raises(HistoryError, match="cannot be read") as caught:
+        list(read_runs(tmp_path / "none.jsonl"))
+    assert "none.jsonl" in caught.value.what
 
 
 @pytest.mark.parametrize(
