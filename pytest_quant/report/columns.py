@@ -11,7 +11,7 @@ from itertools import pairwise
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.printable import clean
 from pytest_quant.record import LatencyFigures, Record
-from pytest_quant.report.text import NOT_MEASURED, Pieces, Shown, decimals, fixed, shorten
+from pytest_quant.report.text import NOT_MEASURED, decimals, fixed, shorten
 from pytest_quant.result import AccuracyResult, Interval, Resources, Status
 
 _MAX_NAME = 32
@@ -65,15 +65,14 @@ class Column:
     cell: Callable[[Row], str]
     number: bool = False
 
-    def cells(self, rows: Sequence[Row]) -> tuple[str, list[str]]:
-        """Return the head and one cell for each row."""
+    def cells(self, rows: Sequence[Row], *, aligned: bool = True) -> tuple[str, list[str]]:  # noqa: ARG002
+        """Return the head and one cell for each row, which is as it is whether it is to be `aligned` or not."""
         return self.head, [self.cell(row) for row in rows]
 
-    def pieces(self, rows: Sequence[Row]) -> tuple[str, list[Pieces]]:
-        """Return the head, and the pieces of one cell for each row."""
-        texts = [self.cell(row) for row in rows]
-        numbers = [self.number and text != NOT_MEASURED for text in texts]
-        return self.head, [(Shown(int(t), t) if number else t,) for t, number in zip(texts, numbers, strict=True)]
+    def sort_value(self, row: Row) -> float | None:
+        """Return the number that a row is sorted by; ``None`` for a text, and where nothing was measured."""
+        text = self.cell(row)
+        return int(text) if self.number and text != NOT_MEASURED else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +100,16 @@ class FigureColumn:
     remark: Callable[[Record], str] = lambda _: ""
     full: float | None = None
 
-    def cells(self, rows: Sequence[Row]) -> tuple[str, list[str]]:
-        """Return the head and one cell for each row."""
+    def cells(self, rows: Sequence[Row], *, aligned: bool = True) -> tuple[str, list[str]]:
+        """Return the head and one cell for each row; where `aligned`, with spaces that put digits below each other."""
         records = [row.record for row in rows]
         digits = self._digits_by_unit(records)
         units = list(digits)
         parts = [self._parts(record, digits) for record in records]
-        sizes = [max((len(found[i]) for found in parts if i < len(found)), default=0) for i in range(2)]
+        sizes = [max((len(found[i]) for found in parts if aligned and i < len(found)), default=0) for i in range(2)]
         remarks = [self.remark(record) for record in records]
-        remarked = max((len(remark) for remark, found in zip(remarks, parts, strict=True) if found), default=0)
+        noted = [len(remark) for remark, found in zip(remarks, parts, strict=True) if aligned and found]
+        remarked = max(noted, default=0)
         shown = []
         for record, found, remark in zip(records, parts, remarks, strict=True):
             padded = [text.rjust(size) for text, size in zip(found, sizes, strict=False)]
@@ -117,25 +117,12 @@ class FigureColumn:
             if len(units) > 1 and found:
                 text = f"{text} {self.unit(record)}".rstrip()
             shown.append(f"{text}{remark:<{remarked}}" if text else remark or NOT_MEASURED)
-        size = max(map(len, shown), default=0)
+        size = max(map(len, shown), default=0) if aligned else 0
         return self._head(units), [text.rjust(size) for text in shown]
 
-    def pieces(self, rows: Sequence[Row]) -> tuple[str, list[Pieces]]:
-        """Return the head, and the pieces of one cell for each row: the texts of `cells`, without their padding."""
-        digits = self._digits_by_unit([row.record for row in rows])
-        return self._head(list(digits)), [self._pieces(row.record, digits) for row in rows]
-
-    def _pieces(self, record: Record, digits: dict[str, int | None]) -> Pieces:
-        texts, remark = self._parts(record, digits), self.remark(record)
-        if not texts:
-            return (remark or NOT_MEASURED,)
-        form = self.form if len(texts) == self.form.count("{}") else " ".join(["{}"] * len(texts))
-        before, *after = form.split("{}")
-        found: list[str | Shown] = [before]
-        for value, text, literal in zip(self.read(record), texts, after, strict=True):
-            found += [text if value is None else Shown(value, text), literal]
-        unit = f" {self.unit(record)}".rstrip() if len(digits) > 1 else ""
-        return tuple(piece for piece in (*found, unit, remark) if piece != "")
+    def sort_value(self, row: Row) -> float | None:
+        """Return the number that a row is sorted by: the last one of its cell, that of two which is the candidate's."""
+        return _last_measured(self.read(row.record))
 
     def _head(self, units: Sequence[str]) -> str:
         return (f"{self.head} {units[0]}" if len(units) == 1 else self.head).strip()
@@ -170,32 +157,30 @@ class ScoreColumn:
     name: str
     head: str
 
-    def cells(self, rows: Sequence[Row]) -> tuple[str, list[str]]:
+    def cells(self, rows: Sequence[Row], *, aligned: bool = True) -> tuple[str, list[str]]:
         """Return the head and one cell for each row; one metric in all rows is in the head, else it is in the cells."""
         names, kinds = _score_names(rows)
         if len(kinds) == 1:
             metric, unit = kinds[0]
             column = _scores(self.name, metric, lambda _: unit)
-            return f"{metric} {unit}".rstrip(), column.cells(rows)[1]
+            return f"{metric} {unit}".rstrip(), column.cells(rows, aligned=aligned)[1]
         cells = [NOT_MEASURED] * len(rows)
         for metric, unit in kinds:
             chosen = [i for i, kind in enumerate(names) if kind == (metric, unit)]
-            _, found = _scores(self.name, "", lambda _, unit=unit: unit).cells([rows[i] for i in chosen])  # type: ignore[misc]
+            column = _scores(self.name, "", lambda _, unit=unit: unit)  # type: ignore[misc]
+            _, found = column.cells([rows[i] for i in chosen], aligned=aligned)
             for i, text in zip(chosen, found, strict=True):
                 cells[i] = f"{metric} {text} {unit}".rstrip()
-        size = max(map(len, cells), default=0)
+        size = max(map(len, cells), default=0) if aligned else 0
         return self.head, [text.ljust(size) for text in cells]
 
-    def pieces(self, rows: Sequence[Row]) -> tuple[str, list[Pieces]]:
-        """Return the head, and the pieces of one cell for each row: the texts of `cells`, without their padding."""
-        names, kinds = _score_names(rows)
-        found: list[Pieces] = [(NOT_MEASURED,)] * len(rows)
-        for metric, unit in kinds:
-            chosen = [i for i, kind in enumerate(names) if kind == (metric, unit)]
-            _, cells = _scores(self.name, "", lambda _, unit=unit: unit).pieces([rows[i] for i in chosen])  # type: ignore[misc]
-            for i, cell in zip(chosen, cells, strict=True):
-                found[i] = cell if len(kinds) == 1 else (f"{metric} ", *cell, f" {unit}".rstrip())
-        return " ".join(kinds[0]).rstrip() if len(kinds) == 1 else self.head, found
+    def sort_value(self, row: Row) -> float | None:
+        """Return the number that a row is sorted by, the score of the candidate or the SQNR."""
+        return _last_measured(_score(row.record))
+
+
+def _last_measured(figures: Figures) -> float | None:
+    return next((value for value in reversed(figures) if value is not None), None)
 
 
 def _score_names(rows: Sequence[Row]) -> tuple[list[tuple[str, str] | None], list[tuple[str, str]]]:

@@ -19,7 +19,7 @@ from pytest_quant.history.compare import (
 )
 from pytest_quant.printable import clean
 from pytest_quant.record import Record
-from pytest_quant.report.text import NOT_MEASURED, Pieces, Shown, count, figure, in_unit, joined, shorten
+from pytest_quant.report.text import NOT_MEASURED, count, figure, in_unit, shorten
 
 _COMMIT = 12
 _MAX_VALUE = 24
@@ -103,39 +103,25 @@ def name(row: Row | Listed | Renamed | Reversioned | Record) -> str:
 
 def values(row: Row) -> str:
     """Return base and head in the row's unit."""
-    return joined(value_pieces(row))
+    unit = f" {clean(row.unit)}" if row.unit not in ("", "x") else ""
+    return f"{_value(row.base, row.unit)} -> {_value(row.head, row.unit)}{unit}"
 
 
-def value_pieces(row: Row) -> Pieces:
-    """Return base and head in the row's unit, taken apart into words and figures."""
-    told = (_value(row.base, row.unit), " -> ", _value(row.head, row.unit))
-    return (*told, f" {clean(row.unit)}") if row.unit not in ("", "x") else told
-
-
-def _value(value: float | str | None, unit: str) -> str | Shown:
+def _value(value: float | str | None, unit: str) -> str:
     if value is None:
         return NOT_MEASURED
     if isinstance(value, str):
         return clean(value)
-    return Shown(value, f"x{figure(value)}" if unit == "x" else in_unit(value, "%" if unit == "pp" else unit))
+    return f"x{figure(value)}" if unit == "x" else in_unit(value, "%" if unit == "pp" else unit)
 
 
 def change(row: Row) -> str:
     """Return the change with its sign, and its interval where there is one."""
-    return joined(change_pieces(row))
-
-
-def change_pieces(row: Row) -> Pieces:
-    """Return the change with its sign, and its interval where there is one, taken apart into words and figures."""
     if row.change is None or row.outcome is Outcome.NO_BASELINE:
-        return (NOT_MEASURED if row.base != row.head else "0",)
+        return NOT_MEASURED if row.base != row.head else "0"
     unit, span = row.change_unit, row.interval
-    ends = () if span is None else (" [", _change(span.low, unit), ", ", _change(span.high, unit), "]")
-    return (_change(row.change, unit), *ends, *((f" {clean(unit)}",) if clean(unit) else ()))
-
-
-def _change(value: float, unit: str) -> Shown:
-    return Shown(value, _signed(value, unit))
+    interval = "" if span is None else f" [{_signed(span.low, unit)}, {_signed(span.high, unit)}]"
+    return f"{_signed(row.change, unit)}{interval} {clean(unit)}".rstrip()
 
 
 def _signed(value: float, unit: str) -> str:

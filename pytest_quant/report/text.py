@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -101,23 +100,6 @@ def in_unit(value: float | None, unit: str | None) -> str:
 def interval(span: Interval | None, unit: str | None = None) -> str:
     """Return ``[low, high]``; empty when there is none."""
     return "" if span is None else f"[{in_unit(span.low, unit)}, {in_unit(span.high, unit)}]"
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A figure within a text, and the digits that the text has of it."""
-
-    value: float
-    text: str
-
-
-Pieces: TypeAlias = "tuple[str | Shown, ...]"
-"""A text taken apart into words and figures."""
-
-
-def joined(pieces: Pieces) -> str:
-    """Return the text that was taken apart into `pieces`."""
-    return "".join(piece if isinstance(piece, str) else piece.text for piece in pieces)
 
 
 def holds(text: str, *figures: float | None) -> bool:

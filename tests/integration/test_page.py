@@ -18,16 +18,9 @@ from tests.support.pages import HOSTILE, figures_of, rich_record, sources
 from tests.support.pages import points as points_of
 from tests.unit.record.examples import RUN
 
-_FIGURES = """() => { const shown = one => [Number(one.dataset.value), one.textContent];
-return [...document.querySelectorAll("[data-value]")].map(one => {
-  const places = [];
-  for (let around = one; around; around = around.parentElement) {
-    if (around.dataset.field) places.unshift(around.dataset.field);
-    if (around.dataset.check) return [Number(around.dataset.check), places.join("/"), ...shown(one)];
-  }
-  return [null, places.join("/"), ...shown(one)];
-}); }"""
-"""Reads every figure that stands in the page of a browser."""
+_FIGURES = """() => [...document.querySelectorAll("[data-value]")].map(
+  one => [Number(one.closest("[data-check]").dataset.check), Number(one.dataset.value), one.textContent])"""
+"""Reads every number that stands in a table of the page in a browser."""
 
 TABS = ("run", "comparison", "history", "pareto")
 
@@ -87,13 +80,13 @@ def test_a_click_on_a_head_sorts_by_its_figures(file: Path, window: Window) -> N
     """Up, then down; checks without the figure come last both ways."""
     seen = window.open(file)
     head = seen.page.get_by_role("button", name="drop pp")
-    field = "tbody.check tr.row [data-field='accuracy/drop']"
+    column = seen.page.locator("tbody.check tr.row td[data-head='drop pp'][data-value]")
     for order, sign in (("ascending", 1.0), ("descending", -1.0)):
         head.click()
         assert (
             seen.page.locator("th[aria-sort=ascending], th[aria-sort=descending]").get_attribute("aria-sort") == order
         )
-        drops = [float(one.get_attribute("data-value") or "") for one in seen.page.locator(field).all()]
+        drops = [float(one.get_attribute("data-value") or "") for one in column.all()]
         assert drops == sorted(drops, key=lambda drop: sign * drop)
         assert len(drops) == 5
         assert seen.page.locator("tbody.check").last.get_attribute("data-status") == "UNAVAILABLE"
@@ -222,10 +215,7 @@ def test_a_chart_tells_its_points(folder: Path, window: Window) -> None:
     frame.locator(".u-over").hover()
     expect(seen.page.locator("#tip")).to_be_visible()
     seen.page.locator("#series-1").get_by_role("button", name="Points as a table").click()
-    cells = seen.page.locator("#series-1 td[data-field=speedup]").all()
-    assert [float(one.get_attribute("data-value") or "") for one in cells] == [
-        point.speedup for point in reversed(kept)
-    ]
+    assert seen.shown("#series-1 tbody td:nth-child(5)") == [figure(point.speedup) for point in reversed(kept)]
 
 
 def test_figures_and_branches_of_a_chart_are_picked(file: Path, window: Window) -> None:
@@ -263,12 +253,12 @@ def test_a_missing_file_of_the_folder_is_told(tmp_path: Path, window: Window) ->
 
 
 def test_an_open_page_has_the_figures_of_its_records(file: Path, window: Window) -> None:
-    """What the browser shows, read back: each number is that of the record, or of the comparison, at its place."""
+    """What the browser shows, read back, is what stands in the file."""
     seen = window.open(file)
     seen.page.get_by_role("button", name="Expand all").click()
     expect(seen.page.locator("#detail-5 .parts")).to_be_visible()
     shown = seen.page.evaluate(_FIGURES)
-    kept = [[one.check, one.place, one.value, one.text] for one in figures_of(file.read_text("utf-8"))]
+    kept = [[one.check, one.value, one.text] for one in figures_of(file.read_text("utf-8"))]
     assert sorted(shown, key=str) == sorted(kept, key=str)
 
 

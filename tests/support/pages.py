@@ -203,16 +203,15 @@ def sources(hostile: str = "", *, history: int = 120, series: int = 2) -> Source
 
 @dataclass(frozen=True, slots=True)
 class ReadFigure:
-    """A figure of a page: the check that it is of, its place in that check's record, its value and its text."""
+    """A cell of a table with a number: the check that it is of, the number, and the text that shows it."""
 
-    check: int | None
-    place: str
+    check: int
     value: float
     text: str
 
 
 class _Reader(HTMLParser):
-    """Reads the figures of a page, each with the places that stand around it."""
+    """Reads the texts of a page, and the cells with numbers."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -245,10 +244,8 @@ class _Reader(HTMLParser):
 
     def _keep(self, text: str) -> None:
         around = [attributes for _, attributes in self._stack]
-        check = next((int(one["data-check"] or "") for one in reversed(around) if "data-check" in one), None)
-        start = next((place for place, one in enumerate(around) if "data-check" in one), 0)
-        place = "/".join(one["data-field"] or "" for one in around[start:] if "data-field" in one)
-        self.found.append(ReadFigure(check, place, float(around[-1]["data-value"] or ""), text.strip()))
+        check = next(attributes["data-check"] for attributes in reversed(around) if "data-check" in attributes)
+        self.found.append(ReadFigure(int(check or ""), float(around[-1]["data-value"] or ""), text.strip()))
 
 
 def data_of(html: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -270,7 +267,7 @@ def opened(html: str) -> str:
 
 
 def figures_of(html: str) -> list[ReadFigure]:
-    """Return every figure of a page, those of what its checks open to among them."""
+    """Return every number in the tables of a page, those of what its checks open to among them."""
     reader = _Reader()
     reader.feed(opened(html))
     return reader.found
@@ -283,21 +280,19 @@ def words_of(html: str) -> str:
     return " ".join(reader.texts)
 
 
-def at(document: Any, pointer: str) -> Any:
-    """Return what stands at a JSON Pointer without its first slash."""
-    for part in pointer.split("/"):
-        key = part.replace("~1", "/").replace("~0", "~")
-        document = document[int(key)] if isinstance(document, list) else document[key]
-    return document
+def numbers_of(document: Any) -> set[float]:
+    """Return all numbers of a JSON document."""
+    if isinstance(document, dict | list):
+        parts = document.values() if isinstance(document, dict) else document
+        return set().union(*map(numbers_of, parts))
+    return {float(document)} if isinstance(document, int | float) else set()
 
 
 def wrong_texts(found: Sequence[ReadFigure]) -> Iterator[ReadFigure]:
-    """Yield the figures whose text is not their value, rounded to the digits that it has."""
+    """Yield the cells whose last figure is not their number, rounded to the digits that it has."""
     for one in found:
-        text = one.text.removeprefix("x")
-        scale = 0.01 if text.endswith("%") else 1.0
-        text = text.removesuffix("%")
+        text = re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", one.text)[-1]
         mantissa, _, exponent = text.partition("e")
         decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
-        if not math.isclose(float(text) * scale, one.value, abs_tol=0.5000001 * scale * 10.0**-decimals):
+        if not math.isclose(float(text), one.value, abs_tol=0.5000001 * 10.0**-decimals):
             yield one

@@ -4,57 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from pytest_quant.report.page.content import Block, Fact, Facts, Figure, Lines, Piece, Pieces, Table, TableRow
-from pytest_quant.report.text import NOT_MEASURED, Shown, figure
+from pytest_quant.report.page.content import Block, Facts, Lines, Table, TableCell
+from pytest_quant.report.text import NOT_MEASURED, figure
 from pytest_quant.result import Interval
 
 _MOST_ROWS = 12
 
-
-def known(value: float | None, field: str, form: Callable[[float | None], str] = figure) -> Piece:
-    """Return a figure of the record as it is shown, or a dash where it was not measured.
-
-    Parameters
-    ----------
-    value : the figure.
-    field : its place within the section.
-    form : writes it.
-    """
-    return NOT_MEASURED if value is None else Figure(form(value), value, field)
+Form = Callable[[float | None], str]
+"""Writes a number; ``-`` for one that was not measured."""
 
 
-def around(span: Interval | None, field: str, form: Callable[[float | None], str] = figure) -> Pieces:
-    """Return `` [low, high]``; nothing where there is no interval. Parameters as in `known`."""
-    if span is None:
-        return ()
-    return " [", known(span.low, f"{field}/0", form), ", ", known(span.high, f"{field}/1", form), "]"
+def cell(value: float | None, form: Form = figure) -> TableCell:
+    """Return a number as a table shows it."""
+    return TableCell(form(value), value)
 
 
-def measured(
-    value: float | None,
-    field: str,
-    unit: str,
-    span: Interval | None = None,
-    form: Callable[[float | None], str] = figure,
-) -> Pieces:
-    """Return a figure with its interval and its unit; a dash where it was not measured.
+def measured(value: float | None, unit: str, span: Interval | None = None, form: Form = figure) -> str:
+    """Return a figure with its interval and its unit; empty where it was not measured.
 
     Parameters
     ----------
-    value, field, form : as in `known`.
-    unit : what stands behind it, but an x before it.
-    span : its interval, whose place is that of the figure with ``_ci`` behind it.
+    unit : what stands behind the figure, but an x before it.
+    span : interval of the figure.
+    form : writes the figure and the ends of its interval.
     """
     if value is None:
-        return (NOT_MEASURED,)
-    told = (known(value, field, form), *around(span, f"{field}_ci", form))
-    return ("x", *told) if unit == "x" else (*told, f" {unit}") if unit else told
+        return ""
+    text = f"{form(value)} {around(span, form)}".rstrip()
+    return f"x{text}" if unit == "x" else f"{text} {unit}".rstrip()
 
 
-def placed(pieces: Iterable[str | Shown], fields: Iterable[str]) -> Pieces:
-    """Return the pieces of a text of another report, each figure with the next of the places in its document."""
-    places = iter(fields)
-    return tuple(Figure(one.text, one.value, next(places)) if isinstance(one, Shown) else one for one in pieces)
+def around(span: Interval | None, form: Form = figure) -> str:
+    """Return ``[low, high]``; empty where there is no interval."""
+    return "" if span is None else f"[{form(span.low)}, {form(span.high)}]"
+
+
+def before_after(before: float | None, after: float | None, unit: str = "", form: Form = figure) -> str:
+    """Return ``before -> after unit``; empty where neither was measured."""
+    return "" if before is None and after is None else f"{form(before)} -> {form(after)} {unit}".rstrip()
 
 
 def whole(value: float | None) -> str:
@@ -62,30 +49,20 @@ def whole(value: float | None) -> str:
     return NOT_MEASURED if value is None else f"{value:.0f}"
 
 
-def facts(*found: tuple[str, Piece | Pieces]) -> Iterator[Block]:
-    """Yield one list of all facts that say something."""
-    made = [Fact(label, pieces if isinstance(pieces, tuple) else (pieces,)) for label, pieces in found]
-    said = tuple(filter(_says, made))
-    if said:
+def facts(*labelled: tuple[str, str]) -> Iterator[Block]:
+    """Yield one list of those facts, label and text, whose text says something."""
+    if said := tuple(fact for fact in labelled if fact[1] not in ("", NOT_MEASURED)):
         yield Facts(said)
-
-
-def _says(fact: Fact) -> bool:
-    """Whether it has a figure, or is a text of its own: words around figures that were not measured say nothing."""
-    if len(fact.pieces) == 1 and isinstance(fact.pieces[0], str):
-        return fact.pieces[0] not in ("", NOT_MEASURED)
-    return any(isinstance(piece, Figure) for piece in fact.pieces)
 
 
 def lines(texts: Iterable[str]) -> Iterator[Block]:
     """Yield one block of all texts, if there are any."""
-    told = tuple(texts)
-    if told:
-        yield Lines(told)
+    if said := tuple(texts):
+        yield Lines(said)
 
 
 def table(
-    caption: str, head: Sequence[str], rows: Sequence[TableRow], *, field: str, most: int = _MOST_ROWS
+    caption: str, head: Sequence[str], rows: Sequence[tuple[TableCell, ...]], *, most: int = _MOST_ROWS
 ) -> Iterator[Block]:
     """Yield a table of the first `most` rows, which tells how many more there are; nothing without rows.
 
@@ -94,15 +71,9 @@ def table(
     caption : what it is of.
     head : of its columns.
     rows : the most important first.
-    field : its place within the section.
     most : rows that are shown.
     """
     if rows:
         left = len(rows) - most
-        told = f"and {left} more; --quant-json FILE writes all of them" if left > 0 else ""
-        yield Table(caption, tuple(head), tuple(rows[:most]), field, told)
-
-
-def pointer(key: str) -> str:
-    """Return the key of an object as a part of a JSON Pointer."""
-    return key.replace("~", "~0").replace("/", "~1")
+        more = f"and {left} more; --quant-json FILE writes all of them" if left > 0 else ""
+        yield Table(caption, tuple(head), tuple(rows[:most]), more)

@@ -1,8 +1,4 @@
-"""What a page shows, as frozen values: everything is worked out before a template sees it.
-
-A place in a document is a JSON Pointer without its first slash (RFC 6901), put together from the inside out: that of a
-figure within its row, of the row within its table, of the table within its section, of the section within its check.
-"""
+"""What a page shows, as frozen values: everything is worked out before a template sees it."""
 
 from __future__ import annotations
 
@@ -14,55 +10,20 @@ from pytest_quant.record import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """A number as it is shown, with the number itself and its place in the document that it is from.
-
-    Attributes
-    ----------
-    field : its place, see above; empty for one that no document has as a number.
-    """
+class TableCell:
+    """A text in a table; `value` is the number that it shows, by which rows are sorted, ``None`` for a plain text."""
 
     text: str
-    value: float | int
-    field: str = ""
-
-
-Piece: TypeAlias = "str | Figure"
-Pieces: TypeAlias = tuple[Piece, ...]
-"""A text with figures in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One line of a list: what it is, and what is known of it."""
-
-    label: str
-    pieces: Pieces
+    value: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A list of facts."""
+    """A list of facts, each a label and a text; under a `title` only that is shown until it is opened."""
 
     kind: ClassVar[str] = "facts"
-    facts: tuple[Fact, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """A list of facts that is long and seldom looked at: only its title is shown at first."""
-
-    kind: ClassVar[str] = "folded"
-    title: str
-    facts: tuple[Fact, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """One row; `field` is its place within the table."""
-
-    field: str
-    cells: tuple[Piece, ...]
+    facts: tuple[tuple[str, str], ...]
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +32,6 @@ class Table:
 
     Attributes
     ----------
-    field : its place within the section.
     rows : those that are shown.
     more : what is told of the rows that are left out; empty when all are shown.
     """
@@ -79,8 +39,7 @@ class Table:
     kind: ClassVar[str] = "table"
     caption: str
     head: tuple[str, ...]
-    rows: tuple[TableRow, ...]
-    field: str = ""
+    rows: tuple[tuple[TableCell, ...], ...]
     more: str = ""
 
 
@@ -144,13 +103,12 @@ class IntervalPlot:
 
 @dataclass(frozen=True, slots=True)
 class VerdictView:
-    """One limit, judged; `field` is its place within the check, `unit` that of both figures."""
+    """One limit, judged; `unit` is that of both figures."""
 
-    field: str
     limit: str
     status: str
-    allowed: Piece
-    observed: Piece
+    allowed: str
+    observed: str
     unit: str
     reason: str
     plot: IntervalPlot | None = None
@@ -164,15 +122,14 @@ class Verdicts:
     verdicts: tuple[VerdictView, ...]
 
 
-Block: TypeAlias = Facts | Folded | Table | Lines | Command | RoundsChart | Verdicts
+Block: TypeAlias = Facts | Table | Lines | Command | RoundsChart | Verdicts
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a check under a heading of its own; `field` is its place within the check."""
+    """A part of a check under a heading of its own."""
 
     title: str
-    field: str
     blocks: tuple[Block, ...]
 
 
@@ -182,7 +139,7 @@ class CheckView:
 
     Attributes
     ----------
-    number : its place in the document of the run.
+    number : its place in the run.
     anchor : the end of an address that opens it.
     name : short id of the test.
     status : its word, ``XFAIL`` for a failure that was expected.
@@ -197,7 +154,7 @@ class CheckView:
     nodeid: str
     status: str
     headline: str
-    cells: tuple[Pieces, ...]
+    cells: tuple[TableCell, ...]
     words: str
     sections: tuple[Section, ...]
 
@@ -225,15 +182,14 @@ class RunView:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceView:
-    """One row of the comparison; `number` is its place among the rows of the comparison's document."""
+    """One row of the comparison."""
 
-    number: int
     test: str
     outcome: str
     quantity: str
-    values: Pieces
-    change: Pieces
-    p: Piece
+    values: str
+    change: str
+    p: str
     remarks: tuple[str, ...]
 
 
@@ -317,9 +273,9 @@ class Dot:
     anchor: str
     engine: str
     test: str
-    score: Figure
-    latency: Figure
-    size: Piece
+    score: TableCell
+    latency: TableCell
+    size: TableCell
 
 
 @dataclass(frozen=True, slots=True)

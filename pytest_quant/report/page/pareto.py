@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from pytest_quant.record import Record
 from pytest_quant.report.page.axis import Axis
-from pytest_quant.report.page.content import Dot, Figure, ParetoView
-from pytest_quant.report.text import NOT_MEASURED, figure, in_unit, letter
+from pytest_quant.report.page.blocks import cell
+from pytest_quant.report.page.content import Dot, ParetoView, TableCell
+from pytest_quant.report.text import in_unit, letter
 from pytest_quant.result import AccuracyResult, Resources
 
 _LARGEST, _SMALLEST = 15.0, 4.0
@@ -33,18 +34,15 @@ class _Scale:
 
 @dataclass(frozen=True, slots=True)
 class _Engine:
-    """One engine that was measured; `score_field` and `latency_field` are the places of its figures in the record."""
+    """One engine that was measured: its score, its time in milliseconds, its size in MB."""
 
     number: int
     test: str
     name: str
     reference: bool
     score: float
-    score_field: str
     latency: float
-    latency_field: str
     size: float | None
-    size_field: str
 
 
 def pareto_views(records: Sequence[Record], names: Sequence[str]) -> tuple[ParetoView, ...]:
@@ -98,11 +96,8 @@ def _engines(record: Record, number: int, test: str) -> Iterator[_Engine]:
                 name=name,
                 reference=scored == "reference",
                 score=score,
-                score_field=f"accuracy/{scored}",
                 latency=ms,
-                latency_field=f"latency/{timed}",
                 size=getattr(resources, sized),
-                size_field=f"resources/{sized}",
             )
 
 
@@ -142,9 +137,9 @@ def _view(model: str, batch_size: int, scale: _Scale, engines: Sequence[_Engine]
             anchor=f"check-{one.number}",
             engine=one.name,
             test=one.test,
-            score=Figure(in_unit(one.score, scale.unit), one.score, one.score_field),
-            latency=Figure(figure(one.latency), one.latency, one.latency_field),
-            size=NOT_MEASURED if one.size is None else Figure(figure(one.size), one.size, one.size_field),
+            score=TableCell(in_unit(one.score, scale.unit), one.score),
+            latency=cell(one.latency),
+            size=cell(one.size),
         )
         for place, one in enumerate(by_time)
     )

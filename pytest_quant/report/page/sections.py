@@ -10,17 +10,15 @@ from pytest_quant.record import LatencyFigures, Record, Run
 from pytest_quant.report.failure import limit_unit
 from pytest_quant.report.meaning import meanings
 from pytest_quant.report.page.accuracy import accuracy_section
-from pytest_quant.report.page.blocks import around, facts, known, lines, measured, pointer, table, whole
+from pytest_quant.report.page.blocks import around, before_after, cell, facts, lines, measured, table, whole
 from pytest_quant.report.page.content import (
     Block,
     Command,
-    Fact,
-    Figure,
-    Folded,
+    Facts,
     Lines,
     RoundsChart,
     Section,
-    TableRow,
+    TableCell,
     Verdicts,
     VerdictView,
 )
@@ -49,25 +47,23 @@ def _verdicts(record: Record) -> Section:
     blocks: list[Block] = []
     if record.message:
         blocks += lines(line.strip() for line in record.message.splitlines())
-    views = [_view(record, verdict, index) for index, verdict in enumerate(record.verdicts or ())]
-    if views:
-        blocks.append(Verdicts(tuple(views)))
+    if views := tuple(_view(record, verdict) for verdict in record.verdicts or ()):
+        blocks.append(Verdicts(views))
     elif not record.message:
         blocks.append(Lines(("no limit set",)))
     blocks += lines([*meanings(record), *record.notes])
-    for index, hint in enumerate(record.hints):
-        blocks += _hint(hint, index)
-    return Section("Verdicts", "", tuple(blocks))
+    for hint in record.hints:
+        blocks += _hint(hint)
+    return Section("Verdicts", tuple(blocks))
 
 
-def _view(record: Record, verdict: Verdict, index: int) -> VerdictView:
+def _view(record: Record, verdict: Verdict) -> VerdictView:
     allowed, observed = verdict.allowed, verdict.observed
     return VerdictView(
-        field=f"verdicts/{index}",
         limit=verdict.limit,
         status=verdict.status.value,
-        allowed=NOT_MEASURED if allowed is None else Figure(written(allowed), allowed, "allowed"),
-        observed=NOT_MEASURED if observed is None else Figure(_observed(observed, allowed), observed, "observed"),
+        allowed=NOT_MEASURED if allowed is None else written(allowed),
+        observed=NOT_MEASURED if observed is None else _observed(observed, allowed),
         unit=limit_unit(verdict.limit, record),
         reason=verdict.reason,
         plot=interval_plot(record, verdict),
@@ -79,131 +75,109 @@ def _observed(observed: float, allowed: float | None) -> str:
     return figure(observed) if allowed is None else apart(observed, allowed, 4)
 
 
-def _hint(hint: Hint, index: int) -> Iterator[Block]:
+def _hint(hint: Hint) -> Iterator[Block]:
     if hint.paste:
         yield Command(f"worth trying: {hint.text}", hint.paste)
     else:
         yield Lines((f"worth trying: {hint.text}",))
-    if hint.before is not None or hint.after is not None:
-        place = f"hints/{index}"
-        yield from facts(
-            (
-                f"{hint.limit} with it",
-                (known(hint.before, f"{place}/before"), " -> ", known(hint.after, f"{place}/after")),
-            )
-        )
+    yield from facts((f"{hint.limit} with it", before_after(hint.before, hint.after)))
 
 
 def _latency(record: Record, number: int) -> Section:
-    found = record.latency
-    blocks: list[Block] = []
-    if found is None:
-        blocks += lines([f"not measured: {record.latency_off}"] if record.latency_off else [])
-        return Section("Latency", "latency", tuple(blocks))
-    blocks += _times(found)
-    if any(found.round_p50_ms.values()):
+    latency = record.latency
+    if latency is None:
+        return Section("Latency", tuple(lines([f"not measured: {record.latency_off}"] if record.latency_off else [])))
+    blocks = list(_times(latency))
+    if any(latency.round_p50_ms.values()):
         about = "medians of each round in milliseconds: reference, a second session of the reference (null), candidate"
         blocks.append(RoundsChart(f"rounds-{number}", about))
-    blocks += lines([*(f"timing in doubt: {reason}" for reason in found.reasons), *found.notes])
-    blocks += lines([found.widened] if found.widened else [])
-    blocks += _launches(found)
+    blocks += lines([*(f"timing in doubt: {reason}" for reason in latency.reasons), *latency.notes])
+    blocks += lines([latency.widened] if latency.widened else [])
+    blocks += _launches(latency)
     blocks.append(Command("which layers take the time", f"pytest-quant profile {shlex.quote(record.nodeid)}"))
-    return Section("Latency", "latency", tuple(blocks))
+    return Section("Latency", tuple(blocks))
 
 
-def _times(found: LatencyFigures) -> Iterator[Block]:
-    repeat = found.repeat
-    again = NOT_MEASURED if repeat is None else measured(repeat.speedup, "repeat/speedup", "x", repeat.speedup_ci)
-    medians = (
-        known(found.reference_p50_ms, "reference_p50_ms"),
-        " -> ",
-        known(found.candidate_p50_ms, "candidate_p50_ms"),
-        " ms",
-    )
+def _times(latency: LatencyFigures) -> Iterator[Block]:
+    repeat = latency.repeat
     yield from facts(
-        ("median", medians),
-        ("p90", measured(found.candidate_p90_ms, "candidate_p90_ms", "ms")),
-        ("p99", measured(found.candidate_p99_ms, "candidate_p99_ms", "ms")),
-        ("speedup", measured(found.speedup, "speedup", "x", found.speedup_ci)),
-        ("null / reference", around(found.null_ratio_ci, "null_ratio_ci")),
-        ("detectable effect", measured(found.half_width_pct, "half_width_pct", "%")),
-        ("rounds", known(found.rounds, "rounds", whole)),
-        ("samples in a run", known(found.batch_size, "batch_size", whole)),
-        ("looks at the rounds", known(found.looks, "looks", whole)),
-        ("reference", found.compared_with),
-        ("clock", f"the {found.clock}'s" if found.clock != "host" else ""),
-        ("speedup by the host's clock", known(found.host_speedup, "host_speedup")),
-        ("speedup, measured again", again),
+        ("median", before_after(latency.reference_p50_ms, latency.candidate_p50_ms, "ms")),
+        ("p90", measured(latency.candidate_p90_ms, "ms")),
+        ("p99", measured(latency.candidate_p99_ms, "ms")),
+        ("speedup", measured(latency.speedup, "x", latency.speedup_ci)),
+        ("null / reference", around(latency.null_ratio_ci)),
+        ("detectable effect", measured(latency.half_width_pct, "%")),
+        ("rounds", whole(latency.rounds)),
+        ("samples in a run", whole(latency.batch_size)),
+        ("looks at the rounds", whole(latency.looks)),
+        ("reference", latency.compared_with),
+        ("clock", f"the {latency.clock}'s" if latency.clock != "host" else ""),
+        ("speedup by the host's clock", figure(latency.host_speedup)),
+        ("speedup, measured again", "" if repeat is None else measured(repeat.speedup, "x", repeat.speedup_ci)),
     )
 
 
-def _launches(found: LatencyFigures) -> Iterator[Block]:
-    def row(index: int, launch: LaunchFigures) -> TableRow:
-        cells = (
-            launch.started_at,
-            known(launch.speedup, "speedup"),
-            known(launch.reference_p50_ms, "reference_p50_ms"),
-            known(launch.candidate_p50_ms, "candidate_p50_ms"),
+def _launches(latency: LatencyFigures) -> Iterator[Block]:
+    rows = [
+        (
+            TableCell(launch.started_at),
+            cell(launch.speedup),
+            cell(launch.reference_p50_ms),
+            cell(launch.candidate_p50_ms),
         )
-        return TableRow(str(index), cells)
-
-    rows = [row(index, launch) for index, launch in enumerate(found.launches)]
-    head = ("started", "speedup", "reference ms", "candidate ms")
-    yield from table("Further launches", head, rows, field="launches")
+        for launch in latency.launches
+    ]
+    yield from table("Further launches", ("started", "speedup", "reference ms", "candidate ms"), rows)
 
 
 def _coverage(record: Record) -> Section:
-    found = record.coverage
-    blocks: list[Block] = []
-    if found is not None:
-        blocks += facts(
-            (f"{found.unit} in {record.precision}", measured(found.pct, "pct", "%", form=points)),
-            ("with all that cannot be seen into", measured(found.high_pct, "high_pct", "%", form=points)),
-            ("of what the scheme can quantize", measured(found.scheme_pct, "scheme_pct", "%", form=points)),
-            ("provider", found.provider),
-            ("nodes that cannot be seen into", known(found.opaque_nodes or None, "opaque_nodes", whole)),
-            ("plan of another product", found.plan_of),
-            ("ran in float", ", ".join(found.float_nodes)),
-        )
-        blocks += table(
-            "By operator",
-            ("operator", "nodes", "quantized", "MACs", "quantized"),
-            list(_operators(found)),
-            field="by_op",
-        )
-        blocks += lines(found.notes)
-    return Section("Coverage", "coverage", tuple(blocks))
+    coverage = record.coverage
+    if coverage is None:
+        return Section("Coverage", ())
+    blocks = [
+        *facts(
+            (f"{coverage.unit} in {record.precision}", measured(coverage.pct, "%", form=points)),
+            ("with all that cannot be seen into", measured(coverage.high_pct, "%", form=points)),
+            ("of what the scheme can quantize", measured(coverage.scheme_pct, "%", form=points)),
+            ("provider", coverage.provider),
+            ("nodes that cannot be seen into", whole(coverage.opaque_nodes or None)),
+            ("plan of another product", coverage.plan_of),
+            ("ran in float", ", ".join(coverage.float_nodes)),
+        ),
+        *table(
+            "By operator", ("operator", "nodes", "quantized", "MACs", "quantized"), list(_operators(coverage))
+        ),
+        *lines(coverage.notes),
+    ]
+    return Section("Coverage", tuple(blocks))
 
 
-def _operators(found: Coverage) -> Iterator[TableRow]:
-    for op in sorted(found.by_op, key=lambda one: -(one.macs or 0)):
-        yield TableRow(
-            pointer(op.op_type),
-            (
-                f"{op.op_type} ({op.stands_for})" if op.stands_for else op.op_type,
-                known(op.nodes, "nodes", whole),
-                known(op.quantized_nodes, "quantized_nodes", whole),
-                known(op.macs, "macs", whole),
-                known(op.quantized_macs, "quantized_macs", whole),
-            ),
+def _operators(coverage: Coverage) -> Iterator[tuple[TableCell, ...]]:
+    for op in sorted(coverage.by_op, key=lambda op: -(op.macs or 0)):
+        yield (
+            TableCell(f"{op.op_type} ({op.stands_for})" if op.stands_for else op.op_type),
+            cell(op.nodes, whole),
+            cell(op.quantized_nodes, whole),
+            cell(op.macs, whole),
+            cell(op.quantized_macs, whole),
         )
 
 
 def _resources(record: Record) -> Section:
-    found = record.resources or Resources()
+    resources = record.resources or Resources()
     blocks = facts(
-        ("engine", measured(found.size_mb, "size_mb", "MB")),
-        ("reference", measured(found.reference_size_mb, "reference_size_mb", "MB")),
-        ("build", measured(found.build_s, "build_s", "s")),
-        ("calibration", measured(found.calibration_s, "calibration_s", "s")),
-        ("memory of the build", measured(found.build_memory_mb, "build_memory_mb", "MB")),
-        ("memory added by running", measured(found.run_memory_mb, "run_memory_mb", "MB")),
-        ("device memory, by the runtime", measured(found.device_memory_mb, "device_memory_mb", "MB")),
-        ("device memory, by NVML", measured(found.device_memory_nvml_mb, "device_memory_nvml_mb", "MB")),
-        ("energy of a run", measured(found.energy_mj, "energy_mj", "mJ", found.energy_mj_ci)),
-        ("device", found.device if record.resources else ""),
+        ("engine", measured(resources.size_mb, "MB")),
+        ("reference", measured(resources.reference_size_mb, "MB")),
+        ("build", measured(resources.build_s, "s")),
+        ("calibration", measured(resources.calibration_s, "s")),
+        ("memory of the build", measured(resources.build_memory_mb, "MB")),
+        ("memory added by running", measured(resources.run_memory_mb, "MB")),
+        ("device memory, by the runtime", measured(resources.device_memory_mb, "MB")),
+        ("device memory, by NVML", measured(resources.device_memory_nvml_mb, "MB")),
+        ("energy of a run", measured(resources.energy_mj, "mJ", resources.energy_mj_ci)),
+        ("device", resources.device if record.resources else ""),
     )
-    return Section("Size, memory, build", "resources", tuple(blocks))
+    return Section("Size, memory, build", tuple(blocks))
 
 
 def _seen_again(record: Record, run: Run) -> Section:
@@ -213,23 +187,21 @@ def _seen_again(record: Record, run: Run) -> Section:
         ("model", record.model),
         ("candidate", f"{record.engine_id}{scheme}"),
         ("reference", record.reference),
-        ("calibration samples", known(record.calibration_samples, "calibration_samples", whole)),
-        ("threads", known(record.threads, "threads", whole)),
+        ("calibration samples", whole(record.calibration_samples)),
+        ("threads", whole(record.threads)),
         ("instruction set", record.isa),
         ("cache", cache),
         ("run", run.id),
         *((f"{name} digest", digest) for name, digest in record.digests.items()),
     )
-    return Section(
-        "Where it comes from, and how to see it again", "", (*blocks, *_commands(record, run), _machine(run))
-    )
+    return Section("Where it comes from, and how to see it again", (*blocks, *_commands(record, run), _machine(run)))
 
 
-def _machine(run: Run) -> Folded:
+def _machine(run: Run) -> Facts:
     """Return the machine and the versions: first what must be equal before latencies are compared, then the rest."""
     identity, context = run.environment.identity, run.environment.context
-    known = {**dict(sorted(identity.items())), **dict(sorted(context.items()))}
-    return Folded("machine and versions", tuple(Fact(name, (value,)) for name, value in known.items()))
+    all_facts = {**dict(sorted(identity.items())), **dict(sorted(context.items()))}
+    return Facts(tuple(all_facts.items()), title="machine and versions")
 
 
 def _commands(record: Record, run: Run) -> Iterator[Block]:

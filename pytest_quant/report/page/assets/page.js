@@ -96,12 +96,11 @@
     }
   }
 
-  // By the last figure of a cell, which of two is the candidate's; cells without one come last either way.
+  // By the number of a cell, of two that of the candidate; cells without one come last either way.
   function keyOf(body, column) {
     const cell = body.rows[0].cells[column];
     if (column === 0) return ["ERROR", "FAIL", "UNAVAILABLE", "INCONCLUSIVE", "NO_BASELINE", "XFAIL", "PASS"].indexOf(body.dataset.status);
-    const figures = cell.querySelectorAll("[data-value]");
-    if (figures.length) return Number(figures[figures.length - 1].dataset.value);
+    if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
     const text = cell.textContent.trim();
     return text === "-" ? null : text;
   }

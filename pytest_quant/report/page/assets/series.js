@@ -206,10 +206,6 @@ const quant = (function () {
       for (const name of [figure.value, figure.low, figure.high]) {
         const value = found[name] ? found[name][point] : null;
         const cell = charts.element("td", { class: "n" }, numbers.inUnit(value, unit === "pp" ? "%" : unit));
-        if (value !== null) {
-          cell.dataset.value = String(value);
-          cell.dataset.field = name;
-        }
         row.append(cell);
       }
       row.append(charts.element("td", {}, numbers.letter(found.identity[point])));

@@ -13,10 +13,9 @@ from pytest_quant.record import Record
 from pytest_quant.report.columns import COLUMNS, default_columns, pick_columns, rows_of
 from pytest_quant.report.page.content import RunView
 from pytest_quant.report.page.overview import run_view
-from pytest_quant.report.text import joined
-from pytest_quant.result import Status
+from pytest_quant.result import Interval, Status
 from tests.support.pages import ladder, rich_record
-from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
+from tests.unit.record.examples import ACCURACY, RUN, a_pass, a_record, unavailable
 from tests.unit.record.strategies import records
 
 
@@ -26,32 +25,45 @@ def _view(*found: Record, expected: tuple[str, ...] = ()) -> RunView:
 
 
 @given(st.lists(records, min_size=1, max_size=4))
-def test_the_pieces_of_a_cell_are_its_text(found: list[Record]) -> None:
-    """Of every column and any records: joined they are what the terminal prints, but for its padding."""
-    rows = rows_of(found)
+def test_a_cell_is_that_of_the_terminal_without_its_padding(drawn: list[Record]) -> None:
+    """Of every column and any records."""
+    rows = rows_of(drawn)
     for column in COLUMNS:
-        head, cells = column.cells(rows)
-        other_head, pieces = column.pieces(rows)
+        head, padded = column.cells(rows)
+        other_head, cells = column.cells(rows, aligned=False)
         assert other_head == head
-        assert ["".join(joined(one).split()) for one in pieces] == ["".join(cell.split()) for cell in cells]
+        assert ["".join(cell.split()) for cell in cells] == ["".join(cell.split()) for cell in padded]
+
+
+def test_no_digit_of_a_cell_is_padded() -> None:
+    """A browser would show the space that puts digits below each other in a terminal."""
+    spans = (Interval(-0.25, 12.5), Interval(3.0, 5.0))
+    rows = rows_of([a_record(accuracy=replace(ACCURACY, drop_ci=span)) for span in spans])
+    (column,) = pick_columns(["drop_ci"])
+    assert column.cells(rows, aligned=False)[1] == ["[-0.25, 12.50]", "[3.00, 5.00]"]
 
 
 def test_columns_are_those_of_the_terminal() -> None:
     """With the status and the test at the beginning, which have their own places."""
     found = [rich_record(), a_pass(), *ladder()]
     names = [name for name in default_columns(rows_of(found)) if name not in ("test", "status")]
-    heads = tuple(column.pieces(rows_of(found))[0] for column in pick_columns(names))
+    heads = tuple(column.cells(rows_of(found))[0] for column in pick_columns(names))
     view = _view(*found)
     assert view.heads == heads
     assert all(len(check.cells) == len(heads) for check in view.checks)
 
 
-def test_each_column_of_figures_has_their_places() -> None:
-    """A figure of any default column says where it stands in the record."""
-    for check in _view(rich_record(), a_pass(), *ladder()).checks:
-        figures = [piece for cell in check.cells for piece in cell if not isinstance(piece, str)]
-        assert figures
-        assert all(figure.field for figure in figures)
+def test_a_check_is_sorted_by_the_candidate_s_figures() -> None:
+    """The last number of a cell, as it is in the record; texts have none."""
+    record = rich_record()
+    assert record.accuracy is not None
+    assert record.latency is not None
+    view = _view(record)
+    values = dict(zip(view.heads, (cell.value for cell in view.checks[0].cells), strict=True))
+    assert values["top1 %"] == record.accuracy.candidate
+    assert values["drop pp"] == record.accuracy.drop
+    assert values["p50 ms"] == record.latency.candidate_p50_ms
+    assert values["speedup x"] == record.latency.speedup
 
 
 def test_what_is_broken_is_named_first_with_both_figures() -> None:

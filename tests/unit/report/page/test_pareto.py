@@ -26,14 +26,15 @@ def _by_engine(view: ParetoView) -> dict[str, Dot]:
 
 
 def test_every_engine_has_a_dot_and_the_reference_one() -> None:
-    """Three candidates share a reference; each figure names its place in the record."""
+    """Three candidates share a reference; each figure is that of the record."""
     (view,) = _views(ladder())
     dots = _by_engine(view)
     assert set(dots) == {"ort-int8-static", "ort-int8-dynamic", "ort-int8-qat", "ort-fp32"}
     assert dots["ort-fp32"].reference
     assert dots["ort-int8-dynamic"].number == 1
-    assert dots["ort-int8-dynamic"].score.field == "accuracy/candidate"
-    assert dots["ort-fp32"].latency.field == "latency/reference_p50_ms"
+    assert dots["ort-int8-dynamic"].score.value == 97.0
+    assert dots["ort-int8-dynamic"].latency.value == 0.4
+    assert dots["ort-fp32"].score.value == ACCURACY.reference
     assert [dot.letter for dot in view.dots] == ["A", "B", "C", "D"]
 
 
@@ -73,7 +74,7 @@ def test_the_area_of_a_dot_is_its_size() -> None:
     (view,) = _views(records)
     dots = _by_engine(view)
     assert math.isclose(dots["ort-int8-dynamic"].radius, 2.0 * dots["ort-int8-static"].radius, abs_tol=0.1)
-    assert dots["ort-int8-qat"].size == "-"
+    assert dots["ort-int8-qat"].size.text == "-"
 
 
 def test_no_letter_hides_another() -> None:
@@ -113,8 +114,15 @@ def test_without_a_metric_agreement_is_the_score() -> None:
         for record, share in zip(ladder(), (90.0, 95.0, 99.0), strict=True)
     ]
     (view,) = _views(records)
-    assert [dot.score.field for dot in view.dots] == ["accuracy/agreement_pct"] * 3
+    assert sorted(dot.score.text for dot in view.dots) == ["90.00", "95.00", "99.00"]
     assert not any(dot.reference for dot in view.dots)
+
+
+def _figures(dot: Dot) -> tuple[float, float]:
+    """Return two figures of which less is better."""
+    assert dot.latency.value is not None
+    assert dot.score.value is not None
+    return dot.latency.value, -dot.score.value
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=2, max_size=9))
@@ -127,7 +135,7 @@ def test_the_front_agrees_with_its_definition(figures: list[tuple[int, int]]) ->
         found.append(replace(record, nodeid=str(place), accuracy=accuracy))
     (view,) = _views(found)
     for dot in view.dots:
-        own = (dot.latency.value, -dot.score.value)
-        others = [(other.latency.value, -other.score.value) for other in view.dots]
+        own = _figures(dot)
+        others = list(map(_figures, view.dots))
         beaten = any(one != own and one[0] <= own[0] and one[1] <= own[1] for one in others)
         assert dot.front is not beaten
