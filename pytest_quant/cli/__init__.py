@@ -58,7 +58,7 @@ def commands() -> None:
       pytest-quant history --json        the same as the documents of --quant-json
       pytest-quant compare               what changed since the merge base with the target branch
       pytest-quant comment FILE          post a report as a comment of a pull request, or update it
-      pytest-quant report -o DIR         a page of the last run, its comparison and the history, for a browser
+      pytest-quant report -o FILE        a page of the last run, its comparison and the history, for a browser
       pytest-quant bisect TEST GOOD BAD  which commit made a test slower or worse
       pytest-quant accept --reason WHY   make the last records of this commit the baseline
       pytest-quant history --changes     at which commits a figure changed

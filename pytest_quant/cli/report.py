@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pytest_quant.report.page.assemble import Sources
 
 _BETWEEN = ".."
-_ONE_FILE = (".html", ".htm")
 
 
 @click.command(short_help="Write a page about a commit for a browser.")
@@ -30,40 +29,36 @@ _ONE_FILE = (".html", ".htm")
     "-o",
     "--output",
     required=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder of the page; or a file.",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The page, one file that loads nothing else.",
 )
 @history_option
 def report(commits: str | None, output: Path, place: str | None) -> None:
     """Write a page about the records of HEAD: every check, what changed since BASE, the history, Pareto.
 
     Both are revisions of git or ids of runs, as pytest-quant compare takes them; without HEAD it is what is checked
-    out, or the last run where that has no records. The page is DIR/index.html, opens from the disk and loads nothing
-    from a network; an output that ends in .html is one file, with fewer points of long histories.
+    out, or the last run where that has no records. The page opens from the disk and loads nothing from a network; of
+    long histories it has the newest points.
 
     \b
     Examples:
-      pytest-quant report -o report
-      pytest-quant report main..topic -o report
+      pytest-quant report -o report.html
+      pytest-quant report main..topic -o report.html
       pytest-quant report 20260102T0304 -o report.html
     """  # noqa: D301 - click reads a backspace
     where = existing_history(place)
     # Here, because it loads the database.
     from pytest_quant.history import open_store
     from pytest_quant.report.page.assemble import assemble
-    from pytest_quant.report.page.render import INDEX, write_folder, write_page
+    from pytest_quant.report.page.render import write_page
 
-    one_file = output.suffix.lower() in _ONE_FILE
-    page = assemble(_sources(open_store(where), commits, one_file=one_file))
+    page = assemble(_sources(open_store(where), commits))
     try:
-        if one_file:
-            write_page(page, output)
-        else:
-            write_folder(page, output)
+        write_page(page, output)
     except OSError as error:
         raise _unwritten(output, error) from error
-    say(f"written: {output if one_file else output / INDEX}")
+    say(f"written: {output}")
 
 
 def _unwritten(output: Path, error: OSError) -> UsageError:
@@ -73,10 +68,10 @@ def _unwritten(output: Path, error: OSError) -> UsageError:
     return UsageError("the page cannot be written", value=f"{output}: {error.strerror or error}", fix=step)
 
 
-def _sources(store: Store, commits: str | None, *, one_file: bool) -> Sources:
+def _sources(store: Store, commits: str | None) -> Sources:
     from pytest_quant.history.baselines.file import NAME, read_baselines
     from pytest_quant.history.compare import rule
-    from pytest_quant.history.courses import MOST_POINTS, courses
+    from pytest_quant.history.courses import courses
     from pytest_quant.report.page.assemble import Sources
     from pytest_quant.report.page.compared import ComparedRuns
 
@@ -95,17 +90,12 @@ def _sources(store: Store, commits: str | None, *, one_file: bool) -> Sources:
         compared = ComparedRuns(comparison, rule(comparison, full_suite=True), (before.told, now.told))
     say(now.told if now.told.startswith("head") else f"head {now.told}")
     checks = _last_of_each(now.checks)
-    found = courses(
-        store,
-        [check.record.series for check in checks],
-        read_baselines(root / NAME),
-        most_points=MOST_POINTS if one_file else None,
-    )
+    found = courses(store, [check.record.series for check in checks], read_baselines(root / NAME))
     return Sources(
         checks=tuple(checks),
         compared=compared,
         why_not_compared=why_not,
-        next_step="pytest-quant report BASE..HEAD -o DIR" if why_not else "",
+        next_step="pytest-quant report BASE..HEAD -o FILE" if why_not else "",
         courses=found,
         why_no_history="The history has no series of these records.",
     )

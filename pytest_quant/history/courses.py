@@ -17,9 +17,9 @@ from pytest_quant.history.rows import StoredRun
 from pytest_quant.history.trends import find_changes_in
 
 MOST_POINTS = 20_000
-"""Of all series together, where they lie in one file."""
+"""Of all series of a page together."""
 
-MOST_EACH = 5_000
+_MOST_EACH = 5_000
 """Of one series: as many as a chart of it stays fluid with."""
 
 _LEAST_EACH = 30
@@ -68,8 +68,7 @@ def courses(
     wanted: Sequence[str],
     accepted: Mapping[str, BaselineEntry],
     *,
-    most_points: int | None = MOST_POINTS,
-    most_each: int = MOST_EACH,
+    most_points: int = MOST_POINTS,
 ) -> list[Course]:
     """Return the course of each series that the history has, in the order of `wanted`.
 
@@ -78,8 +77,7 @@ def courses(
     store : the history.
     wanted : keys of series.
     accepted : baselines by series.
-    most_points : of all series together; ``None`` for no such bound.
-    most_each : of one series.
+    most_points : of all series together.
 
     Raises
     ------
@@ -89,7 +87,7 @@ def courses(
     keys = [key for key in dict.fromkeys(wanted) if key in known]
     if not keys:
         return []
-    limit = most_each if most_points is None else min(most_each, max(most_points // len(keys), _LEAST_EACH))
+    limit = min(_MOST_EACH, max(most_points // len(keys), _LEAST_EACH))
     newest = _newest(store, {key: known[key].n_points for key in keys}, limit)
     return [course_of(known[found.key], found, accepted.get(found.key), len(keys)) for found in newest]
 

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from pytest_quant.history import StoredCheck
 from pytest_quant.printable import clean
 from pytest_quant.report.page.assemble import Sources, assemble
-from pytest_quant.report.page.render import write_folder, write_page
+from pytest_quant.report.page.render import write_page
 from pytest_quant.report.text import figure, points
 from tests.support.browser import DESK, PHONE, Seen, Window
 from tests.support.pages import HOSTILE, figures_of, rich_record, sources
@@ -33,33 +33,21 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same in a folder."""
-    place = tmp_path_factory.mktemp("folder")
-    write_folder(assemble(sources()), place)
-    return place / "index.html"
-
-
 def _drawn(seen: Seen, charts: str = ".series canvas") -> None:
     expect(seen.page.locator(charts).first).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [DESK, PHONE])
 @pytest.mark.parametrize("tab", TABS)
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_each_page_opens_from_the_disk(
-    request: pytest.FixtureRequest, window: Window, kind: str, tab: str, width: int
-) -> None:
-    """No error on the console, no request but for its own files, and no scrolling sideways."""
-    place: Path = request.getfixturevalue(kind)
-    seen = window.open(place, f"#{tab}", width=width)
+def test_each_page_opens_from_the_disk(file: Path, window: Window, tab: str, width: int) -> None:
+    """No error on the console, no request but for the file itself, and no scrolling sideways."""
+    seen = window.open(file, f"#{tab}", width=width)
     expect(seen.page.locator(f"section#{tab}")).to_be_visible()
     assert seen.page.locator("section.page:visible").count() == 1
     if tab == "history":
         _drawn(seen)
     assert seen.problems == []
-    assert [url for url in seen.requests if not url.startswith(place.parent.as_uri())] == []
+    assert [url for url in seen.requests if not url.startswith(file.as_uri())] == []
     assert not seen.scrolls_sideways()
 
 
@@ -195,9 +183,9 @@ def test_a_chosen_theme_is_kept(file: Path, window: Window, system: str) -> None
     assert ground() == own[system]
 
 
-def test_a_chart_tells_its_points(folder: Path, window: Window) -> None:
+def test_a_chart_tells_its_points(file: Path, window: Window) -> None:
     """By mouse, by arrow keys, and as a table; figures are the history's, commits beside them."""
-    seen = window.open(folder, "#series-1")
+    seen = window.open(file, "#series-1")
     frame = seen.page.locator("#series-1 .frame")
     expect(frame).to_be_visible()
     kept = points_of(120, seed=1)
@@ -241,17 +229,6 @@ def test_two_machines_are_two_lines(file: Path, window: Window) -> None:
     assert seen.shown("#series-0 .legend li") == ["machine A", "machine B"]
 
 
-def test_a_missing_file_of_the_folder_is_told(tmp_path: Path, window: Window) -> None:
-    """In the place of its chart; the others are drawn."""
-    write_folder(assemble(sources()), tmp_path)
-    (tmp_path / "series" / "series-0.js").unlink()
-    seen = window.open(tmp_path / "index.html", "#history")
-    expect(seen.page.locator("#series-0")).to_contain_text(
-        "series/series-0.js is missing: keep the folder of this page whole"
-    )
-    expect(seen.page.locator("#series-1 canvas")).to_be_visible()
-
-
 def test_an_open_page_has_the_figures_of_its_records(file: Path, window: Window) -> None:
     """What the browser shows, read back, is what stands in the file."""
     seen = window.open(file)
@@ -264,8 +241,8 @@ def test_an_open_page_has_the_figures_of_its_records(file: Path, window: Window)
 
 def test_foreign_texts_are_texts(tmp_path: Path, window: Window) -> None:
     """Of tests, models, branches and messages, in the table, the charts and their labels; nothing of them runs."""
-    write_folder(assemble(sources(HOSTILE)), tmp_path)
-    seen = window.open(tmp_path / "index.html")
+    write_page(assemble(sources(HOSTILE)), tmp_path / "page.html")
+    seen = window.open(tmp_path / "page.html")
     seen.page.get_by_role("button", name="Expand all").click()
     for tab in TABS:
         seen.page.locator(f"#tab-{tab}").click()

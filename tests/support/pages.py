@@ -248,17 +248,17 @@ class _Reader(HTMLParser):
         self.found.append(ReadFigure(int(check or ""), float(around[-1]["data-value"] or ""), text.strip()))
 
 
-def data_of(html: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the data of a page: what comes deflated, and what does not."""
+def data_of(html: str) -> dict[str, Any]:
+    """Return what comes deflated with a page."""
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
     assert found is not None
-    data = json.loads(found[1])
-    return json.loads(zlib.decompress(base64.b64decode(data["packed"]))), data["separate"]
+    data: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(json.loads(found[1])["packed"])))
+    return data
 
 
 def opened(html: str) -> str:
     """Return a page in which every check is open, as a browser has it then."""
-    for anchor, detail in data_of(html)[0]["details"].items():
+    for anchor, detail in data_of(html)["details"].items():
         number = anchor.removeprefix("check-")
         place = re.compile(rf'(<tr class="detail" id="detail-{number}"><td colspan="\d+">)(?=</td>)')
         html, times = place.subn(lambda found, detail=detail: found[1] + detail, html)  # type: ignore[misc]

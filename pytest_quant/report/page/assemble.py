@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from pytest_quant.history import StoredCheck
-from pytest_quant.history.courses import MOST_EACH, Course
+from pytest_quant.history.courses import Course
 from pytest_quant.history.rows import in_utc
 from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record, Run
@@ -22,7 +22,7 @@ from pytest_quant.report.text import count
 
 _COMMIT = 12
 _MOST_NAMED = 3
-_WHOLE = f"pytest-quant report -o DIR draws up to {MOST_EACH} of each"
+_WHOLE = "pytest-quant history SERIES --csv writes all of them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def assemble(sources: Sources) -> Page:
     checks = sources.checks
     records = [check.record for check in checks]
     names = [row.test for row in rows_of(records)]
-    history, separate = _history(sources)
+    history, series = _history(sources)
     runs = tuple({run.id: run for run in (*(check.run for check in checks), *sources.runs)}.values())
     return Page(
         title=_title(runs),
@@ -67,8 +67,7 @@ def assemble(sources: Sources) -> Page:
         comparison=_comparison(sources),
         history=history,
         pareto=pareto_views(records, names),
-        data=_rounds(records),
-        separate=separate,
+        data={**_rounds(records), **series},
         version=version("pytest-quant"),
     )
 

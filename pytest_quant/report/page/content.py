@@ -307,7 +307,6 @@ class Page:
     title : of the document.
     about : what was run, ``(label, text)``.
     data : what charts are drawn from, by name; see `pytest_quant.report.page.tracks`.
-    separate : parts of it that a folder has as files of their own, by the name of the file.
     """
 
     title: str
@@ -317,5 +316,4 @@ class Page:
     history: HistoryView
     pareto: tuple[ParetoView, ...]
     data: Mapping[str, Json]
-    separate: Mapping[str, Json]
     version: str

@@ -1,11 +1,10 @@
-"""A page as HTML, in one file, or in a folder where the history of each series is a file of its own.
+"""A page as HTML, in one file that loads nothing else.
 
 What stands in a page came from outside: names of tests, branches, messages, outputs of models. Jinja2 escapes every
 text of it, and each is cleaned as it is for a terminal; data for charts is JSON in which no character can end a script.
 What a check opens to is HTML of the same templates, deflated with that of all others, which takes a tenth of the room:
 a page of hundreds of checks is small, and opens at once. The page's policy allows the scripts and styles that are in
-it, by their digests, and nothing from any network. A folder also loads its own files, by elements of the page, because
-a browser reads no file from the disk for a script.
+it, by their digests, and nothing from any network.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -27,12 +25,6 @@ from pytest_quant.printable import clean
 from pytest_quant.record import Json
 from pytest_quant.report.page.content import Page
 from pytest_quant.whole_file import write_whole
-
-INDEX = "index.html"
-"""The page of a folder."""
-
-SERIES_FOLDER = "series"
-"""Where a folder has the data of its charts."""
 
 _STYLES = ("uplot/uPlot.min.css", "page.css")
 _FIRST = "first.js"
@@ -49,41 +41,22 @@ def write_page(page: Page, file: Path) -> None:
     write_whole(file, one_file(page))
 
 
-def write_folder(page: Page, folder: Path) -> None:
-    """Write `page` to ``index.html`` in `folder`, and the data of its charts beside it, before it. Raises `OSError`."""
-    data = folder / SERIES_FOLDER
-    data.mkdir(parents=True, exist_ok=True)
-
-    def write(name: str) -> None:
-        write_whole(data / f"{name}.js", _call(name, page.separate[name]).encode())
-
-    # One after another, hundreds of files wait longer for the disk than making them takes.
-    with ThreadPoolExecutor() as pool:
-        for _ in pool.map(write, page.separate):
-            pass
-    write_whole(folder / INDEX, _rendered(page, {}, SERIES_FOLDER if page.separate else "").encode())
-
-
 def one_file(page: Page) -> bytes:
     """Return the whole page as one document."""
-    return _rendered(page, page.separate, "").encode()
-
-
-def _rendered(page: Page, separate: Mapping[str, Json], folder: str) -> str:
     styles = "\n".join(map(_asset, _STYLES))
     scripts = ["\n".join(map(_asset, _SCRIPTS)), _asset(_FIRST)]
     templates = _templates()
     detail = templates.get_template("parts.html.j2").module.detail  # type: ignore[attr-defined]
-    details: dict[str, Json] = {one.anchor: str(detail(one)) for one in page.run.checks}
-    return templates.get_template("page.html.j2").render(
+    details: dict[str, Json] = {check.anchor: str(detail(check)) for check in page.run.checks}
+    html = templates.get_template("page.html.j2").render(
         page=page,
-        policy=_policy(styles, scripts, own_files=bool(folder)),
+        policy=_policy(styles, scripts),
         styles=_trusted(styles),
         script=_trusted(scripts[0]),
         first=_trusted(scripts[1]),
-        data=_trusted(in_script({"packed": _packed({**page.data, "details": details}), "separate": dict(separate)})),
-        folder=folder,
+        data=_trusted(in_script({"packed": _packed({**page.data, "details": details})})),
     )
+    return html.encode()
 
 
 def _packed(data: Mapping[str, Json]) -> str:
@@ -91,14 +64,11 @@ def _packed(data: Mapping[str, Json]) -> str:
     return base64.b64encode(zlib.compress(content)).decode("ascii")
 
 
-def _policy(styles: str, scripts: Iterable[str], *, own_files: bool) -> str:
-    allowed = [_digest(script) for script in scripts]
-    # The page may be served as well, by a forge that keeps it: then its own files are of its own host.
-    own = ["file:", "'self'"] if own_files else []
+def _policy(styles: str, scripts: Iterable[str]) -> str:
     return "; ".join(
         (
             "default-src 'none'",
-            f"script-src {' '.join([*allowed, *own])}",
+            f"script-src {' '.join(map(_digest, scripts))}",
             f"style-src {_digest(styles)}",
             "base-uri 'none'",
             "form-action 'none'",
@@ -116,10 +86,6 @@ def in_script(value: Json | Mapping[str, Json]) -> str:
     for char, escaped in _ESCAPES:
         text = text.replace(char, escaped)
     return text
-
-
-def _call(name: str, value: Json) -> str:
-    return f"quant.put({in_script(name)},{in_script(value)});\n"
 
 
 def _trusted(content: str) -> Markup:

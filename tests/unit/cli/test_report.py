@@ -33,18 +33,18 @@ def _run(*arguments: str) -> Result:
 
 
 def test_without_a_name_the_last_run_is_shown(project: Path) -> None:
-    """Into a folder, whose page is named; there is no base without git, and the page says so."""
-    said = _run("-o", "out").stdout
+    """The file is named; there is no base without git, and the page says so."""
+    said = _run("-o", "out.html").stdout
     assert "20260203T000000Z-bb" in said
-    assert said.splitlines()[-1] == "written: out/index.html"
-    html = (project / "out" / "index.html").read_text("utf-8")
+    assert said.splitlines()[-1] == "written: out.html"
+    html = (project / "out.html").read_text("utf-8")
     assert "topic" in words_of(html)
     assert "There is no base to compare with" in words_of(html)
     assert {one.check for one in figures_of(html)} >= {0, 2}
 
 
 def test_one_file_holds_everything(project: Path) -> None:
-    """Where the output's name says so."""
+    """Its folder is made."""
     assert _run("-o", "deep/page.html").stdout.splitlines()[-1] == "written: deep/page.html"
     assert [file.name for file in (project / "deep").iterdir()] == ["page.html"]
     assert 'data-series="series-0"' in (project / "deep" / "page.html").read_text("utf-8")
@@ -52,8 +52,8 @@ def test_one_file_holds_everything(project: Path) -> None:
 
 def test_a_run_is_named_by_the_beginning_of_its_id(project: Path) -> None:
     """Then it is the one that is shown."""
-    _run(RUN.id[:12], "-o", "out")
-    assert {one.check for one in figures_of((project / "out" / "index.html").read_text("utf-8"))} == {0}
+    _run(RUN.id[:12], "-o", "out.html")
+    assert {figure.check for figure in figures_of((project / "out.html").read_text("utf-8"))} == {0}
 
 
 def test_two_runs_are_compared(project: Path) -> None:
@@ -99,8 +99,8 @@ def test_commits_are_compared_with_their_merge_base(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("a...b", "-o", "out"), "three dots"),
-        (("20250101T0000", "-o", "out"), "there is no run"),
+        (("a...b", "-o", "out.html"), "three dots"),
+        (("20250101T0000", "-o", "out.html"), "there is no run"),
     ],
 )
 def test_what_cannot_be_drawn_is_told(project: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -116,3 +116,11 @@ def test_a_place_that_cannot_be_written_is_told(project: Path) -> None:
     with pytest.raises(UsageError, match="the page cannot be written") as told:
         _run("-o", "file/page.html")
     assert "writable folder" in (told.value.fix or "")
+
+
+def test_a_folder_is_no_page(project: Path) -> None:
+    """It is told before the history is read."""
+    (project / "report").mkdir()
+    told = _run("-o", "report")
+    assert told.exit_code == 2
+    assert "'report' is a directory" in told.stderr

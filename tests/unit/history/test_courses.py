@@ -56,11 +56,11 @@ def test_many_series_share_a_bound_on_points() -> None:
 
 
 def test_few_points_are_still_a_chart() -> None:
-    """Whatever the bound, 30 of each are kept; without one, as many as a chart takes."""
+    """Whatever the bound, 30 of each are kept, and of a single series no more than a chart takes."""
     kept = _Kept({str(number): points(50) for number in range(10)})
     courses(kept, list(kept.series_of), {}, most_points=10)
-    courses(kept, ["0"], {}, most_points=None, most_each=45)
-    assert kept.asked == [30, 45]
+    courses(kept, ["0"], {})
+    assert kept.asked == [30, 5000]
 
 
 def test_of_a_long_history_the_newest_runs_are_read() -> None:

@@ -2,8 +2,7 @@
 // The history: columns of bytes read back, see pytest_quant/report/page/tracks.py, and one chart for each series.
 const quant = (function () {
   const given = JSON.parse(document.getElementById("data").textContent);
-  const kept = new Map(Object.entries(given.separate));
-  const waiting = new Map();
+  const kept = new Map();
   const TABLE_ROWS = 200;
   const MOST_LINES = 6;
   const FIGURES = {
@@ -26,33 +25,14 @@ const quant = (function () {
     },
   };
 
-  // The files of a folder call this; a page of one file has everything in itself.
-  function put(name, value) {
-    kept.set(name, value);
-  }
-
-  // What checks open to, and their rounds, come with the page, deflated.
+  // What checks open to, their rounds and the history come deflated.
   const unpacked = inflated(given.packed).then((bytes) => {
     for (const [name, value] of Object.entries(JSON.parse(new TextDecoder().decode(bytes)))) kept.set(name, value);
   });
 
   async function load(name) {
     await unpacked;
-    if (kept.has(name)) return kept.get(name);
-    if (!waiting.has(name)) {
-      const folder = document.body.dataset.folder;
-      waiting.set(
-        name,
-        new Promise((resolve, reject) => {
-          const script = document.createElement("script");
-          script.src = `${folder}/${name}.js`;
-          script.onload = () => resolve(kept.get(name));
-          script.onerror = () => reject(new Error(`${folder}/${name}.js is missing: keep the folder of this page whole`));
-          document.head.append(script);
-        }),
-      );
-    }
-    return waiting.get(name);
+    return kept.get(name);
   }
 
   async function inflated(text) {
@@ -312,5 +292,5 @@ const quant = (function () {
     for (const place of places) seer.observe(place);
   }
 
-  return { kept, load, put, showForPrint, watch };
+  return { kept, load, showForPrint, watch };
 })();

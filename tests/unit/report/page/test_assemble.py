@@ -112,7 +112,7 @@ def test_what_is_left_out_of_the_history_is_told() -> None:
     """How many points of how many, and where the rest is."""
     found = Sources(checks=(), courses=[course(points(40), total=5000)])
     said = words_of(_html(found))
-    assert "40 of 5000 points of 1 series, the newest ones; pytest-quant report -o DIR" in said
+    assert "40 of 5000 points of 1 series, the newest ones; pytest-quant history SERIES --csv" in said
 
 
 def test_two_hundred_checks_with_their_history_take_three_megabytes() -> None:

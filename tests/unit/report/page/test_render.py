@@ -1,4 +1,4 @@
-"""How a page is written: in one file or a folder, without a network, and with nothing that another text could end."""
+"""How a page is written: in one file, without a network, and with nothing that another text could end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.report.page.assemble import assemble
 from pytest_quant.report.page.content import Page
-from pytest_quant.report.page.render import INDEX, in_script, one_file, write_folder, write_page
+from pytest_quant.report.page.render import in_script, one_file, write_page
 from tests.support.pages import HOSTILE, data_of, opened, sources
 
 _ASSETS = files("pytest_quant.report.page").joinpath("assets")
@@ -60,22 +60,6 @@ def test_nothing_is_asked_of_a_network(page: Page) -> None:
     assert re.findall(r'<[^>]*\s(?:on\w+|style)="', markup) == []
 
 
-def test_a_folder_has_the_history_of_each_series_beside_its_page(page: Page, tmp_path: Path) -> None:
-    """In files that the page names; the page may load those of its own folder, and is smaller."""
-    write_folder(page, tmp_path / "report")
-    html = (tmp_path / "report" / INDEX).read_text("utf-8")
-    assert {file.name for file in (tmp_path / "report" / "series").iterdir()} == {
-        "runs.js",
-        "series-0.js",
-        "series-1.js",
-    }
-    assert 'data-folder="series"' in html
-    assert {"file:", "'self'"} <= set(_policy(html)["script-src"])
-    assert len(html.encode()) < len(one_file(page))
-    text = (tmp_path / "report" / "series" / "series-0.js").read_text("utf-8")
-    assert text.startswith('quant.put("series-0",{"n":120,')
-
-
 def test_a_page_is_written_whole(page: Page, tmp_path: Path) -> None:
     """Its folder is made, an older page is replaced, and nothing else is left there."""
     file = tmp_path / "deep" / "page.html"
@@ -87,11 +71,11 @@ def test_a_page_is_written_whole(page: Page, tmp_path: Path) -> None:
 
 
 def test_what_checks_open_to_comes_deflated(page: Page) -> None:
-    """With the rounds of their latency; in a folder too, for they are of the run and not of the history."""
-    packed, separate = data_of(one_file(page).decode())
-    assert set(packed["details"]) == {f"check-{number}" for number in range(6)}
-    assert packed["rounds-0"]["candidate"] == [0.11, 0.102]
-    assert set(separate) == {"runs", "series-0", "series-1"}
+    """With the rounds of their latency, and the history of each series."""
+    data = data_of(one_file(page).decode())
+    assert set(data["details"]) == {f"check-{number}" for number in range(6)}
+    assert data["rounds-0"]["candidate"] == [0.11, 0.102]
+    assert {"series-0", "series-1"} <= set(data)
 
 
 @given(st.text())
