@@ -33,7 +33,6 @@ ELSEWHERE = {
     "history.change": "tests/unit/history/test_trends.py",
     "history.compare.comparison": "tests/unit/report/test_comparison.py",
     "history.compare.status": "tests/unit/history/compare/test_whole_rows.py",
-    "history.figures": "tests/unit/history/test_read_figures.py",
     "history.points": "tests/unit/history/test_queries.py",
     "init.facts": "tests/integration/test_init.py",
     "marks.*": "tests/unit/marks",

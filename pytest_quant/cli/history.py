@@ -16,7 +16,8 @@ from pytest_quant.printable import clean
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytest_quant.history import Point, SeriesFigures, SeriesSummary, StoredRun
+    from pytest_quant.history import Point, SeriesSummary, StoredRun
+    from pytest_quant.history.change import Change
     from pytest_quant.history.store import Store
 
 
@@ -54,30 +55,16 @@ def print_series(summary: SeriesSummary, points: Sequence[Point], *, as_json: bo
             say(f"{len(points)} of {summary.n_points} points; --last N shows more")
 
 
-def print_changes(
-    found: Sequence[tuple[SeriesSummary, SeriesFigures]], branch: str, confidence: float, as_json: bool
-) -> None:
-    """Print the changes of series on a branch, the latest first.
-
-    Parameters
-    ----------
-    found : each series with its figures on the branch.
-    branch : name of the branch, for the heading.
-    confidence : see `pytest_quant.history.trends.find_changes`.
-    as_json : print one JSON document instead of a table.
-    """
-    from pytest_quant.history.trends import find_changes_in
+def print_changes(changes: Sequence[Change], summaries: Sequence[SeriesSummary], branch: str, as_json: bool) -> None:
+    """Print the changes of series on a branch, the latest first, as a table or with `as_json` as one JSON document."""
     from pytest_quant.report.series import changes_text, series_name
 
-    names = {summary.key: series_name(summary) for summary, _ in found}
-    changes = [
-        change for _, figures in found for change in find_changes_in(figures, confidence=confidence, family=len(found))
-    ]
-    changes.sort(key=lambda change: change.first_bad_at, reverse=True)
+    names = {summary.key: series_name(summary) for summary in summaries}
+    latest_first = sorted(changes, key=lambda change: change.first_bad_at, reverse=True)
     if as_json:
-        show_json({"branch": branch, "series": len(names), "changes": [asdict(one) for one in changes]})
+        show_json({"branch": branch, "series": len(names), "changes": [asdict(change) for change in latest_first]})
     else:
-        show(changes_text(changes, names, branch))
+        show(changes_text(latest_first, names, branch))
 
 
 def _csv(points: Sequence[Point]) -> str:
@@ -93,6 +80,8 @@ def _csv(points: Sequence[Point]) -> str:
 
 _RUNS = 20
 _POINTS = 50
+_SEARCHED = 1000
+"""Newest points of a series that are searched for changes, so that hundreds of long series take seconds."""
 
 
 @click.command(short_help="List runs or series, the checks of one run, one series, or what changed.")
@@ -103,7 +92,9 @@ _POINTS = 50
     "--confidence", type=click.FloatRange(0.5, 0.995), default=0.95, show_default=True, help="Of all --changes at once."
 )
 @click.option(
-    "--last", type=click.IntRange(min=1), help=f"At most this many  [runs: {_RUNS}, points of a table: {_POINTS}]"
+    "--last",
+    type=click.IntRange(min=1),
+    help=f"At most this many  [runs: {_RUNS}, points of a table: {_POINTS}, of a series with --changes: {_SEARCHED}]",
 )
 @click.option("--branch", metavar="NAME", help="Only of this branch  [with --changes: the main one]")
 @click.option("--since", type=click.DateTime(), metavar="DATE", help="Only from this day on, UTC.")
@@ -146,12 +137,21 @@ def history(
     first_day = None if since is None else f"{since:%Y-%m-%dT%H:%M:%S}"
     if changes:
         from pytest_quant.cli.places import main_branch
+        from pytest_quant.history.trends import find_changes
 
         _refuse_csv(as_csv)
         chosen = all_matching(store, what)
         on = branch or main_branch(Path.cwd())
-        figures = store.figures([one.key for one in chosen], branch=on, since=first_day, limit=last)
-        print_changes(list(zip(chosen, figures, strict=True)), on, confidence, as_json)
+        all_changes = [
+            change
+            for series in chosen
+            for change in find_changes(
+                store.points(series.key, branch=on, since=first_day, limit=last or _SEARCHED),
+                confidence=confidence,
+                family=len(chosen),
+            )
+        ]
+        print_changes(all_changes, chosen, on, as_json)
     elif list_series:
         _refuse_csv(as_csv)
         print_series_list(all_matching(store, what), as_json)

@@ -71,7 +71,7 @@ def _unwritten(output: Path, error: OSError) -> UsageError:
 def _sources(store: Store, commits: str | None) -> Sources:
     from pytest_quant.history.baselines.file import NAME, read_baselines
     from pytest_quant.history.compare import rule
-    from pytest_quant.history.courses import courses
+    from pytest_quant.history.series_history import series_histories
     from pytest_quant.report.page.assemble import Sources
     from pytest_quant.report.page.compared import ComparedRuns
 
@@ -90,13 +90,13 @@ def _sources(store: Store, commits: str | None) -> Sources:
         compared = ComparedRuns(comparison, rule(comparison, full_suite=True), (before.told, now.told))
     say(now.told if now.told.startswith("head") else f"head {now.told}")
     checks = _last_of_each(now.checks)
-    found = courses(store, [check.record.series for check in checks], read_baselines(root / NAME))
+    history = series_histories(store, [check.record.series for check in checks], read_baselines(root / NAME))
     return Sources(
         checks=tuple(checks),
         compared=compared,
         why_not_compared=why_not,
         next_step="pytest-quant report BASE..HEAD -o FILE" if why_not else "",
-        courses=found,
+        history=history,
         why_no_history="The history has no series of these records.",
     )
 

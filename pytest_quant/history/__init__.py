@@ -10,18 +10,15 @@ from pytest_quant.history.database import (
     require_libraries,
     set_aside,
 )
-from pytest_quant.history.figures import SeriesFigures, Texts
 from pytest_quant.history.points import Point, SeriesSummary
 from pytest_quant.history.rows import StoredCheck, StoredRun, identity_of, version_of
 
 __all__ = [
     "INSTALL",
     "Point",
-    "SeriesFigures",
     "SeriesSummary",
     "StoredCheck",
     "StoredRun",
-    "Texts",
     "identity_of",
     "missing_libraries",
     "open_store",

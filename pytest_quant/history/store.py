@@ -12,7 +12,6 @@ from pytest_quant.errors import UsageError, nearest
 from pytest_quant.history.append import RunToAdd, add_runs, batches
 from pytest_quant.history.connect import reading, storage_errors, writing
 from pytest_quant.history.every_run import EveryRun
-from pytest_quant.history.figures import SeriesFigures
 from pytest_quant.history.points import Point, SeriesSummary
 from pytest_quant.history.rows import (
     MOST_INDEXED,
@@ -199,29 +198,6 @@ class Store:
         newest_first = (CHECKS.c.started_at.desc(), RUNS.c.id.desc(), CHECKS.c.position.desc())
         rows = self._read(wanted.order_by(*newest_first).limit(limit))
         return [_point(series, row) for row in reversed(rows)]
-
-    def figures(
-        self,
-        series: Sequence[str],
-        *,
-        branch: str | None = None,
-        since: str | None = None,
-        limit: int | None = None,
-    ) -> list[SeriesFigures]:
-        """Return the figures of many series over time, of each in the order of `series`; a million points take seconds.
-
-        Parameters
-        ----------
-        series : keys; one that is not in the history has no points.
-        branch : only checks of this branch.
-        since : only checks of runs that started then or later, date or time in ISO 8601, UTC when it names no zone.
-        limit : largest number of checks of each series, the newest ones; ``None`` for all.
-        """
-        # Here, because it loads numpy, which all else does without.
-        from pytest_quant.history.read_figures import read_figures
-
-        with storage_errors(self._shown, "read"), reading(self._engine) as connection:
-            return read_figures(connection, series, _wanted(branch, since), limit)
 
     def each_run(
         self, run_id: str | None = None, unreadable: list[str] | None = None

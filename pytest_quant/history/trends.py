@@ -8,11 +8,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pytest_quant.history.change import CONFIDENT_POINTS, Change
-from pytest_quant.history.figures import Floats, SeriesFigures, Texts
 from pytest_quant.history.points import Point
 from pytest_quant.stats.changes import ChangePoint, change_points
 
@@ -23,9 +19,6 @@ LEAST_SPEED_PCT = 2.0
 """Smaller changes of speed are left out: a machine varies that much from day to day."""
 
 _SAME = 1e-9
-
-_Rows = NDArray[np.intp]
-"""Places of checks among those of a series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,37 +53,10 @@ def find_changes(points: Iterable[Point], *, confidence: float = 0.95, family: i
         *_by_group(clean, lambda point: (point.version, point.isa), _scores),
         *_by_group(clean, lambda point: (point.version, point.identity), _speeds),
     ]
-    return _found(sequences, confidence, family)
-
-
-def find_changes_in(figures: SeriesFigures, *, confidence: float = 0.95, family: int = 1) -> list[Change]:
-    """Return what `find_changes` finds in the same checks of one branch, without an object for each of them.
-
-    Parameters
-    ----------
-    figures : of one series and branch.
-    confidence, family : see `find_changes`.
-    """
-    with_commit = np.array([commit is not None for commit in figures.commit.known], np.bool_)
-    clean = np.flatnonzero(with_commit[figures.commit.codes] & ~figures.dirty)
-    sequences: list[_Sequence] = []
-    for rows, version, machine in _groups(clean, figures.version, figures.isa):
-        levels = _levels_in(figures, rows, figures.candidate)
-        sequences.append(_of_scores(figures.key, machine, levels, *figures.scales.get(version, (None, None))))
-    for rows, _, machine in _groups(clean, figures.version, figures.identity):
-        levels = _levels_in(figures, rows, figures.speedup, in_logs=True)
-        if levels.values:
-            sequences.append(_of_speedups(figures.key, machine, levels))
-        else:
-            levels = _levels_in(figures, rows, figures.candidate_p50_ms, in_logs=True)
-            sequences.append(_of_latencies(figures.key, machine, levels))
-    return _found([one for one in sequences if one.levels.values], confidence, family)
-
-
-def _found(sequences: Sequence[_Sequence], confidence: float, family: int) -> list[Change]:
     # A step of a score that repeats exactly is no test, and takes no part.
-    tests = family * max(1, sum(not one.exact for one in sequences))
-    changes = [change for one in sequences for change in _changes(one, (1.0 - confidence) / tests, tests)]
+    tests = family * max(1, sum(not sequence.exact for sequence in sequences))
+    significance = (1.0 - confidence) / tests
+    changes = [change for sequence in sequences for change in _changes(sequence, significance, tests)]
     return sorted(changes, key=lambda change: change.first_bad_at, reverse=True)
 
 
@@ -126,28 +92,19 @@ def _by_group(
 
 
 def _scores(points: Sequence[Point], machine: str) -> _Sequence:
-    last = points[-1]
-    return _of_scores(last.series, machine, _levels(points, lambda point: point.candidate), last.unit, last.better)
+    levels = _levels(points, lambda point: point.candidate)
+    # A check without a score, as one that could not run, knows neither unit nor direction.
+    last = next((point for point in reversed(points) if point.candidate is not None), points[-1])
+    more_is_better = None if last.better is None else last.better == "higher"
+    return _Sequence(last.series, "score", last.unit or "", machine, levels, more_is_better, _repeats(levels.values))
 
 
 def _speeds(points: Sequence[Point], machine: str) -> _Sequence:
     series = points[-1].series
     levels = _levels(points, lambda point: _log(point.speedup))
     if levels.values:
-        return _of_speedups(series, machine, levels)
-    return _of_latencies(series, machine, _levels(points, lambda point: _log(point.candidate_p50_ms)))
-
-
-def _of_scores(series: str, machine: str, levels: _Levels, unit: str | None, better: str | None) -> _Sequence:
-    more_is_better = None if better is None else better == "higher"
-    return _Sequence(series, "score", unit or "", machine, levels, more_is_better, _repeats(levels.values))
-
-
-def _of_speedups(series: str, machine: str, levels: _Levels) -> _Sequence:
-    return _Sequence(series, "speedup", "x", machine, levels, more_is_better=True)
-
-
-def _of_latencies(series: str, machine: str, levels: _Levels) -> _Sequence:
+        return _Sequence(series, "speedup", "x", machine, levels, more_is_better=True)
+    levels = _levels(points, lambda point: _log(point.candidate_p50_ms))
     return _Sequence(series, "latency", "ms", machine, levels, more_is_better=False)
 
 
@@ -199,44 +156,6 @@ def _levels(points: Sequence[Point], value_of: Callable[[Point], float | None]) 
     kept = list(values)[-MOST_COMMITS:]
     means = [statistics.fmean(values[commit]) for commit in kept]
     return _Levels(kept, [started[commit] for commit in kept], means)
-
-
-def _groups(rows: _Rows, versions: Texts, machines: Texts) -> Iterator[tuple[_Rows, str, str]]:
-    """Yield the rows of each version and machine, in the order in which they first come, with both."""
-    pairs = versions.codes[rows].astype(np.intp) * len(machines.known) + machines.codes[rows]
-    kinds, first, kind_of = np.unique(pairs, return_index=True, return_inverse=True)
-    for kind in np.argsort(first).tolist():
-        version, machine = divmod(int(kinds[kind]), len(machines.known))
-        yield rows[kind_of == kind], versions.known[version] or "", machines.known[machine] or ""
-
-
-def _levels_in(figures: SeriesFigures, rows: _Rows, column: Floats, *, in_logs: bool = False) -> _Levels:
-    """Return what `_levels` does for the checks at `rows`; logarithms are of what is above 0."""
-    values = column[rows]
-    rows = rows[values > 0.0] if in_logs else rows[~np.isnan(values)]
-    codes = figures.commit.codes[rows]
-    # Of each commit the place of its first check; numpy.unique would sort thousands of them for each series.
-    first = np.full(len(figures.commit.known), rows.size)
-    first[codes[::-1]] = np.arange(rows.size)[::-1]
-    found = np.flatnonzero(first < rows.size)
-    kept = found[np.argsort(first[found])][-MOST_COMMITS:]
-    rank = np.full(first.size, -1)
-    rank[kept] = np.arange(kept.size)
-    of_kept = np.flatnonzero(rank[codes] >= 0)
-    ordered = of_kept[np.argsort(rank[codes[of_kept]], kind="stable")]
-    each: list[float] = column[rows[ordered]].tolist()
-    if in_logs:
-        each = list(map(math.log, each))
-    means = each
-    if len(each) > kept.size:
-        ends = np.cumsum(np.bincount(rank[codes[of_kept]])).tolist()
-        means = [statistics.fmean(each[start:end]) for start, end in itertools.pairwise([0, *ends])]
-    commit, started_at = figures.commit.known, figures.started_at.known
-    return _Levels(
-        [commit[code] or "" for code in kept.tolist()],
-        [started_at[code] or "" for code in figures.started_at.codes[rows[first[kept]]].tolist()],
-        means,
-    )
 
 
 def _log(value: float | None) -> float | None:

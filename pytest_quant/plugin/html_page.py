@@ -10,7 +10,7 @@ import pytest
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import StoredCheck, missing_libraries, open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
-from pytest_quant.history.courses import courses
+from pytest_quant.history.series_history import SeriesHistory, series_histories
 from pytest_quant.plugin.against import AGAINST, NOT_COMPARED
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.record import Record, Run
@@ -22,7 +22,6 @@ from pytest_quant.whole_file import next_step
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_quant.history.courses import Course
     from pytest_quant.plugin.compare_with_base import Compared
 
 _TO_COMPARE = "pytest --quant-compare --quant-html FILE"
@@ -51,7 +50,7 @@ def write_html(
     # The run of another commit, for --quant-against, has no page of its own.
     if file is None or config.getoption("quant_leave"):
         return []
-    found, why_not = _courses(settings.history, config.rootpath, [record.series for record in records])
+    history, why_not = _history(settings.history, config.rootpath, [record.series for record in records])
     made = _made(config, compared)
     sources = Sources(
         checks=tuple(StoredCheck(run, record) for record in records),
@@ -60,7 +59,7 @@ def write_html(
         compared=made,
         why_not_compared="" if made else _why_not_compared(config, compared),
         next_step="" if compared or settings.against is not None else _TO_COMPARE,
-        courses=found,
+        history=history,
         why_no_history=why_not,
     )
     try:
@@ -89,7 +88,7 @@ def _why_not_compared(config: pytest.Config, compared: Compared | None) -> str:
     return "This run was not compared with another commit." if compared is None else compared.fault
 
 
-def _courses(place: str | None, root: Path, wanted: Sequence[str]) -> tuple[list[Course], str]:
+def _history(place: str | None, root: Path, keys: Sequence[str]) -> tuple[list[SeriesHistory], str]:
     """Return the history of the series, or why there is none."""
     if place is None:
         return [], "The history is turned off."
@@ -97,7 +96,7 @@ def _courses(place: str | None, root: Path, wanted: Sequence[str]) -> tuple[list
     if missing:
         return [], f"There is no history: {missing}."
     try:
-        found = courses(open_store(place), wanted, read_baselines(root / NAME))
+        history = series_histories(open_store(place), keys, read_baselines(root / NAME))
     except HistoryError as error:
         return [], f"The history cannot be read: {error}"
-    return found, "The history has no series of this run yet."
+    return history, "The history has no series of this run yet."

@@ -13,7 +13,7 @@ from statistics import median
 import pytest
 from playwright.sync_api import expect
 
-from pytest_quant.history.courses import MOST_POINTS
+from pytest_quant.history.series_history import MOST_POINTS
 from pytest_quant.stats.ratio import Estimate
 from tests.benchmarks.limits import at_most
 from tests.benchmarks.wide_history import POINTS, SERIES, fill

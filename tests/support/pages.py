@@ -8,17 +8,17 @@ import math
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 
-from pytest_quant.history import Point, SeriesFigures, SeriesSummary, StoredCheck, Texts
+from pytest_quant.history import Point, SeriesSummary, StoredCheck
 from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, series_of
 from pytest_quant.history.compare import compare, rule
-from pytest_quant.history.courses import Course, course_of
+from pytest_quant.history.series_history import SeriesHistory, series_history
 from pytest_quant.record import Record
 from pytest_quant.report.page.assemble import Sources
 from pytest_quant.report.page.compared import ComparedRuns
@@ -83,32 +83,14 @@ def points(number: int, *, series: str = "key", branch: str = "main", seed: int 
     return found
 
 
-def figures_from(found: Sequence[Point], key: str = "key") -> SeriesFigures:
-    """Return points in columns, as a history gives them."""
-
-    def texts(name: str) -> Texts:
-        each = [getattr(point, name) for point in found]
-        known = tuple(dict.fromkeys(each))
-        return Texts(known, np.array([known.index(text) for text in each], np.int32))
-
-    def numbers(name: str) -> Any:
-        return np.array([getattr(point, name) for point in found], np.float64)
-
-    columns = {one.name: numbers(one.name) for one in fields(SeriesFigures) if one.type == "Floats"}
-    columns |= {one.name: texts(one.name) for one in fields(SeriesFigures) if one.type == "Texts"}
-    dirty = np.array([point.dirty for point in found], np.bool_)
-    scales = {point.version: (point.unit, point.better) for point in found}
-    return SeriesFigures(key=key, dirty=dirty, scales=scales, **columns)
-
-
-def course(
+def history_of(
     found: Sequence[Point],
     *,
     nodeid: str = "tests/test_digits.py::test_int8",
     total: int | None = None,
     accepted: bool = False,
-) -> Course:
-    """Return the course of one series with these points."""
+) -> SeriesHistory:
+    """Return the history of one series with these points."""
     key = json.dumps([nodeid, "digits", "ort", "int8", "static", 1, "top1"])
     summary = SeriesSummary(key, nodeid, "digits", "ort-int8-static", "top1", total or len(found), found[-1].started_at)
     entry = BaselineEntry(
@@ -122,7 +104,7 @@ def course(
         drop=4.25,
         latency=(AcceptedLatency({"cpu": "Some CPU"}, 1.95, 0.51),),
     )
-    return course_of(summary, figures_from(found, key), entry if accepted else None)
+    return series_history(summary, found, entry if accepted else None)
 
 
 def rich_record(name: str = "test_int8", hostile: str = "") -> Record:
@@ -187,17 +169,19 @@ def sources(hostile: str = "", *, history: int = 120, series: int = 2) -> Source
     run = replace(RUN, branch=f"topic{hostile}", dirty=True, pull_request="17")
     missing = replace(unavailable(), message=f"the runtime is not here{hostile}\n  next: pip install it")
     records = [rich_record(hostile=hostile), replace(a_pass(), nodeid="tests/test_b.py::test_b"), missing, *ladder()]
-    first = course(
+    first = history_of(
         points(history, machines=2),
         nodeid=f"tests/test_digits.py::test_int8{hostile}",
         total=5 * history,
         accepted=True,
     )
-    others = [course(points(history, seed=seed), nodeid=f"tests/test_n.py::test_{seed}") for seed in range(1, series)]
+    others = [
+        history_of(points(history, seed=seed), nodeid=f"tests/test_n.py::test_{seed}") for seed in range(1, series)
+    ]
     return Sources(
         checks=tuple(StoredCheck(run, record) for record in records),
         compared=compared(hostile),
-        courses=[first, *others],
+        history=[first, *others],
     )
 
 

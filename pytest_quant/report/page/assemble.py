@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from pytest_quant.history import StoredCheck
-from pytest_quant.history.courses import Course
 from pytest_quant.history.rows import in_utc
+from pytest_quant.history.series_history import SeriesHistory
 from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record, Run
 from pytest_quant.report.columns import rows_of
@@ -16,7 +16,7 @@ from pytest_quant.report.page.compared import ComparedRuns, comparison_view
 from pytest_quant.report.page.content import ComparisonView, HistoryView, Page, SeriesView
 from pytest_quant.report.page.overview import run_view
 from pytest_quant.report.page.pareto import pareto_views
-from pytest_quant.report.page.tracks import Runs, accepted_in_words, changes_in_words, track
+from pytest_quant.report.page.series import accepted_in_words, changes_in_words, series_data
 from pytest_quant.report.series import series_name
 from pytest_quant.report.text import count
 
@@ -35,7 +35,7 @@ class Sources:
     runs : that stand for a page without checks.
     expected : node ids of tests that failed as they were expected to.
     compared : the comparison; ``None`` with `why_not_compared` and the command that makes one as `next_step`.
-    courses : the history; empty with `why_no_history`.
+    history : of each series; empty with `why_no_history`.
     """
 
     checks: tuple[StoredCheck, ...]
@@ -44,7 +44,7 @@ class Sources:
     compared: ComparedRuns | None = None
     why_not_compared: str = ""
     next_step: str = ""
-    courses: Sequence[Course] = field(default=(), repr=False)
+    history: Sequence[SeriesHistory] = field(default=(), repr=False)
     why_no_history: str = ""
 
 
@@ -108,37 +108,32 @@ def _comparison(sources: Sources) -> ComparisonView:
 
 def _history(sources: Sources) -> tuple[HistoryView, dict[str, Json]]:
     """Return what the page says of the history, and the data of its charts."""
-    checks = {check.record.series: f"check-{number}" for number, check in enumerate(sources.checks)}
-    runs = Runs({(in_utc(check.run.started_at), check.run.commit) for check in sources.checks})
-    data: dict[str, Json] = {}
-    views = []
-    for number, course in enumerate(sources.courses):
-        anchor = f"series-{number}"
-        data[anchor] = track(course, runs)
-        views.append(_series(course, anchor, checks.get(course.summary.key, "")))
-    if not views:
+    if not sources.history:
         return HistoryView(why_not=sources.why_no_history), {}
-    shown, total = sum(one.figures.n for one in sources.courses), sum(one.summary.n_points for one in sources.courses)
-    told = f"{count(total, 'point')} of {len(views)} series"
+    checks = {check.record.series: f"check-{number}" for number, check in enumerate(sources.checks)}
+    runs = {(in_utc(check.run.started_at), check.run.commit) for check in sources.checks}
+    by_anchor = {f"series-{number}": history for number, history in enumerate(sources.history)}
+    views = [_series(history, anchor, checks.get(history.summary.key, "")) for anchor, history in by_anchor.items()]
+    shown = sum(len(history.points) for history in sources.history)
+    total = sum(history.summary.n_points for history in sources.history)
+    number = f"{count(total, 'point')} of {len(views)} series"
     if shown < total:
-        told = f"{shown} of {told}, the newest ones; {_WHOLE}"
-    return HistoryView(tuple(views), told), {"runs": runs.to_json(), **data}
+        number = f"{shown} of {number}, the newest ones; {_WHOLE}"
+    data: dict[str, Json] = {anchor: series_data(history, runs) for anchor, history in by_anchor.items()}
+    return HistoryView(tuple(views), number), data
 
 
-def _series(course: Course, anchor: str, check: str) -> SeriesView:
-    summary = course.summary
-    name = series_name(summary)
-    total = summary.n_points
-    kept = course.figures.n
-    told = f"{kept} of {count(total, 'point')}" if kept < total else count(total, "point")
-    branch = "no branch" if course.branch is None else f"branch {clean(course.branch)}"
-    changes = count(len(course.changes), "change")
+def _series(history: SeriesHistory, anchor: str, check: str) -> SeriesView:
+    name = series_name(history.summary)
+    total, shown = history.summary.n_points, len(history.points)
+    points = f"{shown} of {count(total, 'point')}" if shown < total else count(total, "point")
+    branch = "no branch" if history.branch is None else f"branch {clean(history.branch)}"
     return SeriesView(
         anchor=anchor,
         name=name,
-        told=f"{told}; {changes} on {branch}",
-        changes=changes_in_words(course),
-        accepted=accepted_in_words(course),
+        told=f"{points}; {count(len(history.changes), 'change')} on {branch}",
+        changes=changes_in_words(history),
+        accepted=accepted_in_words(history),
         check=check,
         words=name.lower(),
     )

@@ -306,7 +306,7 @@ class Page:
     ----------
     title : of the document.
     about : what was run, ``(label, text)``.
-    data : what charts are drawn from, by name; see `pytest_quant.report.page.tracks`.
+    data : what charts are drawn from, by name; see `pytest_quant.report.page.series`.
     """
 
     title: str

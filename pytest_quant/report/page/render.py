@@ -29,7 +29,7 @@ from pytest_quant.whole_file import write_whole
 _STYLES = ("uplot/uPlot.min.css", "page.css")
 _FIRST = "first.js"
 """Runs before anything is shown: the chosen theme."""
-_SCRIPTS = ("uplot/uPlot.iife.min.js", "numbers.js", "charts.js", "series.js", "page.js")
+_SCRIPTS = ("uplot/uPlot.iife.min.js", "charts.js", "series.js", "page.js")
 
 _ESCAPES = tuple((char, f"\\u{ord(char):04x}") for char in "<>&")
 """What could end a script or begin markup. Line separators are escaped by the encoder, with all that is not ASCII."""

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pytest_quant.history.change import Change
-from pytest_quant.history.figures import SeriesFigures, Texts
 from pytest_quant.history.points import Point
-from pytest_quant.history.trends import LEAST_SPEED_PCT, find_changes, find_changes_in
+from pytest_quant.history.trends import LEAST_SPEED_PCT, find_changes
 from tests.unit.history.points import a_point
 
 
@@ -32,66 +27,13 @@ def _noisy(*levels: tuple[int, float], seed: int = 0, noise: float = 0.005) -> l
     return [level * math.exp(noise * random.standard_normal()) for count, level in levels for _ in range(count)]
 
 
-def _columns(points: Sequence[Point]) -> SeriesFigures:
-    """Return the points as the figures of a series."""
-
-    def texts(name: str) -> Texts:
-        column = [getattr(point, name) for point in points]
-        known = tuple(dict.fromkeys(column))
-        return Texts(known, np.array([known.index(text) for text in column], np.int32))
-
-    named = {field.name for field in fields(SeriesFigures)} - {"key", "dirty", "scales"}
-    in_texts = {"started_at", "commit", "branch", "version", "identity", "isa", "status"}
-    numbers = {name: np.array([getattr(point, name) for point in points], float) for name in named - in_texts}
-    return SeriesFigures(
-        key="key",
-        dirty=np.array([point.dirty for point in points], bool),
-        scales={point.version: (point.unit, point.better) for point in points},
-        **{name: texts(name) for name in in_texts},  # type: ignore[arg-type]
-        **numbers,  # type: ignore[arg-type]
-    )
-
-
-_FIGURES = st.sampled_from([None, 1.0, 1.0, 1.0, 1.5, 2.25, 0.0])
-
-
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 30), _FIGURES, _FIGURES, _FIGURES, st.sampled_from(["v", "w"]), st.booleans()),
-        max_size=60,
-    ),
-    st.integers(0, 3),
-)
-def test_columns_have_the_changes_of_their_points(rows: list[tuple[Any, ...]], machines: int) -> None:
-    """Several runs of a commit, several machines and versions, dirty runs, runs without a commit, missing figures."""
-    points = [
-        a_point(
-            number % 28,
-            commit=f"c{commit}" if commit else None,
-            candidate=score,
-            speedup=speedup,
-            candidate_p50_ms=p50,
-            version=version,
-            identity=f"machine {number * machines % 3}",
-            isa=f"isa {number * machines % 2}",
-            dirty=dirty and number % 5 == 0,
-        )
-        for number, (commit, score, speedup, p50, version, dirty) in enumerate(rows)
-    ]
-    assert find_changes_in(_columns(points), confidence=0.5) == find_changes(points, confidence=0.5)
-
-
-def test_columns_of_noise_have_the_changes_of_their_points() -> None:
-    """Three launches of each commit: of speedups, of times alone, and of more commits than are searched."""
-    speedups = _noisy((600, 2.0), (900, 1.8))
-    for name in ("speedup", "candidate_p50_ms"):
-        points = [
-            a_point(number % 28, commit=f"c{number // 3}", **{name: value}) for number, value in enumerate(speedups)
-        ]
-        changes = find_changes(points)
-        assert len(changes) == 1
-        assert find_changes_in(_columns(points)) == changes
+@pytest.mark.parametrize("figure", ["speedup", "candidate_p50_ms"])
+def test_launches_of_a_commit_are_averaged_and_the_newest_commits_are_searched(figure: str) -> None:
+    """Three launches of each of 500 commits, of speedups and of times alone."""
+    values = _noisy((600, 2.0), (900, 1.8))
+    points = [a_point(number % 28, commit=f"c{number // 3}", **{figure: value}) for number, value in enumerate(values)]
+    (change,) = find_changes(points)
+    assert (change.first_bad, change.commits_after) == ("c200", 300)
 
 
 def test_an_exact_score_changes_where_it_moves() -> None:
@@ -222,5 +164,7 @@ def test_a_lower_score_can_be_better() -> None:
     """The metric tells."""
     points = [a_point(number, candidate=2.0 if number < 4 else 1.0, better="lower") for number in range(8)]
     assert [change.improved for change in find_changes(points)] == [True]
+    could_not_run = a_point(8, candidate=None, unit=None, better=None)
+    assert [(change.unit, change.improved) for change in find_changes([*points, could_not_run])] == [("%", True)]
     unknown = [a_point(number, candidate=2.0 if number < 4 else 1.0, better=None) for number in range(8)]
     assert [change.improved for change in find_changes(unknown)] == [None]

@@ -6,6 +6,22 @@ const charts = (function () {
   const tip = document.getElementById("tip");
   const said = document.getElementById("said");
 
+  // Digits as the terminal's tables have them, a half rounded to the even digit.
+  const rounded = (options) => new Intl.NumberFormat("en", { useGrouping: false, roundingMode: "halfEven", ...options }).format;
+  const significant = (digits) => rounded({ maximumSignificantDigits: digits, maximumFractionDigits: 0, roundingPriority: "morePrecision" });
+  const percentage = rounded({ minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  const figure = significant(4);
+  const ofAxis = significant(6);
+
+  function shown(value, unit) {
+    if (value === null || value === undefined) return "-";
+    if (unit !== "%" && unit !== "pp") return figure(value + 0);
+    const text = percentage(value + 0);
+    // Two decimals would say 0 or 100 of what is neither.
+    const hides = [0, 100].includes(Math.abs(text)) && Number(text) !== value;
+    return hides ? significant(Math.abs(value) < 1 ? 2 : 8)(value) : text;
+  }
+
   function colour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   }
@@ -157,7 +173,7 @@ const charts = (function () {
           values: (u, splits) =>
             splits.map((place, index) => (index && chart.labels[place] === chart.labels[splits[index - 1]] ? "" : chart.labels[place] || "")),
         },
-        { ...axis(), size: 62, values: (u, splits) => splits.map((value) => numbers.figure(value, 6)) },
+        { ...axis(), size: 62, values: (u, splits) => splits.map(ofAxis) },
       ],
       hooks: { draw: [(u) => extras(u, chart)], setCursor: [(u) => showTip(u, chart)] },
     };
@@ -204,8 +220,7 @@ const charts = (function () {
     frame.addEventListener("blur", () => {
       tip.hidden = true;
     });
-    const kept = { u, frame };
-    drawn.add(kept);
+    drawn.add(u);
     const sized = new ResizeObserver(() => {
       const width = Math.max(200, frame.clientWidth);
       if (frame.clientWidth && width !== u.width) u.setSize({ width, height: u.height });
@@ -213,19 +228,18 @@ const charts = (function () {
     sized.observe(frame);
     return () => {
       sized.disconnect();
-      drawn.delete(kept);
+      drawn.delete(u);
       u.destroy();
       frame.remove();
     };
   }
 
   function redraw() {
-    for (const { u } of drawn) u.redraw();
+    for (const u of drawn) u.redraw();
   }
 
   // Of one check: the median of each round of reference, null and candidate.
   function rounds(place, times) {
-    if (place.childElementCount) return;
     const lines = ["reference", "null", "candidate"]
       .filter((name) => (times[name] || []).length)
       .map((name) => ({ name, values: times[name] }));
@@ -234,12 +248,12 @@ const charts = (function () {
     const labels = Array.from({ length: most }, (_, index) => String(index + 1));
     const tell = (index) => [
       `round ${index + 1}`,
-      ...lines.map((line) => `${line.name} ${numbers.figure(line.values[index])} ms`),
+      ...lines.map((line) => `${line.name} ${shown(line.values[index], "ms")} ms`),
     ];
     const name = `${place.dataset.about}; ${most} rounds`;
     place.append(element("p", { class: "note" }, "ms of each round, the median"), legend(lines));
     draw(place, { name, lines, labels, tell, marks: [], borders: [], levels: [], rings: [], height: 180 });
   }
 
-  return { colour, draw, element, legend, redraw, rounds };
+  return { draw, element, legend, redraw, rounds, shown };
 })();

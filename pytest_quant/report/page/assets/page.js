@@ -1,5 +1,11 @@
 "use strict";
-// Tabs, the table of the run, search, themes and print.
+// What the page holds, tabs, the table of the run, search, themes and print.
+const content = (async function () {
+  const { packed } = JSON.parse(document.getElementById("data").textContent);
+  const bytes = Uint8Array.from(atob(packed), (char) => char.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream).json();
+})();
 (function () {
   const root = document.documentElement;
   const tabs = [...document.querySelectorAll("[role=tab]")];
@@ -10,6 +16,7 @@
 
   let current = "";
   let themed;
+  let data = null;
 
   // A page is chosen by the end of the address, which also opens one check or one series.
   function show(name) {
@@ -60,24 +67,35 @@
   function open(body, wanted) {
     body.classList.toggle("opened", wanted);
     body.querySelector("button.open").setAttribute("aria-expanded", String(wanted));
-    if (wanted) quant.load("details").then(() => fill(body));
+    if (wanted) fill(body);
   }
 
   // The templates of the page made this, with every text escaped.
   function fill(body) {
     const cell = body.querySelector("tr.detail > td");
-    if (cell.childElementCount || !quant.kept.has("details")) return;
-    cell.innerHTML = quant.kept.get("details")[body.id];
-    quant.watch(cell.querySelectorAll(".chart[data-rounds]"));
+    if (cell.childElementCount || !data) return;
+    cell.innerHTML = data.details[body.id];
+    cell.querySelectorAll(".chart").forEach((place) => seer.observe(place));
   }
 
-  // What is printed is open, with its charts, and dark on white paper.
+  function draw(place) {
+    seer.unobserve(place);
+    if (place.childElementCount) return;
+    if (place.dataset.rounds) charts.rounds(place, data[place.dataset.rounds]);
+    else series.draw(place, data[place.dataset.series]);
+  }
+
+  // A chart is drawn when it is about to be seen.
+  const seer = new IntersectionObserver((entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => draw(entry.target)), {
+    rootMargin: "600px",
+  });
+
+  // What is printed is open, dark on white paper, with its charts and those of the history that were seen.
   function openForPrint() {
     themed = root.dataset.theme;
     root.dataset.theme = "light";
     bodies.forEach(fill);
-    for (const place of document.querySelectorAll(".chart[data-rounds]")) charts.rounds(place, quant.kept.get(place.dataset.rounds));
-    quant.showForPrint();
+    document.querySelectorAll(".chart[data-rounds]").forEach(draw);
     charts.redraw();
   }
 
@@ -183,14 +201,18 @@
     });
     filter();
   }
-  const series = document.getElementById("search-series");
-  if (series) {
-    series.addEventListener("input", () => filterSeries(series));
-    filterSeries(series);
+  const searchSeries = document.getElementById("search-series");
+  if (searchSeries) {
+    searchSeries.addEventListener("input", () => filterSeries(searchSeries));
+    filterSeries(searchSeries);
   }
   window.addEventListener("beforeprint", openForPrint);
   window.addEventListener("afterprint", printed);
   theme();
   route();
-  quant.watch(document.querySelectorAll(".chart[data-series]"));
+  content.then((unpacked) => {
+    data = unpacked;
+    bodies.filter((body) => body.classList.contains("opened")).forEach(fill);
+    document.querySelectorAll(".chart[data-series]").forEach((place) => seer.observe(place));
+  });
 })();

@@ -15,8 +15,8 @@ from pytest_quant.report.page.render import one_file
 from tests.support.pages import (
     HOSTILE,
     ReadFigure,
-    course,
     figures_of,
+    history_of,
     numbers_of,
     opened,
     points,
@@ -110,7 +110,7 @@ def test_a_page_without_anything_is_a_page() -> None:
 
 def test_what_is_left_out_of_the_history_is_told() -> None:
     """How many points of how many, and where the rest is."""
-    found = Sources(checks=(), courses=[course(points(40), total=5000)])
+    found = Sources(checks=(), history=[history_of(points(40), total=5000)])
     said = words_of(_html(found))
     assert "40 of 5000 points of 1 series, the newest ones; pytest-quant history SERIES --csv" in said
 
@@ -126,6 +126,8 @@ def test_two_hundred_checks_with_their_history_take_three_megabytes() -> None:
         )
         for number in range(CHECKS)
     ]
-    series = [course(points(100, seed=seed), nodeid=f"tests/test_models.py::test_{seed}") for seed in range(CHECKS)]
-    found = Sources(tuple(StoredCheck(RUN, one) for one in records), courses=series)
+    history = [
+        history_of(points(100, seed=seed), nodeid=f"tests/test_models.py::test_{seed}") for seed in range(CHECKS)
+    ]
+    found = Sources(tuple(StoredCheck(RUN, one) for one in records), history=history)
     assert len(_html(found).encode()) <= MOST_BYTES
