@@ -84,7 +84,7 @@ def points(number: int, *, series: str = "key", branch: str = "main", seed: int 
 
 
 def history_of(
-    found: Sequence[Point],
+    measured: Sequence[Point],
     *,
     nodeid: str = "tests/test_digits.py::test_int8",
     total: int | None = None,
@@ -92,7 +92,7 @@ def history_of(
 ) -> SeriesHistory:
     """Return the history of one series with these points."""
     key = json.dumps([nodeid, "digits", "ort", "int8", "static", 1, "top1"])
-    summary = SeriesSummary(key, nodeid, "digits", "ort-int8-static", "top1", total or len(found), found[-1].started_at)
+    summary = SeriesSummary(key, nodeid, "digits", "ort-int8-static", "top1", total or len(measured), measured[-1].started_at)
     entry = BaselineEntry(
         series=series_of(key),
         commit="acce97ed" * 5,
@@ -104,7 +104,7 @@ def history_of(
         drop=4.25,
         latency=(AcceptedLatency({"cpu": "Some CPU"}, 1.95, 0.51),),
     )
-    return series_history(summary, found, entry if accepted else None)
+    return series_history(summary, measured, entry if accepted else None)
 
 
 def rich_record(name: str = "test_int8", hostile: str = "") -> Record:
@@ -272,11 +272,11 @@ def numbers_of(document: Any) -> set[float]:
     return {float(document)} if isinstance(document, int | float) else set()
 
 
-def wrong_texts(found: Sequence[ReadFigure]) -> Iterator[ReadFigure]:
+def wrong_texts(figures: Sequence[ReadFigure]) -> Iterator[ReadFigure]:
     """Yield the cells whose last figure is not their number, rounded to the digits that it has."""
-    for one in found:
-        text = re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", one.text)[-1]
+    for figure in figures:
+        text = re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", figure.text)[-1]
         mantissa, _, exponent = text.partition("e")
         decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
-        if not math.isclose(float(text), one.value, abs_tol=0.5000001 * 10.0**-decimals):
-            yield one
+        if not math.isclose(float(text), figure.value, abs_tol=0.5000001 * 10.0**-decimals):
+            yield figure

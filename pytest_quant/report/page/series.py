@@ -43,11 +43,11 @@ def series_data(history: SeriesHistory, runs: Collection[tuple[str, str | None]]
         "units": {"speedup": "x", "latency": "ms", "score": unit, "drop": "pp" if unit == "%" else unit},
         "branch": clean(history.branch or ""),
         "points": [
-            _point(point)
-            | {
+            {
                 "machine": machines[point.identity],
                 "data": numbers.get(point.version, 0),
                 "now": (point.started_at, point.commit) in runs,
+                **_point(point),
             }
             for point in points
         ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -207,6 +208,13 @@ def test_changes_of_one_series(store: Store) -> None:
     """Or of several that a word names."""
     assert _run("dynamic", "--changes").stdout.splitlines()[-1] == "0 changes in 1 series on main"
     assert _run("digits", "--changes").stdout.splitlines()[-1] == "1 change in 2 series on main"
+
+
+def test_the_newest_checks_are_searched_for_changes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as `--last` says, else as many as keep a search of hundreds of long series quick."""
+    monkeypatch.setattr(sys.modules["pytest_quant.cli.history"], "_SEARCHED", 3)
+    assert _run("--changes").stdout.splitlines()[-1] == "0 changes in 2 series on main"
+    assert _run("--changes", "--last", "7").stdout.splitlines()[-1] == "1 change in 2 series on main"
 
 
 def test_a_terminal_without_unicode_gets_ascii(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ class _InMemory(Store):
 
     def series(self) -> list[SeriesSummary]:
         return [
-            SeriesSummary(key, key, "digits", "ort-int8-static", "top1", len(found), "")
-            for key, found in self.points_of.items()
+            SeriesSummary(key, key, "digits", "ort-int8-static", "top1", len(stored), "")
+            for key, stored in self.points_of.items()
         ]
 
     def points(

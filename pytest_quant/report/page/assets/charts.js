@@ -33,36 +33,24 @@ const charts = (function () {
     return made;
   }
 
-  function range(lines, levels) {
-    let low = Infinity;
-    let high = -Infinity;
-    for (const values of [...lines.flatMap((line) => [line.values, line.low, line.high]), levels]) {
-      for (const value of values || []) {
-        if (value !== null && value < low) low = value;
-        if (value !== null && value > high) high = value;
-      }
-    }
-    if (low > high) return [0, 1];
-    const room = (high - low) * 0.08 || Math.abs(high) * 0.08 || 1;
-    return [low - room, high + room];
+  // What the axis upwards spans: all that is drawn, with some room.
+  function range(low, high, levels) {
+    if (low === null) return [0, 1];
+    const [least, most] = [Math.min(low, ...levels), Math.max(high, ...levels)];
+    const room = (most - least) * 0.08 || Math.abs(most) * 0.08 || 1;
+    return [least - room, most + room];
   }
 
   // The samples of lines that stand above a chart: a line is told by its dashes and its name, not by its colour alone.
   function legend(lines) {
-    const list = element("ul", { class: "legend" });
-    lines.forEach((line, place) => {
-      const space = "http://www.w3.org/2000/svg";
-      const sample = document.createElementNS(space, "svg");
-      sample.setAttribute("viewBox", "0 0 36 8");
-      sample.setAttribute("aria-hidden", "true");
-      const path = document.createElementNS(space, "path");
-      path.setAttribute("d", "M0 4H36");
-      path.setAttribute("class", `line-${place % 6}`);
-      path.setAttribute("stroke-dasharray", DASHES[place % DASHES.length].join(" ") || "none");
-      sample.append(path);
-      list.append(element("li", {}, sample, line.name));
+    const items = lines.map((line, place) => {
+      const item = element("li", {});
+      const dashes = DASHES[place % DASHES.length].join(" ") || "none";
+      item.innerHTML = `<svg viewBox="0 0 36 8" aria-hidden="true"><path d="M0 4H36" class="line-${place % 6}" stroke-dasharray="${dashes}"/></svg>`;
+      item.append(line.name);
+      return item;
     });
-    return list;
+    return element("ul", { class: "legend" }, ...items);
   }
 
   function upright(u, place, name, dash, text, row) {
@@ -151,7 +139,6 @@ const charts = (function () {
         bands.push({ series: [series.length - 2, series.length - 1], fill: () => `${colour(`line-${place % 6}`)}2e` });
       }
     });
-    const [low, high] = range(chart.lines, chart.levels);
     const last = chart.labels.length - 1;
     return {
       width,
@@ -162,7 +149,7 @@ const charts = (function () {
       cursor: { points: { size: 8 }, drag: { x: true, y: false }, y: false },
       scales: {
         x: { time: false, range: (u, from, to) => (from === to ? [-0.5, last + 0.5] : [from, to]) },
-        y: { range: () => [low, high] },
+        y: { range: (u, low, high) => range(low, high, chart.levels) },
       },
       axes: [
         {
@@ -173,7 +160,7 @@ const charts = (function () {
           values: (u, splits) =>
             splits.map((place, index) => (index && chart.labels[place] === chart.labels[splits[index - 1]] ? "" : chart.labels[place] || "")),
         },
-        { ...axis(), size: 62, values: (u, splits) => splits.map(ofAxis) },
+        { ...axis(), size: 62, values: (u, splits) => splits.map((value) => ofAxis(value + 0)) },
       ],
       hooks: { draw: [(u) => extras(u, chart)], setCursor: [(u) => showTip(u, chart)] },
     };

@@ -11,6 +11,7 @@ const content = (async function () {
   const tabs = [...document.querySelectorAll("[role=tab]")];
   const bodies = [...document.querySelectorAll("tbody.check")];
   const search = document.getElementById("search");
+  const searchSeries = document.getElementById("search-series");
   const expand = document.getElementById("expand");
   const said = document.getElementById("said");
 
@@ -140,31 +141,27 @@ const content = (async function () {
     said.textContent = `sorted by ${button.textContent}, ${up ? "ascending" : "descending"}`;
   }
 
-  function filter() {
-    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const chosen = [...document.querySelectorAll("button.filter[aria-pressed=true]")].map((one) => one.dataset.status);
-    let number = 0;
-    for (const body of bodies) {
-      const fits = words.every((word) => body.dataset.words.includes(word)) && (!chosen.length || chosen.includes(body.dataset.status));
-      body.hidden = !fits;
-      number += fits;
-    }
-    document.getElementById("shown").textContent = `${number} of ${bodies.length}`;
+  // Shows what has all words of a search field, and how many that are.
+  function filter(field, all, output, fits = () => true) {
+    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const item of all) item.hidden = !fits(item) || !words.every((word) => item.dataset.words.includes(word));
+    document.getElementById(output).textContent = `${all.filter((item) => !item.hidden).length} of ${all.length}`;
   }
 
-  function filterSeries(field) {
-    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const all = [...document.querySelectorAll("article.series")];
-    for (const one of all) one.hidden = !words.every((word) => one.dataset.words.includes(word));
-    document.getElementById("shown-series").textContent = `${all.filter((one) => !one.hidden).length} of ${all.length}`;
+  function filterChecks() {
+    const statuses = [...document.querySelectorAll("button.filter[aria-pressed=true]")].map((button) => button.dataset.status);
+    filter(search, bodies, "shown", (body) => !statuses.length || statuses.includes(body.dataset.status));
+  }
+
+  function filterSeries() {
+    filter(searchSeries, [...document.querySelectorAll("article.series")], "shown-series");
   }
 
   function theme() {
     const button = document.getElementById("theme");
     const names = ["auto", "light", "dark"];
     const tell = () => {
-      const now = root.dataset.theme || "auto";
-      button.textContent = `Theme: ${now}`;
+      button.textContent = `Theme: ${root.dataset.theme || "auto"}`;
     };
     button.addEventListener("click", () => {
       const next = names[(names.indexOf(root.dataset.theme || "auto") + 1) % names.length];
@@ -187,11 +184,11 @@ const content = (async function () {
   window.addEventListener("hashchange", route);
   if (bodies.length) {
     document.getElementById("checks").addEventListener("click", onTable);
-    search.addEventListener("input", filter);
+    search.addEventListener("input", filterChecks);
     for (const button of document.querySelectorAll("button.filter")) {
       button.addEventListener("click", () => {
         button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
-        filter();
+        filterChecks();
       });
     }
     expand.addEventListener("click", () => {
@@ -199,12 +196,11 @@ const content = (async function () {
       for (const body of bodies) if (!body.hidden) open(body, wanted);
       expand.textContent = wanted ? "Close all" : "Expand all";
     });
-    filter();
+    filterChecks();
   }
-  const searchSeries = document.getElementById("search-series");
   if (searchSeries) {
-    searchSeries.addEventListener("input", () => filterSeries(searchSeries));
-    filterSeries(searchSeries);
+    searchSeries.addEventListener("input", filterSeries);
+    filterSeries();
   }
   window.addEventListener("beforeprint", openForPrint);
   window.addEventListener("afterprint", printed);

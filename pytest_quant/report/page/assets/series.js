@@ -27,7 +27,7 @@ const series = (function () {
   function few(lines) {
     if (lines.length <= MOST_LINES) return lines;
     const last = (line) => line.values.findLastIndex((value) => value !== null);
-    const sorted = [...lines].sort((one, other) => last(other) - last(one));
+    const sorted = [...lines].sort((first, second) => last(second) - last(first));
     const others = sorted.splice(MOST_LINES - 1);
     const values = others[0].values.map((_, place) => others.map((line) => line.values[place]).find((value) => value !== null) ?? null);
     return [...sorted, { name: "other machines", values, low: null, high: null }];
@@ -83,8 +83,8 @@ const series = (function () {
     const left = points.length - TABLE_ROWS;
     const about = left > 0 ? `the newest ${TABLE_ROWS} of ${points.length} points` : "all points, the newest first";
     const caption = charts.element("caption", {}, about);
-    const made = charts.element("table", { class: "small" }, caption, charts.element("thead", {}, row("th", { scope: "col" }, head)), body);
-    return charts.element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Points of the chart" }, made);
+    const content = charts.element("table", { class: "small" }, caption, charts.element("thead", {}, row("th", { scope: "col" }, head)), body);
+    return charts.element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Points of the chart" }, content);
   }
 
   function draw(place, data) {
