@@ -14,7 +14,6 @@ import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
-from pytest_quant.cache.trust import KEY_VARIABLE
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from tests.support.compiled import compile_once
 from tests.support.example import ExampleRun, copy_example, run_example
@@ -41,7 +40,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the package; locks, the key of caches, and what PyTorch compiles, are of this run.
+    """Compile the package; locks, and what PyTorch compiles, are of this run.
 
     It neither waits for other runs on this machine, nor finds what they left.
     """
@@ -53,8 +52,6 @@ def pytest_configure(config: pytest.Config) -> None:
     compile_once()
     if FOLDER_VARIABLE not in os.environ:
         os.environ[FOLDER_VARIABLE] = _folder_of(config, "locks")
-    if KEY_VARIABLE not in os.environ:
-        os.environ[KEY_VARIABLE] = str(Path(_folder_of(config, "key")) / "cache-key")
     if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = _folder_of(config, "inductor")
 

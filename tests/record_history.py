@@ -159,7 +159,7 @@ ACCEPTED = ("test_schemes", "test_weights", "test_margin", "test_openvino", "tes
 QUIET = ("conftest.py", "CALIBRATED_UP_TO = 4.0", "CALIBRATED_UP_TO = 1.0")
 """What the branch ``topic`` changes: static quantization then clips the loud samples and loses their class."""
 
-NOT_KEPT = {".locks", ".live", "in-use"}
+NOT_KEPT = {".locks"}
 """What the cache keeps about living processes."""
 
 USER = {

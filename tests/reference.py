@@ -64,10 +64,8 @@ OF_OTHERS = {
     "CC": "the C compiler that triton compiles with for the backend `torch-cuda` (default: gcc, else clang)",
     "CXX": "the C++ compiler that the backend `torch` compiles with (default: g++)",
     "container": "the kind of container, which a record notes",
-    "LOCALAPPDATA": "folder of the key that signs cached engines, on Windows",
     "ONEDNN_MAX_CPU_ISA": "disables instruction sets for OpenVINO and PyTorch; a part of the machine's identity",
     "NVIDIA_TF32_OVERRIDE": "set to 0 by a run with a check of `ort-trt`, before anything is loaded",
-    "XDG_STATE_HOME": "folder of the key that signs cached engines, on Linux",
 }
 """Variables that belong to others and are read here."""
 
@@ -160,9 +158,8 @@ def _may_be(key: Key, default: object) -> str:
 
 
 def options() -> Iterator[str]:
-    """The options of pytest, and those of the ini file alone."""
+    """The options of pytest."""
     declared = declared_options()
-    flags = {flag.removeprefix("--").replace("-", "_") for flag, _ in declared.options}
     yield "## Options of pytest"
     yield (
         "Each is also an ini option of the same name with underscores, "
@@ -171,8 +168,6 @@ def options() -> Iterator[str]:
     rows = ([f"`{_spelling(flag, words)}`", words["help"]] for flag, words in declared.options)
     yield table(["option of pytest", "meaning"], rows)
     yield f"`--quant-columns` takes these names: {', '.join(f'`{column.name}`' for column in COLUMNS)}."
-    only = ([f"`{name}`", text] for name, text in declared.ini.items() if name not in flags)
-    yield table(["only in the ini file", "meaning"], only)
 
 
 def _spelling(flag: str, words: Mapping[str, Any]) -> str:

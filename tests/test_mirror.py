@@ -16,8 +16,6 @@ ELSEWHERE = {
     "backends.remedy": "tests/unit/diagnose/test_effect.py",
     "backends.torch.*": "tests/integration/torch_traps",
     "backends.trt.*": "tests/integration/trt_traps",
-    "cache.files": "tests/unit/cache/test_sudden_death.py",
-    "cache.store": "tests/unit/cache/test_cache.py",
     "cli.bisect": "tests/integration/test_bisect.py",
     "cli.doctor": "tests/integration/test_doctor.py",
     "cli.init": "tests/integration/test_init.py",

@@ -1,77 +1,59 @@
-"""The cache as the rest of the package sees it, kept below its cap by removing the least recently used entries."""
+"""The cache as the rest of the package sees it: entries are looked up, built, listed and removed."""
 
 from __future__ import annotations
 
+import errno
+import json
+import os
+import re
 import secrets
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeAlias
 
-from pytest_quant.cache.files import is_kind, size_below
-from pytest_quant.cache.index import add_bytes, is_indexed, note_use, set_bytes
-from pytest_quant.cache.manifest import Cleared, Entry, StorageFault, StoredEntry, key_of
-from pytest_quant.cache.presence import is_used
-from pytest_quant.cache.store import Build, Store, list_entries, try_hold_entry
-from pytest_quant.cache.trust import is_below, refuse_others_folder
+from filelock import BaseFileLock, FileLock, Timeout
+
+from pytest_quant.cache.entry import (
+    FILES,
+    LAST_USE,
+    Cleared,
+    DamagedEntryError,
+    Entry,
+    JsonScalar,
+    StoredEntry,
+    canonical_json,
+    is_kind,
+    key_of,
+    last_use,
+    list_entries,
+    verify,
+    why_built,
+    write_manifest,
+)
+from pytest_quant.cache.folder import (
+    OWN_FOLDER,
+    create_ignored_folder,
+    flush_to_disk,
+    refuse_others_folder,
+    remove,
+    rename_durably,
+)
 from pytest_quant.errors import CacheError
 
+Build: TypeAlias = Callable[[Path], Mapping[str, JsonScalar]]
+"""Writes into the empty folder it is given and returns facts about the output."""
 
-def trim(store: Store, max_bytes: int) -> int:
-    """Remove entries until at most `max_bytes` are left, and return what is left. Raises `OSError`."""
-    stored = list_entries(store.root)
-    total = sum(entry.size_bytes for entry in stored)
-    if not is_indexed(store.root):
-        for entry in reversed(stored):
-            note_use(store.root, entry.kind, entry.slot, entry.key)
-    for entry in reversed(stored):
-        if total <= max_bytes:
-            break
-        if _remove(store, entry, by_others_only=False):
-            total -= entry.size_bytes
-    set_bytes(store.root, total)
-    return total
+LOCKS = ".locks"
 
-
-def clear(store: Store, kind: str | None, slot: str | None) -> Cleared:
-    """Remove entries, except those that another process uses.
-
-    Parameters
-    ----------
-    store : the folder of the cache.
-    kind : remove entries of this kind only; ``None`` for every kind.
-    slot : remove entries of this slot only; ``None`` for every slot.
-
-    Raises
-    ------
-    OSError : the folder cannot be read or changed.
-    """
-    asked = [entry for entry in list_entries(store.root, kind) if slot is None or entry.slot == slot]
-    removed = [entry for entry in asked if _remove(store, entry, by_others_only=True)]
-    size_bytes = sum(entry.size_bytes for entry in removed)
-    if removed:
-        add_bytes(store.root, -size_bytes)
-    return Cleared(len(removed), size_bytes, len(asked) - len(removed))
-
-
-def _remove(store: Store, entry: StoredEntry, *, by_others_only: bool) -> bool:
-    presence = store.presence()
-    lock = try_hold_entry(store.root, entry.kind, entry.key)
-    if lock is None:
-        return False
-    try:
-        if is_used(entry.folder, presence, by_others_only=by_others_only):
-            return False
-        store.discard(entry.folder)
-        return True
-    finally:
-        lock.release()
-
-
+_TEMPORARY = re.compile(r"\.(?P<key>[0-9a-f]{64})\.(?P<pid>[0-9]+)-[0-9a-f]+\.tmp")
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+_DAY_S = 24 * 3600.0
 _MB = 10**6
-
-
-def _silent(_: str) -> None:
-    """Drop the message."""
+_LOOK_EVERY_S = 0.25
+_POLL_S = 0.02
 
 
 class Cache:
@@ -79,32 +61,26 @@ class Cache:
 
     Several processes may use one root: one builds an entry, the others wait for it. An entry is published by one
     rename, so that a process that dies at any moment leaves complete entries only. A damaged entry is built again.
-    Where the root cannot be written, builds go to a temporary folder of this process.
+    Where the root cannot be written when the first entry is obtained, a temporary folder is the root of this object.
 
     Parameters
     ----------
     root : folder of the cache; it is created when first needed, with a .gitignore that excludes it.
-    max_bytes : cap on the size of all entries; the least recently used ones are removed first. Entries in use by
-        living processes stay, as long as the `Cache` that returned them exists.
+    max_bytes : cap on the size of all entries; the least recently used ones are removed first, and none that was used
+        in the last 24 h.
     notify : shows a message to the user: which process this one waits for, and what could not be kept.
-    trusted : folders that may be written to by others, and whose entries are taken though this user did not sign them.
+
+    Attributes
+    ----------
+    root : the folder that entries are in.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        max_bytes: int = 10 * 10**9,
-        notify: Callable[[str], None] = _silent,
-        trusted: Sequence[Path] = (),
-    ) -> None:
+    def __init__(self, root: Path, max_bytes: int = 10 * 10**9, notify: Callable[[str], None] = lambda _: None) -> None:
         self.root = root
         self._max_bytes = max_bytes
         self._notify = notify
-        self._is_trusted = is_below(root, trusted)
-        self._store = Store(root, notify, is_trusted=self._is_trusted)
-        self._spare: Store | None = None
-        self._spare_folder: tempfile.TemporaryDirectory[str] | None = None
-        self._cause = ""
+        self._is_open = False
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._said_over_cap = False
 
     def obtain(self, kind: str, slot: str, ingredients: Mapping[str, str], build: Build) -> Entry:
@@ -119,115 +95,239 @@ class Cache:
 
         Raises
         ------
-        CacheError : the folder belongs to others, not even a temporary one can be written, or a fact is no plain JSON
+        CacheError : the folder belongs to others or is full, no folder can be written, or a fact is no plain JSON
             scalar.
-            What `build` raises passes through, and leaves nothing behind.
+            What `build` raises otherwise passes through, and leaves nothing behind.
         """
         if not is_kind(kind):
             raise CacheError(f"'{kind}' cannot be a kind of cache entry", allowed="lower-case letters, digits and '-'")
-        if not self._is_trusted:
-            refuse_others_folder(self.root)
-        if self._spare is None:
-            try:
-                entry = self._store.obtain(kind, slot, ingredients, build)
-            except StorageFault as fault:
-                # A build may have asked this cache for a part of its own, and met the fault first.
-                self._spare = self._spare or self._open_spare(slot, str(fault))
-            else:
-                if entry.status == "built":
-                    self._trim(entry)
-                return entry
-        kept = self._store.look(kind, slot, key_of(kind, ingredients))
-        return kept or self._obtain_spare(self._spare, kind, slot, ingredients, build)
-
-    def _obtain_spare(self, spare: Store, kind: str, slot: str, ingredients: Mapping[str, str], build: Build) -> Entry:
-        made = spare.look(kind, slot, key_of(kind, ingredients))
-        if made is not None:
-            return made
-        self._notify(
-            f"{slot} cannot be kept in {self.root}: {self._cause}. It is built for this run only, in {spare.root}. "
-            "Next: make room or make the folder writable, or name another one with --quant-cache DIR"
-        )
+        with self._storage(f"{slot} cannot be kept in"):
+            self._open()
+            folder = self.root / kind / key_of(kind, ingredients)
+            folder.parent.mkdir(mode=OWN_FOLDER, exist_ok=True)
+            lock = self._hold(folder, slot)
         try:
-            reason = self._store.reason(kind, slot, ingredients)
-        except OSError:
-            reason = f"first build of {slot}"
-        try:
-            return spare.obtain(kind, slot, ingredients, build, reason)
-        except StorageFault as fault:
-            raise self._unwritable(slot, f"{spare.root}: {fault}") from fault
+            damage = ""
+            if os.path.lexists(folder):
+                try:
+                    manifest = verify(folder, folder.name)
+                except DamagedEntryError as error:
+                    damage = f"cache entry damaged ({error})"
+                else:
+                    with suppress(OSError):
+                        (folder / LAST_USE).touch()
+                    return Entry(kind, slot, folder.name, folder / FILES, "hit", "", manifest.facts)
+            entry = self._build(folder, slot, ingredients, build, damage)
+        finally:
+            lock.release()
+        self._trim()
+        return entry
 
-    def _open_spare(self, slot: str, cause: str) -> Store:
-        self._cause = cause
-        try:
-            self._spare_folder = tempfile.TemporaryDirectory(prefix="pytest-quant-")
-        except OSError as error:
-            raise self._unwritable(slot, f"{tempfile.gettempdir()}: {error.strerror}") from error
-        # With a key of its own, since that of the user may be what cannot be written.
-        key = secrets.token_bytes()
-        return Store(Path(self._spare_folder.name), self._notify, signing_key=lambda: key)
-
-    def _unwritable(self, slot: str, second: str) -> CacheError:
-        return CacheError(
-            f"{slot} cannot be built: no folder can be written",
-            value=f"{self.root}: {self._cause}; {second}",
-            allowed="a cache folder, or else a temporary folder, that can be written and has room",
-            fix="make room, or name another folder with --quant-cache DIR",
-        )
-
-    def _trim(self, added: Entry) -> None:
-        """Keep the cache below its cap; its entries are only looked at where that is needed."""
-        try:
-            known = add_bytes(self.root, size_below(added.folder.parent))
-            if known is not None and known <= self._max_bytes:
-                return
-            left = trim(self._store, self._max_bytes)
-        except OSError as error:
-            self._notify(f"the cache {self.root} could not be trimmed: {error.strerror or error}")
+    def _open(self) -> None:
+        """Create the root, or else a temporary one. Raises `OSError` where that cannot be written either."""
+        if self._is_open:
             return
-        if left > self._max_bytes and not self._said_over_cap:
-            self._said_over_cap = True
-            cap_mb = self._max_bytes / _MB
+        refuse_others_folder(self.root)
+        try:
+            _create(self.root)
+        except OSError as error:
+            self._temporary = tempfile.TemporaryDirectory(prefix="pytest-quant-")
             self._notify(
-                f"the cache {self.root} holds {left / _MB:.0f} MB, above its cap of {cap_mb:.0f} MB: all is in use"
+                f"the cache {self.root} cannot be written: {error.strerror or error}. What this run builds is kept in "
+                f"{self._temporary.name} and removed at its end. Next: make the folder writable, or name another one "
+                "with --quant-cache DIR"
+            )
+            self.root = Path(self._temporary.name)
+            _create(self.root)
+        _sweep(self.root)
+        self._is_open = True
+
+    def _hold(self, folder: Path, slot: str) -> BaseFileLock:
+        """Wait for the lock of an entry and return it, held; the operating system frees it when a holder dies."""
+        lock = _lock_of(folder)
+        has_said = False
+        while True:
+            try:
+                lock.acquire(timeout=_LOOK_EVERY_S, poll_interval=_POLL_S)
+            except Timeout:
+                builder = None if has_said else _builder(folder)
+                if builder is not None:
+                    self._notify(f"waiting for process {builder} which builds {slot}")
+                    has_said = True
+            else:
+                return lock
+
+    def _build(self, folder: Path, slot: str, ingredients: Mapping[str, str], build: Build, damage: str) -> Entry:
+        """Build in a temporary folder, then rename it to the entry's path.
+
+        Parameters
+        ----------
+        folder : of the entry, whose lock is held.
+        slot, ingredients, build : as for `obtain`.
+        damage : what is wrong with the entry that is there; empty when there is none.
+        """
+        kind, key = folder.parent.name, folder.name
+        temporary = _temporary_path(folder)
+        try:
+            with self._storage(f"{slot} cannot be kept in"):
+                for path, match in _temporaries(self.root):
+                    if match["key"] == key:
+                        remove(path)
+                temporary.mkdir(mode=OWN_FOLDER)
+                (temporary / FILES).mkdir(mode=OWN_FOLDER)
+            try:
+                facts = {name: _plain(name, value, slot) for name, value in build(temporary / FILES).items()}
+            except OSError as error:
+                if error.errno in _NO_SPACE:
+                    raise self._fault(f"{slot} cannot be kept in", error) from error
+                raise
+            with self._storage(f"{slot} cannot be kept in"):
+                same_slot = (entry for entry in list_entries(self.root, kind) if entry.readable and entry.slot == slot)
+                last = next(same_slot, None)
+                reason = damage or why_built(slot, last.ingredients if last else None, ingredients)
+                write_manifest(temporary, kind, slot, ingredients, facts)
+                (temporary / LAST_USE).touch()
+                flush_to_disk(temporary)
+                _discard(folder)
+                rename_durably(temporary, folder)
+        except BaseException:
+            remove(temporary)
+            raise
+        return Entry(kind, slot, key, folder / FILES, "built", reason, facts)
+
+    def _trim(self) -> None:
+        """Keep the cache below its cap, and say once where that is not possible."""
+        try:
+            stayed = self.shrink(self._max_bytes).stayed
+        except CacheError as error:
+            self._notify(str(error))
+            return
+        if stayed and not self._said_over_cap:
+            self._said_over_cap = True
+            self._notify(
+                f"the cache {self.root} is above its cap of {self._max_bytes / _MB:.0f} MB: the {stayed} entries that "
+                "are left were used in the last 24 h"
             )
 
     def entries(self) -> tuple[StoredEntry, ...]:
         """Return all entries, the most recently used first."""
-        try:
+        with self._storage("cannot read or change"):
             return list_entries(self.root)
-        except OSError as error:
-            raise self._unreadable(error) from error
 
     def total_bytes(self) -> int:
         """Return the bytes on disk of all entries."""
         return sum(entry.size_bytes for entry in self.entries())
 
-    def clear(self, kind: str | None = None, slot: str | None = None) -> Cleared:
-        """Remove the entries of one kind, of one slot, or all, except those that other processes use."""
-        if not self.root.exists():
-            return Cleared(0, 0, 0)
-        try:
-            return clear(self._store, kind, slot)
-        except OSError as error:
-            raise self._unreadable(error) from error
+    def clear(self, kind: str | None = None) -> Cleared:
+        """Remove the entries of one kind, or all, except those that a process builds or looks up at this moment."""
+        entries = [entry for entry in self.entries() if kind in (None, entry.kind)]
+        with self._storage("cannot read or change"):
+            removed = [entry for entry in entries if _remove(entry)]
+        return Cleared(len(removed), sum(entry.size_bytes for entry in removed), len(entries) - len(removed))
 
     def shrink(self, max_bytes: int) -> Cleared:
-        """Remove the least recently used entries until at most `max_bytes` are left; what is in use stays."""
-        if not self.root.exists():
-            return Cleared(0, 0, 0)
-        before = self.entries()
-        try:
-            left = trim(self._store, max_bytes)
-        except OSError as error:
-            raise self._unreadable(error) from error
-        after = self.entries()
-        freed = sum(entry.size_bytes for entry in before) - left
-        return Cleared(len(before) - len(after), freed, len(after) if left > max_bytes else 0)
+        """Remove the least recently used entries until at most `max_bytes` are left.
 
-    def _unreadable(self, error: OSError) -> CacheError:
+        What was used in the last 24 h stays, because a running test may use it; `Cleared.stayed` is 0 where the rest
+        fits into `max_bytes`.
+        """
+        entries = self.entries()
+        removed: list[StoredEntry] = []
+        left = sum(entry.size_bytes for entry in entries)
+        day_ago = time.time() - _DAY_S
+        with self._storage("cannot read or change"):
+            for entry in reversed(entries):
+                if left <= max_bytes or entry.last_used > day_ago:
+                    break
+                if _remove(entry):
+                    removed.append(entry)
+                    left -= entry.size_bytes
+        stayed = len(entries) - len(removed) if left > max_bytes else 0
+        return Cleared(len(removed), sum(entry.size_bytes for entry in removed), stayed)
+
+    @contextmanager
+    def _storage(self, what: str) -> Iterator[None]:
+        """Turn an `OSError` of our own file operations into a `CacheError` that begins with `what`."""
+        try:
+            yield
+        except OSError as error:
+            raise self._fault(what, error) from error
+
+    def _fault(self, what: str, error: OSError) -> CacheError:
         return CacheError(
-            f"the cache {self.root} cannot be read or changed",
+            f"{what} the cache {self.root}",
             value=error.strerror or str(error),
-            fix="check the folder's permissions, or name another one with --quant-cache DIR",
+            allowed="a folder that can be written and has room",
+            fix="make room, check the folder's permissions, or name another one with --quant-cache DIR",
         )
+
+
+def _create(root: Path) -> None:
+    """Create a root and write into it. Raises `OSError` when that is not possible."""
+    create_ignored_folder(root)
+    (root / LOCKS).mkdir(mode=OWN_FOLDER, exist_ok=True)
+    # A folder that is there may be on a disk that was mounted for reading only.
+    with tempfile.TemporaryFile(dir=root / LOCKS):
+        pass
+
+
+def _sweep(root: Path) -> None:
+    """Remove what killed processes left: a living one holds the lock of the entry that it builds."""
+    for path, match in _temporaries(root):
+        with suppress(Timeout), _lock_of(path.with_name(match["key"])).acquire(blocking=False):
+            remove(path)
+
+
+def _temporaries(root: Path) -> Iterator[tuple[Path, re.Match[str]]]:
+    """Yield the folder of each entry that is half built or half removed, with its ``key`` and ``pid``."""
+    for path in root.glob("*/.*.tmp"):
+        if match := _TEMPORARY.fullmatch(path.name):
+            yield path, match
+
+
+def _lock_of(folder: Path) -> BaseFileLock:
+    """Return the lock of the entry in `folder`, which is not held yet."""
+    return FileLock(folder.parents[1] / LOCKS / f"{folder.parent.name}-{folder.name}.lock")
+
+
+def _temporary_path(folder: Path) -> Path:
+    """Return a new path beside the entry in `folder`, on its file system, that no list of entries shows."""
+    return folder.with_name(f".{folder.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def _builder(folder: Path) -> str | None:
+    """Return the id of the process that builds the entry in `folder`, ``None`` when there is none."""
+    return next((match["pid"] for _, match in _temporaries(folder.parents[1]) if match["key"] == folder.name), None)
+
+
+def _discard(folder: Path) -> None:
+    """Remove an entry whose lock is held, atomically for other processes. Raises `OSError`."""
+    gone = _temporary_path(folder)
+    with suppress(FileNotFoundError):
+        folder.rename(gone)
+        remove(gone)
+
+
+def _remove(entry: StoredEntry) -> bool:
+    """Remove a listed entry, unless a process holds its lock or used it since. Raises `OSError`."""
+    with suppress(Timeout, FileNotFoundError), _lock_of(entry.folder).acquire(blocking=False):
+        if last_use(entry.folder) <= entry.last_used:
+            _discard(entry.folder)
+            return True
+    return False
+
+
+def _plain(name: str, value: JsonScalar, slot: str) -> JsonScalar:
+    """Return the value as it will be read back. Raises `CacheError` when it is no plain JSON scalar."""
+    try:
+        if value is None or isinstance(value, (str, int, float)):
+            plain: JsonScalar = json.loads(canonical_json(value))
+            return plain
+    except ValueError:
+        pass
+    raise CacheError(
+        f"the builder of {slot} returned a fact that cannot be kept",
+        value=f"{name}={value!r} ({type(value).__name__})",
+        allowed="a finite number, a string, a bool or None, each of Python's own types",
+        fix=f"return {name} as float(...) or leave it out",
+    )

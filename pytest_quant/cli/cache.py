@@ -43,7 +43,7 @@ def cache(context: click.Context, root: Path | None) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def clear(root: Path, kind: str | None, yes: bool) -> None:
-    """Remove what is kept; what running tests use stays. The next run builds it anew."""
+    """Remove what is kept, which the next run builds anew. Not while tests run: they would lose their engines."""
     # Here, because help should come at once.
     from pytest_quant.cache import Cache
     from pytest_quant.errors import UsageError, nearest
@@ -60,7 +60,7 @@ def clear(root: Path, kind: str | None, yes: bool) -> None:
     if not yes:
         click.confirm(clean(f"Remove {number} of {len(entries)} entries from {root}?"), abort=True)
     cleared = kept.clear(kind)
-    stayed = f"; {cleared.in_use} in use stay" if cleared.in_use else ""
+    stayed = f"; {cleared.stayed} stay, which a process builds or looks up just now" if cleared.stayed else ""
     say(f"{cleared.removed} entries removed, {cleared.freed_bytes / _BYTES_PER_MB:.1f} MB freed{stayed}")
 
 
@@ -68,14 +68,16 @@ def clear(root: Path, kind: str | None, yes: bool) -> None:
 @click.option("--max-mb", type=click.IntRange(min=0), required=True, metavar="MB", help="What may stay, in 10^6 bytes.")
 @click.pass_obj
 def trim(root: Path, max_mb: int) -> None:
-    """Remove what was not used for longest until at most MB are left; what running tests use stays."""
+    """Remove what was not used for longest until at most MB are left; what was used in the last 24 h stays."""
     # Here, because help should come at once.
     from pytest_quant.cache import Cache
 
     kept = Cache(root)
     cleared = kept.shrink(max_mb * int(_BYTES_PER_MB))
     left = kept.total_bytes() / _BYTES_PER_MB
-    say(f"{cleared.removed} entries removed, {cleared.freed_bytes / _BYTES_PER_MB:.1f} MB freed, {left:.1f} MB left")
+    stayed = f"; {cleared.stayed} entries stay, used in the last 24 h" if cleared.stayed else ""
+    freed = cleared.freed_bytes / _BYTES_PER_MB
+    say(f"{cleared.removed} entries removed, {freed:.1f} MB freed, {left:.1f} MB left{stayed}")
 
 
 def _show(root: Path) -> None:

@@ -47,7 +47,7 @@ def session_of(config: pytest.Config) -> Session:
         baselines = _baselines(config, settings)
         progress = Progress(open_console(config))
         config.stash[SESSION] = Session(
-            Cache(settings.cache, notify=progress.notify, trusted=settings.cache_trust),
+            Cache(settings.cache, notify=progress.notify),
             baseline=lambda measurement: _baseline(baselines, measurement),
             notify=progress.notify,
             step=progress.step,

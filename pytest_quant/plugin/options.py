@@ -29,9 +29,6 @@ from pytest_quant.printable import clean
 
 Parse = Callable[[str], object]
 
-TRUST = "quant_cache_trust"
-"""An ini option without a flag: whom to trust is settled in a file that is reviewed, not in the line of one run."""
-
 
 class Option(NamedTuple):
     """One option: `parse` is ``None`` for a flag; `name` is that of the ini option.
@@ -235,13 +232,6 @@ def add_options(parser: pytest.Parser) -> None:
                 option.flag, metavar=option.metavar, type=option.read, default=None, help=option.help, **bare
             )
             parser.addini(option.name, f"{option.help}; as {option.flag}", type="string", default="")
-    parser.addini(
-        TRUST,
-        "folders, one in each line, whose cached engines are used although others built them: a cached engine can run "
-        "code; in any other folder only those that this user built are used",
-        type="paths",
-        default=[],
-    )
 
 
 def option_value(config: pytest.Config, name: str) -> object | None:

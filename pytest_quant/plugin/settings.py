@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import pytest
 
-from pytest_quant.plugin.options import TRUST, on_command_line, option_value
+from pytest_quant.plugin.options import on_command_line, option_value
 
 if TYPE_CHECKING:
     from pytest_quant.spec import Pages
@@ -36,7 +36,6 @@ class Settings:
     markdown_file : file for the run as a comment of a pull request, ``None`` for none.
     for_github : GitHub Actions runs the tests, and gets a summary of the step.
     cache : folder of engines and reference outputs.
-    cache_trust : folders whose entries are taken whoever wrote them.
     history : a file or a database URL, ``None`` when nothing is added to a history. The command line takes precedence
         over the environment variable, which takes precedence over the ini file.
     compare : compare the records of this run with earlier ones.
@@ -66,7 +65,6 @@ class Settings:
     markdown_file: Path | None
     for_github: bool
     cache: Path
-    cache_trust: tuple[Path, ...]
     history: str | None
     compare: bool
     compare_base: str | None
@@ -98,7 +96,6 @@ class Settings:
             markdown_file=_path(config, "quant_markdown"),
             for_github=os.environ.get("GITHUB_ACTIONS") == "true" and not option_value(config, "quant_no_github"),
             cache=_path(config, "quant_cache") or config.rootpath / FOLDER / "cache",
-            cache_trust=tuple(config.getini(TRUST)),
             history=_history(config),
             compare=bool(option_value(config, "quant_compare") or option_value(config, "quant_compare_base")),
             compare_base=cast("str | None", option_value(config, "quant_compare_base")),

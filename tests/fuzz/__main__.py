@@ -24,7 +24,6 @@ from unittest.mock import patch
 
 from hypothesis.errors import DidNotReproduce
 
-from pytest_quant.cache.trust import KEY_VARIABLE
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from tests.fuzz.hunt import Finding, Tally, Target, hunt, repeat
 from tests.fuzz.targets import TARGETS
@@ -57,11 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _own_places() -> Iterator[None]:
-    """Leave this user's locks and key alone."""
-    with TemporaryDirectory(prefix="pytest-quant-fuzz-") as folder:
-        places = {FOLDER_VARIABLE: str(Path(folder) / "locks"), KEY_VARIABLE: str(Path(folder) / "key")}
-        with patch.dict(os.environ, places):
-            yield
+    """Leave this user's locks alone."""
+    with (
+        TemporaryDirectory(prefix="pytest-quant-fuzz-") as folder,
+        patch.dict(os.environ, {FOLDER_VARIABLE: str(Path(folder) / "locks")}),
+    ):
+        yield
 
 
 def _look(target: Target, seed: int, minutes: float) -> int:

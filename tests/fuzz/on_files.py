@@ -14,13 +14,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pytest_quant.cache import Cache
-from pytest_quant.cache.manifest import MANIFEST, canonical_json
+from pytest_quant.cache import Cache, JsonScalar
+from pytest_quant.cache.entry import MANIFEST, SCHEMA, canonical_json
 from pytest_quant.history.baselines.file import NAME, baseline_text, parse_baselines, read_baselines
 from tests.fuzz import odd
 from tests.fuzz.command import run_command
 from tests.fuzz.hunt import Target
-from tests.recorded_history import RECORDED, recorded_documents, unpack_cache
+from tests.recorded_history import RECORDED, recorded_documents
 
 _CHECKS = 3
 
@@ -126,58 +126,62 @@ _toml_values = st.one_of(
 
 
 def _use_cache(case: tuple[bytes | dict[str, Any], str]) -> None:
-    """List, take, replace and clear entries of a folder that the settings trust, one of them with another manifest."""
+    """List, take, replace and clear entries, one of them with another manifest."""
     manifest, name = case
     with empty_folder() as folder:
-        root = shutil.copytree(_recorded_cache(), folder / "cache")
-        root.chmod(0o700)
+        root = shutil.copytree(_filled_cache(), folder / "cache")
         entry = root / "calibration" / name
         (entry / MANIFEST).write_bytes(manifest if isinstance(manifest, bytes) else _sealed(manifest))
-        said: list[str] = []
-        kept = Cache(root, notify=said.append, trusted=(root,))
-        for stored in kept.entries():
-            kept.obtain(stored.kind, stored.slot, stored.ingredients, _build)
-        known = _manifests()[name]
-        again = kept.obtain(known["kind"], known["slot"], known["ingredients"], _build)
+        store = Cache(root)
+        for stored in store.entries():
+            store.obtain(stored.kind, stored.slot, stored.ingredients, _build)
+        whole = _manifests()[name]
+        again = store.obtain(whole["kind"], whole["slot"], whole["ingredients"], _build)
         if not any(again.folder.iterdir()):
             raise AssertionError("an entry without files")
         run_command(["cache", "--cache", str(root)], folder)
-        kept.clear()
+        store.clear()
 
 
-def _build(folder: Path) -> dict[str, str]:
+def _build(folder: Path) -> dict[str, JsonScalar]:
     (folder / "built").write_text("anew", "utf-8")
-    return {}
+    return {"build_s": 1.5, "note": "a fact"}
 
 
 def _sealed(manifest: Any) -> bytes:
-    """Return a manifest with the checksum that belongs to it, where it can have one."""
+    """Return a manifest with the schema and the checksum that belong to it, where it can have them."""
     try:
         checksum = hashlib.sha256(canonical_json(manifest)).hexdigest()
-        return json.dumps(manifest | {"checksum": checksum}).encode("utf-8", "surrogatepass")
+        return json.dumps(manifest | {"schema": SCHEMA, "checksum": checksum}).encode("utf-8", "surrogatepass")
     except (ValueError, TypeError, RecursionError):
         return json.dumps(manifest).encode("utf-8", "surrogatepass")
 
 
 @cache
-def _recorded_cache() -> Path:
+def _filled_cache() -> Path:
+    """Return a cache with three entries of one kind."""
     folder = TemporaryDirectory(prefix="pytest-quant-fuzz-")
-    _KEPT.append(folder)
-    return unpack_cache(Path(folder.name))
+    _FOLDERS.append(folder)
+    store = Cache(Path(folder.name) / "cache")
+    for number in range(3):
+        ingredients = {"model": hashlib.sha256(bytes([number])).hexdigest(), "option reduce_range": "False"}
+        store.obtain("calibration", f"ort-int8-static of net{number}", ingredients, _build)
+    return store.root
 
 
-_KEPT: list[TemporaryDirectory[str]] = []
-"""Folders that are removed when the process ends."""
+_FOLDERS: list[TemporaryDirectory[str]] = []
+"""They are removed when the process ends."""
 
 
 @cache
 def _manifests() -> dict[str, dict[str, Any]]:
-    found = {}
-    for file in sorted((_recorded_cache() / "calibration").glob(f"*/{MANIFEST}")):
+    """Return the manifest of each entry by its key, without schema and checksum."""
+    manifests = {}
+    for file in sorted((_filled_cache() / "calibration").glob(f"*/{MANIFEST}")):
         document = json.loads(file.read_text("utf-8"))
-        del document["checksum"]
-        found[file.parent.name] = document
-    return found
+        del document["checksum"], document["schema"]
+        manifests[file.parent.name] = document
+    return manifests
 
 
 @st.composite

@@ -56,12 +56,10 @@ def test_a_second_run_builds_nothing(project: pytest.Pytester) -> None:
 
 
 def test_a_corrupt_cache_entry_is_rebuilt(project: pytest.Pytester) -> None:
-    """Flipped bytes are noticed, the engine is built again, the figures are the same."""
+    """A file without its end is noticed, the engine is built again, the figures are the same."""
     _, (first,) = run_project_apart(project)
     (file,) = _engine_files(project.path)
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    file.write_bytes(content)
+    file.write_bytes(file.read_bytes()[:-1])
     result, (second,) = run_project_apart(project)
     result.assert_outcomes(passed=1)
     assert second["cache"]["engine"] == "built"

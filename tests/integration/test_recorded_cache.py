@@ -1,9 +1,8 @@
 """The project that commit b2e6abf ran is run again, on the history, the baselines and the cache that commit left.
 
-Entries were not signed then, so the cache is named among those that the settings trust.
-
-Keys are compared without what differs from machine to machine, and without the numbers of recipes that were raised
-since because engines are built otherwise.
+Entries had another schema then, so each is built anew in its place, under the key it had. Keys are compared without
+what differs from machine to machine, and without the numbers of recipes that were raised since because engines are
+built otherwise.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import get_backend
-from pytest_quant.cache.manifest import StoredEntry, UnsignedEntryError, key_of, read_manifest, verify
-from pytest_quant.cache.store import list_entries
+from pytest_quant.cache.entry import MANIFEST, DamagedEntryError, StoredEntry, key_of, list_entries, read_manifest
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
 from pytest_quant.spec import EngineSpec, Model
@@ -48,7 +46,7 @@ SECOND = recorded_documents()[1]
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The run of today's code, and the entries of its cache: those of the old code, and those that it has used."""
+    """The run of today's code, and the entries of its cache: those of the old code, and those that it has built."""
 
     project: Path
     run: ExampleRun
@@ -65,21 +63,29 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> Again:
     project = clone_project(folder / "project")
     (project / ".quant").mkdir()
     import_history(project / ".quant")
-    old = list_entries(unpack_cache(project / ".quant"))
+    old = recorded_entries(unpack_cache(project / ".quant"))
     baselines = project / NAME
     baselines.write_text(baselines.read_text("utf-8").replace("\ndrop = 0.0\n", f"\ndrop = {ACCEPTED_DROP}\n"), "utf-8")
     left_out = (f"--deselect={test}" for test in NOT_RUN)
-    trust = f"quant_cache_trust={project / '.quant' / 'cache'}"
-    found = run_example(project, "--quant-no-latency", "-o", trust, *left_out, locks=folder)
-    # The entries were packed with one date, long before today.
-    used = [one for one in list_entries(project / ".quant" / "cache") if one.last_used > old[0].last_used]
-    return Again(project, found, old, tuple(used))
+    run = run_example(project, "--quant-no-latency", *left_out, locks=folder)
+    used = [entry for entry in list_entries(project / ".quant" / "cache") if entry.readable]
+    return Again(project, run, old, tuple(used))
 
 
 @pytest.fixture(scope="module")
 def entries(tmp_path_factory: pytest.TempPathFactory) -> tuple[StoredEntry, ...]:
     """The old cache as it was."""
-    return list_entries(unpack_cache(tmp_path_factory.mktemp("cache")))
+    return recorded_entries(unpack_cache(tmp_path_factory.mktemp("cache")))
+
+
+def recorded_entries(root: Path) -> tuple[StoredEntry, ...]:
+    """Return the old entries with what their manifests of schema 1 say they were made from."""
+    manifests = {entry.key: json.loads((entry.folder / MANIFEST).read_text("utf-8")) for entry in list_entries(root)}
+    assert {manifest["schema"] for manifest in manifests.values()} == {1}
+    return tuple(
+        replace(entry, slot=manifests[entry.key]["slot"], ingredients=manifests[entry.key]["ingredients"])
+        for entry in list_entries(root)
+    )
 
 
 def decided(entry: StoredEntry) -> tuple[str, str, tuple[tuple[str, str], ...]]:
@@ -98,25 +104,21 @@ def of_kind(found: Iterable[StoredEntry], *kinds: str) -> set[tuple[str, str, tu
     return {decided(one) for one in found if one.kind in kinds and not one.slot.endswith(f" of {PYTORCH}")}
 
 
-def test_old_entries_are_read_and_have_the_keys_of_their_ingredients(entries: tuple[StoredEntry, ...]) -> None:
-    """Each manifest with its checksum; and the files of all but PyTorch's, which were not recorded."""
-    assert {one.kind for one in entries} == {"engine", "calibration", "reference", "export"}
-    for one in entries:
-        assert key_of(one.kind, one.ingredients) == one.key == read_manifest(one.folder).key
-        if not one.slot.endswith(f" of {PYTORCH}") or one.kind == "reference":
-            assert verify(one.folder, one.key, None).slot == one.slot
+def test_old_entries_have_the_keys_of_their_ingredients(entries: tuple[StoredEntry, ...]) -> None:
+    """Of every kind."""
+    assert {entry.kind for entry in entries} == {"engine", "calibration", "reference", "export"}
+    assert [key_of(entry.kind, entry.ingredients) for entry in entries] == [entry.key for entry in entries]
 
 
-def test_old_entries_do_not_count_where_nobody_trusts_them(entries: tuple[StoredEntry, ...]) -> None:
-    """They are not signed, whatever key one has."""
-    for one in entries:
-        if not one.slot.endswith(f" of {PYTORCH}") or one.kind == "reference":
-            with pytest.raises(UnsignedEntryError, match="not signed"):
-                verify(one.folder, one.key, b"any key")
+def test_old_entries_are_not_read(entries: tuple[StoredEntry, ...]) -> None:
+    """The reason names their schema."""
+    for entry in entries:
+        with pytest.raises(DamagedEntryError, match="schema 1 in place of"):
+            read_manifest(entry.folder)
 
 
 def test_keys_are_made_of_the_same_ingredients(again: Again) -> None:
-    """Engines and outputs of references one for one; a calibration where its engine was built anew."""
+    """Engines and outputs of references one for one; a calibration where its engine needs one."""
     built = ("engine", "reference")
     assert of_kind(again.used, *built) == of_kind(again.old, *built)
     assert of_kind(again.used, "calibration") <= of_kind(again.old, "calibration")
@@ -126,12 +128,12 @@ def test_keys_are_made_of_the_same_ingredients(again: Again) -> None:
     assert recipes >= RAISED
 
 
-def test_an_old_engine_is_used_where_its_runtime_is_the_same(again: Again) -> None:
-    """The backend in numpy has the recipe and the ingredients it had: where versions are equal nothing is built."""
-    (plain,) = [one for one in again.old if one.kind == "engine" and one.slot.startswith("plain-int8")]
+def test_an_old_engine_has_its_key_where_its_runtime_is_the_same(again: Again) -> None:
+    """The backend in numpy has the recipe and the ingredients it had: where versions are equal the key is equal."""
+    (plain,) = [entry for entry in again.old if entry.kind == "engine" and entry.slot.startswith("plain-int8")]
     same = all(plain.ingredients[name] == version(name) for name in ("numpy", "onnx"))
-    assert again.run.checks["test_others.py::test_plain"]["cache"]["engine"] == ("hit" if same else "built")
-    assert (plain.key in {one.key for one in again.used}) == same
+    assert again.run.checks["test_others.py::test_plain"]["cache"]["engine"] == "built"
+    assert (plain.key in {entry.key for entry in again.used}) == same
 
 
 def test_keys_of_pytorch_are_made_of_the_same_ingredients(entries: tuple[StoredEntry, ...]) -> None:

@@ -13,7 +13,6 @@ from tests.support.history_repository import outside_ci
 from tests.support.repository import ScratchRepository
 from tests.support.workflows import Machine
 
-KEY = "0123456789abcdef" * 4
 TOKEN = "a-token-of-nobody"  # noqa: S105 - for a server of this test
 REQUEST, MERGE_REQUEST, PROJECT = "12", "11", "5"
 """Numbers that the server of `tests.support.forge_server` knows."""
@@ -137,7 +136,6 @@ def github_values(event: str) -> dict[str, str]:
         "github.token": TOKEN,
         "hashFiles('.quant/cache/*/*/manifest.json')": "0",
         "matrix.tests": "",
-        "secrets.QUANT_CACHE_KEY": KEY,
         "strategy.job-index": "0",
     }
 

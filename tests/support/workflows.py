@@ -91,7 +91,6 @@ class Machine:
             code, output = _bash(step["run"], self.clone, variables)
             summary = Path(variables["GITHUB_STEP_SUMMARY"]).read_text("utf-8")
             ran.append(Ran(job, step.get("name", str(number)), code, output, summary))
-            environ |= _added(Path(variables["GITHUB_ENV"]))
             paths = Path(variables["GITHUB_PATH"]).read_text("utf-8").split()
             environ["PATH"] = ":".join([*reversed(paths), environ["PATH"]])
         return ran
@@ -99,7 +98,7 @@ class Machine:
     def _files(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return new files for what a step hands to the later ones."""
         folder = Path(environ["RUNNER_TEMP"])
-        files = {name: folder / name for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")}
+        files = {name: folder / name for name in ("GITHUB_PATH", "GITHUB_STEP_SUMMARY")}
         for file in files.values():
             file.write_text("", "utf-8")
         return {name: str(file) for name, file in files.items()}
@@ -177,11 +176,6 @@ def _expanded(text: str, environ: Mapping[str, str]) -> str:
     for name in sorted(environ, key=len, reverse=True):
         text = text.replace(f"${name}", environ[name])
     return text
-
-
-def _added(file: Path) -> dict[str, str]:
-    lines = file.read_text("utf-8").splitlines()
-    return dict(line.split("=", 1) for line in lines)
 
 
 def _bash(script: str, folder: Path, environ: Mapping[str, str]) -> tuple[int, str]:

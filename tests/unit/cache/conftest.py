@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def said() -> list[str]:
-    """What the cache told its user."""
+    """Messages of the cache to its user."""
     return []
 
 

@@ -18,9 +18,6 @@ def build(folder, content=b"theirs"):
 cache = Cache(root, notify=say)
 """
 
-HOLD = "cache.obtain('engine', 'slot', {'model': sys.argv[2]}, build)\nsay('ready')\nsys.stdin.read()\n"
-"""Obtains one entry and stays alive until its standard input closes."""
-
 BUILD_UNTIL_TOLD = """
 def slow(folder):
     say('building')

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 from pytest_quant.cache import Cache
+from pytest_quant.cache.cache import _remove
 from tests.unit.cache.conftest import CONTENT, Builder, never
-from tests.unit.cache.processes import HOLD, finish, read_line, start
+from tests.unit.cache.processes import BUILD_UNTIL_TOLD, finish, read_line, start
 
 
 def test_the_list_tells_all_about_an_entry(cache: Cache, builder: Builder) -> None:
@@ -39,38 +40,36 @@ def test_the_sum_is_that_of_the_list(cache: Cache, builder: Builder) -> None:
 
 
 def test_clearing_removes_what_was_asked(cache: Cache, builder: Builder) -> None:
-    """One slot of one kind, then a kind, then everything."""
+    """A kind, then everything; what is cleared is a first build again."""
     for kind in ("engine", "reference"):
         for slot in ("a", "b"):
             cache.obtain(kind, slot, {"slot": slot}, builder)
     before = cache.total_bytes()
-    cleared = cache.clear(kind="engine", slot="a")
-    assert (cleared.removed, cleared.in_use) == (1, 0)
+    cleared = cache.clear(kind="engine")
+    assert (cleared.removed, cleared.stayed) == (2, 0)
     assert cleared.freed_bytes == before - cache.total_bytes() > 0
-    assert {(entry.kind, entry.slot) for entry in cache.entries()} == {
-        ("engine", "b"),
-        ("reference", "a"),
-        ("reference", "b"),
-    }
-    assert cache.clear(slot="a").removed == 1
-    assert cache.clear(kind="engine").removed == 1
-    assert cache.clear().removed == 1
+    assert {entry.kind for entry in cache.entries()} == {"reference"}
+    assert cache.clear().removed == 2
     assert (cache.entries(), cache.total_bytes()) == ((), 0)
+    assert cache.obtain("engine", "a", {"v": "1"}, builder).reason == "first build of a"
 
 
-def test_after_clearing_it_is_a_first_build(cache: Cache, builder: Builder) -> None:
-    """Nothing is remembered of what was cleared."""
-    cache.obtain("engine", "s", {"v": "1"}, builder)
-    cache.clear()
-    assert cache.obtain("engine", "s", {"v": "1"}, builder).reason == "first build of s"
-
-
-def test_clearing_leaves_what_another_process_uses(root: Path, cache: Cache, builder: Builder) -> None:
-    """It stays, is counted, and goes once that process is gone."""
-    other = start(HOLD, root, "1")
-    assert read_line(other) == "ready"
-    cache.obtain("engine", "mine", {"v": "1"}, builder)
+def test_clearing_leaves_what_a_process_holds(root: Path, cache: Cache, builder: Builder) -> None:
+    """The entry that is built again at this moment stays, and is counted."""
+    entry = cache.obtain("engine", "slot", {"model": "1"}, builder)
+    (entry.folder / "model.onnx").unlink()
+    other = start(BUILD_UNTIL_TOLD, root, "1")
+    assert read_line(other) == "building"
     cleared = cache.clear()
-    assert (cleared.removed, cleared.in_use) == (1, 1)
-    finish(other)
-    assert Cache(root).clear().removed == 1
+    assert (cleared.removed, cleared.stayed) == (0, 1)
+    assert finish(other) == "built\n"
+
+
+def test_clearing_leaves_what_was_used_since_it_was_listed(root: Path, builder: Builder) -> None:
+    """A process that was given an entry meanwhile keeps it."""
+    entry = Cache(root).obtain("engine", "s", {"v": "1"}, builder)
+    os.utime(entry.folder.parent / "last-use", (1.0, 1.0))
+    (listed,) = Cache(root).entries()
+    Cache(root).obtain("engine", "s", {"v": "1"}, never)
+    assert not _remove(listed)
+    assert Cache(root).obtain("engine", "s", {"v": "1"}, never).status == "hit"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from pytest_quant.cache import Cache
 from tests.unit.cache.conftest import Builder, never
-from tests.unit.cache.processes import HOLD, finish, read_line, start
 
 LARGE = Builder(content=bytes(50_000))
 """About 100 kB in two files."""
@@ -53,32 +53,25 @@ def test_under_the_cap_everything_stays(root: Path) -> None:
     assert kept(root) == {*keys, new.key}
 
 
-def test_what_was_just_built_stays_even_when_it_alone_is_too_large(root: Path, said: list[str]) -> None:
-    """Everything else goes, and the user is told once that the cap is not kept."""
+def test_what_was_used_today_stays(root: Path, said: list[str]) -> None:
+    """A running test may use it. Everything else goes, and the user is told once that the cap is not kept."""
     fill(root, 2)
     cache = Cache(root, max_bytes=1000, notify=said.append)
     new = cache.obtain("engine", "s", {"v": "new"}, LARGE)
-    cache.obtain("engine", "s", {"v": "newer"}, LARGE)
-    assert new.key in kept(root)
-    assert len(kept(root)) == 2
-    assert len(said) == 1
-    assert "above its cap" in said[0]
+    newer = cache.obtain("engine", "s", {"v": "newer"}, LARGE)
+    assert kept(root) == {new.key, newer.key}
+    (message,) = said
+    assert "above its cap of 0 MB: the 1 entries that are left were used in the last 24 h" in message
 
 
-def test_an_entry_in_use_by_a_living_process_stays(root: Path) -> None:
-    """The oldest entry stays while the process that was given it lives, and goes once it is dead."""
-    other = start(HOLD, root, "theirs")
-    assert read_line(other) == "ready"
-    (theirs,) = kept(root)
-    fill(root, 2)
-    os.utime(root / "engine" / theirs / "last-use", (1.0, 1.0))
-    new = Cache(root, max_bytes=1000).obtain("engine", "s", {"v": "new"}, LARGE)
-    assert kept(root) == {theirs, new.key}
-    other.kill()
-    finish(other)
-    newer = Cache(root, max_bytes=1000).obtain("engine", "s", {"v": "newer"}, LARGE)
-    assert theirs not in kept(root)
-    assert newer.key in kept(root)
+def test_a_day_after_its_last_use_an_entry_may_go(root: Path) -> None:
+    """23 hours after it, it may not."""
+    keys = fill(root, 2)
+    for key, hours in zip(keys, (25, 23), strict=True):
+        used = time.time() - 3600 * hours
+        os.utime(root / "engine" / key / "last-use", (used, used))
+    assert Cache(root).shrink(0).stayed == 1
+    assert kept(root) == {keys[1]}
 
 
 def test_an_unreadable_entry_counts_and_can_go(root: Path) -> None:
@@ -93,12 +86,11 @@ def test_an_unreadable_entry_counts_and_can_go(root: Path) -> None:
 def test_the_default_cap_is_ten_gigabytes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """10 GB are 10^10 bytes: one byte more is removed."""
     keys = fill(root, 1)
-    for module in ("cache", "store"):
-        monkeypatch.setattr(f"pytest_quant.cache.{module}.size_below", lambda _: 5 * 10**9)
+    monkeypatch.setattr("pytest_quant.cache.entry.size_below", lambda _: 5 * 10**9)
     second = Cache(root).obtain("engine", "s", {"v": "second"}, LARGE)
     assert kept(root) == {keys[0], second.key}
-    for module in ("cache", "store"):
-        monkeypatch.setattr(f"pytest_quant.cache.{module}.size_below", lambda _: 5 * 10**9 + 1)
+    os.utime(second.folder.parent / "last-use", (1.1e9, 1.1e9))
+    monkeypatch.setattr("pytest_quant.cache.entry.size_below", lambda _: 5 * 10**9 + 1)
     third = Cache(root).obtain("engine", "s", {"v": "third"}, LARGE)
     assert kept(root) == {third.key}
 

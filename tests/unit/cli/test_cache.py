@@ -106,6 +106,13 @@ def test_an_age_has_the_unit_that_fits(seconds: float, age: str) -> None:
     assert _age(seconds) == age
 
 
+def test_trimming_leaves_what_was_used_today(root: Path) -> None:
+    """The message says why more is left than was asked for."""
+    done = _run("cache", "trim", "--max-mb", "0")
+    assert done.stdout == "0 entries removed, 0.0 MB freed, 1.0 MB left; 2 entries stay, used in the last 24 h\n"
+    assert len(Cache(root).entries()) == 2
+
+
 def test_trimming_removes_what_was_not_used_for_longest(root: Path) -> None:
     """Of two entries, each of half a megabyte and a manifest, one is left; the message has what went and what stays."""
     (older,) = root.glob("engine/*/last-use")

@@ -21,7 +21,6 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         markdown_file=None,
         for_github=False,
         cache=pytester.path / ".quant" / "cache",
-        cache_trust=(),
         history=str(pytester.path / ".quant" / "history.db"),
         compare=False,
         compare_base=None,
@@ -62,7 +61,6 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         markdown_file=pytester.path / "quant.md",
         for_github=False,
         cache=pytester.path / "c",
-        cache_trust=(),
         history=str(pytester.path / "h.db"),
         compare=True,
         compare_base="v1.0",
@@ -81,13 +79,6 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         simulate="SM89",
         columns=("model", "drop"),
     )
-
-
-def test_folders_to_trust_are_read_from_the_ini_file(pytester: pytest.Pytester) -> None:
-    """One in each line, relative to the file; there is no flag for them."""
-    pytester.makeini("[pytest]\nquant_cache_trust =\n    shared/cache\n    /opt/engines\n")
-    found = Settings.from_config(pytester.parseconfig()).cache_trust
-    assert found == (pytester.path / "shared" / "cache", Path("/opt/engines"))
 
 
 def test_every_option_is_read_from_the_ini_file(pytester: pytest.Pytester) -> None:

@@ -17,7 +17,6 @@ from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.tensorrt_engine import Inspected, count_products, inspected, left_products
 from pytest_quant.backends.trt.coverage import Layer
 from pytest_quant.cache import Cache
-from pytest_quant.cache.files import files_below, sha256_of
 from pytest_quant.errors import BuildError
 from pytest_quant.measure.build import BuiltEngine, build_engine
 from pytest_quant.spec import EngineSpec
@@ -56,9 +55,9 @@ def products(engine: Engine) -> list[str]:
     return [node.name for node in graph.node if node.op_type in ("Conv", "Gemm", "MatMul")]
 
 
-def state(folder: Path) -> dict[str, str]:
+def state(folder: Path) -> dict[str, bytes]:
     """Return the content of every file, by its name."""
-    return {str(file.relative_to(folder)): sha256_of(file) for file in files_below(folder)}
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 def test_the_engine_is_built_in_build_and_only_read_when_it_opens(tmp_path: Path) -> None:
@@ -76,7 +75,7 @@ def test_the_engine_is_built_in_build_and_only_read_when_it_opens(tmp_path: Path
 
 
 def test_an_entry_of_the_cache_stays_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions on this GPU and on another leave what the cache has signed as it was: it is taken again, not built."""
+    """Sessions on this GPU and on another leave the entry of the cache as it was: it is taken again, not built."""
     spec = spec_of(tmp_path, "fp32")
 
     def obtain() -> BuiltEngine:

@@ -1,0 +1,292 @@
+"""Entries of the cache: where they lie, what they were made from, whether they are whole, and why one is built.
+
+::
+
+    <root>/<kind>/<key>/manifest.json           ingredients, facts and sizes of the files, with a checksum of its own
+    <root>/<kind>/<key>/files/                  output of the builder
+    <root>/<kind>/<key>/last-use                its modification time is the last use
+    <root>/<kind>/.<key>.<pid>-<random>.tmp     an entry that process <pid> builds or removes
+    <root>/.locks/<kind>-<key>.lock             held while the entry is looked up, built or removed
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from pytest_quant.bounded import parse_json, read_file
+from pytest_quant.cache.folder import size_below
+
+JsonScalar: TypeAlias = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of the cache, ready to be used.
+
+    Attributes
+    ----------
+    kind : type of the entry, for example ``engine``.
+    slot : purpose of the entry, in words; entries of one slot replace each other as ingredients change.
+    key : sha256 of the kind and every ingredient, in hex.
+    folder : contains the builder's output; nothing may be written to it.
+    status : ``built`` just now, or ``hit``.
+    reason : why it had to be built; empty for a hit.
+    facts : values that the builder returned when it built the entry.
+    """
+
+    kind: str
+    slot: str
+    key: str
+    folder: Path
+    status: Literal["built", "hit"]
+    reason: str
+    facts: dict[str, JsonScalar]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """An entry as the list of the cache shows it; its files have not been looked at.
+
+    Attributes
+    ----------
+    folder : of the whole entry, manifest included.
+    size_bytes : bytes on disk of all its files.
+    created, last_used : seconds since the epoch.
+    readable : ``False`` when the manifest is damaged; then slot, ingredients and facts are empty.
+    """
+
+    kind: str
+    slot: str
+    key: str
+    folder: Path
+    size_bytes: int
+    created: float
+    last_used: float
+    ingredients: dict[str, str]
+    facts: dict[str, JsonScalar]
+    readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """Number of entries that were removed, their bytes, and the number of those that could not be removed now."""
+
+    removed: int
+    freed_bytes: int
+    stayed: int
+
+
+SCHEMA = 2
+MANIFEST = "manifest.json"
+FILES = "files"
+"""Folder inside an entry with the builder's output."""
+
+LAST_USE = "last-use"
+
+_MOST_BYTES = 16_000_000
+"""Of a manifest; one of ours has some kilobytes."""
+
+
+class DamagedEntryError(Exception):
+    """An entry that must not be used; the message names the file and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Everything known about an entry; `created` is seconds since the epoch, `files` has bytes by path in `FILES`."""
+
+    kind: str
+    slot: str
+    key: str
+    ingredients: dict[str, str]
+    facts: dict[str, JsonScalar]
+    created: float
+    files: dict[str, int]
+
+
+def canonical_json(value: object) -> bytes:
+    """Return JSON that is equal for equal values: keys sorted, no spaces, ASCII only. Raises `ValueError` on NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def key_of(kind: str, ingredients: Mapping[str, str]) -> str:
+    """Return the sha256 in hex over the kind and the sorted ingredients."""
+    return hashlib.sha256(canonical_json([kind, dict(ingredients)])).hexdigest()
+
+
+def write_manifest(
+    folder: Path, kind: str, slot: str, ingredients: Mapping[str, str], facts: Mapping[str, JsonScalar]
+) -> None:
+    """Write the manifest of an entry whose files are complete.
+
+    Parameters
+    ----------
+    folder : of the entry; the builder's output is in its folder `FILES`.
+    kind, slot : type and purpose of the entry.
+    ingredients : name -> value or digest of everything the entry was made from.
+    facts : values that the builder returned.
+
+    Raises
+    ------
+    OSError : it cannot be written.
+    """
+    root = folder / FILES
+    files = {path.relative_to(root).as_posix(): path.stat().st_size for path in root.rglob("*") if not path.is_dir()}
+    manifest = Manifest(kind, slot, key_of(kind, ingredients), dict(ingredients), dict(facts), time.time(), files)
+    # With a checksum, so that facts changed by a broken disk are noticed too.
+    checksum = hashlib.sha256(canonical_json(asdict(manifest))).hexdigest()
+    document = {"schema": SCHEMA, "checksum": checksum, **asdict(manifest)}
+    (folder / MANIFEST).write_text(json.dumps(document, indent=1, sort_keys=True, allow_nan=False), encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of the entry in `folder`. Raises `DamagedEntryError`."""
+    try:
+        document = parse_json(read_file(folder / MANIFEST, _MOST_BYTES))
+        body = document if isinstance(document, dict) else {}
+        schema, checksum = str(body.pop("schema", None)), body.pop("checksum", None)
+        actual = hashlib.sha256(canonical_json(body)).hexdigest()
+    except (OSError, ValueError, RecursionError) as error:
+        raise DamagedEntryError(f"{MANIFEST}: {_words(error)}") from error
+    if schema != str(SCHEMA):
+        raise DamagedEntryError(f"{MANIFEST}: schema {schema[:20]} in place of {SCHEMA}")
+    if checksum != actual:
+        raise DamagedEntryError(f"{MANIFEST}: contents changed")
+    try:
+        return msgspec.convert(body, Manifest)
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise DamagedEntryError(f"{MANIFEST}: {error}") from error
+
+
+def verify(folder: Path, key: str) -> Manifest:
+    """Return the manifest of an entry whose files are all there, with their sizes.
+
+    Contents are not read again: an entry gets its name once all of it is on the disk.
+
+    Parameters
+    ----------
+    folder : of the entry.
+    key : sha256 of kind and ingredients, in hex.
+
+    Raises
+    ------
+    DamagedEntryError : the entry is not what its manifest says.
+    """
+    manifest = read_manifest(folder)
+    if manifest.key != key:
+        raise DamagedEntryError(f"{MANIFEST}: belongs to another entry")
+    for name, size_bytes in manifest.files.items():
+        try:
+            status = (folder / FILES / name).stat()
+        except (OSError, ValueError) as error:
+            raise DamagedEntryError(f"{name}: {_words(error)}") from error
+        if not stat.S_ISREG(status.st_mode):
+            raise DamagedEntryError(f"{name}: no ordinary file")
+        if status.st_size != size_bytes:
+            raise DamagedEntryError(f"{name}: {status.st_size} bytes in place of {size_bytes}")
+    return manifest
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "missing"
+    return (error.strerror or str(error)) if isinstance(error, OSError) else "cannot be read"
+
+
+def last_use(folder: Path) -> float:
+    """Return when the entry in `folder` was last used, in seconds since the epoch. Raises `OSError`."""
+    file = folder / LAST_USE
+    return (file if file.exists() else folder).stat().st_mtime
+
+
+_KIND = re.compile(r"[a-z][a-z0-9-]*")
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+def is_kind(name: str) -> bool:
+    """Whether `name` can be a kind of entry: it becomes a folder's name."""
+    return _KIND.fullmatch(name) is not None
+
+
+def list_entries(root: Path, kind: str | None = None) -> tuple[StoredEntry, ...]:
+    """Return the entries below `root`, most recently used first; damaged ones are listed too, as not readable.
+
+    Parameters
+    ----------
+    root : folder of the cache; files in it that are not of the cache are skipped.
+    kind : list entries of this kind only; ``None`` for every kind.
+
+    Raises
+    ------
+    OSError : a folder cannot be read.
+    """
+    kinds = [path for path in root.iterdir() if path.is_dir() and is_kind(path.name)] if root.is_dir() else []
+    paths = [path for folder in kinds if kind in (None, folder.name) for path in sorted(folder.iterdir())]
+    entries = [entry for path in paths if _KEY.fullmatch(path.name) and (entry := _describe(path)) is not None]
+    return tuple(sorted(entries, key=lambda entry: entry.last_used, reverse=True))
+
+
+def _describe(folder: Path) -> StoredEntry | None:
+    """Return an entry as the list shows it, ``None`` when it was removed meanwhile."""
+    try:
+        last_used, size_bytes = last_use(folder), size_below(folder)
+    except OSError:
+        return None
+    kind, key = folder.parent.name, folder.name
+    try:
+        manifest = read_manifest(folder)
+    except DamagedEntryError:
+        return StoredEntry(kind, "", key, folder, size_bytes, last_used, last_used, {}, {}, readable=False)
+    return StoredEntry(
+        kind, manifest.slot, key, folder, size_bytes, manifest.created, last_used, manifest.ingredients, manifest.facts
+    )
+
+
+_HEX_DIGEST = re.compile(r"(?:[a-z0-9]+:)?([0-9a-f]{32,128})")
+_MAX_TEXT = 60
+
+
+def why_built(slot: str, previous: Mapping[str, str] | None, ingredients: Mapping[str, str]) -> str:
+    """Explain why an entry is built, by every ingredient that differs from the slot's last one.
+
+    Parameters
+    ----------
+    slot : purpose of the entry, for the text.
+    previous : ingredients of the most recently used entry of the slot; ``None`` when there is none.
+    ingredients : of the entry to build.
+    """
+    if previous is None:
+        return f"first build of {slot}"
+    names = sorted(previous.keys() | ingredients.keys())
+    changes = [_change(name, previous.get(name), ingredients.get(name)) for name in names]
+    return "; ".join(change for change in changes if change)
+
+
+def _change(name: str, old: str | None, new: str | None) -> str:
+    if old == new:
+        return ""
+    if old is None:
+        return f"{name} added ({_short(str(new))})"
+    if new is None:
+        return f"{name} removed ({_short(old)})"
+    old_digest, new_digest = _HEX_DIGEST.fullmatch(old), _HEX_DIGEST.fullmatch(new)
+    if old_digest and new_digest:
+        label = "sha256 " if len(new_digest[1]) == 64 else ""
+        return f"{name} changed ({label}{old_digest[1][:8]}.. -> {new_digest[1][:8]}..)"
+    return f"{name} changed ({_short(old)} -> {_short(new)})"
+
+
+def _short(text: str) -> str:
+    if digest := _HEX_DIGEST.fullmatch(text):
+        return f"{digest[1][:8]}.."
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 2]}.."
