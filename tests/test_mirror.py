@@ -41,7 +41,6 @@ ELSEWHERE = {
     "plugin.html_page": "tests/integration/test_html_option.py",
     "report.page.blocks": "tests/unit/report/page/test_sections.py",
     "report.page.content": "tests/unit/report/page/test_assemble.py",
-    "measure.selftest_process": "tests/integration/test_selftest.py",
     "plugin.benchmark_bridge": "tests/integration/test_benchmark_bridge_contract.py",
     "plugin.check": "tests/integration/test_statuses.py",
     "plugin.collect": "tests/integration/test_bad_marks.py",

@@ -28,7 +28,7 @@ class Workload:
     shares: bool
 
 
-LAYERS = 20
+_LAYERS = 20
 
 WORKLOADS = (
     Workload("tiny", 1, 32, shares=True),
@@ -38,29 +38,22 @@ WORKLOADS = (
 """What dominates a run: the way into the runtime and out of it, arithmetic, and reading 47 MB of weights."""
 
 
-def write_workload(file: Path, work: Workload, layers: int) -> None:
-    """Write a chain of so many layers as an ONNX file; two of them with one more layer each differ by its work alone.
-
-    Parameters
-    ----------
-    file : to write.
-    work : the layers.
-    layers : their number; 21 in place of 20 are 5 % more of the same work.
-    """
+def write_workload(file: Path, work: Workload) -> None:
+    """Write a chain of 20 layers as an ONNX file."""
     # Here, because who asks for the workloads need not have any runtime, and onnx comes with those.
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
     rng = np.random.default_rng(0)
     shape = [1, work.rows, work.width]
-    count = 1 if work.shares else layers
+    count = 1 if work.shares else _LAYERS
     weights = [numpy_helper.from_array(_weight(rng, work.width), f"weight{index}") for index in range(count)]
     nodes = []
-    for index in range(layers):
+    for index in range(_LAYERS):
         weight = weights[0 if work.shares else index].name
         nodes.append(helper.make_node("MatMul", [f"x{index}", weight], [f"product{index}"], name=f"MatMul{index}"))
         nodes.append(helper.make_node("Relu", [f"product{index}"], [f"x{index + 1}"], name=f"Relu{index}"))
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x0", f"x{layers}")]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x0", f"x{_LAYERS}")]
     graph = helper.make_graph(nodes, work.name, ends[:1], ends[1:], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
     onnx.save(model, file)

@@ -11,16 +11,16 @@ from pytest_quant.cli.places import history_option, history_place
 
 
 @click.command(short_help="Measure which differences in speed this machine can tell.")
-@click.option("--quick", is_flag=True, help="Ten processes in place of twenty, and two minutes at most.")
+@click.option("--quick", is_flag=True, help="Ten launches in place of twenty, and two minutes at most.")
 @click.option("--backend", metavar="NAME", help="Time models of this backend, a GPU's for one  [one on the processor]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every draw of the noise.")
 @history_option
 def selftest(quick: bool, backend: str | None, as_json: bool, place: str | None) -> None:
-    """Time models whose differences are known in fresh processes, and print which limits on speed this machine holds.
+    """Time models of its own in fresh processes (launches), and print which limits on speed this machine holds.
 
     The result is kept in the history by the identity of the machine, and the newest one counts: checks on machines like
-    it allow for its noise, and marks with a limit below what it holds are named. Ctrl-C keeps what was measured. Run
-    it while nothing else runs, or as busy as the machine is when it runs tests.
+    it allow for its noise. Ctrl-C keeps what was measured. Run it while nothing else runs, or as busy as the machine is
+    when it runs tests.
 
     \b
     Examples:
@@ -35,7 +35,7 @@ def selftest(quick: bool, backend: str | None, as_json: bool, place: str | None)
     def step(_text: str) -> AbstractContextManager[None]:
         return nullcontext()
 
-    found = run_selftest(
+    result = run_selftest(
         QUICK if quick else WHOLE,
         fingerprint().identity,
         step=step,
@@ -45,14 +45,14 @@ def selftest(quick: bool, backend: str | None, as_json: bool, place: str | None)
     if as_json:
         from pytest_quant.record.codec import plain
 
-        show_json(plain(found, "self-test"))
+        show_json(plain(result, "self-test"))
     else:
         from pytest_quant.report.selftest import selftest_page
 
-        show(selftest_page(found))
+        show(selftest_page(result))
     where = history_place(place)
     try:
-        keep_selftest(where, found)
+        keep_selftest(where, result)
     except HistoryError as error:
         raise HistoryError(
             f"the self-test is not kept: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix

@@ -1,10 +1,7 @@
-"""The self-test of a runner: fresh processes that time models whose differences are known."""
+"""The self-test of a runner: launches that time models of our own, whose two sessions should be equal."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,27 +13,22 @@ from pathlib import Path
 import numpy as np
 
 from pytest_quant.backends import Backend, Tf32Backend, backend_names, get_backend
-from pytest_quant.backends.apart import run_apart
-from pytest_quant.backends.workload import LAYERS, WORKLOADS, Workload, inputs_of, write_workload
+from pytest_quant.backends.workload import WORKLOADS, Workload, inputs_of, write_workload
 from pytest_quant.cache import Cache
 from pytest_quant.errors import BackendUnavailable, LaunchError, QuantError, UsageError
 from pytest_quant.measure.build import Step
 from pytest_quant.measure.engines import Tools, build_side, read_data, shape_spec, usable_backend
-from pytest_quant.measure.launch import Launchable
+from pytest_quant.measure.launch import Launch, Launchable
 from pytest_quant.measure.lock import exclusive
-from pytest_quant.measure.selftest_process import SIDES
 from pytest_quant.measure.sessions import Subject
-from pytest_quant.result import SelfTest
+from pytest_quant.result import LatencyResult, SelfTest
 from pytest_quant.spec import Dataset, EngineSpec, LatencyPlan, Model
 from pytest_quant.stats.runner import UNMEASURED
-from pytest_quant.stats.selftest import FEWEST_PROCESSES, GATE_PCT, PLANTED_PCT, KindTimed, Timed, figures
-from pytest_quant.stats.sequential import Floats
+from pytest_quant.stats.selftest import FEWEST_LAUNCHES, KindTimed, kinds_noise
 
-_MODULE = "pytest_quant.measure.selftest_process"
-_PLANTED_LAYERS = round(LAYERS * (1.0 + PLANTED_PCT / 100.0))
 _SAMPLES, _CALIBRATION = 8, 4
 _LONGEST_S = 300.0
-"""For one process, which needs some ten seconds on a machine that is not overloaded."""
+"""For one answer of a launch, which takes some seconds on a machine that is not overloaded."""
 
 _FEWEST_ROUNDS = 8
 
@@ -50,37 +42,20 @@ class Effort:
 
     Attributes
     ----------
-    processes : fresh ones.
-    budget_s : seconds after which no further process is begun, once there are enough; ``None`` for no bound.
+    launches : of each kind of model.
+    budget_s : seconds after which no further launch is begun, once there are enough; ``None`` for no bound.
     kinds : of models.
     plan : of each measurement.
     """
 
-    processes: int = 20
+    launches: int = 20
     budget_s: float | None = None
     kinds: tuple[Workload, ...] = field(default=WORKLOADS)
     plan: LatencyPlan = _PLAN
 
 
 WHOLE = Effort()
-QUICK = Effort(processes=10, budget_s=110.0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """Files that describe what is timed, two for each kind: reference with candidate, and candidate with planted."""
-
-    kinds: tuple[str, ...]
-    files: tuple[Path, ...]
-    device: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Process:
-    """Rounds by engine of each measurement of one process, in nanoseconds, and the notes on them."""
-
-    rounds: list[dict[str, list[float]]]
-    notes: list[str]
+QUICK = Effort(launches=10, budget_s=110.0)
 
 
 def run_selftest(
@@ -94,10 +69,8 @@ def run_selftest(
 ) -> SelfTest:
     """Measure how well this machine can time engines.
 
-    Each process opens a reference, a second session of it, and an INT8 engine of each kind of model, and times them
-    interleaved as a check does; then two new sessions of the INT8 engine, and one with 21 layers in place of 20. These
-    are timed with each other, because a process times what it opens second by some 3 % otherwise than what it opens
-    first. Ctrl-C ends it early: the processes that were measured count, where there are enough.
+    Each launch of a kind of model opens a reference, a second session of it, and an INT8 engine, and times them
+    interleaved as a check does. Ctrl-C ends it early: the launches that were measured count, where there are enough.
 
     Parameters
     ----------
@@ -111,37 +84,36 @@ def run_selftest(
     Raises
     ------
     BackendUnavailable : `backend`, or any that could be timed, cannot run here.
-    LaunchError : a process died, or took too long.
-    KeyboardInterrupt : of the user, before there were enough processes.
+    LaunchError : a launch died, or took too long.
+    KeyboardInterrupt : of the user, before there were enough launches.
     """
     began, measured_at = clock(), datetime.now(UTC).replace(microsecond=0)
     with tempfile.TemporaryDirectory(prefix="quant-selftest-") as folder:
         place = Path(folder)
         tools = Tools(Cache(place / "cache", notify=notify), notify, step)
-        chosen = _asked(backend) if backend else _choose(place, tools)
-        notify(f"building {len(effort.kinds)} models of 20 layers, and of 21, for {chosen.name}")
-        prepared = _prepare(effort, chosen, place, tools)
-        processes: list[_Process] = []
+        chosen = _named(backend) if backend else _choose(place, tools)
+        notify(f"building {len(effort.kinds)} models for {chosen.name}")
+        files = _prepare(effort, chosen, place, tools)
+        measured: list[list[LatencyResult]] = []
         try:
-            _measure(effort, prepared, place, tools, clock, processes)
+            _measure(effort, files, chosen.device, tools, clock, measured)
         except KeyboardInterrupt:
-            if len(processes) < FEWEST_PROCESSES:
+            if len(measured) < FEWEST_LAUNCHES:
                 raise
-            notify(f"interrupted: the {len(processes)} processes that were measured count")
-    found = figures(_timed(prepared.kinds, [one.rounds for one in processes]), UNMEASURED)
+            notify(f"interrupted: the {len(measured)} launches that were measured count")
+    kinds = [
+        _timed(work.name, results) for work, results in zip(effort.kinds, zip(*measured, strict=True), strict=True)
+    ]
     return SelfTest(
         measured_at=measured_at.isoformat(),
         backend=chosen.name,
         device=chosen.device,
-        asked=effort.processes,
-        processes=len(processes),
-        gate_pct=GATE_PCT,
-        alarms=found.alarms,
-        alarms_below_pct=found.alarms_below_pct,
+        planned=effort.launches,
+        launches=len(measured),
         seconds=clock() - began,
         identity=dict(identity),
-        kinds=found.kinds,
-        notes=tuple(_disturbances(processes)),
+        kinds=kinds_noise(kinds, UNMEASURED),
+        notes=tuple(_disturbances(measured)),
     )
 
 
@@ -149,20 +121,20 @@ _ABOUT_MACHINE = ("busy machine", "stolen time", "throttled")
 """How the notes begin that `pytest_quant.measure.noise.machine_notes` makes."""
 
 
-def _disturbances(processes: Sequence[_Process]) -> Iterator[str]:
-    """Yield what took processor time away, and in how many processes."""
+def _disturbances(measured: Sequence[Sequence[LatencyResult]]) -> Iterator[str]:
+    """Yield what took processor time away, and in how many launches."""
     for name in _ABOUT_MACHINE:
-        number = sum(any(note.startswith(name) for note in one.notes) for one in processes)
+        number = sum(any(note.startswith(name) for kind in launch for note in kind.notes) for launch in measured)
         if number:
-            yield f"{name} in {number} of {len(processes)} processes"
+            yield f"{name} in {number} of {len(measured)} launches"
 
 
-def _asked(name: str) -> Backend:
+def _named(name: str) -> Backend:
     backend = get_backend(name)
     if not _offers(backend):
         raise UsageError(
             f"a self-test times static INT8 engines of ONNX models, and backend '{name}' makes none",
-            allowed=", ".join(one for one in backend_names() if _offers(get_backend(one))),
+            allowed=", ".join(other for other in backend_names() if _offers(get_backend(other))),
         )
     return usable_backend(EngineSpec(name, "fp32", None, Model(WORKLOADS[0].name)))
 
@@ -184,7 +156,8 @@ def _is_timed(backend: Backend, folder: Path, tools: Tools) -> bool:
     """Whether an engine can be opened, and is no simulation, whose speed says nothing."""
     try:
         with ExitStack() as opened:
-            return not _subject(_spec(backend.name, folder), backend, WORKLOADS[0], tools).open(opened).simulated
+            subject = _subject(backend, WORKLOADS[0], "fp32", folder, tools)
+            return not subject.open(opened).simulated
     except QuantError as error:
         tools.notify(f"{backend.name} is left out: {error.what}")
         return False
@@ -194,86 +167,77 @@ def _offers(backend: Backend) -> bool:
     return backend.reads == "onnx" and "static" in backend.schemes.get("int8", ())
 
 
-def _spec(backend: str, folder: Path, precision: str = "fp32", work: Workload = WORKLOADS[0]) -> EngineSpec:
-    """Return the engine of a model, which is written where it is not there yet; ``planted`` has a layer more."""
-    layers = _PLANTED_LAYERS if precision == "planted" else LAYERS
-    file = folder / f"{work.name}-{layers}.onnx"
+def _spec(backend: Backend, work: Workload, precision: str, folder: Path) -> EngineSpec:
+    """Return the engine of a model, which is written where it is not there yet; FP32 is exact."""
+    file = folder / f"{work.name}.onnx"
     if not file.exists():
-        write_workload(file, work, layers)
+        write_workload(file, work)
+    model = Model.from_onnx(file)
     if precision != "fp32":
-        return EngineSpec(backend, "int8", "static", Model.from_onnx(file))
-    spec, maker = EngineSpec(backend, "fp32", None, Model.from_onnx(file)), get_backend(backend)
-    return maker.with_tf32(spec, allowed=False) if isinstance(maker, Tf32Backend) else spec
+        return EngineSpec(backend.name, precision, "static", model)
+    spec = EngineSpec(backend.name, "fp32", None, model)
+    return backend.with_tf32(spec, allowed=False) if isinstance(backend, Tf32Backend) else spec
 
 
-def _subject(spec: EngineSpec, backend: Backend, work: Workload, tools: Tools) -> Subject:
-    samples = inputs_of(work, _SAMPLES)
+def _subject(backend: Backend, work: Workload, precision: str, folder: Path, tools: Tools) -> Subject:
+    spec, samples = _spec(backend, work, precision, folder), inputs_of(work, _SAMPLES)
     data = read_data(Dataset.from_arrays(samples, calibration=_CALIBRATION), spec, tools)
     (tensor,) = backend.signature(spec.model).inputs
     shaped = shape_spec(spec, (tensor,), data, 1, 1)
     return Subject(shaped, backend, build_side(shaped, backend, data, tools), {tensor.name: samples[:1]})
 
 
-def _prepare(effort: Effort, backend: Backend, folder: Path, tools: Tools) -> _Prepared:
+def _prepare(effort: Effort, backend: Backend, folder: Path, tools: Tools) -> list[Path]:
+    """Build both engines of each kind of model; return the files that describe them for a launch."""
     files: list[Path] = []
     for work in effort.kinds:
-        reference, candidate, planted = (
-            _subject(_spec(backend.name, folder, which, work), backend, work, tools)
-            for which in ("fp32", "int8", "planted")
-        )
-        for which, sides in (("candidate", (reference, candidate)), ("planted", (candidate, planted))):
-            file = folder / f"{work.name}-{which}"
-            Launchable.of(*sides, replace(effort.plan, seed=len(files))).save(file)
-            files.append(file)
-    return _Prepared(tuple(work.name for work in effort.kinds), tuple(files), backend.device)
+        reference, candidate = (_subject(backend, work, precision, folder, tools) for precision in ("fp32", "int8"))
+        file = folder / f"{work.name}.launch"
+        Launchable.of(reference, candidate, effort.plan).save(file)
+        files.append(file)
+    return files
 
 
 def _measure(
     effort: Effort,
-    prepared: _Prepared,
-    folder: Path,
+    files: Sequence[Path],
+    device: str,
     tools: Tools,
     clock: Callable[[], float],
-    measured: list[_Process],
+    measured: list[list[LatencyResult]],
 ) -> None:
-    """Add what each process found to `measured`, which keeps it when the user interrupts; each has the device alone."""
+    """Add the times of each launch to `measured`, which keeps them when the user interrupts; each has the device alone.
+
+    One launch is a fresh process for each kind of model, one after the other.
+    """
     began, longest = clock(), 0.0
-    for number in range(1, effort.processes + 1):
+    for number in range(1, effort.launches + 1):
         over = effort.budget_s is not None and clock() - began + longest > effort.budget_s
-        if over and number > FEWEST_PROCESSES:
-            tools.notify(f"the time is spent after {number - 1} of {effort.processes} processes")
+        if over and number > FEWEST_LAUNCHES:
+            tools.notify(f"the time is spent after {number - 1} of {effort.launches} launches")
             return
-        with exclusive(prepared.device, tools.notify, tools.lock_timeout_s):
-            now = clock()
-            found = _one(prepared.files, folder / f"rounds-{number}.json")
-        took = clock() - now
+        with exclusive(device, tools.notify, tools.lock_timeout_s):
+            started = clock()
+            plan = replace(effort.plan, seed=effort.plan.seed + number)
+            results = [_launched(file, plan) for file in files]
+        took = clock() - started
         longest = max(longest, took)
-        measured.append(found)
-        tools.notify(f"process {number} of {effort.processes}: {took:.0f} s")
+        measured.append(results)
+        tools.notify(f"launch {number} of {effort.launches}: {took:.0f} s")
 
 
-def _one(files: Sequence[Path], out: Path) -> _Process:
-    command = (sys.executable, "-m", _MODULE, str(out), *map(str, files))
+def _launched(file: Path, plan: LatencyPlan) -> LatencyResult:
     try:
-        done = run_apart(command, _LONGEST_S)
-    except subprocess.TimeoutExpired as error:
-        raise LaunchError(
-            f"a fresh process of the self-test did not end within {_LONGEST_S:g} s",
-            fix="end what else keeps this machine busy, and measure it again",
-        ) from error
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise LaunchError(
-            f"a fresh process of the self-test died with code {done.returncode}",
-            value=lines[-1] if lines else "it wrote nothing",
-            fix="pytest-quant doctor tells whether the backend is whole",
-        )
-    return _Process(**json.loads(out.read_text("ascii")))
+        with Launch(file, limit_s=_LONGEST_S) as launch:
+            return launch.measure(plan)
+    except LaunchError as error:
+        fix = "end what else keeps this machine busy; pytest-quant doctor tells whether the backend is whole"
+        raise LaunchError(error.what, value=error.value, fix=fix, log=error.log) from error
 
 
-def _timed(kinds: Sequence[str], processes: Sequence[Sequence[Mapping[str, Sequence[float]]]]) -> list[KindTimed]:
-    """Return the rounds as arrays; where one process had no time for all of them, each counts with as many as it."""
-    fewest = min(len(one[name]) for process in processes for one in process for name in SIDES)
+def _timed(kind: str, results: Sequence[LatencyResult]) -> KindTimed:
+    """Return the rounds as arrays; where one launch had no time for all of them, each counts with as many as it."""
+    fewest = min(result.rounds for result in results)
     if fewest < _FEWEST_ROUNDS:
         raise LaunchError(
             "this machine is too slow, or too busy, to be measured",
@@ -281,12 +245,8 @@ def _timed(kinds: Sequence[str], processes: Sequence[Sequence[Mapping[str, Seque
             allowed=f"{_FEWEST_ROUNDS} or more",
             fix="end what else runs here, and measure it again",
         )
-
-    def arrays(place: int) -> Timed:
-        return Timed(*(_logs([process[place][name][:fewest] for process in processes]) for name in SIDES))
-
-    return [KindTimed(kind, arrays(2 * index), arrays(2 * index + 1)) for index, kind in enumerate(kinds)]
-
-
-def _logs(times_ns: Sequence[Sequence[float]]) -> Floats:
-    return np.log(np.asarray(times_ns, dtype=np.float64))
+    reference, null, candidate = (
+        np.log(np.array([getattr(result, name).medians_ns[:fewest] for result in results], dtype=np.float64))
+        for name in ("reference", "null", "candidate")
+    )
+    return KindTimed(kind, reference, null, candidate)

@@ -21,7 +21,7 @@ from pytest_quant.result.latency import (
     WhichClock,
 )
 from pytest_quant.result.proof import Coverage, Environment, OpCoverage, Resources
-from pytest_quant.result.selftest import KindNoise, SelfTest, SlowdownSeen
+from pytest_quant.result.selftest import KindNoise, SelfTest
 from pytest_quant.result.verdict import Baseline, Hint, Measured, NoBaseline, Verdict
 
 __all__ = [
@@ -54,7 +54,6 @@ __all__ = [
     "Resources",
     "SelfDifference",
     "SelfTest",
-    "SlowdownSeen",
     "Status",
     "Verdict",
     "WhichClock",

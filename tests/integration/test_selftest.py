@@ -1,4 +1,4 @@
-"""``pytest-quant selftest`` for real, with few processes and one small model."""
+"""``pytest-quant selftest`` for real, with few launches and one small model."""
 
 from __future__ import annotations
 
@@ -39,16 +39,14 @@ def test_it_measures_prints_and_keeps(few: Path) -> None:
     """The page names each figure; what is kept is what checks on this machine will allow for."""
     done = CliRunner().invoke(commands, ["selftest", "--quick", "--history", "runner.db"])
     assert done.exit_code == 0, done.output
-    assert "process 3 of 3" in done.stderr
-    assert "3 of 3 fresh processes, ort on cpu" in done.stdout
+    assert "launch 3 of 3" in done.stderr
+    assert "3 of 3 launches, ort on cpu" in done.stdout
     assert "What to write into a mark" in done.stdout
     here = fingerprint().identity
     kept = newest_selftest(few / "runner.db", here, "cpu")
     assert kept is not None
     assert kept.kinds[0].name == "tiny"
-    assert kept.kinds[0].rounds == 8
-    assert len(kept.kinds[0].draws) == 6
-    assert 0.005 < kept.kinds[0].reference_p50_ms < 5.0
+    assert len(kept.kinds[0].draws) == 3
     noise = session_noise(few / "runner.db", here, "cpu")
     assert noise.selftest == kept
     assert noise.freedom > 4.0
@@ -59,9 +57,8 @@ def test_json_is_one_document(few: Path) -> None:
     done = CliRunner().invoke(commands, ["selftest", "--quick", "--json"])
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
-    assert document["processes"] == 3
-    assert len(document["kinds"][0]["draws"]) == 6
-    assert document["kinds"][0]["slowdowns"][-1]["is_planted"] is True
+    assert document["launches"] == 3
+    assert len(document["kinds"][0]["draws"]) == 3
     assert newest_selftest(few / ".quant" / "history.db", fingerprint().identity, "cpu") is not None
 
 
@@ -91,10 +88,10 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
         page = process.stdout.read() if process.stdout is not None else ""
     assert process.returncode == 0
     assert len(told) == 1
-    assert "of 1000 fresh processes" in page
+    assert "of 1000 launches" in page
     kept = newest_selftest(tmp_path / "runner.db", fingerprint().identity, "cpu")
     assert kept is not None
-    assert 3 <= kept.processes < 1000
+    assert 3 <= kept.launches < 1000
     _, alive = psutil.wait_procs(_living(process.pid), timeout=60)
     assert alive == []
 
@@ -110,8 +107,8 @@ def _living(group: int) -> list[psutil.Process]:
 
 
 def _is_third(line: str, group: int) -> bool:
-    """Whether it tells of the third process; the group is then interrupted."""
-    if "process 3 of" not in line:
+    """Whether it tells of the third launch; the group is then interrupted."""
+    if "launch 3 of" not in line:
         return False
     os.killpg(group, signal.SIGINT)
     return True

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pytest_quant.record import LatencyFigures, Record, Run
-from pytest_quant.result import Interval, KindNoise, SelfTest, SlowdownSeen
+from pytest_quant.result import KindNoise, SelfTest
 from tests.unit.record.examples import RUN, a_record
 
 IDENTITY = dict(RUN.environment.identity)
@@ -18,18 +18,8 @@ def a_kind(name: str = "tiny", one_pct: float = 3.2, draws: tuple[tuple[float, f
     """A kind of model that holds `one_pct` in one launch."""
     return KindNoise(
         name=name,
-        reference_p50_ms=0.02,
-        candidate_p50_ms=0.015,
-        processes=20,
-        rounds=40,
-        round_sd_pct=1.8,
-        autocorrelation=0.12,
         session_sd_pct=0.6,
-        session_sd_ci=Interval(0.5, 0.8),
         launch_sd_pct=0.9,
-        launch_sd_ci=Interval(0.7, 1.3),
-        half_width_pct=2.4,
-        slowdowns=(SlowdownSeen(5.0, 2.5, 95.0, 100.0, 20), SlowdownSeen(4.9, 2.45, 90.0, 100.0, 20, is_planted=True)),
         one_pct=one_pct,
         five_pct=one_pct / 2,
         five_each_pct=one_pct / 1.5,
@@ -48,11 +38,8 @@ def a_selftest(
         measured_at=measured_at,
         backend="ort",
         device=device,
-        asked=20,
-        processes=20,
-        gate_pct=3.0,
-        alarms=0,
-        alarms_below_pct=13.9,
+        planned=20,
+        launches=20,
         seconds=300.0,
         identity=IDENTITY if identity is None else identity,
         kinds=kinds or (a_kind(), a_kind("compute-bound", 2.1), a_kind("memory-bound", 4.4)),

@@ -1,12 +1,12 @@
-"""A self-test starts fresh processes until it has enough, keeps what it has, and says what is missing."""
+"""A self-test makes launches until it has enough, keeps what it has, and says what is missing."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 import pytest
@@ -16,114 +16,143 @@ from pytest_quant.backends.workload import WORKLOADS
 from pytest_quant.errors import BackendUnavailable, LaunchError, UsageError
 from pytest_quant.measure import selftest
 from pytest_quant.measure.selftest import Effort, run_selftest
-from pytest_quant.result import SelfTest
+from pytest_quant.result import Blocks, LatencyResult, SelfTest
+from pytest_quant.spec import LatencyPlan
+from tests.unit.record.examples import LATENCY
 
 IDENTITY = {"cpu": "Some CPU"}
 TINY = WORKLOADS[:1]
 
 
 class Played:
-    """Stands in for the processes, and is the clock: time passes only while one of them runs.
+    """Stands in for all launches, and is the clock: time passes only while one of them runs.
 
-    Each writes `rounds` of known noise and takes `seconds`; the one with the number `ends` is interrupted, and with a
-    `code` it dies.
+    Each times `rounds` of known noise and takes `seconds`; the one with the number `ends` is interrupted, and `dies`
+    lets the first one die.
     """
 
-    def __init__(self, rounds: int = 40, ends: int | None = None, code: int = 0, seconds: float = 0.0) -> None:
-        self._rounds, self._ends, self._code, self._seconds = rounds, ends, code, seconds
+    def __init__(self, rounds: int = 40, ends: int | None = None, seconds: float = 0.0, *, dies: bool = False) -> None:
+        self._rounds, self._ends, self._seconds, self._dies = rounds, ends, seconds, dies
         self._rng, self._started = np.random.default_rng(0), 0
+        self.seeds: list[int] = []
 
     def clock(self) -> float:
         """Return the seconds that have passed."""
         return self._started * self._seconds
 
-    def __call__(self, command: Sequence[str], _limit_s: float) -> subprocess.CompletedProcess[str]:
-        """Be one process."""
+    def __call__(self, _file: Path, limit_s: float) -> Self:
+        """Be one launch."""
+        assert limit_s > 0.0
+        return self
+
+    def __enter__(self) -> Self:
+        """Open the engines."""
         self._started += 1
         if self._started == self._ends:
             raise KeyboardInterrupt
-        if not self._code:
-            found = {"rounds": [self._found() for _ in command[4:]], "notes": self._notes()}
-            Path(command[3]).write_text(json.dumps(found))
-        return subprocess.CompletedProcess(command, self._code, "", "loading\nIllegal instruction\n")
+        if self._dies:
+            raise LaunchError("opening ort-int8 failed", value="it died with signal 4", fix="ask", log="/tmp/text")
+        return self
 
-    def _notes(self) -> list[str]:
-        """Name what disturbed the first two."""
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End."""
+
+    def measure(self, plan: LatencyPlan) -> LatencyResult:
+        """Time them; load disturbs the first two launches."""
+        self.seeds.append(plan.seed)
         busy = "busy machine: other processes used 1.4 of 2 processors"
-        return ["wide spread: of rounds", *([busy, busy] if self._started < 3 else [])]
+        notes = ("wide spread: of rounds", *([busy, busy] if self._started < 3 else []))
+        reference, null, candidate = (self._blocks(ns) for ns in (1e5, 1e5, 5e4))
+        return replace(
+            LATENCY, rounds=self._rounds, reference=reference, null=null, candidate=candidate, notes=notes
+        )
 
-    def _found(self) -> dict[str, list[float]]:
-        sides = {"reference": 1e5, "null": 1e5, "candidate": 5e4}
-        return {name: list(ns * np.exp(self._rng.normal(0.0, 0.01, self._rounds))) for name, ns in sides.items()}
+    def _blocks(self, ns: float) -> Blocks:
+        times = ns * np.exp(self._rng.normal(0.0, 0.01, self._rounds))
+        return Blocks(tuple((round(time),) for time in times))
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, processes: Played, effort: Effort) -> tuple[SelfTest, list[str]]:
-    """Run a self-test with played processes; the engines are built for real."""
-    monkeypatch.setattr(selftest, "run_apart", processes)
+def measured(monkeypatch: pytest.MonkeyPatch, launches: Played, effort: Effort) -> tuple[SelfTest, list[str]]:
+    """Run a self-test with played launches; the engines are built for real."""
+    monkeypatch.setattr(selftest, "Launch", launches)
     said: list[str] = []
-    found = run_selftest(
-        effort, IDENTITY, step=lambda _: nullcontext(), notify=said.append, backend="ort", clock=processes.clock
+    result = run_selftest(
+        effort, IDENTITY, step=lambda _: nullcontext(), notify=said.append, backend="ort", clock=launches.clock
     )
-    return found, said
+    return result, said
 
 
-def test_every_process_counts_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five of five, one line each."""
-    found, said = measured(monkeypatch, Played(), Effort(processes=5, kinds=TINY))
-    assert (found.processes, found.asked, found.backend, found.device) == (5, 5, "ort", "cpu")
-    assert dict(found.identity) == IDENTITY
-    assert [line.split(":")[0] for line in said[1:]] == [f"process {number} of 5" for number in range(1, 6)]
-    assert found.notes == ("busy machine in 2 of 5 processes",)
-    assert found.kinds[0].round_sd_pct == pytest.approx(1.4, abs=0.3)
+def test_every_launch_counts_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five of five, one line each, and each in an order of its own."""
+    launches = Played()
+    result, said = measured(monkeypatch, launches, Effort(launches=5, kinds=TINY))
+    assert (result.launches, result.planned, result.backend, result.device) == (5, 5, "ort", "cpu")
+    assert dict(result.identity) == IDENTITY
+    assert [line.split(":")[0] for line in said[1:]] == [f"launch {number} of 5" for number in range(1, 6)]
+    assert result.notes == ("busy machine in 2 of 5 launches",)
+    assert len(result.kinds[0].draws) == 5
+    assert len(set(launches.seeds)) == 5
+
+
+def test_each_kind_of_model_is_timed_in_each_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in a process of its own, as a check is; its figures are its own."""
+    launches = Played()
+    result, _ = measured(monkeypatch, launches, Effort(launches=3, kinds=WORKLOADS[:2]))
+    assert [kind.name for kind in result.kinds] == ["tiny", "compute-bound"]
+    assert len(launches.seeds) == 6
+    assert result.kinds[0].draws != result.kinds[1].draws
 
 
 def test_an_interrupt_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three of twenty are enough to say something."""
-    found, said = measured(monkeypatch, Played(ends=4), Effort(kinds=TINY))
-    assert (found.processes, found.asked) == (3, 20)
-    assert said[-1] == "interrupted: the 3 processes that were measured count"
+    result, said = measured(monkeypatch, Played(ends=4), Effort(kinds=TINY))
+    assert (result.launches, result.planned) == (3, 20)
+    assert said[-1] == "interrupted: the 3 launches that were measured count"
 
 
 def test_an_early_interrupt_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two processes there is nothing to say."""
+    """Of two launches there is nothing to say."""
     with pytest.raises(KeyboardInterrupt):
         measured(monkeypatch, Played(ends=3), Effort(kinds=TINY))
 
 
-def test_no_process_is_begun_that_would_end_past_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_launch_is_begun_that_would_end_past_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes 10 s by a played clock: after four, another one would be over at 50 of 45 s."""
-    found, said = measured(monkeypatch, Played(seconds=10.0), Effort(10, 45.0, kinds=TINY))
-    assert found.processes == 4
-    assert said[-1] == "the time is spent after 4 of 10 processes"
-    assert found.seconds == 40.0
+    result, said = measured(monkeypatch, Played(seconds=10.0), Effort(10, 45.0, kinds=TINY))
+    assert result.launches == 4
+    assert said[-1] == "the time is spent after 4 of 10 launches"
+    assert result.seconds == 40.0
 
 
 def test_a_slow_machine_measures_the_fewest_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three, however long they take."""
-    found, _ = measured(monkeypatch, Played(seconds=100.0), Effort(10, 45.0, kinds=TINY))
-    assert found.processes == 3
+    result, _ = measured(monkeypatch, Played(seconds=100.0), Effort(10, 45.0, kinds=TINY))
+    assert result.launches == 3
 
 
-def test_a_process_that_dies_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_that_dies_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """With its last words and the next step."""
-    with pytest.raises(LaunchError, match="died with code 132") as caught:
-        measured(monkeypatch, Played(code=132), Effort(kinds=TINY))
-    assert "Illegal instruction" in str(caught.value)
-    assert "pytest-quant doctor" in str(caught.value)
+    with pytest.raises(LaunchError, match="opening ort-int8 failed") as raised:
+        measured(monkeypatch, Played(dies=True), Effort(kinds=TINY))
+    assert "it died with signal 4" in str(raised.value)
+    assert "pytest-quant doctor" in str(raised.value)
+    assert raised.value.log == "/tmp/text"
 
 
 def test_a_machine_without_time_for_eight_rounds_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its figures would mean nothing."""
     with pytest.raises(LaunchError, match="too slow, or too busy"):
-        measured(monkeypatch, Played(rounds=7), Effort(processes=3, kinds=TINY))
+        measured(monkeypatch, Played(rounds=7), Effort(launches=3, kinds=TINY))
 
 
 def test_without_a_backend_there_is_nothing_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names those that could be, and the command that tells what they need."""
     monkeypatch.setattr(selftest, "backend_names", lambda: ("ort-cuda", "torch"))
-    with pytest.raises(BackendUnavailable, match="nothing to time") as caught:
+    with pytest.raises(BackendUnavailable, match="nothing to time") as raised:
         run_selftest(Effort(kinds=TINY), IDENTITY, step=lambda _: nullcontext(), notify=print)
-    assert "pytest-quant doctor" in str(caught.value)
+    assert "pytest-quant doctor" in str(raised.value)
 
 
 @pytest.mark.parametrize("names", [("openvino", "ort", "trt-rtx"), ("openvino", "trt-rtx")])
@@ -135,9 +164,9 @@ def test_an_installed_backend_is_taken_that_is_no_simulation(
     if not get_backend(wanted).availability().available:
         pytest.skip(f"{wanted} cannot run here")
     monkeypatch.setattr(selftest, "backend_names", lambda: names)
-    monkeypatch.setattr(selftest, "run_apart", Played())
-    found = run_selftest(Effort(3, kinds=TINY), IDENTITY, step=lambda _: nullcontext(), notify=lambda _: None)
-    assert found.backend == wanted
+    monkeypatch.setattr(selftest, "Launch", Played())
+    result = run_selftest(Effort(3, kinds=TINY), IDENTITY, step=lambda _: nullcontext(), notify=lambda _: None)
+    assert result.backend == wanted
 
 
 @pytest.mark.parametrize(
