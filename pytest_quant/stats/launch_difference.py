@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pytest_quant.result import LaunchNoise
-from pytest_quant.stats.launches import Launch, by_day
-from pytest_quant.stats.moderation import Variance
+from pytest_quant.stats.launches import Launch, Variance, by_day
 from pytest_quant.stats.ratio import student_quantile, student_tails
 
 FEWEST_FREEDOM = 5.0

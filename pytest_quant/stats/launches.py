@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from pytest_quant.result import LatencyResult, LaunchFigures, LaunchNoise
-from pytest_quant.stats.moderation import Variance, common_variance, moderated
 
 _GAP = timedelta(hours=1)
 _MOST_SPAN = timedelta(hours=24)
@@ -26,6 +25,13 @@ _MAD_OF_NORMAL = 0.6744897501960817
 _SHARE_OF_DIFFERENCES = 0.3
 """Degrees of freedom of a variance from the median of successive differences, by their number: simulated on normal
 values for 5 to 60 days, 0.31 to 0.49."""
+
+_FEWEST_SERIES = 3
+"""With fewer a machine cannot be told from a model, and nothing is borrowed."""
+
+_COMMON_FREEDOM = 4.0
+"""Degrees of freedom that the noise of other series is worth to one of them: models differ in it by twice as much or by
+half, so that a handful of launches of its own soon count for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,14 @@ class Launch:
     value: float
     day: Hashable
     error: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Variance:
+    """A variance, and the degrees of freedom with which it is known; 0 of them for one that is not."""
+
+    value: float = 0.0
+    freedom: float = 0.0
 
 
 def launch_of(latency: LatencyResult, started_at: str) -> LaunchFigures:
@@ -168,17 +182,45 @@ def common_noise(series: Sequence[LaunchNoise]) -> LaunchNoise:
     ----------
     series : the noise of each one; fewer than three have nothing in common.
     """
-    within = common_variance(
-        [Variance(one.within, one.within_freedom) for one in series], sum(one.within_freedom for one in series)
-    )
-    between = common_variance(
-        [Variance(one.between, one.between_freedom) for one in series],
-        max((one.between_freedom for one in series), default=0.0),
-    )
-    counts = [one.per_day for one in series if one.between_freedom and between.freedom]
+    of_launches = [Variance(noise.within, noise.within_freedom) for noise in series]
+    of_days = [Variance(noise.between, noise.between_freedom) for noise in series]
+    within = pooled(of_launches, sum(variance.freedom for variance in of_launches))
+    between = pooled(of_days, max((variance.freedom for variance in of_days), default=0.0))
+    counts = [noise.per_day for noise in series if noise.between_freedom and between.freedom]
     return LaunchNoise(
         within.value, within.freedom, between.value, between.freedom, statistics.median(counts) if counts else 1.0
     )
+
+
+def pooled(variances: Sequence[Variance], most_freedom: float) -> Variance:
+    """Return the mean of variances by their degrees of freedom, as what is known of one more of their kind.
+
+    Parameters
+    ----------
+    variances : of single series; those without a degree of freedom are left out.
+    most_freedom : that all of them together are known with.
+
+    Returns
+    -------
+    Variance with four degrees of freedom at most; none for fewer than three series.
+    """
+    measured = [variance for variance in variances if variance.freedom > 0.0]
+    if len(measured) < _FEWEST_SERIES:
+        return Variance()
+    freedom = math.fsum(variance.freedom for variance in measured)
+    total = math.fsum(variance.freedom * variance.value for variance in measured)
+    return Variance(total / freedom, min(_COMMON_FREEDOM, most_freedom))
+
+
+def moderated(own: Variance, prior: Variance) -> Variance:
+    """Return the posterior variance: the mean of both by degrees of freedom, which add up.
+
+    Smyth (2004), Statistical Applications in Genetics and Molecular Biology 3, article 3, equation 3.4.
+    """
+    freedom = own.freedom + prior.freedom
+    if freedom <= 0.0:
+        return Variance()
+    return Variance((own.freedom * own.value + prior.freedom * prior.value) / freedom, freedom)
 
 
 def moderated_noise(own: LaunchNoise, common: LaunchNoise) -> LaunchNoise:

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from pytest_quant.result import LaunchNoise
-from pytest_quant.stats.launches import Launch, common_noise, days_of, moderated_noise, noise_of, noise_of_steps
+from pytest_quant.stats.launches import (
+    Launch,
+    Variance,
+    common_noise,
+    days_of,
+    moderated,
+    moderated_noise,
+    noise_of,
+    noise_of_steps,
+    pooled,
+)
 
 
 def launched(values: Iterable[float], days: Iterable[int]) -> list[Launch]:
@@ -36,14 +46,33 @@ def test_noise_of_steps_does_not_mind_a_change_of_level() -> None:
 
 
 def test_the_noise_of_one_series_borrows_from_the_others() -> None:
-    """Launches within days give degrees of freedom together, days no more than one series has of them."""
-    series = [LaunchNoise(1.0, 4.0, 2.0, 9.0, 3.0)] * 5
+    """As much as four degrees of freedom are worth, and no more of days than one series knows of them."""
+    series = [LaunchNoise(1.0, 3.0, 2.0, 9.0, 3.0)] * 5
     common = common_noise(series)
-    assert common == LaunchNoise(1.0, 20.0, 2.0, 9.0, 3.0)
+    assert common == LaunchNoise(1.0, 4.0, 2.0, 4.0, 3.0)
     fresh = moderated_noise(LaunchNoise(), common)
     assert fresh == common
-    assert moderated_noise(series[0], common).between_freedom == 18.0
+    assert moderated_noise(series[0], common).between_freedom == 13.0
     assert common_noise(series[:2]) == LaunchNoise()
+    assert common_noise([LaunchNoise(between=2.0, between_freedom=1.0)] * 5).between_freedom == 1.0
+
+
+def test_variances_are_pooled_by_their_degrees_of_freedom() -> None:
+    """40 groups of one true variance tell it within a fifth; groups of which nothing is known do not count."""
+    random = np.random.default_rng(4)
+    groups = [Variance(float(square), 8.0) for square in 3.0 * random.chisquare(8, 40) / 8.0]
+    assert pooled(groups, 320.0).value == pytest.approx(3.0, rel=0.2)
+    weighed = [Variance(1.0, 1.0), Variance(2.0, 2.0), Variance(6.0, 3.0), Variance(99.0, 0.0)]
+    assert pooled(weighed, 6.0) == Variance((1.0 + 4.0 + 18.0) / 6.0, 4.0)
+    assert pooled([*weighed[:2], weighed[3]], 3.0) == Variance()
+    assert pooled([Variance(0.0, 4.0)] * 3, 12.0) == Variance(0.0, 4.0)
+
+
+def test_the_posterior_is_the_mean_by_degrees_of_freedom() -> None:
+    """Which add up."""
+    assert moderated(Variance(1.0, 2.0), Variance(4.0, 6.0)) == Variance(3.25, 8.0)
+    assert moderated(Variance(1.0, 2.0), Variance()) == Variance(1.0, 2.0)
+    assert moderated(Variance(), Variance()) == Variance()
 
 
 def test_days_are_those_of_utc_and_a_session_over_midnight_is_not_cut() -> None:
