@@ -34,8 +34,8 @@ def open_file(path: Path) -> BufferedReader:
     ------
     OSError : it cannot be opened, or it is something else, which is never waited for.
     """
-    # Without it, opening a named pipe waits for a writer who may never come. Windows has neither.
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    # Without it, opening a named pipe waits for a writer who may never come.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     mode = os.fstat(descriptor).st_mode
     for is_kind, number, words in _NOT_FILES:
         if is_kind(mode):

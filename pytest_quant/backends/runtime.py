@@ -8,7 +8,6 @@ writes one file, and only the latest are kept.
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import os
 import tempfile
@@ -233,15 +232,11 @@ def keep_text(text: str) -> Path | None:
 
 def _folder() -> Path:
     """A folder of that name that belongs to someone else is not used: what it holds could be read there."""
-    folder = Path(tempfile.gettempdir()) / f"pytest-quant-errors-{_user()}"
+    folder = Path(tempfile.gettempdir()) / f"pytest-quant-errors-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink() or (hasattr(os, "getuid") and folder.stat().st_uid != os.getuid()):
+    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
         return Path(tempfile.mkdtemp(prefix="pytest-quant-errors-"))
     return folder
-
-
-def _user() -> str:
-    return str(os.getuid()) if hasattr(os, "getuid") else getpass.getuser()
 
 
 def _forget_old(folder: Path) -> None:

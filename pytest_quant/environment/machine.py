@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -14,9 +13,7 @@ from pytest_quant.result import Environment
 
 
 def proc_cpuinfo() -> str:
-    """Return the text of ``/proc/cpuinfo``; empty where there is none."""
-    if sys.platform != "linux":
-        return ""
+    """Return the text of ``/proc/cpuinfo``."""
     return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
 
 
@@ -27,19 +24,6 @@ def first_value(cpuinfo_text: str, names: tuple[str, ...]) -> str:
         if name.strip() in names:
             return " ".join(value.split())
     return ""
-
-
-@cache
-def probe() -> dict[str, object]:
-    """Return the facts of py-cpuinfo; takes a fifth of a second and more, because it starts processes.
-
-    pytest-benchmark requires the package. Two packages install this module and overwrite each other, so that we require
-    none of them ourselves.
-    """
-    import cpuinfo  # type: ignore[import-untyped]
-
-    facts: dict[str, object] = cpuinfo.get_cpu_info()
-    return facts
 
 
 UNKNOWN = "unknown"
@@ -56,7 +40,7 @@ _TIERS = (
     ("sve", "sve"),
     ("asimd", "neon"),
 )
-"""Flag without underscores, because systems spell it differently, and its tier; best first."""
+"""Flag without underscores, because kernels and oneDNN spell it differently, and its tier; best first."""
 
 _SATURATING = ("avx512", "avx2", "sse", UNKNOWN)
 """Tiers that accumulate u8 x s8 products in 16 bits, where two large ones saturate."""
@@ -90,7 +74,7 @@ def isa_tier() -> str:
     One of ``amx_int8 avx512_vnni avx_vnni avx512 avx2 sse`` on x86, ``i8mm dotprod sve neon`` on ARM, else
     ``unknown``. Read once per process.
     """
-    return tier_of(_flags(), platform.machine())
+    return tier_of(flags_in(proc_cpuinfo()))
 
 
 def onednn_tier() -> str:
@@ -100,7 +84,7 @@ def onednn_tier() -> str:
     such switch and use that of the machine.
     """
     level = os.environ.get(ONEDNN_LIMIT, "").upper()
-    return tier_of(_allowed(_flags(), level), platform.machine()) if level else isa_tier()
+    return tier_of(_allowed(flags_in(proc_cpuinfo()), level)) if level else isa_tier()
 
 
 def has_vnni(tier: str | None = None) -> bool:
@@ -122,22 +106,10 @@ def _allowed(flags: Iterable[str], level: str) -> list[str]:
     return [flag for flag in plain if flag in left]
 
 
-def tier_of(flags: Iterable[str], machine: str) -> str:
-    """Return the tier of a CPU with these feature `flags`; `machine` is the architecture as `platform` spells it."""
+def tier_of(flags: Iterable[str]) -> str:
+    """Return the tier of a CPU with these feature `flags`."""
     present = {flag.lower().replace("_", "") for flag in flags}
-    for flag, tier in _TIERS:
-        if flag in present:
-            return tier
-    # Every 64-bit ARM has NEON; Apple's systems list no flags.
-    return "neon" if machine.lower() in ("arm64", "aarch64") else UNKNOWN
-
-
-def _flags() -> list[str]:
-    listed = flags_in(proc_cpuinfo())
-    if listed:
-        return listed
-    flags = probe().get("flags")
-    return [str(flag) for flag in flags] if isinstance(flags, list) else []
+    return next((tier for flag, tier in _TIERS if flag in present), UNKNOWN)
 
 
 def flags_in(cpuinfo_text: str) -> list[str]:
@@ -200,14 +172,18 @@ def fingerprint() -> Environment:
 
 
 def _cpu_model() -> str:
-    # On ARM the kernel gives no name.
     name = first_value(proc_cpuinfo(), ("model name",))
-    return name or str(probe().get("brand_raw") or platform.processor() or "unknown")
+    if name:
+        return name
+    # On ARM the kernel gives no name. pytest-benchmark requires py-cpuinfo, whose processes take a fifth of a second.
+    import cpuinfo  # type: ignore[import-untyped]
+
+    return str(cpuinfo.get_cpu_info().get("brand_raw") or UNKNOWN)
 
 
 def _cores() -> str:
     """Return the number of cores that this process may use: its affinity, or the container's quota if that is less."""
-    visible = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    visible = len(os.sched_getaffinity(0))
     try:
         quota = quota_cores(Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8"))
     except OSError:

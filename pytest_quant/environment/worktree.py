@@ -112,7 +112,7 @@ def sweep() -> None:
     """Remove what killed processes of this user left in the temporary folder."""
     for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
-            if place.is_symlink() or (hasattr(os, "getuid") and place.stat().st_uid != os.getuid()):
+            if place.is_symlink() or place.stat().st_uid != os.getuid():
                 continue
             owner = _owner(place)
             if owner is None:

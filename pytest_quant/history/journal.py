@@ -90,7 +90,7 @@ class Journal:
         if self._stream.write(line) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         # All that reading needs; the times of the file, which `fsync` writes too, cost as much again.
-        getattr(os, "fdatasync", os.fsync)(self._stream.fileno())
+        os.fdatasync(self._stream.fileno())
 
     def close(self, *, stored: bool) -> None:
         """Give the file up: delete it where its checks are `stored`, else leave it to the next run."""

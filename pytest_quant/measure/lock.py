@@ -18,7 +18,6 @@ may need more rounds; its verdict does not become wrong.
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
 import sqlite3
@@ -51,11 +50,11 @@ def _folder() -> Path:
     chosen = os.environ.get(FOLDER_VARIABLE)
     if chosen:
         return _made(Path(chosen))
-    # The number comes first: in a container it often has no name.
-    user = str(os.getuid()) if hasattr(os, "getuid") else re.sub(r"\W", "_", getpass.getuser())
-    usual = _made(Path(tempfile.gettempdir()) / f"pytest-quant-locks-{user}")
+    # The user's number: in a container it often has no name.
+    name = f"pytest-quant-locks-{os.getuid()}"
+    usual = _made(Path(tempfile.gettempdir()) / name)
     # Anybody may create a folder of that name; then all processes of this user go elsewhere.
-    return usual if _is_own(usual) else _made(Path.home() / ".cache" / f"pytest-quant-locks-{user}")
+    return usual if _is_own(usual) else _made(Path.home() / ".cache" / name)
 
 
 def _made(folder: Path) -> Path:
@@ -66,7 +65,7 @@ def _made(folder: Path) -> Path:
 def _is_own(folder: Path) -> bool:
     """Whether the folder, and no link to one, belongs to this user; others are kept from writing to it."""
     state = folder.lstat()
-    if not stat.S_ISDIR(state.st_mode) or (hasattr(os, "getuid") and state.st_uid != os.getuid()):
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid():
         return False
     if state.st_mode & _OTHERS_MAY_WRITE:
         folder.chmod(_OWNER_ONLY)

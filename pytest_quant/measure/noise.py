@@ -151,8 +151,7 @@ class MachineState:
 def read_machine() -> MachineState:
     """Read every counter now; counters that the system does not have are 0."""
     times = psutil.cpu_times(percpu=True)
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(times))
-    ours = [times[index] for index in allowed if index < len(times)]
+    ours = [times[index] for index in os.sched_getaffinity(0) if index < len(times)]
     return MachineState(
         at_s=time.monotonic(),
         own_s=time.process_time(),

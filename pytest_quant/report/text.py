@@ -195,7 +195,7 @@ def printed(lines: Iterable[Text], color: bool) -> list[str]:
     if not color:
         return [line.plain for line in lines]
     # Without a width of its own the console would wrap and measure; this only turns styles into escapes.
-    console = Console(file=io.StringIO(), force_terminal=True, color_system="standard", legacy_windows=False)
+    console = Console(file=io.StringIO(), force_terminal=True, color_system="standard")
     found = []
     for line in lines:
         with console.capture() as captured:

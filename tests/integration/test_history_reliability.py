@@ -24,8 +24,6 @@ from tests.support.kill_history import Killer
 from tests.support.postgres import PostgresServer, find_programs
 from tests.unit.record.examples import RUN, a_pass, a_record
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
-
 _ROOT = Path(__file__).parents[2]
 _KILLS = 5
 _WRITERS = 6

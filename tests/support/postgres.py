@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import pwd
 import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -115,9 +115,6 @@ def _own_user() -> str | None:
     """The server refuses to run as root; then it is the user that Debian's package brings, or one made here."""
     if os.geteuid() != 0:
         return None
-    # Here, because Windows has no such module, and its tests read this file too.
-    import pwd
-
     try:
         pwd.getpwnam(_USER)
     except KeyError:
@@ -135,7 +132,7 @@ def _children(pid: int) -> list[int]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A server that runs as long as the tests do, and takes new databases."""
-    programs = find_programs() if sys.platform == "linux" else None
+    programs = find_programs()
     if programs is None:
         reason = "PostgreSQL's server is not installed; apt-get install postgresql"
         if os.environ.get(REQUIRED):

@@ -32,7 +32,6 @@ def test_a_file_above_the_limit_is_refused(tmp_path: Path) -> None:
         read_file(tmp_path / "file", 5)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="named pipes in folders are those of POSIX")
 def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     """A named pipe without a writer would be waited for, and a device never ends."""
     os.mkfifo(tmp_path / "pipe")

@@ -66,7 +66,6 @@ def test_bytes_are_on_the_disk_before_they_have_the_name(tmp_path: Path, monkeyp
     assert flushed == [(5, False)]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="rights of files are POSIX")
 def test_others_may_read_it_as_far_as_the_user_lets_them(tmp_path: Path) -> None:
     """The rights are those of any new file, not those of a temporary one, which are the owner's alone."""
     before = os.umask(0o027)

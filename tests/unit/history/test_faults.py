@@ -129,7 +129,6 @@ print(len(store.runs()), len(aside.read_text().splitlines()), beside == [aside.n
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="limits on the size of files are POSIX")
 def test_a_disk_that_fills_up_loses_nothing(tmp_path: Path) -> None:
     """A run that does not fit is refused whole; what was there is there, in the history and beside it."""
     command = [sys.executable, "-c", _LIMITED, str(tmp_path / "history.db")]

@@ -148,7 +148,6 @@ print(before, peak())
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read in kB as Linux has it")
 def test_a_large_file_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> None:
     """Forty million bytes, written and read, within four million bytes of what four runs take."""
 
@@ -192,7 +191,6 @@ def test_a_run_of_the_day_after_tomorrow_is_refused() -> None:
         next(reading)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="named pipes in folders are those of POSIX")
 def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     """Nobody may ever write to it."""
     os.mkfifo(tmp_path / "pipe")
