@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-
-import psutil
 
 from pytest_quant.environment.gpu_memory import process_memory_mb
 
@@ -17,7 +13,6 @@ _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"
 """Written to ``clear_refs``, sets the kernel's peak (VmHWM) to the present size; see proc(5)."""
-_SAMPLE_EVERY_S = 0.005
 BYTES_PER_MB = 1e6
 _INEXACT_BYTES = 8_000_000
 """Tolerance between size and peak: the kernel counts pages per thread and adds them up late."""
@@ -26,24 +21,18 @@ _INEXACT_BYTES = 8_000_000
 class PeakMemory:
     """``with PeakMemory() as memory: ...`` then ``memory.peak_mb``: megabytes (10^6 bytes) added at the peak.
 
-    Memory that Python already held and reuses does not count as added, so the figure is a lower bound. The kernel's
-    own peak is read where it can be reset, else the size is sampled; ``None`` where neither is possible.
+    Memory that Python already held and reuses does not count as added, so the figure is a lower bound. It is the
+    kernel's own peak; ``None`` where that cannot be reset, as in some sandboxes.
     Blocks must not be nested: an inner block resets the peak of the outer one.
     """
 
     def __init__(self) -> None:
         self.peak_mb: float | None = None
         self._start_bytes: int | None = None
-        self._sampler: _Sampler | None = None
 
     def __enter__(self) -> Self:
         """Start from the present size."""
         self._start_bytes = _reset_peak()
-        if self._start_bytes is None:
-            with suppress(psutil.Error):
-                self._sampler = _Sampler()
-                self._start_bytes = self._sampler.peak_bytes
-                self._sampler.start()
         return self
 
     def __exit__(
@@ -51,8 +40,7 @@ class PeakMemory:
     ) -> None:
         """Read the peak."""
         if self._start_bytes is not None:
-            peak_bytes = _status_bytes("VmHWM:") if self._sampler is None else self._sampler.finish()
-            self.peak_mb = max(0, peak_bytes - self._start_bytes) / BYTES_PER_MB
+            self.peak_mb = max(0, _status_bytes("VmHWM:") - self._start_bytes) / BYTES_PER_MB
 
 
 def _reset_peak() -> int | None:
@@ -71,29 +59,6 @@ def _status_bytes(field: str) -> int:
         if line.startswith(field):
             return int(line.split()[1]) * 1024
     raise OSError(f"{_STATUS} has no {field}")
-
-
-class _Sampler(threading.Thread):
-    """Samples the size of the process until `finish` is called, and keeps the largest."""
-
-    def __init__(self) -> None:
-        super().__init__(name="quant-memory", daemon=True)
-        self._process = psutil.Process()
-        self._done = threading.Event()
-        self.peak_bytes = self._size_bytes()
-
-    def run(self) -> None:
-        while not self._done.wait(_SAMPLE_EVERY_S):
-            self.peak_bytes = max(self.peak_bytes, self._size_bytes())
-
-    def finish(self) -> int:
-        """Stop and return the largest size."""
-        self._done.set()
-        self.join()
-        return max(self.peak_bytes, self._size_bytes())
-
-    def _size_bytes(self) -> int:
-        return int(self._process.memory_info().rss)
 
 
 @dataclass(frozen=True, slots=True)
