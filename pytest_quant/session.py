@@ -16,7 +16,6 @@ from pytest_quant.measure.build import Step, export_spec
 from pytest_quant.measure.engines import (
     Tools,
     build_side,
-    on_device,
     open_side,
     read_data,
     shape_spec,
@@ -24,7 +23,7 @@ from pytest_quant.measure.engines import (
     with_steps,
 )
 from pytest_quant.measure.launches import Wanted, add_launches
-from pytest_quant.measure.lock import LOCK_TIMEOUT_S
+from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
 from pytest_quant.measure.measurement import Measurement, reopened
 from pytest_quant.measure.pipeline import EVAL_BATCH_SIZE, measure_check
 from pytest_quant.measure.watchdog import STEP_TIMEOUT_S, Watchdog, unwatched
@@ -90,7 +89,7 @@ class Session:
         wanted: Wanted = _ONE_LAUNCH,
     ) -> None:
         watch = Watchdog(step_timeout_s, notify) if step_timeout_s else unwatched
-        self._tools = Tools(cache, notify, step, lock_timeout_s, watch)
+        self._tools = Tools(cache, notify, step, DeviceLocks(notify, lock_timeout_s), watch)
         self._baseline = baseline
         self._times = times
         self._diagnose_s = diagnose_s
@@ -153,7 +152,7 @@ class Session:
         data = None if dataset is None else read_data(dataset, spec, self._tools)
         if data is not None:
             spec = shape_spec(spec, backend.signature(spec.model).inputs, data, 1, EVAL_BATCH_SIZE)
-        with on_device(backend.device, self._tools, times=self._times), ExitStack() as opened:
+        with self._tools.locks.shared(backend.device, waits=self._times), ExitStack() as opened:
             if spec.model.state and data is not None:
                 data = self._with_steps(spec, data, opened)
             built = build_side(spec, backend, data, self._tools)

@@ -34,7 +34,6 @@ ELSEWHERE = {
     "history.points": "tests/unit/history/test_queries.py",
     "init.facts": "tests/integration/test_init.py",
     "marks.*": "tests/unit/marks",
-    "measure.holders": "tests/unit/measure/test_lock.py",
     "measure.launched": "tests/unit/measure/test_launch.py",
     "measure.sessions": "tests/unit/measure/test_timing.py",
     "plugin.against": "tests/integration/test_against.py",

@@ -15,7 +15,7 @@ from pytest_quant.diagnose.advise import Budget, advise
 from pytest_quant.diagnose.effect import Judged, broken
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.measure.build import build_apart
-from pytest_quant.measure.engines import Side, Tools, alone_on_device, on_device, open_built
+from pytest_quant.measure.engines import Side, Tools, alone_on_device, open_built
 from pytest_quant.measure.measurement import Measurement, TrialInputs
 from pytest_quant.result import Hint, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import EngineSpec, LatencyPlan
@@ -184,8 +184,8 @@ def find_hints(
     doing = f"{name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what repairs it"
     with ExitStack() as stack:
         stack.enter_context(tools.step(doing))
-        for device in sorted({backend.device, bench.reference.backend.device}):
-            stack.enter_context(on_device(device, tools, times=measurement.check.latency is not None))
+        times = measurement.check.latency is not None
+        stack.enter_context(tools.locks.shared(backend.device, bench.reference.backend.device, waits=times))
         try:
             trials = EngineTrials(bench, measurement, judge, tools, seconds)
             return (*advise(trials, budget), *on_timing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,7 +16,7 @@ from pytest_quant.data import Data, open_data
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure.batching import Batched
 from pytest_quant.measure.build import Alone, BuiltEngine, Step, build_engine
-from pytest_quant.measure.lock import LOCK_TIMEOUT_S, alone_meanwhile, shared, shared_if_free
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.outputs import Chunk
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.watchdog import Watch, unwatched
@@ -71,14 +71,13 @@ def renamed(chunks: Iterator[Chunk], reference: Signature, candidate: Signature)
 class Tools:
     """Tools that the checks of a session share; `notify` and `step` show messages to the user.
 
-    `lock_timeout_s` is the longest wait for a device that another process holds, in seconds; `watch` bounds the time of
-    runs and builds.
+    `locks` are those of devices; `watch` bounds the time of runs and builds.
     """
 
     cache: Cache
     notify: Callable[[str], None]
     step: Step
-    lock_timeout_s: float = LOCK_TIMEOUT_S
+    locks: DeviceLocks
     watch: Watch = unwatched
 
     @contextmanager
@@ -128,18 +127,6 @@ def usable_backend(spec: EngineSpec) -> Backend:
     return backend
 
 
-def on_device(device: str, tools: Tools, *, times: bool) -> AbstractContextManager[None]:
-    """Return a context that holds a device for building and evaluating, see `pytest_quant.measure.lock`.
-
-    Parameters
-    ----------
-    device : ``cpu`` or ``cuda:0``.
-    tools : shows a message while this process waits.
-    times : the check measures latency; one that does not never waits for another process.
-    """
-    return shared(device, tools.notify, tools.lock_timeout_s) if times else shared_if_free(device)
-
-
 def alone_on_device(spec: EngineSpec, backend: Backend, tools: Tools) -> Alone | None:
     """Return what makes the context of a build that chooses kernels by their time; ``None`` for other builds.
 
@@ -149,11 +136,11 @@ def alone_on_device(spec: EngineSpec, backend: Backend, tools: Tools) -> Alone |
     ----------
     spec : the engine to build.
     backend : that of `spec`.
-    tools : shows a message while this process waits.
+    tools : the locks of devices.
     """
     if not (isinstance(backend, TuningBackend) and backend.tunes(spec)):
         return None
-    return partial(alone_meanwhile, backend.device, tools.notify, tools.lock_timeout_s)
+    return partial(tools.locks.alone_within_share, backend.device)
 
 
 def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:

@@ -18,7 +18,7 @@ from pytest_quant.errors import BuildError, LaunchError
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.launch import Launch, Launchable
 from pytest_quant.measure.sessions import Subject
-from pytest_quant.measure.timing import hold_devices, plan_for
+from pytest_quant.measure.timing import plan_for
 from pytest_quant.result import Interval, LatencyResult, LaunchFigures, OverLaunches
 from pytest_quant.spec import Check, LatencyPlan
 from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, mean_of_launches
@@ -116,7 +116,7 @@ def _time_apart(
     file: Path, plan: LatencyPlan, timed: tuple[Subject, Subject], what: str, tools: Tools
 ) -> LatencyResult:
     with ExitStack() as stack:
-        stack.enter_context(hold_devices(timed, tools))
+        stack.enter_context(tools.locks.exclusive(*{subject.backend.device for subject in timed}))
         stack.enter_context(tools.bounded_step(what))
         launch = stack.enter_context(Launch(file, limit_s=None))
         return launch.measure(plan)

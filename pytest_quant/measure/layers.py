@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pytest_quant.backends.layers import LayerTime, LayerTimed
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.engines import Tools
-from pytest_quant.measure.lock import exclusive
 from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.sessions import Subject
@@ -69,9 +68,7 @@ def profile_layers(measurement: Measurement, tools: Tools) -> LayerProfile:
     if measurement.bench is None:
         raise UsageError("this measurement keeps nothing to run again", fix="take one that was just measured")
     reference, candidate = measurement.bench.timed
-    with ExitStack() as devices:
-        for device in sorted({reference.backend.device, candidate.backend.device}):
-            devices.enter_context(exclusive(device, tools.notify, tools.lock_timeout_s))
+    with tools.locks.exclusive(reference.backend.device, candidate.backend.device):
         sides = (
             _side(reference, _name(reference), None if latency is None else latency.reference_p50_ms, tools),
             _side(candidate, candidate.spec.id, None if latency is None else latency.candidate_p50_ms, tools),

@@ -1,9 +1,9 @@
 """One measurement at a time on each device, across the processes of this machine.
 
 Builds and evaluation hold the device's lock shared, timing holds it exclusively: on a CPU the other worker's
-build is the noise. A build that chooses kernels by their time holds it exclusively too, see `alone_meanwhile`. The
-operating system frees the lock of a process that dies. A process must not ask for the exclusive lock while it holds the
-shared one.
+build is the noise. A build that chooses kernels by their time holds it exclusively too. The operating system frees the
+lock of a process that dies. A process must not ask for the exclusive lock while it holds the shared one, see
+`DeviceLocks.alone_within_share`.
 
 The lock of a GPU is named by the UUID of its card: what is ``cuda:0`` in one process may be ``cuda:1`` in another. An
 instance of a split card (MIG) has memory and cores of its own, and yet the lock is the card's: clocks, power limit and
@@ -20,19 +20,24 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sqlite3
 import stat
+import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
-from filelock import AcquireReturnProxy, ReadWriteLock, Timeout
+from filelock import ReadWriteLock, Timeout
 
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import QuantError, UsageError
-from pytest_quant.measure.holders import holders, noted
+from pytest_quant.printable import clean
+from pytest_quant.redact import redact
 
 FOLDER_VARIABLE = "PYTEST_QUANT_LOCKS"
 """Environment variable that names another folder for the locks of devices."""
@@ -43,6 +48,9 @@ LOCK_TIMEOUT_S = 600.0
 _WAIT_S = 2.0
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OWNER_ONLY = 0o700
+_LETTERS_SHOWN = 160
+_NOTE = ".holder"
+"""Suffix of the file beside a lock that names its holder."""
 
 
 def _folder() -> Path:
@@ -72,97 +80,100 @@ def _is_own(folder: Path) -> bool:
     return True
 
 
-@contextmanager
-def shared(device: str, notify: Callable[[str], None], timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
-    """Hold `device` together with other processes that build or evaluate; waits while one times on it.
+class DeviceLocks:
+    """The locks of devices, as one run takes them.
 
-    Raises
-    ------
-    QuantError : the device was not free within `timeout_s` seconds; the message names who holds it.
+    Parameters
+    ----------
+    notify : shows who is waited for, once a wait takes longer than 2 s.
+    timeout_s : longest wait for a device in seconds.
     """
-    lock, file = _lock(device)
-    waiting = f"waiting for {device}: another process times an engine on it"
-    with _sharing(file, lambda: _held(lock.acquire_read, file, waiting, notify, timeout_s)):
-        yield
 
+    def __init__(self, notify: Callable[[str], None], timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        self._notify = notify
+        self._timeout_s = timeout_s
+        self._shares: Counter[Path] = Counter()
 
-@contextmanager
-def shared_if_free(device: str) -> Iterator[None]:
-    """Hold `device` together with other processes that build or evaluate; not at all while one times on it."""
-    lock, file = _lock(device)
-    with _sharing(file, lambda: _held_if_free(lock, file)):
-        yield
+    @contextmanager
+    def shared(self, *devices: str, waits: bool = True) -> Iterator[None]:
+        """Hold devices together with other processes that build or evaluate.
 
+        While another process times on one, this waits, or goes on without that device where `waits` is false.
 
-@contextmanager
-def alone_meanwhile(device: str, notify: Callable[[str], None], timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
-    """Hold `device` alone inside a block within one that shares it; nothing may run on it here in between.
-
-    What this process shares is given back, since two that share a device and both want it alone would wait for each
-    other, and taken again behind the block. Raises as `shared` does.
-    """
-    _, file = _lock(device)
-    shares = tuple(_SHARES.get(file, ()))
-    for share in shares:
-        share.give_back()
-    try:
-        with exclusive(device, notify, timeout_s):
+        Raises
+        ------
+        QuantError : a device was not free in time; the message names who holds it.
+        """
+        with ExitStack() as shares:
+            for device in sorted(set(devices)):
+                shares.enter_context(self._share(device, waits=waits))
             yield
-    finally:
-        for share in shares:
-            share.take()
 
-
-class _Share:
-    """A device that a block shares; `hold` makes the context that holds the lock."""
-
-    def __init__(self, hold: Callable[[], AbstractContextManager[None]]) -> None:
-        self._hold = hold
-        self._held = ExitStack()
-
-    def take(self) -> None:
-        self._held.enter_context(self._hold())
-
-    def give_back(self) -> None:
-        self._held.close()
-
-
-_SHARES: dict[Path, list[_Share]] = {}
-"""What this process shares, by the file of the lock."""
-
-
-@contextmanager
-def _sharing(file: Path, hold: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-    share = _Share(hold)
-    share.take()
-    _SHARES.setdefault(file, []).append(share)
-    try:
-        yield
-    finally:
-        _SHARES[file].remove(share)
-        share.give_back()
-
-
-@contextmanager
-def _held_if_free(lock: ReadWriteLock, file: Path) -> Iterator[None]:
-    try:
-        held = lock.acquire_read(timeout=0.0)
-    except Timeout:
-        yield
-        return
-    try:
-        with noted(file):
+    @contextmanager
+    def exclusive(self, *devices: str) -> Iterator[None]:
+        """Hold devices alone; waits while other processes build, evaluate or time there. Raises as `shared` does."""
+        with ExitStack() as held:
+            for device in sorted(set(devices)):
+                lock, file = _lock(device)
+                self._wait(lock.acquire_write, file, f"waiting for {device}: another process uses it")
+                held.callback(lock.release)
+                held.enter_context(_noted(file))
             yield
-    finally:
-        held.lock.release()
 
+    @contextmanager
+    def alone_within_share(self, device: str) -> Iterator[None]:
+        """Hold `device` alone inside a block that shares it; nothing may run on it here in between.
 
-@contextmanager
-def exclusive(device: str, notify: Callable[[str], None], timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
-    """Hold `device` alone; waits while other processes build, evaluate or time on it. Raises as `shared` does."""
-    lock, file = _lock(device)
-    with _held(lock.acquire_write, file, f"waiting for {device}: another process uses it", notify, timeout_s):
-        yield
+        What this run shares is given back, since two that share a device and both want it alone would wait for each
+        other, and taken again behind the block. Raises as `shared` does.
+        """
+        lock, file = _lock(device)
+        shares = self._shares.pop(file, 0)
+        for _ in range(shares):
+            lock.release()
+        try:
+            with self.exclusive(device):
+                yield
+        finally:
+            for _ in range(shares):
+                self._take_share(lock, file, device)
+
+    @contextmanager
+    def _share(self, device: str, *, waits: bool) -> Iterator[None]:
+        lock, file = _lock(device)
+        if waits:
+            self._take_share(lock, file, device)
+        else:
+            with suppress(Timeout):
+                lock.acquire_read(0.0)
+                self._shares[file] += 1
+        try:
+            yield
+        finally:
+            # None is left where the device was not free, or was not taken again behind a block that had it alone.
+            if self._shares[file]:
+                self._shares[file] -= 1
+                lock.release()
+
+    def _take_share(self, lock: ReadWriteLock, file: Path, device: str) -> None:
+        self._wait(lock.acquire_read, file, f"waiting for {device}: another process times an engine on it")
+        self._shares[file] += 1
+
+    def _wait(self, acquire: Callable[[float], object], file: Path, message: str) -> None:
+        started, shown = time.monotonic(), False
+        while True:
+            left_s = self._timeout_s - (time.monotonic() - started)
+            try:
+                # One long wait inside SQLite could not be interrupted by Ctrl-C.
+                acquire(max(0.0, min(_WAIT_S, left_s)))
+            except Timeout as error:
+                if left_s <= _WAIT_S:
+                    raise _too_long(message, _holder(file), self._timeout_s) from error
+                if not shown:
+                    self._notify(f"{message}: {_holder(file)}")
+                shown = True
+            else:
+                return
 
 
 def _lock(device: str) -> tuple[ReadWriteLock, Path]:
@@ -181,43 +192,35 @@ def _lock(device: str) -> tuple[ReadWriteLock, Path]:
 
 
 @contextmanager
-def _held(
-    acquire: Callable[[float], AcquireReturnProxy[ReadWriteLock]],
-    file: Path,
-    message: str,
-    notify: Callable[[str], None],
-    timeout_s: float,
-) -> Iterator[None]:
-    """Hold a lock; show `message` with who holds it when that takes longer than 2 s, and again when one is stopped."""
-    started = time.monotonic()
-    told_stopped: set[int] | None = None
-    while True:
-        left_s = timeout_s - (time.monotonic() - started)
-        try:
-            # One long wait inside SQLite could not be interrupted by Ctrl-C.
-            held = acquire(max(0.0, min(_WAIT_S, left_s)))
-        except Timeout as error:
-            now = holders(file)
-            who = ", ".join(map(str, now)) or "a process that cannot be seen from here, in another container for one"
-            if left_s <= _WAIT_S:
-                raise _too_long(message, who, timeout_s) from error
-            stopped = {holder.pid for holder in now if holder.stopped}
-            if told_stopped is None or stopped - told_stopped:
-                notify(f"{message}: {who}")
-                told_stopped = stopped
-        else:
-            break
+def _noted(file: Path) -> Iterator[None]:
+    """Write beside an exclusive lock, while the block runs, who holds it; where that cannot be written, nothing."""
+    command = clean(redact(shlex.join(sys.orig_argv)))
+    shown = command if len(command) <= _LETTERS_SHOWN else f"{command[:_LETTERS_SHOWN]}..."
+    note = file.with_suffix(_NOTE)
+    with suppress(OSError):
+        note.write_text(f"{os.getpid()} ({shown}) since {datetime.now(UTC):%H:%M:%S} UTC", "utf-8")
     try:
-        with noted(file):
-            yield
+        yield
     finally:
-        held.lock.release()
+        with suppress(OSError):
+            note.unlink(missing_ok=True)
 
 
-def _too_long(message: str, who: str, timeout_s: float) -> QuantError:
+def _holder(file: Path) -> str:
+    """Return the process that holds a lock alone, which `_noted` has written down; others are not known."""
+    with suppress(OSError):
+        note = file.with_suffix(_NOTE).read_text("utf-8")
+        number = note.partition(" ")[0]
+        # A process that was killed has left its note.
+        if number.isdigit() and Path("/proc", number).exists():
+            return f"process {note}"
+    return "one that builds or evaluates, or that cannot be seen from here, in another container for one"
+
+
+def _too_long(message: str, holder: str, timeout_s: float) -> QuantError:
     return QuantError(
         f"{message}, and did so for {timeout_s:g} s",
-        value=who,
+        value=holder,
         allowed="one measurement at a time on a device, builds and evaluations beside each other",
         fix="end that process or let it go on; --quant-lock-timeout SECONDS waits longer",
     )

@@ -20,7 +20,6 @@ from pytest_quant.measure.engines import (
     build_side,
     match_names,
     named_axes,
-    on_device,
     open_side,
     read_data,
     renamed,
@@ -29,7 +28,6 @@ from pytest_quant.measure.engines import (
     with_steps,
 )
 from pytest_quant.measure.float_reference import prove_float, refuse_quantized
-from pytest_quant.measure.lock import exclusive
 from pytest_quant.measure.measurement import Compare, Measurement, TrialInputs
 from pytest_quant.measure.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
 from pytest_quant.measure.peak_memory import AddedMemory, MemoryAdded
@@ -75,9 +73,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
     check = export_check(check, tools.cache, tools.bounded_step)
     refuse_quantized(check.reference)
     with ExitStack() as opened:
-        with ExitStack() as devices:
-            for device in sorted({candidate.device, reference.device}):
-                devices.enter_context(on_device(device, tools, times=check.latency is not None))
+        with tools.locks.shared(candidate.device, reference.device, waits=check.latency is not None):
             data = read_data(check.dataset, check.reference, tools)
             check = shape_check(check, data, EVAL_BATCH_SIZE)
             bench = _set_up(check, candidate, reference, data, tools, opened)
@@ -264,7 +260,7 @@ def _energy(check: Check, candidate: Subject, tools: Tools) -> Energy | None:
     """Return the energy of one timed run, ``None`` where nothing counts energy."""
     device, limit_mj = candidate.backend.device, check.limits.max_energy_mj
     plan = ROUGH if limit_mj is None else EnergyPlan(limit_mj=limit_mj)
-    with exclusive(device, tools.notify, tools.lock_timeout_s), energy_counter(device) as counter, ExitStack() as stack:
+    with tools.locks.exclusive(device), energy_counter(device) as counter, ExitStack() as stack:
         if counter is None:
             return None
         with tools.step(f"measuring the energy of {candidate.spec.id}{plan.shown_s}"):

@@ -19,7 +19,7 @@ from pytest_quant.errors import BackendUnavailable, LaunchError, QuantError, Usa
 from pytest_quant.measure.build import Step
 from pytest_quant.measure.engines import Tools, build_side, read_data, shape_spec, usable_backend
 from pytest_quant.measure.launch import Launch, Launchable
-from pytest_quant.measure.lock import exclusive
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.sessions import Subject
 from pytest_quant.result import LatencyResult, SelfTest
 from pytest_quant.spec import Dataset, EngineSpec, LatencyPlan, Model
@@ -90,7 +90,7 @@ def run_selftest(
     began, measured_at = clock(), datetime.now(UTC).replace(microsecond=0)
     with tempfile.TemporaryDirectory(prefix="quant-selftest-") as folder:
         place = Path(folder)
-        tools = Tools(Cache(place / "cache", notify=notify), notify, step)
+        tools = Tools(Cache(place / "cache", notify=notify), notify, step, DeviceLocks(notify))
         chosen = _named(backend) if backend else _choose(place, tools)
         notify(f"building {len(effort.kinds)} models for {chosen.name}")
         files = _prepare(effort, chosen, place, tools)
@@ -216,7 +216,7 @@ def _measure(
         if over and number > FEWEST_LAUNCHES:
             tools.notify(f"the time is spent after {number - 1} of {effort.launches} launches")
             return
-        with exclusive(device, tools.notify, tools.lock_timeout_s):
+        with tools.locks.exclusive(device):
             started = clock()
             plan = replace(effort.plan, seed=effort.plan.seed + number)
             results = [_launched(file, plan) for file in files]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_quant.errors import LaunchError
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.launch import Launch, Launchable
-from pytest_quant.measure.lock import exclusive
 from pytest_quant.measure.sessions import Subject, open_sessions
 from pytest_quant.result import Interval, LatencyResult
 from pytest_quant.spec import Check, LatencyPlan
@@ -90,7 +89,7 @@ def time_check(
     breaks : whether a latency breaks a limit of the check.
     """
     plan = plan_for(check, plan)
-    with hold_devices((reference, candidate), tools):
+    with tools.locks.exclusive(reference.backend.device, candidate.backend.device):
         return timed_within(
             plan,
             lambda once: _time_once(once, reference, candidate, tools),
@@ -107,21 +106,6 @@ def plan_for(check: Check, plan: LatencyPlan) -> LatencyPlan:
         max_latency_ms=check.limits.max_latency_ms,
         seed=zlib.crc32(check.nodeid.encode()),
     )
-
-
-@contextmanager
-def hold_devices(subjects: Sequence[Subject], tools: Tools) -> Iterator[None]:
-    """Hold the devices of engines alone.
-
-    Raises
-    ------
-    QuantError : a device was not free within `tools.lock_timeout_s`; the message names who holds it.
-    """
-    devices = sorted({subject.backend.device for subject in subjects})
-    with ExitStack() as stack:
-        for device in devices:
-            stack.enter_context(exclusive(device, tools.notify, tools.lock_timeout_s))
-        yield
 
 
 def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject, tools: Tools) -> LatencyResult:

@@ -156,7 +156,7 @@ class Against:
     def _compare(self) -> None:
         from pytest_quant.errors import QuantError
         from pytest_quant.history.compare import Outcome, rule
-        from pytest_quant.measure.lock import LOCK_TIMEOUT_S
+        from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
         from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
         from pytest_quant.plugin.console import Progress, open_console
         from pytest_quant.sides.compare import Terms, compare_sides
@@ -172,10 +172,10 @@ class Against:
         try:
             with progress.step(f"running the tests of {self._commit[:12]}"):
                 base = self._left_by_base(head, whole=whole)
+            lock_s = LOCK_TIMEOUT_S if settings.lock_timeout_s is None else settings.lock_timeout_s
             times = PairTimer(
-                progress.notify,
                 progress.step,
-                LOCK_TIMEOUT_S if settings.lock_timeout_s is None else settings.lock_timeout_s,
+                DeviceLocks(progress.notify, lock_s),
                 step_s or None,
                 LatencyPlan().max_s if settings.max_time_s is None else settings.max_time_s,
             )

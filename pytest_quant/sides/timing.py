@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 from pytest_quant.errors import LaunchError
 from pytest_quant.measure.build import Step
 from pytest_quant.measure.launch import Launch, read_header
-from pytest_quant.measure.lock import exclusive
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.pairs import Pair, PairedTimes, time_pair, time_pairs
 from pytest_quant.sides.left import Left, launch_file
 from pytest_quant.spec import LatencyPlan
@@ -27,15 +26,14 @@ class PairTimer:
 
     Attributes
     ----------
-    notify, step : show messages and long steps to the user.
-    lock_timeout_s : longest wait for a device, in seconds.
+    step : shows long steps to the user.
+    locks : of devices.
     step_timeout_s : longest single answer of a process, in seconds; ``None`` for no bound.
     max_s : longest timing of one pair, in seconds.
     """
 
-    notify: Callable[[str], None]
     step: Step
-    lock_timeout_s: float
+    locks: DeviceLocks
     step_timeout_s: float | None
     max_s: float = LatencyPlan().max_s
 
@@ -57,7 +55,7 @@ class PairTimer:
         """
         files = [_described(left, nodeid) for left, nodeid in (base, head)]
         headers = [read_header(file) for file in files]
-        devices = sorted({device for header in headers for device in header.devices})
+        devices = {device for header in headers for device in header.devices}
         plan = LatencyPlan(max_s=self.max_s, seed=zlib.crc32(head[1].encode()))
 
         def launch(place: int) -> Launch:
@@ -72,8 +70,7 @@ class PairTimer:
 
         def one_pair(number: int) -> Pair:
             with ExitStack() as held:
-                for device in devices:
-                    held.enter_context(exclusive(device, self.notify, self.lock_timeout_s))
+                held.enter_context(self.locks.exclusive(*devices))
                 held.enter_context(self.step(f"timing {headers[1].what} of both commits, pair {number + 1}"))
                 return time_pair(
                     held.enter_context(launch(0)), held.enter_context(launch(1)), plan, seed=plan.seed + number

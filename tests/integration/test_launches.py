@@ -15,6 +15,7 @@ from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
 from pytest_quant.measure.engines import Tools, build_side, read_data, usable_backend
 from pytest_quant.measure.launch import Launch, Launchable
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.sessions import Subject
 from pytest_quant.spec import EngineSpec, LatencyPlan
 from tests.support.models import select_first
@@ -31,7 +32,7 @@ def built(spec: EngineSpec, tools: Tools) -> Subject:
 
 def launched(backend: str, model: Model, folder: Path, scheme: str = "static", **options: Any) -> None:
     """Time an INT8 engine of `model` in a fresh process, and see that it ran."""
-    tools = Tools(Cache(folder / "cache"), pytest.fail, lambda _: nullcontext())
+    tools = Tools(Cache(folder / "cache"), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
     given = tuple(sorted(options.items()))
     reference = built(EngineSpec(backend, "fp32", None, model, options=given), tools)
     candidate = built(EngineSpec(backend, "int8", scheme, model, options=given), tools)

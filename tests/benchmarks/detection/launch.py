@@ -14,6 +14,7 @@ from pathlib import Path
 from pytest_quant.cache import Cache
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.launch import Launchable
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.timing import time_check
 from pytest_quant.spec import Check, Dataset, LatencyPlan, Limits
 from pytest_quant.verdict import breaks_latency
@@ -32,7 +33,8 @@ def launch(file: Path, min_speedup: float, seed: int, max_s: float) -> dict[str,
         limits=Limits(min_speedup=min_speedup),
     )
     with tempfile.TemporaryDirectory() as folder:
-        tools = Tools(Cache(Path(folder)), lambda _: None, lambda _: nullcontext())
+        locks = DeviceLocks(lambda _: None)
+        tools = Tools(Cache(Path(folder)), lambda _: None, lambda _: nullcontext(), locks)
         latency = time_check(check, LatencyPlan(max_s=max_s), timed.reference, timed.candidate, tools, breaks_latency)
     (verdict,) = latency_verdicts(check.limits, latency)
     return {

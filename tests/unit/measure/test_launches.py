@@ -12,7 +12,7 @@ import pytest
 from pytest_quant.cache import Cache
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.launches import Wanted, add_launches
-from pytest_quant.measure.lock import FOLDER_VARIABLE
+from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.measure.sessions import open_sessions
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
@@ -42,7 +42,7 @@ def launched(
     timed = played("quiet"), played("quiet")
     with open_sessions(*timed, "huge") as sessions:
         first = sessions.measure(PLAN)
-    tools = Tools(Cache(folder / "cache"), pytest.fail, step)
+    tools = Tools(Cache(folder / "cache"), pytest.fail, step, DeviceLocks(pytest.fail))
     subjects = timed[0], played(candidate, OnlyHere() if candidate == "only here" else None)
     found = add_launches(CHECK, replace(first, reasons=()), subjects, wanted, lambda _: doubts.pop(0), tools)
     assert not [child for child in psutil.Process().children() if "launched" in " ".join(child.cmdline())]
@@ -106,7 +106,7 @@ def test_one_that_fails_is_the_last(steps: list[str], tmp_path: Path, candidate:
 
 def test_numbers_that_are_not_to_be_trusted_are_not_repeated(steps: list[str], tmp_path: Path) -> None:
     """The reason stays."""
-    tools = Tools(Cache(tmp_path), pytest.fail, lambda _: nullcontext())
+    tools = Tools(Cache(tmp_path), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
     with open_sessions(played("quiet"), played("quiet"), "huge") as sessions:
         void = replace(sessions.measure(PLAN), reasons=("the null is off",))
     assert add_launches(CHECK, void, (played("quiet"),) * 2, Wanted(3), lambda _: True, tools) is void

@@ -20,6 +20,7 @@ from pytest_quant.measure import layers
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.layers import profile_layers
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.sessions import Subject
@@ -71,7 +72,8 @@ def _measurement(open_reference: Callable[[], Played], open_candidate: Callable[
 
 
 def _profiled(measurement: Any, folder: Path) -> layers.LayerProfile:
-    return profile_layers(cast("Measurement", measurement), Tools(Cache(folder), pytest.fail, lambda _: nullcontext()))
+    tools = Tools(Cache(folder), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
+    return profile_layers(cast("Measurement", measurement), tools)
 
 
 def test_both_engines_run_the_timed_batch_alone_on_their_devices(log: list[Any], tmp_path: Path) -> None:

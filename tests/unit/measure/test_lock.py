@@ -14,18 +14,19 @@ import pytest
 
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.measure import lock
-from pytest_quant.measure.holders import holders
-from pytest_quant.measure.lock import FOLDER_VARIABLE, exclusive, shared, shared_if_free
+from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 
 HOLD = """
 import sys
 from functools import partial
-from pytest_quant.measure.lock import exclusive, shared
+from pytest_quant.measure.lock import DeviceLocks
 print = partial(print, flush=True)
-with {mode}("cpu", lambda text: None):
+with DeviceLocks(lambda text: None).{mode}("cpu"):
     print("held")
     sys.stdin.readline()
 """
+ALONE = DeviceLocks(pytest.fail)
+"""Locks of a run that waits for nobody."""
 
 
 @pytest.fixture(autouse=True)
@@ -35,10 +36,10 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "_WAIT_S", 0.2)
 
 
-def hold(mode: str, *arguments: str) -> subprocess.Popen[str]:
+def hold(mode: str) -> subprocess.Popen[str]:
     """Start a process that holds the device until it is told, or killed."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD.format(mode=mode), *arguments],
+        [sys.executable, "-c", HOLD.format(mode=mode)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -58,14 +59,16 @@ def test_builds_share_a_device() -> None:
     """Two shared holders do not wait for each other."""
     other = hold("shared")
     told: list[str] = []
-    with shared("cpu", told.append):
+    with DeviceLocks(told.append).shared("cpu"):
         assert told == []
     release(other)
 
 
-@pytest.mark.parametrize("mode", ["shared", "exclusive"])
-def test_timing_waits_for_everybody_and_says_so(mode: str) -> None:
-    """The exclusive lock comes when the other process is done, and the wait is told once."""
+@pytest.mark.parametrize(
+    ("mode", "holder"), [("shared", "one that builds"), ("exclusive", r"process {} \(.*-c .*\) since \d\d:\d\d:\d\d UTC")]
+)
+def test_timing_waits_for_everybody_and_says_so(mode: str, holder: str) -> None:
+    """The exclusive lock comes when the other process is done, and the wait is told once, with who holds it alone."""
     other = hold(mode)
     told: list[str] = []
 
@@ -73,30 +76,10 @@ def test_timing_waits_for_everybody_and_says_so(mode: str) -> None:
         told.append(text)
         release(other)
 
-    with exclusive("cpu", on_wait):
+    with DeviceLocks(on_wait).exclusive("cpu"):
         assert other.returncode == 0
     assert len(told) == 1
-    assert "waiting for cpu" in told[0]
-    assert re.search(rf"process {other.pid} \(.*-c .*\) since \d\d:\d\d:\d\d UTC", told[0])
-
-
-def test_a_holder_that_is_stopped_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what lets it go on; once more where it is stopped after the first message."""
-    other = hold("exclusive")
-    told: list[str] = []
-
-    def on_wait(text: str) -> None:
-        told.append(text)
-        if len(told) == 1:
-            other.send_signal(signal.SIGSTOP)
-        else:
-            other.send_signal(signal.SIGCONT)
-            release(other)
-
-    with shared("cpu", on_wait):
-        pass
-    assert "STOPPED" not in told[0]
-    assert f"STOPPED, and kill -CONT {other.pid} lets it go on" in told[1]
+    assert re.search(f"waiting for cpu: another process uses it: {holder.format(other.pid)}", told[0], re.DOTALL)
 
 
 @pytest.mark.parametrize("mode", ["shared", "exclusive"])
@@ -104,53 +87,54 @@ def test_a_wait_has_an_end(mode: str) -> None:
     """The error names who holds the device and the option for more time; the device is free for others afterwards."""
     other = hold("exclusive")
     told: list[str] = []
-    held = getattr(lock, mode)("cpu", told.append, 0.5)
+    held = getattr(DeviceLocks(told.append, 0.5), mode)("cpu")
     with pytest.raises(QuantError, match=r"waiting for cpu: .*, and did so for 0\.5 s") as raised, held:
         pass
     assert f"process {other.pid}" in str(raised.value)
     assert "--quant-lock-timeout" in str(raised.value)
     assert len(told) == 1
     release(other)
-    with exclusive("cpu", pytest.fail):
+    with ALONE.exclusive("cpu"):
         pass
 
 
-def test_a_secret_in_the_call_of_a_holder_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_in_the_call_of_a_holder_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls name histories with their passwords, and the message ends up in a public log."""
-    monkeypatch.setattr("pytest_quant.measure.holders._LETTERS_SHOWN", 1000)
-    other = hold("exclusive", "postgresql://me:hunter22@db/history", "\x1b[31m\n::error::x")
+    call = ["python", "postgresql://me:hunter22@db/history", "\x1b[31m\n::error::x", "long" * 99]
+    monkeypatch.setattr("sys.orig_argv", call)
+    with ALONE.exclusive("cpu"):
+        note = (tmp_path / "cpu.holder").read_text()
+    assert "db/history" in note
+    assert "hunter22" not in note
+    assert note.isprintable()
+    assert len(note) < 250
+
+
+def test_the_note_of_a_killed_process_is_not_believed(tmp_path: Path) -> None:
+    """Whoever has the device after it is another one."""
+    dead = hold("exclusive")
+    dead.kill()
+    dead.wait()
+    assert (tmp_path / "cpu.holder").read_text().startswith(f"{dead.pid} ")
+    builds = hold("shared")
     told: list[str] = []
 
     def on_wait(text: str) -> None:
         told.append(text)
-        release(other)
+        release(builds)
 
-    with shared("cpu", on_wait):
+    with DeviceLocks(on_wait).exclusive("cpu"):
         pass
-    assert "db/history" in told[0]
-    assert "hunter22" not in told[0]
-    assert told[0].isprintable()
+    assert str(dead.pid) not in told[0]
 
 
-def test_notes_of_the_dead_are_not_believed(tmp_path: Path) -> None:
-    """Neither of a killed process, nor where its number is that of a younger process by now; both are deleted."""
-    other = hold("exclusive")
-    other.kill()
-    other.wait()
-    (dead,) = tmp_path.glob("cpu.*.holder")
-    mine = tmp_path / f"cpu.{os.getppid()}.1000.0.holder"
-    mine.touch()
-    (tmp_path / "cpu.nonsense.holder").touch()
-    assert holders(tmp_path / "cpu.lock") == []
-    assert not [note for note in (dead, mine) if note.exists()]
-
-
-def test_a_note_is_there_as_long_as_the_lock(tmp_path: Path) -> None:
-    """For each way to hold it, an error included."""
-    for held in (shared("cpu", pytest.fail), exclusive("cpu", pytest.fail), shared_if_free("cpu")):
-        with pytest.raises(ZeroDivisionError), held:
-            _ = 1 / (len(list(tmp_path.glob("cpu.*.holder"))) - 1)
-        assert not list(tmp_path.glob("cpu.*.holder"))
+def test_a_note_is_there_as_long_as_the_device_is_held_alone(tmp_path: Path) -> None:
+    """Through an error too; who shares it leaves none."""
+    with pytest.raises(ZeroDivisionError), ALONE.exclusive("cpu"):
+        _ = 1 / (len(list(tmp_path.glob("cpu.holder"))) - 1)
+    assert not list(tmp_path.glob("cpu.holder"))
+    with ALONE.shared("cpu"):
+        assert not list(tmp_path.glob("cpu.holder"))
 
 
 @pytest.fixture
@@ -164,7 +148,7 @@ def own_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _in_home(folder: Path) -> bool:
     """Whether a lock that is held now lies in the home, and nothing in the usual folder."""
-    return bool(list((folder.parent / "home").rglob("cpu.*.holder"))) and not list(folder.glob("cpu*"))
+    return bool(list((folder.parent / "home").rglob("cpu.holder"))) and not list(folder.glob("cpu*"))
 
 
 def test_the_folder_of_another_user_is_avoided(own_temporary: Path) -> None:
@@ -174,7 +158,7 @@ def test_the_folder_of_another_user_is_avoided(own_temporary: Path) -> None:
         os.chown(own_temporary, os.getuid() + 1, -1)
     except PermissionError:
         pytest.skip("only the superuser gives folders away")
-    with exclusive("cpu", pytest.fail):
+    with ALONE.exclusive("cpu"):
         assert _in_home(own_temporary)
 
 
@@ -182,7 +166,7 @@ def test_a_link_in_the_place_of_the_folder_is_avoided(own_temporary: Path, tmp_p
     """It leads to wherever its maker wants."""
     (tmp_path / "elsewhere").mkdir()
     own_temporary.symlink_to(tmp_path / "elsewhere")
-    with exclusive("cpu", pytest.fail):
+    with ALONE.exclusive("cpu"):
         assert _in_home(own_temporary)
     assert not list((tmp_path / "elsewhere").iterdir())
 
@@ -192,7 +176,7 @@ def test_others_are_kept_from_the_folder(own_temporary: Path, mode: int) -> None
     """Where they could write to it, they no longer can."""
     own_temporary.mkdir()
     own_temporary.chmod(mode)
-    with exclusive("cpu", pytest.fail):
+    with ALONE.exclusive("cpu"):
         assert own_temporary.stat().st_mode & 0o777 == 0o700
 
 
@@ -205,7 +189,7 @@ def test_builds_wait_for_timing() -> None:
         told.append(text)
         release(other)
 
-    with shared("cpu", on_wait):
+    with DeviceLocks(on_wait).shared("cpu"):
         assert other.returncode == 0
     assert len(told) == 1
 
@@ -213,16 +197,16 @@ def test_builds_wait_for_timing() -> None:
 def test_what_times_nothing_does_not_wait_for_timing() -> None:
     """It goes on while another process times, and that process still holds the device alone against others."""
     other = hold("exclusive")
-    with shared_if_free("cpu"):
+    with ALONE.shared("cpu", waits=False):
         assert other.poll() is None
-    with shared_if_free("cpu"):
+    with ALONE.shared("cpu", waits=False):
         pass
     release(other)
 
 
 def test_timing_waits_for_what_times_nothing() -> None:
     """A free device is held, so that a measurement that comes later is not disturbed."""
-    with shared_if_free("cpu"):
+    with ALONE.shared("cpu", waits=False):
         waiting = subprocess.Popen(
             [sys.executable, "-c", HOLD.format(mode="exclusive").replace("lambda text: None", "print")],
             stdin=subprocess.PIPE,
@@ -240,23 +224,23 @@ def test_the_lock_of_a_killed_process_is_free() -> None:
     other = hold("exclusive")
     other.kill()
     other.wait()
-    with exclusive("cpu", pytest.fail):
+    with ALONE.exclusive("cpu"):
         pass
 
 
 def test_devices_are_independent() -> None:
     """Timing on one device does not stop another."""
     other = hold("exclusive")
-    with exclusive("cuda:0", pytest.fail):
+    with ALONE.exclusive("cuda:0"):
         pass
     release(other)
 
 
 def test_a_lock_is_free_again_after_an_error() -> None:
     """A measurement that raised holds nothing."""
-    with pytest.raises(RuntimeError), exclusive("cpu", pytest.fail):
+    with pytest.raises(RuntimeError), ALONE.exclusive("cpu"):
         raise RuntimeError
-    with shared("cpu", pytest.fail):
+    with ALONE.shared("cpu"):
         pass
 
 
@@ -265,7 +249,7 @@ def test_a_folder_that_cannot_hold_locks_is_named(tmp_path: Path, monkeypatch: p
     file = tmp_path / "file"
     file.write_text("")
     monkeypatch.setenv(FOLDER_VARIABLE, str(file))
-    with pytest.raises(UsageError, match=FOLDER_VARIABLE) as raised, exclusive("cpu", pytest.fail):
+    with pytest.raises(UsageError, match=FOLDER_VARIABLE) as raised, ALONE.exclusive("cpu"):
         pass
     assert str(file) in str(raised.value)
 
@@ -277,20 +261,20 @@ def test_a_user_without_a_name_has_locks_too(monkeypatch: pytest.MonkeyPatch, tm
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
-    with exclusive("cpu", pytest.fail):
+    with ALONE.exclusive("cpu"):
         assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_process_may_hold_a_device_twice() -> None:
     """Builds within builds and timing within timing go on; from shared to exclusive is an error, never a hang."""
     with (
-        shared("cpu", pytest.fail),
-        shared("cpu", pytest.fail),
+        ALONE.shared("cpu"),
+        ALONE.shared("cpu"),
         pytest.raises(RuntimeError, match="upgrade"),
-        exclusive("cpu", pytest.fail),
+        ALONE.exclusive("cpu"),
     ):
         pass
-    with exclusive("cpu", pytest.fail), exclusive("cpu", pytest.fail):
+    with ALONE.exclusive("cpu"), ALONE.exclusive("cpu"):
         pass
 
 
@@ -311,6 +295,6 @@ def test_timing_is_not_put_off_by_builds_that_follow_each_other() -> None:
 
     give_up_s = time.monotonic() + 30
     while not told and time.monotonic() < give_up_s:
-        with shared("cpu", on_wait):
+        with DeviceLocks(on_wait).shared("cpu"):
             pass
     assert told

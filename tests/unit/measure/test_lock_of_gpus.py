@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import ClassVar, cast
 
@@ -19,8 +20,8 @@ from pytest_quant.cache import Cache
 from pytest_quant.errors import QuantError
 from pytest_quant.measure import lock
 from pytest_quant.measure.build import BuiltEngine
-from pytest_quant.measure.engines import Tools, build_side, on_device
-from pytest_quant.measure.lock import FOLDER_VARIABLE, alone_meanwhile, exclusive, shared
+from pytest_quant.measure.engines import Tools, build_side
+from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.spec import EngineSpec, Model
 from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, uuid_of
 from tests.unit.measure.played import PlayedBackend, inputs
@@ -28,22 +29,24 @@ from tests.unit.measure.played import PlayedBackend, inputs
 HOLD = """
 import sys
 from pytest_quant.measure import lock
-from pytest_quant.measure.lock import alone_meanwhile, exclusive, shared
 lock._WAIT_S = 0.2
 tell = lambda text: print(text, flush=True)
+locks = lock.DeviceLocks(tell, float(sys.argv[3]))
 if sys.argv[2] == "alone":
-    with shared(sys.argv[1], tell):
+    with locks.shared(sys.argv[1]):
         tell("shares")
         sys.stdin.readline()
-        with alone_meanwhile(sys.argv[1], tell):
+        with locks.alone_within_share(sys.argv[1]):
             tell("alone")
         tell("shares again")
 else:
-    with exclusive(sys.argv[1], tell, float(sys.argv[3])):
+    with locks.exclusive(sys.argv[1]):
         tell("alone")
         sys.stdin.readline()
 """
 NO_TIME_S = 0.05
+ALONE = DeviceLocks(pytest.fail)
+"""Locks of a run that waits for nobody."""
 SMALL, LARGE = uuid_of(16, "MIG"), uuid_of(17, "MIG")
 
 
@@ -94,12 +97,12 @@ def test_one_card_under_two_names_is_one_device(nvml_stub: NvmlStub, monkeypatch
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"{uuid_of(0)},{uuid_of(1)}")
     process = other("cuda:0", CUDA_VISIBLE_DEVICES=f"{uuid_of(1)},{uuid_of(0)}")
     assert line(process) == "alone"
-    with exclusive("cuda:0", pytest.fail):
+    with ALONE.exclusive("cuda:0"):
         pass
-    with pytest.raises(QuantError, match=f"process {process.pid}"), exclusive("cuda:1", told.append, NO_TIME_S):
+    with pytest.raises(QuantError, match=f"process {process.pid}"), DeviceLocks(told.append, NO_TIME_S).exclusive("cuda:1"):
         pass
     process.communicate("\n")
-    with exclusive("cuda:1", pytest.fail):
+    with ALONE.exclusive("cuda:1"):
         pass
 
 
@@ -112,10 +115,10 @@ def test_instances_of_one_card_are_one_device(nvml_stub: NvmlStub, monkeypatch: 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", SMALL)
     process = other("cuda:0", CUDA_VISIBLE_DEVICES=LARGE)
     assert line(process) == "alone"
-    with pytest.raises(QuantError, match=f"process {process.pid}"), exclusive("cuda:0", told.append, NO_TIME_S):
+    with pytest.raises(QuantError, match=f"process {process.pid}"), DeviceLocks(told.append, NO_TIME_S).exclusive("cuda:0"):
         pass
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", third.uuid)
-    with exclusive("cuda:0", pytest.fail):
+    with ALONE.exclusive("cuda:0"):
         pass
     process.communicate("\n")
 
@@ -126,10 +129,11 @@ def test_two_that_share_a_card_and_want_it_alone_take_turns(nvml_stub: NvmlStub)
     nvml_stub.play(StubCard())
     process = other("cuda:0", "alone")
     assert line(process) == "shares"
-    with shared("cuda:0", pytest.fail):
+    locks = DeviceLocks(told.append)
+    with locks.shared("cuda:0"):
         go_on(process)
         assert line(process).startswith("waiting for cuda:0: another process uses it")
-        with alone_meanwhile("cuda:0", told.append):
+        with locks.alone_within_share("cuda:0"):
             assert not shares_with_another()
         assert not is_free("cuda:0")
     said = process.communicate()[0].splitlines()
@@ -165,7 +169,10 @@ class Tuning(PlayedBackend):
 
 def shares_with_another() -> bool:
     """Whether another process can share the card with this one now."""
-    code = f"from pytest_quant.measure.lock import shared\nwith shared('cuda:0', str, {NO_TIME_S}): pass"
+    code = (
+        "from pytest_quant.measure.lock import DeviceLocks\n"
+        f"with DeviceLocks(str, {NO_TIME_S}).shared('cuda:0'): pass"
+    )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
@@ -176,9 +183,9 @@ def build(tmp_path: Path, nvml_stub: NvmlStub) -> Callable[[Tuning, bool], Built
     cache = Cache(tmp_path / "cache")
 
     def built(backend: Tuning, times: bool) -> BuiltEngine:
-        tools = Tools(cache, pytest.fail, lambda _: alone_meanwhile("cpu", pytest.fail))
+        tools = Tools(cache, pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
         spec = EngineSpec("played", "int8", "weight-only", Model("net"))
-        with on_device("cuda:0", tools, times=times):
+        with tools.locks.shared("cuda:0", waits=times):
             made = build_side(spec, cast("Backend", backend), None, tools)
             assert shares_with_another()
         return made

@@ -18,7 +18,7 @@ from pytest_quant.measure import build as building
 from pytest_quant.measure import engines, pipeline
 from pytest_quant.measure.energy import Energy
 from pytest_quant.measure.engines import Tools
-from pytest_quant.measure.lock import FOLDER_VARIABLE
+from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.result import Coverage, Interval, LatencyResult
@@ -71,7 +71,7 @@ class Bench:
         dataset = others.pop("dataset", Dataset.from_arrays(SAMPLES, LABELS, numbers(10) + 5))
         check = Check("t", "t", OFF, FLOAT, dataset, latency=None, latency_off="--quant-no-latency")
         check = replace(check, **others)
-        tools = Tools(self.cache, pytest.fail, self.step)
+        tools = Tools(self.cache, pytest.fail, self.step, DeviceLocks(pytest.fail))
         return measure_check(check, tools, self.breaks)
 
     def breaks(self, _check: Check, latency: LatencyResult) -> bool:

@@ -22,8 +22,8 @@ from tests.unit.data.samples import numbers
 
 HOLD = """
 import sys
-from pytest_quant.measure.lock import exclusive
-with exclusive("cpu", print):
+from pytest_quant.measure.lock import DeviceLocks
+with DeviceLocks(print).exclusive("cpu"):
     print("held", flush=True)
     sys.stdin.readline()
 """

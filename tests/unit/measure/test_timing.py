@@ -17,7 +17,7 @@ from pytest_quant.cache import Cache
 from pytest_quant.measure import sessions, timing
 from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.latency import measure
-from pytest_quant.measure.lock import FOLDER_VARIABLE
+from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.measure.sessions import Subject, device_note
 from pytest_quant.measure.timing import _time_apart, time_check
 from pytest_quant.result import DeviceTimes, LatencyResult
@@ -94,7 +94,7 @@ def timed(
     folder: Path,
 ) -> LatencyResult:
     """Time a check with these limits."""
-    tools = Tools(Cache(folder), pytest.fail, lambda _: nullcontext())
+    tools = Tools(Cache(folder), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
     check = replace(a_check(), limits=limits)
     return time_check(
         check, LatencyPlan(), cast("Subject", reference), cast("Subject", candidate), tools, breaks_latency
@@ -128,7 +128,7 @@ def test_the_second_measurement_of_a_close_failure_has_its_own_process(tmp_path:
     class OnlyHere(PlayedBackend):
         pass
 
-    tools = Tools(Cache(tmp_path), pytest.fail, lambda _: nullcontext())
+    tools = Tools(Cache(tmp_path), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
     plan = LatencyPlan(max_s=0.5, max_warmup_s=0.05)
     here = "measured again in the same process: played-quiet of net can be timed in this process only"
     for backend, told in ((PlayedBackend(), "measured in a process of its own"), (OnlyHere(), here)):

@@ -20,6 +20,7 @@ from pytest_quant.backends.trt.run_builder import (
 from pytest_quant.cache import Cache
 from pytest_quant.errors import BuildError
 from pytest_quant.measure.engines import Tools
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.watchdog import Watchdog
 
 
@@ -71,7 +72,7 @@ def test_the_limit_of_the_session_ends_a_build(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(sys, "executable", str(python))
     ended: list[int] = []
     watch = Watchdog(0.1, notify=print, end=ended.append)
-    tools = Tools(Cache(tmp_path / "cache", notify=print), print, lambda _: nullcontext(), watch=watch)
+    tools = Tools(Cache(tmp_path / "cache", notify=print), print, lambda _: nullcontext(), DeviceLocks(print), watch)
     with (
         pytest.raises(BuildError, match=r"building engine did not end within 0\.1 s") as caught,
         tools.bounded_step("building engine"),
