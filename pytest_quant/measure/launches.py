@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +18,9 @@ from pytest_quant.measure.engines import Tools
 from pytest_quant.measure.launch import Launch, Launchable
 from pytest_quant.measure.sessions import Subject
 from pytest_quant.measure.timing import plan_for
-from pytest_quant.result import Interval, LatencyResult, LaunchFigures, OverLaunches
+from pytest_quant.result import Interval, LatencyResult, OverLaunches
 from pytest_quant.spec import Check, LatencyPlan
+from pytest_quant.stats.launches import launch_of, speedup_of
 from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, mean_of_launches
 from pytest_quant.stats.ratio import Estimate
 from pytest_quant.stats.rounds import OF_RATIO, SessionSet, session_sets
@@ -107,7 +107,7 @@ def add_launches(
                     found = replace(found, notes=(*found.notes, f"{what} does not count: {launched.reasons[0]}"))
                     continue
                 results.append(launched)
-                found = replace(found, launches=(*found.launches, figures_of(launched)))
+                found = replace(found, launches=(*found.launches, launch_of(launched, datetime.now(UTC).isoformat(timespec="seconds"))))
             found = with_over(found, results, LOOK_CONFIDENCE if wanted.auto else plan.confidence)
     return found
 
@@ -120,17 +120,6 @@ def _time_apart(
         stack.enter_context(tools.bounded_step(what))
         launch = stack.enter_context(Launch(file, limit_s=None))
         return launch.measure(plan)
-
-
-def figures_of(latency: LatencyResult) -> LaunchFigures:
-    """Return what one launch, which ends now, says in one number of each kind."""
-    return LaunchFigures(
-        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        speedup=latency.speedup,
-        candidate_p50_ms=latency.candidate_p50_ms,
-        reference_p50_ms=latency.reference_p50_ms,
-        error=_ratio(latency).error,
-    )
 
 
 def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confidence: float) -> LatencyResult:
@@ -148,7 +137,7 @@ def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confiden
     spread = _session_spread(results[0], sets)
     share = statistics.fmean(OF_RATIO / len(of_one) if len(of_one) > 1 else 1.0 for of_one in sets)
     known, draws = Spread(math.sqrt(share) * spread.sd, spread.freedom), sum(map(len, sets))
-    ratio = _together([_ratio(one) for one in results], known, confidence, draws)
+    ratio = _together([speedup_of(one) for one in results], known, confidence, draws)
     p50 = _together([_time(one) for one in results], replace(known, freedom=TIME_FREEDOM), confidence, draws)
     over = OverLaunches(
         launches=len(results),
@@ -179,18 +168,6 @@ def _session_spread(first: LatencyResult, sets: Sequence[Sequence[SessionSet]]) 
 def _together(draws: Sequence[Draw], known: Spread, confidence: float, sets: int) -> Estimate:
     values, errors = [draw.log_ratio for draw in draws], [draw.error for draw in draws]
     return mean_of_launches(values, errors, known, confidence=confidence, draws=sets)
-
-
-def _ratio(latency: LatencyResult) -> Draw:
-    """Return the log ratio of one launch with the error of its rounds; both sessions of the reference count in sets."""
-    several = len(latency.sets) > 1
-    sides = (latency.reference, latency.null if several else latency.reference, latency.candidate)
-    times = zip(*(side.medians_ns for side in sides), strict=True)
-    logs = iter([math.log(one * two) / 2.0 - math.log(ours) for one, two, ours in times])
-    of_sets = [list(islice(logs, rounds)) for rounds in latency.sets] or [list(logs)]
-    middles = [statistics.median(of_set) for of_set in of_sets]
-    within = [log - middle for of_set, middle in zip(of_sets, middles, strict=True) for log in of_set]
-    return Draw(math.log(latency.speedup), draw_of(within).error)
 
 
 def _time(latency: LatencyResult) -> Draw:

@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from pytest_quant.result import LatencyResult, LaunchFigures, LaunchNoise
+from pytest_quant.stats.runner import NORMAL_MAD, Draw, draw_of
 
 _GAP = timedelta(hours=1)
 _MOST_SPAN = timedelta(hours=24)
-_MAD_OF_NORMAL = 0.6744897501960817
 _SHARE_OF_DIFFERENCES = 0.3
 """Degrees of freedom of a variance from the median of successive differences, by their number: simulated on normal
 values for 5 to 60 days, 0.31 to 0.49."""
@@ -60,29 +60,29 @@ class Variance:
 
 def launch_of(latency: LatencyResult, started_at: str) -> LaunchFigures:
     """Return the figures of one launch; `started_at` is ISO 8601 in UTC."""
-    pairs = zip(latency.reference.medians_ns, latency.candidate.medians_ns, strict=False)
     return LaunchFigures(
         started_at=started_at,
         speedup=latency.speedup,
         candidate_p50_ms=latency.candidate_p50_ms,
         reference_p50_ms=latency.reference_p50_ms,
-        error=error_of_median(
-            [math.log(reference / candidate) for reference, candidate in pairs if min(reference, candidate) > 0.0]
-        ),
+        error=speedup_of(latency).error if len(latency.candidate.runs_ns) > 1 else None,
     )
 
 
-def error_of_median(values: Sequence[float]) -> float | None:
-    """Return the standard error of the median of independent values, ``None`` for fewer than two.
+def speedup_of(latency: LatencyResult) -> Draw:
+    """Return the log speedup of one launch with the error of its rounds.
 
-    That of normal values, sqrt(pi / 2) sigma / sqrt(n) (Cramer 1946, section 28.5), with sigma from the median absolute
-    deviation.
+    Where it has several sets of sessions, both sessions of the reference count, and rounds scatter around the median of
+    their own set.
     """
-    if len(values) < 2:
-        return None
-    middle = statistics.median(values)
-    sigma = statistics.median(abs(value - middle) for value in values) / _MAD_OF_NORMAL
-    return math.sqrt(math.pi / 2.0 / len(values)) * sigma
+    several = len(latency.sets) > 1
+    sides = (latency.reference, latency.null if several else latency.reference, latency.candidate)
+    times = zip(*(side.medians_ns for side in sides), strict=True)
+    logs = iter([math.log(first * second) / 2.0 - math.log(candidate) for first, second, candidate in times])
+    of_sets = [list(itertools.islice(logs, rounds)) for rounds in latency.sets] or [list(logs)]
+    middles = [statistics.median(of_set) for of_set in of_sets]
+    within = [log - middle for of_set, middle in zip(of_sets, middles, strict=True) for log in of_set]
+    return Draw(math.log(latency.speedup), draw_of(within).error)
 
 
 def days_of(times: Iterable[str]) -> dict[str, int]:
@@ -154,7 +154,7 @@ def noise_of_steps(levels: Sequence[Sequence[Launch]]) -> LaunchNoise:
     means = [statistics.fmean(values) for values in days.values()]
     steps = [abs(after - before) for before, after in itertools.pairwise(means)]
     freedom = _SHARE_OF_DIFFERENCES * len(steps)
-    between = statistics.median(steps) / _MAD_OF_NORMAL if steps else 0.0
+    between = NORMAL_MAD * statistics.median(steps) if steps else 0.0
     return replace(
         within,
         between=between**2 / 2.0,

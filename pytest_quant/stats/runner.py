@@ -17,8 +17,8 @@ from pytest_quant.stats.ratio import student_quantile
 MEDIAN_EFFICIENCY = math.sqrt(math.pi / 2.0)
 """The standard error of a median of normal values, over that of their mean."""
 
-NORMAL_MAD = 1.4826
-"""The standard deviation of normal values, over their median absolute deviation."""
+NORMAL_MAD = 1.0 / 0.6744897501960817
+"""The standard deviation of normal values, over their median absolute deviation, which is their upper quartile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def draw_of(logs: Sequence[float]) -> Draw:
 
 
 def robust_sd(values: Sequence[float]) -> float:
-    """Return 1.4826 times the median absolute deviation: the standard deviation of normal values."""
+    """Return the median absolute deviation as a standard deviation of normal values."""
     middle = statistics.median(values)
     return NORMAL_MAD * statistics.median(abs(value - middle) for value in values)
 

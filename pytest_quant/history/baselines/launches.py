@@ -16,11 +16,11 @@ from pytest_quant.stats.launches import (
     Launch,
     common_noise,
     days_of,
-    error_of_median,
     moderated_noise,
     noise_of,
     noise_of_steps,
 )
+from pytest_quant.stats.runner import draw_of
 
 if TYPE_CHECKING:
     from pytest_quant.environment import Repository
@@ -61,7 +61,7 @@ def launches_in(check: StoredCheck) -> tuple[LaunchFigures, ...]:
         latency.speedup,
         latency.candidate_p50_ms,
         latency.reference_p50_ms,
-        error_of_median(logs),
+        draw_of(logs).error if len(logs) > 1 else None,
     )
     return (first, *latency.launches)
 
