@@ -20,8 +20,6 @@ VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 ORDER_VARIABLE = "CUDA_DEVICE_ORDER"
 """Environment variable that says how CUDA numbers devices, for example ``PCI_BUS_ID``; by default fastest first."""
 
-BUS_ORDER = "PCI_BUS_ID"
-
 LIBRARY = "libcuda.so.1"
 TIME_LIMIT_S = 60.0
 _UUID_BYTES = 16

@@ -6,8 +6,7 @@ import os
 import re
 
 from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE, is_initialized
-from pytest_quant.environment.gpu import Gpu, alike_gpus, cuda_gpus, usable_gpus
-from pytest_quant.environment.visible import only_with_prefix
+from pytest_quant.environment.gpu import Gpu, alike_gpus, cuda_gpus, gpus_under
 from pytest_quant.errors import UsageError
 
 _NUMBERED = re.compile(r"cuda:(\d+)")
@@ -25,7 +24,7 @@ def pin_gpu(name: str) -> Gpu:
     ------
     UsageError : there is no such GPU; or CUDA is initialised here and keeps the devices that it has.
     """
-    gpu = _found(name)
+    gpu = _named(name)
     if cuda_gpus().gpus != (gpu,):
         if is_initialized():
             start = f"start pytest with {VISIBLE_VARIABLE}={gpu.uuid}"
@@ -40,7 +39,7 @@ def pin_gpu(name: str) -> Gpu:
 
 
 def pin_share(number: int) -> Gpu | None:
-    """Let this process, one of several workers, have one of the cards and instances that measure alike.
+    """Let this process, one of several workers, have one of the devices of CUDA that measure alike.
 
     Parameters
     ----------
@@ -59,17 +58,20 @@ def pin_share(number: int) -> Gpu | None:
     return gpu
 
 
-def _found(name: str) -> Gpu:
-    numbered = _NUMBERED.fullmatch(name)
-    known = cuda_gpus() if numbered else usable_gpus()
-    place = int(numbered[1]) if numbered else only_with_prefix(name, [gpu.uuid for gpu in known.gpus])
-    if place is not None and place < len(known.gpus):
-        return known.gpus[place]
-    usable = usable_gpus()
-    named = ", ".join(f"{gpu.uuid} ({gpu.name})" for gpu in usable.gpus)
+def _named(name: str) -> Gpu:
+    here, numbered = cuda_gpus(), _NUMBERED.fullmatch(name)
+    if numbered:
+        fitting = here.gpus[int(numbered[1]) :][:1]
+    else:
+        # CUDA reads the UUID, or its beginning, itself; what the environment hides stays hidden.
+        is_open = VISIBLE_VARIABLE not in os.environ
+        fitting = tuple(gpu for gpu in gpus_under(name).gpus if is_open or gpu in here.gpus)
+    if len(fitting) == 1:
+        return fitting[0]
+    listed = ", ".join(f"{gpu.uuid} ({gpu.name})" for gpu in here.gpus)
     raise UsageError(
         f"there is no GPU '{name}' for this run",
-        value=known.reason or f"CUDA has {len(known.gpus)} here",
-        allowed=named or "a machine with a GPU that the environment does not hide",
-        fix="write one of these UUIDs, which nvidia-smi -L shows" if named else "run it there, or without the option",
+        value=here.reason or f"CUDA has {len(here.gpus)} here",
+        allowed=listed or "a machine with a GPU that the environment does not hide",
+        fix="write one of these UUIDs, which nvidia-smi -L shows" if listed else "run it there, or without the option",
     )

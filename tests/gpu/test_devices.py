@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE, ask_driver
-from pytest_quant.environment.gpu import cuda_gpus, usable_gpus
+from pytest_quant.environment.gpu import cuda_gpus
 
 pytestmark = pytest.mark.gpu
 
@@ -30,7 +30,7 @@ def digits(uuid: str) -> str:
 
 
 def test_the_devices_are_those_of_the_driver() -> None:
-    """In its order, asked or not."""
+    """In its order."""
     here = cuda_gpus()
     if not here.gpus:
         pytest.skip(here.reason)
@@ -44,10 +44,10 @@ def test_a_chosen_card_is_the_only_one_of_torch() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     if torch.version.cuda is None:
         pytest.skip("this PyTorch is a build without CUDA")
-    usable = usable_gpus()
-    if not usable.gpus:
-        pytest.skip(usable.reason)
-    for gpu in usable.gpus:
+    here = cuda_gpus()
+    if not here.gpus:
+        pytest.skip(here.reason)
+    for gpu in here.gpus:
         told = subprocess.run(
             [sys.executable, "-c", PIN, gpu.uuid], capture_output=True, text=True, check=True
         ).stdout.split()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.fake_session import CONFTEST, run_fake_apart
 from tests.integration.projects import output
-from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, uuid_of
+from tests.support.nvml_stub import NvmlStub, StubCard, uuid_of
 
 SOURCE = """
 import os, pathlib, sys
@@ -34,7 +34,6 @@ UNMARKED = "def test_it():\n    import sys\n    assert 'pynvml' not in sys.modul
 INITIALISE = "import ctypes\nctypes.CDLL('libcuda.so.1').cuInit(0)\n"
 EACH = ("--dist", "each", "-n")
 CARD, OTHER, THIRD = uuid_of(0), uuid_of(1), uuid_of(2)
-FIRST, SECOND = uuid_of(16, "MIG"), uuid_of(17, "MIG")
 T4 = StubCard(name="NVIDIA T4", capability="7.5")
 
 
@@ -100,19 +99,11 @@ def test_the_named_gpu_is_that_of_every_worker(project: Project, nvml_stub: Nvml
 
 
 def test_workers_spread_over_cards(project: Project, nvml_stub: NvmlStub) -> None:
-    """Round robin over those of one model; CUDA's driver need not be asked for that."""
-    nvml_stub.play(StubCard(), StubCard(), cuda=999)
+    """Round robin over those of one model."""
+    nvml_stub.play(StubCard(), StubCard())
     project.run(*EACH, "3", passed=3)
     assert project.seen == {"gw0": CARD, "gw1": OTHER, "gw2": CARD}
     assert project.gpu == ("NVIDIA L4", f"{CARD}, {OTHER}")
-    assert nvml_stub.asked == 0
-
-
-def test_workers_spread_over_instances(project: Project, nvml_stub: NvmlStub) -> None:
-    """Each is a device of its own, of which CUDA gives one to a process."""
-    nvml_stub.play(StubCard(mig=1, instances=(StubInstance(FIRST), StubInstance(SECOND, compute_instance=1))))
-    project.run(*EACH, "2", passed=2)
-    assert project.seen == {"gw0": FIRST, "gw1": SECOND}
 
 
 def test_workers_keep_to_cards_of_one_model(project: Project, nvml_stub: NvmlStub) -> None:
@@ -186,8 +177,8 @@ def test_a_value_that_names_no_gpu_is_refused(project: Project) -> None:
 
 def test_without_a_check_on_a_gpu_none_is_chosen(project: Project, nvml_stub: NvmlStub) -> None:
     """A run without a mark loads no NVML, whatever the ini file says; checks on the CPU leave the process its GPUs."""
-    nvml_stub.play(StubCard(), StubCard(), cuda=999)
+    nvml_stub.play(StubCard(), StubCard())
     project.run("-oquant_device=cuda:1", "-n", "1", source=UNMARKED, passed=1)
+    assert nvml_stub.asked == 0
     project.run(*EACH, "2", backend="ort", passed=2)
     assert project.seen == {"gw0": "all", "gw1": "all"}
-    assert nvml_stub.asked == 0

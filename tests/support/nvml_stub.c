@@ -297,10 +297,40 @@ int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(device_t part, device_t *handle
 int nvmlDeviceGetGpuInstanceId(device_t handle, unsigned int *number) { return small_number(handle, "gpu_instance", number); }
 int nvmlDeviceGetComputeInstanceId(device_t handle, unsigned int *number) { return small_number(handle, "compute_instance", number); }
 
-/* The part of the driver's library that numbers devices. It shows those whose UUIDs stand under "cuda", whatever
-   CUDA_VISIBLE_DEVICES says: what the real one makes of that is for the test to write there. */
+/* The part of the driver's library that numbers devices. It shows those whose UUIDs stand under "cuda", or those that
+   CUDA_VISIBLE_DEVICES names: by a number in that list, or by how the UUID of one device of the machine begins; up to
+   the first name that fits none or several. */
 
-static int cuda_text(char *value, size_t size) { return value_of("cuda", value, size); }
+/* Copy the entry of a list with this number, or the only one that begins with this text; 0 where there is none. */
+static int entry_of(const char *list, const char *name, char *entry) {
+    char copy[2048], *left = copy, *word;
+    int number = isdigit((unsigned char)*name) ? atoi(name) : -1, place = 0, fitting = 0;
+    snprintf(copy, sizeof copy, "%s", list);
+    while ((word = strsep(&left, ","))) {
+        if (number >= 0 ? place == number : !strncmp(word, name, strlen(name))) {
+            snprintf(entry, 64, "%s", word);
+            fitting++;
+        }
+        place++;
+    }
+    return fitting == 1;
+}
+
+static int cuda_text(char *value, size_t size) {
+    char *visible = getenv("CUDA_VISIBLE_DEVICES"), names[2048], all[2048] = "", shown[2048] = "", entry[64];
+    if (!value_of("cuda", value, size)) return 0;
+    if (!visible || value[0] == '!') return 1;
+    value_of("devices", all, sizeof all);
+    snprintf(names, sizeof names, "%s", visible);
+    char *left = names, *name;
+    while ((name = strsep(&left, ",")) && *name) {
+        if (!entry_of(isdigit((unsigned char)*name) ? value : all, name, entry)) break;
+        size_t length = strlen(shown);
+        snprintf(shown + length, sizeof shown - length, "%s%s", length ? "," : "", entry);
+    }
+    snprintf(value, size, "%s", shown);
+    return 1;
+}
 
 static int started = 0;
 
@@ -311,7 +341,7 @@ int cuInit(unsigned int flags) {
     snprintf(path, sizeof path, "%s.cuda", getenv("NVML_STUB") ? getenv("NVML_STUB") : "");
     FILE *count = fopen(path, "a");
     if (count) { fputc('.', count); fclose(count); }
-    if (!cuda_text(value, sizeof value)) return 100;
+    if (!cuda_text(value, sizeof value) || !value[0]) return 100;
     if (value[0] == '!') return atoi(value + 1);
     started = 1;
     return 0;

@@ -12,7 +12,8 @@ error. Each field that is a number may change by itself: see `each` and `steps`.
 the next call of NVML finds the new machine. fingerprint() and other functions that are cached are for the test to
 clear, or to call in another process.
 
-The stub of ``libcuda.so.1`` numbers the devices whose UUIDs `play` gets as `cuda`, whatever CUDA_VISIBLE_DEVICES is.
+The stub of ``libcuda.so.1`` numbers the devices whose UUIDs `play` gets as `cuda`, and those alone that
+CUDA_VISIBLE_DEVICES names, by numbers or UUIDs or how these begin.
 It is compiled by the system's C compiler; without one the tests that use it are skipped.
 """
 
@@ -130,7 +131,7 @@ class NvmlStub:
         self,
         *cards: StubCard,
         driver: str = "580.65.06",
-        cuda: tuple[str, ...] | int = (),
+        cuda: tuple[str, ...] | int | None = None,
         cuda_version: int | None = 13000,
     ) -> None:
         """Write the machine, for this process and those that know its file already.
@@ -140,11 +141,16 @@ class NvmlStub:
         cards : in the order of NVML.
         driver : version of the driver.
         cuda : UUIDs of the devices that CUDA's driver shows, in its order; or the number of the error of ``cuInit``.
+            ``None`` for all cards in the given order, or for the first instance where a card is split.
         cuda_version : of the driver, 12040 for 12.4; ``None`` where NVML finds no libcuda.
         """
         lines = [f"driver={driver}", f"cards={len(cards)}"]
         lines += [] if cuda_version is None else [f"cuda_version={cuda_version}"]
-        lines.append(f"cuda=!{cuda}" if isinstance(cuda, int) else f"cuda={','.join(cuda)}")
+        whole = [card.uuid or uuid_of(place) for place, card in enumerate(cards) if not card.mig]
+        instances = [instance.uuid for card in cards for instance in card.instances]
+        shown = (instances[:1] or whole) if cuda is None else cuda
+        lines.append(f"cuda=!{shown}" if isinstance(shown, int) else f"cuda={','.join(shown)}")
+        lines.append(f"devices={','.join([*whole, *instances])}")
         for place, card in enumerate(cards):
             own = {"uuid": card.uuid or uuid_of(place)}
             if card.pci == "":

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from pytest_quant.environment import pin
-from pytest_quant.environment.cuda_driver import BUS_ORDER, ORDER_VARIABLE, VISIBLE_VARIABLE
+from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE
 from pytest_quant.environment.gpu import cuda_gpu, cuda_gpus
 from pytest_quant.environment.pin import pin_gpu, pin_share
 from pytest_quant.errors import UsageError
@@ -20,10 +20,9 @@ TWO = StubCard(), StubCard(name="NVIDIA T4", capability="7.5")
 
 @pytest.fixture(autouse=True)
 def own_environment(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The order of the bus, and an environment that is brought back after the test."""
+    """An environment that is brought back after the test."""
     monkeypatch.setenv(VISIBLE_VARIABLE, "")
     monkeypatch.delenv(VISIBLE_VARIABLE)
-    monkeypatch.setenv(ORDER_VARIABLE, BUS_ORDER)
 
 
 @pytest.mark.parametrize("name", ["cuda:1", OTHER, "GPU-00000001"])
@@ -57,22 +56,20 @@ def test_what_is_not_there_is_an_error_that_names_what_is(name: str, nvml_stub: 
     assert VISIBLE_VARIABLE not in os.environ
 
 
-def test_a_split_card_is_no_device(nvml_stub: NvmlStub) -> None:
-    """Its instances are, and the error names them."""
-    nvml_stub.play(StubCard(mig=1, instances=(StubInstance(FIRST),)))
-    with pytest.raises(UsageError, match=FIRST):
-        pin_gpu(CARD)
-
-
-def test_a_number_that_only_the_driver_knows_and_does_not_tell(
-    nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the order by speed; UUIDs serve all the same, and the error lists them."""
-    monkeypatch.delenv(ORDER_VARIABLE)
+def test_a_driver_that_does_not_answer_chooses_nothing(nvml_stub: NvmlStub) -> None:
+    """The error has its own, and the cards."""
     nvml_stub.play(*TWO, cuda=999)
-    with pytest.raises(UsageError, match=CARD):
-        pin_gpu("cuda:0")
-    assert pin_gpu(OTHER).uuid == OTHER
+    with pytest.raises(UsageError, match=rf"(?s){CARD}.*cuInit gave error 999"):
+        pin_gpu(OTHER)
+
+
+def test_what_the_environment_hides_is_no_choice(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though CUDA would have it under its own name."""
+    nvml_stub.play(*TWO)
+    monkeypatch.setenv(VISIBLE_VARIABLE, CARD)
+    with pytest.raises(UsageError, match=f"no GPU '{OTHER}'"):
+        pin_gpu(OTHER)
+    assert os.environ[VISIBLE_VARIABLE] == CARD
 
 
 def test_without_a_gpu_the_reason_is_told(nvml_stub: NvmlStub) -> None:
