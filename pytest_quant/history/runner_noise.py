@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_quant.backends import backend_names, get_backend
@@ -13,7 +13,7 @@ from pytest_quant.history.rows import StoredCheck, in_utc
 from pytest_quant.history.selftests import is_there, newest_selftest
 from pytest_quant.record import LatencyFigures
 from pytest_quant.result import SelfTest
-from pytest_quant.stats.runner import UNMEASURED as DEFAULT
+from pytest_quant.spec import UNMEASURED, Spread
 from pytest_quant.stats.runner import Draw, draw_of, session_spread
 
 _NEWEST = 200
@@ -27,19 +27,17 @@ that what a launch's own null shows must keep its weight."""
 
 
 @dataclass(frozen=True, slots=True)
-class SessionNoise:
-    """The standard deviation between sessions, within one launch, of log(reference / candidate).
+class RunnerNoise:
+    """The noise of a runner, and what it is known from.
 
     Attributes
     ----------
-    sd : natural logarithm.
-    freedom : degrees of freedom that it rests on, 20 at most.
+    sessions : of log(reference / candidate) between sessions within one launch; 20 degrees of freedom at most.
     selftest : of this runner; ``None`` without one.
     nulls : of ordinary runs that count.
     """
 
-    sd: float
-    freedom: float
+    sessions: Spread
     selftest: SelfTest | None = None
     nulls: int = 0
 
@@ -51,10 +49,10 @@ class SessionNoise:
         return " and ".join([*measured, *ordinary]) or "the default of a runner that nobody measured"
 
 
-UNMEASURED = SessionNoise(DEFAULT.sd, DEFAULT.freedom)
+DEFAULT = RunnerNoise(UNMEASURED)
 
 
-def session_noise(place: str | Path, identity: Mapping[str, str], device: str) -> SessionNoise:
+def session_noise(place: str | Path, identity: Mapping[str, str], device: str) -> RunnerNoise:
     """Return the noise between sessions on machines of one identity, from all that their history tells.
 
     Parameters
@@ -68,14 +66,14 @@ def session_noise(place: str | Path, identity: Mapping[str, str], device: str) -
     HistoryError : the history cannot be opened or read.
     """
     if not is_there(place):
-        return UNMEASURED
+        return DEFAULT
     selftest = newest_selftest(place, identity, device)
     checks = open_store(place).checks(limit=_NEWEST)
     since = "" if selftest is None else in_utc(selftest.measured_at)
     nulls = list(null_draws(checks, identity, device, since))
     measured = [] if selftest is None else [Draw(*draw) for kind in selftest.kinds for draw in kind.draws]
-    spread = session_spread(DEFAULT, [*measured, *nulls])
-    return SessionNoise(spread.sd, min(spread.freedom, _MOST_FREEDOM), selftest, len(nulls))
+    spread = session_spread(UNMEASURED, [*measured, *nulls])
+    return RunnerNoise(replace(spread, freedom=min(spread.freedom, _MOST_FREEDOM)), selftest, len(nulls))
 
 
 def null_draws(

@@ -11,8 +11,7 @@ from pytest_quant.marks.keys import Asked, ModelSource
 from pytest_quant.marks.variants import Variant
 from pytest_quant.spec import (
     REFERENCE_PRECISIONS,
-    UNMEASURED_SESSION_FREEDOM,
-    UNMEASURED_SESSION_SD,
+    UNMEASURED,
     Check,
     Dataset,
     EngineSpec,
@@ -20,6 +19,7 @@ from pytest_quant.spec import (
     Limits,
     Model,
     Pages,
+    Spread,
 )
 
 _MIN_COVERAGE_PCT = 50
@@ -27,13 +27,12 @@ _MIN_COVERAGE_PCT = 50
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """What the run says about measuring; see `pytest_quant.plugin.settings.Settings` and `LatencyPlan.session_sd`."""
+    """What the run says about measuring; see `pytest_quant.plugin.settings.Settings` and `LatencyPlan.sessions`."""
 
     confidence: float | None = None
     latency_off: str = ""
     max_time_s: float | None = None
-    session_sd: float = UNMEASURED_SESSION_SD
-    session_freedom: float = UNMEASURED_SESSION_FREEDOM
+    sessions: Spread = UNMEASURED
     pages: Pages = "huge"
 
 
@@ -152,12 +151,7 @@ def _limits(limits: Limits, variant: Variant) -> Limits:
 def _plan(variant: Variant, measuring: Measuring) -> LatencyPlan | None:
     if measuring.latency_off:
         return None
-    plan = LatencyPlan(
-        batch_size=variant.batch_size,
-        session_sd=measuring.session_sd,
-        session_freedom=measuring.session_freedom,
-        pages=measuring.pages,
-    )
+    plan = LatencyPlan(batch_size=variant.batch_size, sessions=measuring.sessions, pages=measuring.pages)
     return plan if measuring.max_time_s is None else replace(plan, max_s=measuring.max_time_s)
 
 

@@ -20,7 +20,7 @@ from pytest_quant.measure.latency_figures import latency_figures
 from pytest_quant.measure.noise import MachineState, machine_notes, read_machine
 from pytest_quant.measure.warmup import Warm, longer, rounds_of_tails, runs_of_block, shorter, unsettled, warm_up
 from pytest_quant.result import LatencyResult
-from pytest_quant.spec import LatencyPlan
+from pytest_quant.spec import LatencyPlan, Spread
 from pytest_quant.stats.one_sample import LOOKS as LOOKS_AT_SETS
 from pytest_quant.stats.rounds import reach
 from pytest_quant.stats.runner import draw_of
@@ -63,7 +63,7 @@ NEAR_BYTES = 4_000_000
 _FETCHED_GB_PER_S = 5.0
 """Half of what one core gets from the memory, or the cache that all share, of servers of the last ten years."""
 
-_FROM_MEMORY_SD, _FROM_MEMORY_FREEDOM = 0.03, 4.0
+_FROM_MEMORY = Spread(0.03, 4.0)
 """What sessions that wait for their weights differ by, where nothing else is known: 2 to 4 % were measured on pages of
 2 MB, and up to 8 % on those of 4 KB."""
 
@@ -168,8 +168,7 @@ def _from_memory(plan: LatencyPlan) -> LatencyPlan:
         plan,
         min_runs=1,
         max_rounds=max(plan.max_rounds, _MOST_ROUNDS),
-        session_sd=max(plan.session_sd, _FROM_MEMORY_SD),
-        session_freedom=_FROM_MEMORY_FREEDOM,
+        sessions=replace(_FROM_MEMORY, sd=max(plan.sessions.sd, _FROM_MEMORY.sd)),
     )
 
 
@@ -275,7 +274,7 @@ def _add_set(rounds: _Rounds, plan: LatencyPlan, most_ns: float) -> int:
     while len(logs) < plan.min_rounds or (
         len(logs) < plan.max_rounds
         and rounds.clock() - began + rounds.last_ns < most_ns
-        and draw_of(logs).error > _SMALL * plan.session_sd
+        and draw_of(logs).error > _SMALL * plan.sessions.sd
     ):
         rounds.add()
         reference, null, candidate = (math.log(statistics.median(side[-1].runs_ns)) for side in rounds.blocks)

@@ -17,7 +17,6 @@ from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.one_sample import LOOK_CONFIDENCE
 from pytest_quant.stats.ratio import percentile_bounds, runs_needed
 from pytest_quant.stats.rounds import Judged, judge_ratio, judge_rounds, judge_sets, session_sets
-from pytest_quant.stats.runner import Spread
 from pytest_quant.stats.sequential import Floats, Looks
 
 _STATED_PERCENTILES = (90.0, 99.0)
@@ -44,8 +43,8 @@ def latency_figures(
     rounds = len(ref.runs_ns) if sets else min(len(ref.runs_ns), looks.most)  # those after them are for the tails only
     ref_ns, null_ns, cand_ns = (side.medians_ns[:rounds] for side in sides)
     ref_logs, null_logs, cand_logs = np.log(ref_ns), np.log(null_ns), np.log(cand_ns)
-    known, first = Spread(plan.session_sd, plan.session_freedom), slice(None, sets[0] if sets else None)
-    ratio, of_null = judge_ratio(ref_logs[first], null_logs[first], cand_logs[first], looks, known)
+    first = slice(None, sets[0] if sets else None)
+    ratio, of_null = judge_ratio(ref_logs[first], null_logs[first], cand_logs[first], looks, plan.sessions)
     p50 = judge_rounds(cand_logs[first], (cand_logs[first],), looks, ratio.session_sd)
     p50_ms = _interval(p50, 1.0 / NS_PER_MS)
     runs_ms = [run / NS_PER_MS for run in chain.from_iterable(cand.runs_ns)]
@@ -69,7 +68,7 @@ def latency_figures(
         speedup_ci=speedup_ci,
         null_ratio_ci=null_ratio_ci,
         half_width_pct=50.0 * (speedup_ci.high - speedup_ci.low) / speedup,
-        reasons=(*null_reasons(null_ratio_ci, plan.session_sd), *budget_reasons(rounds, plan)),
+        reasons=(*null_reasons(null_ratio_ci, plan.sessions.sd), *budget_reasons(rounds, plan)),
         notes=noise_notes(cand_ns, ref_ns, ratio),
         confidence=plan.confidence,
         looks=len(looks.until(rounds)),
@@ -86,10 +85,9 @@ def latency_figures(
 def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan: LatencyPlan) -> LatencyResult:
     """Return the figures that several sets of sessions give together in place of those of their rounds."""
     sets = session_sets(*logs, result.sets)
-    known = Spread(plan.session_sd, plan.session_freedom)
     # As many looks at sets as at launches, at the level that makes them err together as one look would.
     confidence = 1.0 - (1.0 - plan.confidence) * _LOOK_SHARE
-    over = judge_sets(sets, known, confidence)
+    over = judge_sets(sets, plan.sessions, confidence)
     span, of_null, p50 = (
         Interval(math.exp(one.low), math.exp(one.high)) for one in (over.ratio, over.null, over.candidate)
     )
@@ -104,7 +102,7 @@ def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan:
         null_ratio_ci=of_null,
         half_width_pct=50.0 * (span.high - span.low) / speedup,
         reasons=(
-            *null_reasons(of_null, plan.session_sd / math.sqrt(len(sets))),
+            *null_reasons(of_null, plan.sessions.sd / math.sqrt(len(sets))),
             *budget_reasons(result.rounds, plan),
         ),
         session_sd=over.mean_sd,
@@ -141,8 +139,7 @@ def _with_host(
     looks = looks_of(plan)
     sides = (_judged(side, by_device=False).medians_ns for side in (reference, null, candidate))
     ref_ns, null_ns, cand_ns = (medians[: looks.most] for medians in sides)
-    known = Spread(plan.session_sd, plan.session_freedom)
-    found, _ = judge_ratio(np.log(ref_ns), np.log(null_ns), np.log(cand_ns), looks, known)
+    found, _ = judge_ratio(np.log(ref_ns), np.log(null_ns), np.log(cand_ns), looks, plan.sessions)
     by_host, notes = _interval(found), result.notes
     if (by_host.high < 1.0 < result.speedup_ci.low) or (result.speedup_ci.high < 1.0 < by_host.low):
         words = ("faster", "slower") if result.speedup > 1.0 else ("slower", "faster")

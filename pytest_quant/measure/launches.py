@@ -19,12 +19,12 @@ from pytest_quant.measure.launch import Launch, Launchable
 from pytest_quant.measure.sessions import Subject
 from pytest_quant.measure.timing import plan_for
 from pytest_quant.result import Interval, LatencyResult, OverLaunches
-from pytest_quant.spec import Check, LatencyPlan
+from pytest_quant.spec import UNMEASURED, Check, LatencyPlan, Spread
 from pytest_quant.stats.launches import launch_of, speedup_of
 from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, mean_of_launches
 from pytest_quant.stats.ratio import Estimate
 from pytest_quant.stats.rounds import OF_RATIO, SessionSet, session_sets
-from pytest_quant.stats.runner import UNMEASURED, Draw, Spread, draw_of, session_spread
+from pytest_quant.stats.runner import Draw, draw_of, session_spread
 
 _MOST_FREEDOM = 8.0
 """Degrees of freedom that the noise between sessions is worth for a ratio at most: launches differ by what the sessions

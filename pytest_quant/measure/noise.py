@@ -112,7 +112,7 @@ def widening(ratio: Judged, rounds: int, plan: LatencyPlan) -> str:
     sd = float(ratio.session_sd.item())
     causes = []
     if sd > 0.0:
-        shown = " that this launch's null shows" if sd > plan.session_sd * _CLEARLY_MORE else ""
+        shown = " that this launch's null shows" if sd > plan.sessions.sd * _CLEARLY_MORE else ""
         causes.append(f"for sessions that differ by {100 * sd:.2g} % (standard deviation){shown}")
     if told := _alike(ratio, rounds):
         causes.append(f"for rounds that are not independent: {told}")

@@ -22,8 +22,7 @@ from pytest_quant.measure.launch import Launch, Launchable
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.sessions import Subject
 from pytest_quant.result import LatencyResult, SelfTest
-from pytest_quant.spec import Dataset, EngineSpec, LatencyPlan, Model
-from pytest_quant.stats.runner import UNMEASURED
+from pytest_quant.spec import UNMEASURED, Dataset, EngineSpec, LatencyPlan, Model
 from pytest_quant.stats.selftest import FEWEST_LAUNCHES, KindTimed, kinds_noise
 
 _SAMPLES, _CALIBRATION = 8, 4

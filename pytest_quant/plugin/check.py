@@ -257,8 +257,7 @@ def _measuring(config: pytest.Config, settings: Settings, backend: str) -> Measu
     )
     if settings.latency_off:
         return measuring
-    noise = noise_of_runner(config, get_backend(backend).device)
-    return replace(measuring, session_sd=noise.sd, session_freedom=noise.freedom)
+    return replace(measuring, sessions=noise_of_runner(config, get_backend(backend).device).sessions)
 
 
 def _keep(item: pytest.Item, record: Encoded) -> None:

@@ -7,14 +7,14 @@ import pytest
 from pytest_quant.environment import fingerprint
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import missing_libraries
-from pytest_quant.history.runner_noise import UNMEASURED, SessionNoise, session_noise
+from pytest_quant.history.runner_noise import DEFAULT, RunnerNoise, session_noise
 from pytest_quant.plugin.console import Progress, open_console
 from pytest_quant.plugin.settings import settings_of
 
-_NOISE = pytest.StashKey[dict[str, SessionNoise]]()
+_NOISE = pytest.StashKey[dict[str, RunnerNoise]]()
 
 
-def noise_of_runner(config: pytest.Config, device: str) -> SessionNoise:
+def noise_of_runner(config: pytest.Config, device: str) -> RunnerNoise:
     """Return the noise between sessions on `device`, ``cpu`` or ``cuda:0``.
 
     It is the default where nothing is known, or the history is off. A history that cannot be read is told to the user,
@@ -26,14 +26,14 @@ def noise_of_runner(config: pytest.Config, device: str) -> SessionNoise:
     return known[device]
 
 
-def _read(config: pytest.Config, device: str) -> SessionNoise:
+def _read(config: pytest.Config, device: str) -> RunnerNoise:
     place = settings_of(config).history
     # Without libraries there is no history, which the end of the run says.
     if place is None or missing_libraries():
-        return UNMEASURED
+        return DEFAULT
     try:
         return session_noise(place, fingerprint().identity, device)
     except HistoryError as error:
         why = f"{error.what}: {error.value}" if error.value else error.what
-        Progress(open_console(config)).notify(f"the noise of this runner is taken to be {UNMEASURED.source}: {why}")
-        return UNMEASURED
+        Progress(open_console(config)).notify(f"the noise of this runner is taken to be {DEFAULT.source}: {why}")
+        return DEFAULT

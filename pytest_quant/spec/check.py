@@ -88,12 +88,17 @@ class EngineSpec:
         return "-".join(part for part in (self.backend, self.precision, self.scheme) if part)
 
 
-UNMEASURED_SESSION_SD = 0.005
-"""What `LatencyPlan.session_sd` is on a runner that nobody measured: interleaved sessions of one model differ by 0.4 to
-0.6 % (standard deviation of the ratio) on CPUs that were measured."""
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A standard deviation, as a natural logarithm, and the degrees of freedom that it rests on, above 0."""
 
-UNMEASURED_SESSION_FREEDOM = 4.0
-"""What that is worth: CPUs differ between 0.4 and 3 %, so that a runner's own sessions soon count for more."""
+    sd: float
+    freedom: float
+
+
+UNMEASURED = Spread(0.005, 4.0)
+"""What `LatencyPlan.sessions` is on a runner that nobody measured: interleaved sessions of one model differ by 0.4 to
+0.6 % on CPUs that were measured. CPUs differ between 0.4 and 3 %, so that a runner's own sessions soon count for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +120,8 @@ class LatencyPlan:
     min_speedup : stop when the interval of the speedup lies above or below it; ``None`` to ignore.
     max_latency_ms : ``(percentile, milliseconds)`` limits to decide, percentile 50 for the median.
     seed : of the random order.
-    session_sd : standard deviation between sessions, within one launch, of log(reference / candidate), as a natural
-        logarithm: what more rounds cannot average out.
-    session_freedom : degrees of freedom of `session_sd`, above 0; the launch's own null counts as one more.
+    sessions : between sessions, within one launch, of log(reference / candidate): what more rounds cannot average out.
+        The launch's own null counts as one more degree of freedom.
     pages : ``huge`` moves what engines on the processor read into pages of 2 MB, where the system can; ``small`` times
         them on the pages that the system gives.
     """
@@ -135,8 +139,7 @@ class LatencyPlan:
     min_speedup: float | None = None
     max_latency_ms: tuple[tuple[float, float], ...] = ()
     seed: int = 0
-    session_sd: float = UNMEASURED_SESSION_SD
-    session_freedom: float = UNMEASURED_SESSION_FREEDOM
+    sessions: Spread = UNMEASURED
     pages: Pages = "huge"
 
 

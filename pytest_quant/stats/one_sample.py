@@ -10,8 +10,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from pytest_quant.spec import Spread
 from pytest_quant.stats.ratio import Estimate, student_quantile
-from pytest_quant.stats.runner import Spread
 
 LOOKS = (3, 5, 10)
 """Numbers of launches at which it is asked whether they decide a limit, where they stop as soon as they do."""

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_quant.spec import UNMEASURED_SESSION_FREEDOM, UNMEASURED_SESSION_SD
+from pytest_quant.spec import Spread
 from pytest_quant.stats.ratio import student_quantile
 
 MEDIAN_EFFICIENCY = math.sqrt(math.pi / 2.0)
@@ -27,19 +27,6 @@ class Draw:
 
     log_ratio: float
     error: float
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """A standard deviation, as a natural logarithm, and the degrees of freedom that it rests on."""
-
-    sd: float
-    freedom: float
-
-
-UNMEASURED = Spread(UNMEASURED_SESSION_SD, UNMEASURED_SESSION_FREEDOM)
-"""Of a runner that nobody measured. The default is taken for as much as four draws would tell: CPUs differ between 0.4
-and 3 %, so that a runner's own ten draws count for more."""
 
 
 def draw_of(logs: Sequence[float]) -> Draw:

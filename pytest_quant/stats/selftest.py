@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_quant.result import KindNoise
+from pytest_quant.spec import Spread
 from pytest_quant.stats.rounds import judge_ratio
-from pytest_quant.stats.runner import Draw, Spread, draw_of, held_limits, session_spread
+from pytest_quant.stats.runner import Draw, draw_of, held_limits, session_spread
 from pytest_quant.stats.sequential import Floats, Looks
 
 FEWEST_LAUNCHES = 3

@@ -10,7 +10,7 @@ from pytest_quant.environment import fingerprint
 from pytest_quant.history import open_store
 from pytest_quant.history.runner_noise import session_noise
 from pytest_quant.result import Environment
-from pytest_quant.spec import UNMEASURED_SESSION_SD
+from pytest_quant.spec import UNMEASURED
 from tests.integration.fake_session import run_fake, run_fake_apart
 from tests.integration.projects import output
 from tests.unit.history.noisy import run_number, with_null
@@ -20,7 +20,7 @@ ONE = """
 def test_it(quant):
     plan = quant.check.latency
     with open("sd", "a") as file:
-        file.write(f"{plan and plan.session_sd!r}\\n")
+        file.write(f"{plan and plan.sessions.sd!r}\\n")
 
 @mark.quant(output="PASS", batch_size=2)
 def test_other(quant):
@@ -48,8 +48,8 @@ def test_the_plan_has_the_noise_of_the_history(
 ) -> None:
     """As the history tells it before the run, for every check, and under xdist too."""
     place = _history(pytester.path)
-    expected = session_noise(place, fingerprint().identity, "cpu").sd
-    assert expected > 5 * UNMEASURED_SESSION_SD
+    expected = session_noise(place, fingerprint().identity, "cpu").sessions.sd
+    assert expected > 5 * UNMEASURED.sd
     result = run_fake_apart(pytester, monkeypatch, ONE, "-n", workers)
     result.assert_outcomes(passed=2)
     assert _plans(pytester.path) == [repr(expected)] * 2
@@ -59,7 +59,7 @@ def test_without_a_history_the_plan_has_the_default(pytester: pytest.Pytester, m
     """Nothing is read where it is turned off, and nothing is said."""
     _history(pytester.path)
     result = run_fake(pytester, monkeypatch, ONE, "--quant-no-history")
-    assert _plans(pytester.path) == [repr(UNMEASURED_SESSION_SD)] * 2
+    assert _plans(pytester.path) == [repr(UNMEASURED.sd)] * 2
     assert "noise of this runner" not in output(result)
 
 
@@ -78,7 +78,7 @@ def test_a_history_that_cannot_be_read_changes_nothing_but_a_note(
     (pytester.path / "history.db").write_text("no database")
     result = run_fake_apart(pytester, monkeypatch, ONE, "--quant-history=history.db")
     result.assert_outcomes(passed=2)
-    assert _plans(pytester.path) == [repr(UNMEASURED_SESSION_SD)] * 2
+    assert _plans(pytester.path) == [repr(UNMEASURED.sd)] * 2
     notes = [line for line in result.outlines if "noise of this runner" in line]
     assert len(notes) == 1, output(result)
     assert "the default of a runner that nobody measured" in notes[0]

@@ -49,7 +49,7 @@ def test_it_measures_prints_and_keeps(few: Path) -> None:
     assert len(kept.kinds[0].draws) == 3
     noise = session_noise(few / "runner.db", here, "cpu")
     assert noise.selftest == kept
-    assert noise.freedom > 4.0
+    assert noise.sessions.freedom > 4.0
 
 
 def test_json_is_one_document(few: Path) -> None:

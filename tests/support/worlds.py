@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_quant.spec import Spread
 from pytest_quant.stats.rounds import judge_ratio
-from pytest_quant.stats.runner import Spread
 from pytest_quant.stats.sequential import Looks
 
 Logs = NDArray[np.float64]

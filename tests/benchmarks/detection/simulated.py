@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.runner import Spread
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
 from tests.benchmarks.detection.rates import Rate
@@ -24,9 +23,8 @@ FAIL_AT_2_AT_MOST_PCT, PASS_AT_4_AT_MOST_PCT = 1.0, 3.0
 def batch(world: str, slower_pct: float, seed: int) -> Found:
     """Judge so many launches; a FAIL needs a second measurement that fails too."""
     plan, slower = LatencyPlan(), slower_pct / 100.0
-    known = Spread(plan.session_sd, plan.session_freedom)
     first, second = WORLDS[world].launches(slower, BATCH, seed, measurements=2)
-    found, again = decide(first, slower, LIMIT, known), decide(second, slower, LIMIT, known)
+    found, again = decide(first, slower, LIMIT, plan.sessions), decide(second, slower, LIMIT, plan.sessions)
     return {
         "n": BATCH,
         "fail": int(np.sum(found.failed & again.failed)),

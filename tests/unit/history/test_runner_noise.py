@@ -10,10 +10,10 @@ import pytest
 
 from pytest_quant.history import open_store
 from pytest_quant.history.prune import prune
-from pytest_quant.history.runner_noise import UNMEASURED, session_noise
+from pytest_quant.history.runner_noise import DEFAULT, session_noise
 from pytest_quant.history.selftests import keep_selftest
 from pytest_quant.result import Environment
-from pytest_quant.spec import UNMEASURED_SESSION_SD
+from pytest_quant.spec import UNMEASURED
 from tests.unit.history.noisy import IDENTITY, a_kind, a_selftest, run_number, with_null
 
 SD = 0.015
@@ -27,9 +27,9 @@ def _nulls(place: str, count: int, first: int = 0, sd: float = SD) -> None:
 
 def test_without_a_history_it_is_the_default(tmp_path: Path) -> None:
     """And none is created."""
-    assert session_noise(tmp_path / "history.db", IDENTITY, "cpu") == UNMEASURED
-    assert UNMEASURED.sd == UNMEASURED_SESSION_SD
-    assert UNMEASURED.source == "the default of a runner that nobody measured"
+    assert session_noise(tmp_path / "history.db", IDENTITY, "cpu") == DEFAULT
+    assert DEFAULT.sessions == UNMEASURED
+    assert DEFAULT.source == "the default of a runner that nobody measured"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -40,9 +40,9 @@ def test_nulls_of_ordinary_runs_measure_it(history_url: str) -> None:
     """
     _nulls(history_url, 150)
     found = session_noise(history_url, IDENTITY, "cpu")
-    assert found.sd == pytest.approx(SD, rel=0.15)
+    assert found.sessions.sd == pytest.approx(SD, rel=0.15)
     assert found.nulls == 150
-    assert found.freedom == 20.0
+    assert found.sessions.freedom == 20.0
     assert found.source == "the nulls of 150 earlier checks"
 
 
@@ -50,7 +50,7 @@ def test_a_few_nulls_move_it_a_little(history_url: str) -> None:
     """The default is worth four of them: Smyth's mean of the variances."""
     open_store(history_url).append(run_number(0), [with_null(0.02, round_sd=1e-9)])
     found = session_noise(history_url, IDENTITY, "cpu")
-    assert found.sd**2 == pytest.approx((4 * UNMEASURED_SESSION_SD**2 + 0.02**2) / 5, rel=0.01)
+    assert found.sessions.sd**2 == pytest.approx((4 * UNMEASURED.sd**2 + 0.02**2) / 5, rel=0.01)
 
 
 def test_a_selftest_counts_and_later_nulls_refresh_it(history_url: str) -> None:
@@ -60,12 +60,12 @@ def test_a_selftest_counts_and_later_nulls_refresh_it(history_url: str) -> None:
     keep_selftest(history_url, a_selftest(a_kind(draws=draws), measured_at=run_number(30).started_at))
     measured = session_noise(history_url, IDENTITY, "cpu")
     assert measured.nulls == 0
-    assert measured.sd == pytest.approx(0.004, rel=0.15)
+    assert measured.sessions.sd == pytest.approx(0.004, rel=0.15)
     assert measured.source == "the self-test of 2026-02-02"
     _nulls(history_url, 100, first=40, sd=0.02)
     refreshed = session_noise(history_url, IDENTITY, "cpu")
     assert refreshed.nulls == 100
-    assert refreshed.sd == pytest.approx(np.sqrt((0.004**2 + 0.02**2) / 2), rel=0.2)
+    assert refreshed.sessions.sd == pytest.approx(np.sqrt((0.004**2 + 0.02**2) / 2), rel=0.2)
     assert refreshed.source == "the self-test of 2026-02-02 and the nulls of 100 earlier checks"
 
 
@@ -77,7 +77,7 @@ def test_other_machines_and_devices_do_not_count(history_url: str) -> None:
     open_store(history_url).append_many(
         [(run_number(0, environment=other), [with_null(0.1)]), (run_number(1), [gpu, gone])]
     )
-    assert session_noise(history_url, IDENTITY, "cpu") == UNMEASURED
+    assert session_noise(history_url, IDENTITY, "cpu") == DEFAULT
 
 
 def test_rounds_that_were_pruned_or_are_few_tell_nothing(history_url: str) -> None:
@@ -86,7 +86,7 @@ def test_rounds_that_were_pruned_or_are_few_tell_nothing(history_url: str) -> No
         [(run_number(0), [with_null(0.1)]), (run_number(1), [with_null(0.1, rounds=7)])]
     )
     prune(history_url, before=None, keep_runs=1)
-    assert session_noise(history_url, IDENTITY, "cpu") == UNMEASURED
+    assert session_noise(history_url, IDENTITY, "cpu") == DEFAULT
 
 
 def test_a_second_measurement_is_a_draw_of_its_own(history_url: str) -> None:

@@ -14,10 +14,9 @@ from pytest_quant.measure.latency_figures import latency_figures
 from pytest_quant.measure.noise import budget_reasons, noise_notes, null_reasons, widening
 from pytest_quant.measure.warmup import Warm, unsettled
 from pytest_quant.result import Blocks, Interval, LatencyResult
-from pytest_quant.spec import LatencyPlan
+from pytest_quant.spec import LatencyPlan, Spread
 from pytest_quant.stats.ratio import Estimate, percentile_bounds
 from pytest_quant.stats.rounds import Judged, judge_ratio, judge_rounds, resemblance
-from pytest_quant.stats.runner import Spread
 from pytest_quant.stats.sequential import Looks
 
 PLAN = LatencyPlan(batch_size=3, confidence=0.9, seed=5, max_latency_ms=((95.0, 1.0), (50.0, 1.0)))
@@ -40,7 +39,7 @@ def test_every_figure_of_a_latency() -> None:
         [statistics.median(one.runs_ns) for one in side] for side in (reference, null, candidate)
     )
     runs_ms = [run / 1e6 for one in candidate for run in one.runs_ns]
-    looks, known = Looks(8, 8, 40, 0.9), Spread(PLAN.session_sd, PLAN.session_freedom)
+    looks, known = Looks(8, 8, 40, 0.9), PLAN.sessions
     logs = [np.log(side) for side in (ref_ns, null_ns, cand_ns)]
     ratio, of_null = judge_ratio(logs[0], logs[1], logs[2], looks, known)
     of_p50 = judge_rounds(logs[2], (logs[2],), looks, ratio.session_sd)
@@ -90,7 +89,7 @@ def test_reasons_and_notes_stand_beside_the_figures() -> None:
     assert len(found.reasons) == 2
     medians = [[statistics.median(one.runs_ns) for one in side] for side in (candidate, reference)]
     logs = [np.log(side) for side in (medians[1], found.null.medians_ns, medians[0])]
-    looks, known = Looks(8, 8, 40, 0.9), Spread(PLAN.session_sd, PLAN.session_freedom)
+    looks, known = Looks(8, 8, 40, 0.9), PLAN.sessions
     ratio, _ = judge_ratio(logs[0], logs[1], logs[2], looks, known)
     assert found.notes == noise_notes(medians[0], medians[1], ratio)
 

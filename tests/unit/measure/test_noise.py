@@ -7,9 +7,8 @@ import pytest
 
 from pytest_quant.measure.noise import budget_reasons, noise_notes, null_reasons, widening
 from pytest_quant.result import Interval
-from pytest_quant.spec import LatencyPlan
+from pytest_quant.spec import LatencyPlan, Spread
 from pytest_quant.stats.rounds import Judged, judge_ratio
-from pytest_quant.stats.runner import Spread
 from pytest_quant.stats.sequential import Looks
 
 STEADY = [100.0, 101.0] * 12

@@ -9,8 +9,8 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
+from pytest_quant.spec import Spread
 from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, mean_of_launches
-from pytest_quant.stats.runner import Spread
 from tests.support.worlds import WORLDS, decide
 
 NOTHING = Spread(0.0, 0.0)

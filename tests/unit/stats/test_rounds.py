@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import binom
 from statsmodels.tsa.stattools import acf
 
+from pytest_quant.spec import Spread
 from pytest_quant.stats.rounds import (
     autocorrelation,
     judge_ratio,
@@ -15,7 +16,6 @@ from pytest_quant.stats.rounds import (
     resemblance,
     widened,
 )
-from pytest_quant.stats.runner import Spread
 from pytest_quant.stats.sequential import Looks, Span
 from tests.support.worlds import WORLDS, World, autoregressive, decide
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from pytest_quant.stats.runner import Draw, Spread, draw_of, held_limits, robust_sd, session_spread, to_write
+from pytest_quant.spec import Spread
+from pytest_quant.stats.runner import Draw, draw_of, held_limits, robust_sd, session_spread, to_write
 
 PRIOR = Spread(0.005, 4.0)
 

@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from pytest_quant.spec import UNMEASURED, Spread
 from pytest_quant.stats.rounds import judge_ratio
-from pytest_quant.stats.runner import UNMEASURED, Spread, session_spread
+from pytest_quant.stats.runner import session_spread
 from pytest_quant.stats.selftest import KindTimed, kinds_noise
 from pytest_quant.stats.sequential import Looks
 
