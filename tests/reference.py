@@ -23,10 +23,10 @@ import click
 import pytest
 
 import pytest_quant
+from pytest_quant import pull_request_comment as posting
 from pytest_quant.cli import commands
 from pytest_quant.cli import main as main_command
 from pytest_quant.environment import revision
-from pytest_quant import pull_request_comment as posting
 from pytest_quant.marks.keys import KEYS
 from pytest_quant.plugin.options import add_options
 from pytest_quant.readers import Key, keys_of

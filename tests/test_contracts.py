@@ -10,8 +10,6 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from pytest_quant.backends.registry import GROUP
 
 ROOT = Path(__file__).parents[1]
@@ -39,7 +37,9 @@ def test_the_hooks_run_the_same_tools() -> None:
     script = (ROOT / ".ci" / "run").read_text("utf-8")
     commands = re.findall(r"^\.venv/bin/python (-m (?:ruff|mypy|bandit).*)$", script, re.MULTILINE)
     # Hooks hand over the files that changed, and the option keeps those out that the configuration leaves out.
-    assert [hook.replace(" --force-exclude", "") for hook in hooks] == [command.removesuffix(" .") for command in commands]
+    assert [hook.replace(" --force-exclude", "") for hook in hooks] == [
+        command.removesuffix(" .") for command in commands
+    ]
 
 
 def test_nothing_is_downloaded_for_a_hook() -> None:

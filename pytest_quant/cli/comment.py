@@ -89,7 +89,9 @@ def _github(environ: Mapping[str, str], repository: str | None, number: int | No
     token = next((environ[name].strip() for name in GITHUB_TOKENS if environ.get(name, "").strip()), "")
     if not token:
         raise UsageError(
-            "there is no token of GitHub", allowed=" or ".join(GITHUB_TOKENS), fix="env: GITHUB_TOKEN: ${{ github.token }}"
+            "there is no token of GitHub",
+            allowed=" or ".join(GITHUB_TOKENS),
+            fix="env: GITHUB_TOKEN: ${{ github.token }}",
         )
     where = repository or environ.get("GITHUB_REPOSITORY")
     address = api or environ.get("GITHUB_API_URL") or GITHUB_API
@@ -103,7 +105,9 @@ def _gitlab(environ: Mapping[str, str], repository: str | None, number: int | No
     token = own or environ.get(GITLAB_JOB_TOKEN, "").strip()
     if not token:
         raise UsageError(
-            "there is no token of GitLab", allowed=GITLAB_TOKEN, fix="a project access token with the scope api, as a variable"
+            "there is no token of GitLab",
+            allowed=GITLAB_TOKEN,
+            fix="a project access token with the scope api, as a variable",
         )
     of_ci = environ.get("CI_MERGE_REQUEST_IID", "")
     which = number or (int(of_ci) if of_ci.isdecimal() else None)

@@ -107,7 +107,10 @@ def add_launches(
                     found = replace(found, notes=(*found.notes, f"{what} does not count: {launched.reasons[0]}"))
                     continue
                 results.append(launched)
-                found = replace(found, launches=(*found.launches, launch_of(launched, datetime.now(UTC).isoformat(timespec="seconds"))))
+                found = replace(
+                    found,
+                    launches=(*found.launches, launch_of(launched, datetime.now(UTC).isoformat(timespec="seconds"))),
+                )
             found = with_over(found, results, LOOK_CONFIDENCE if wanted.auto else plan.confidence)
     return found
 

@@ -40,8 +40,8 @@ def _measured(selftest: SelfTest) -> Iterator[str]:
     if selftest.notes:
         yield f"{clean('; '.join(selftest.notes))}: the figures are those of this machine under that load"
     yield ""
-    yield "Each launch (a fresh process) timed a model in FP32, in a second session of that, and in INT8, interleaved as"
-    yield "a check does. Nothing changed in between, so what differs is the noise of this machine."
+    yield "Each launch (a fresh process) timed a model in FP32, in a second session of that, and in INT8, interleaved"
+    yield "as a check does. Nothing changed in between, so what differs is the noise of this machine."
 
 
 def _noise(selftest: SelfTest) -> list[str]:

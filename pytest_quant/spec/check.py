@@ -98,7 +98,7 @@ class Spread:
 
 UNMEASURED = Spread(0.005, 4.0)
 """What `LatencyPlan.sessions` is on a runner that nobody measured: interleaved sessions of one model differ by 0.4 to
-0.6 % on CPUs that were measured. CPUs differ between 0.4 and 3 %, so that a runner's own sessions soon count for more."""
+0.6 % on CPUs that were measured. CPUs differ between 0.4 and 3 %: a runner's own sessions soon count for more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import pytest
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
-from pytest_quant.history.exchange.stream import read_runs
 from pytest_quant.history.baselines.file import write_baselines
+from pytest_quant.history.exchange.stream import read_runs
 from tests.integration.fake_session import CONFTEST, run_fake, run_fake_apart
 
 TWO = """

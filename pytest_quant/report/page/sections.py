@@ -24,7 +24,7 @@ from pytest_quant.report.page.content import (
 )
 from pytest_quant.report.page.intervals import interval_plot
 from pytest_quant.report.text import NOT_MEASURED, figure, points
-from pytest_quant.result import Coverage, Hint, LaunchFigures, Resources, Verdict
+from pytest_quant.result import Coverage, Hint, Resources, Verdict
 from pytest_quant.verdict.rules import apart, written
 
 _COMMIT = 12
@@ -144,9 +144,7 @@ def _coverage(record: Record) -> Section:
             ("plan of another product", coverage.plan_of),
             ("ran in float", ", ".join(coverage.float_nodes)),
         ),
-        *table(
-            "By operator", ("operator", "nodes", "quantized", "MACs", "quantized"), list(_operators(coverage))
-        ),
+        *table("By operator", ("operator", "nodes", "quantized", "MACs", "quantized"), list(_operators(coverage))),
         *lines(coverage.notes),
     ]
     return Section("Coverage", tuple(blocks))

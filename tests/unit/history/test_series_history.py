@@ -25,9 +25,7 @@ class _InMemory(Store):
             for key, stored in self.points_of.items()
         ]
 
-    def points(
-        self, series: str, *, branch: str | None = None, since: str | None = None, limit: int | None = None
-    ) -> list[Point]:
+    def points(self, series: str, *, limit: int | None = None, **_: str | None) -> list[Point]:
         self.limits.append(limit)
         return list(self.points_of[series][-(limit or 0) :])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -65,7 +64,8 @@ def test_builds_share_a_device() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "holder"), [("shared", "one that builds"), ("exclusive", r"process {} \(.*-c .*\) since \d\d:\d\d:\d\d UTC")]
+    ("mode", "holder"),
+    [("shared", "one that builds"), ("exclusive", r"process {} \(.*-c .*\) since \d\d:\d\d:\d\d UTC")],
 )
 def test_timing_waits_for_everybody_and_says_so(mode: str, holder: str) -> None:
     """The exclusive lock comes when the other process is done, and the wait is told once, with who holds it alone."""

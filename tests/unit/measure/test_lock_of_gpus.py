@@ -99,7 +99,10 @@ def test_one_card_under_two_names_is_one_device(nvml_stub: NvmlStub, monkeypatch
     assert line(process) == "alone"
     with ALONE.exclusive("cuda:0"):
         pass
-    with pytest.raises(QuantError, match=f"process {process.pid}"), DeviceLocks(told.append, NO_TIME_S).exclusive("cuda:1"):
+    with (
+        pytest.raises(QuantError, match=f"process {process.pid}"),
+        DeviceLocks(told.append, NO_TIME_S).exclusive("cuda:1"),
+    ):
         pass
     process.communicate("\n")
     with ALONE.exclusive("cuda:1"):
@@ -115,7 +118,10 @@ def test_instances_of_one_card_are_one_device(nvml_stub: NvmlStub, monkeypatch: 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", SMALL)
     process = other("cuda:0", CUDA_VISIBLE_DEVICES=LARGE)
     assert line(process) == "alone"
-    with pytest.raises(QuantError, match=f"process {process.pid}"), DeviceLocks(told.append, NO_TIME_S).exclusive("cuda:0"):
+    with (
+        pytest.raises(QuantError, match=f"process {process.pid}"),
+        DeviceLocks(told.append, NO_TIME_S).exclusive("cuda:0"),
+    ):
         pass
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", third.uuid)
     with ALONE.exclusive("cuda:0"):
@@ -170,8 +176,7 @@ class Tuning(PlayedBackend):
 def shares_with_another() -> bool:
     """Whether another process can share the card with this one now."""
     code = (
-        "from pytest_quant.measure.lock import DeviceLocks\n"
-        f"with DeviceLocks(str, {NO_TIME_S}).shared('cuda:0'): pass"
+        f"from pytest_quant.measure.lock import DeviceLocks\nwith DeviceLocks(str, {NO_TIME_S}).shared('cuda:0'): pass"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 

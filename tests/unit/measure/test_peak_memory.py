@@ -57,9 +57,7 @@ def test_an_earlier_peak_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("file", ["missing/clear_refs", "ignored"])
-def test_a_peak_that_cannot_be_reset_is_no_figure(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str
-) -> None:
+def test_a_peak_that_cannot_be_reset_is_no_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str) -> None:
     """A sandbox that accepts the reset and does nothing would report the largest earlier block."""
     monkeypatch.setattr(peak_memory, "_CLEAR_REFS", tmp_path / file)
     _use(300)

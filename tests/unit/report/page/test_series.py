@@ -52,7 +52,9 @@ def test_machines_have_letters_and_versions_of_the_data_numbers() -> None:
 def test_a_figure_has_its_unit() -> None:
     """That of a score is the one of the newest point that has one; a drop of percentages is in points of them."""
     measured = points(3)
-    data: Any = series_data(history_of([measured[0], replace(measured[1], unit="logit"), replace(measured[2], unit=None)]))
+    data: Any = series_data(
+        history_of([measured[0], replace(measured[1], unit="logit"), replace(measured[2], unit=None)])
+    )
     assert data["units"] == {"speedup": "x", "latency": "ms", "score": "logit", "drop": "logit"}
     data = series_data(history_of(measured))
     assert (data["units"]["score"], data["units"]["drop"]) == ("%", "pp")
@@ -98,5 +100,7 @@ def test_what_was_accepted_is_a_level_and_a_line() -> None:
 def test_the_points_of_this_run_are_marked() -> None:
     """Another run of the commit is not this one."""
     measured = points(5)
-    data: Any = series_data(history_of(measured), {(measured[3].started_at, measured[3].commit), ("another", measured[1].commit)})
+    data: Any = series_data(
+        history_of(measured), {(measured[3].started_at, measured[3].commit), ("another", measured[1].commit)}
+    )
     assert [point["now"] for point in data["points"]] == [False, False, False, True, False]
