@@ -227,16 +227,18 @@ class GitLab:
             user_agent="pytest-quant",
             per_page=_PER_PAGE,
             keep_base_url=True,
-            **{"job_token" if by_job else "private_token": token},
+            job_token=token if by_job else None,
+            private_token=None if by_job else token,
         )
         merge_requests = self._gitlab.projects.get(project, lazy=True).mergerequests
         self._notes = merge_requests.get(number, lazy=True).notes
 
     def comments(self) -> Iterator[Comment]:
         """Yield the own notes, and none that GitLab wrote itself."""
-        listed = {"order_by": "created_at", "sort": "asc", "iterator": True}
         with self._server.refusals():
-            for note in self._notes.list(**listed, retry_transient_errors=True, max_retries=_RETRIES):
+            for note in self._notes.list(
+                iterator=True, order_by="created_at", sort="asc", retry_transient_errors=True, max_retries=_RETRIES
+            ):
                 fields = note.attributes
                 body, author = fields.get("body") or "", fields.get("author") or {}
                 own = body.startswith(_BEGINNING) and not fields.get("system") and author.get("id") == self._own_id

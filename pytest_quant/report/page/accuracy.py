@@ -15,7 +15,7 @@ from pytest_quant.record import Record
 from pytest_quant.report.page.blocks import before_after, cell, facts, lines, measured, table, whole
 from pytest_quant.report.page.content import Block, Lines, Section, TableCell
 from pytest_quant.report.text import figure, in_unit, points
-from pytest_quant.result import AccuracyResult, ClassScore, OutputError
+from pytest_quant.result import AccuracyResult, ClassScore, OutputError, WorstClass
 
 _MOST_SAMPLES = 12
 _SEVERAL = 2
@@ -58,7 +58,7 @@ def _scores(accuracy: AccuracyResult) -> Iterator[Block]:
     )
 
 
-def _class_scores(score: ClassScore) -> str:
+def _class_scores(score: ClassScore | WorstClass) -> str:
     return before_after(score.reference, score.candidate, form=points)
 
 

@@ -15,19 +15,19 @@ from tests.support.pages import history_of, points
 class _InMemory(Store):
     """A history in memory; it remembers how many points were asked for."""
 
-    def __init__(self, points_of: Mapping[str, Sequence[Point]]) -> None:
-        self.points_of = points_of
+    def __init__(self, stored: Mapping[str, Sequence[Point]]) -> None:
+        self.stored = stored
         self.limits: list[int | None] = []
 
     def series(self) -> list[SeriesSummary]:
         return [
-            SeriesSummary(key, key, "digits", "ort-int8-static", "top1", len(stored), "")
-            for key, stored in self.points_of.items()
+            SeriesSummary(key, key, "digits", "ort-int8-static", "top1", len(points_of_it), "")
+            for key, points_of_it in self.stored.items()
         ]
 
     def points(self, series: str, *, limit: int | None = None, **_: str | None) -> list[Point]:
         self.limits.append(limit)
-        return list(self.points_of[series][-(limit or 0) :])
+        return list(self.stored[series][-(limit or 0) :])
 
 
 def test_series_come_in_the_order_that_is_asked_for() -> None:
@@ -49,7 +49,7 @@ def test_many_series_share_a_bound_on_points() -> None:
 def test_few_points_are_still_a_chart() -> None:
     """Whatever the bound, 30 of each are kept, and of a single series no more than a chart takes."""
     store = _InMemory({str(number): points(50) for number in range(10)})
-    series_histories(store, list(store.points_of), {}, most_points=10)
+    series_histories(store, list(store.stored), {}, most_points=10)
     series_histories(store, ["0"], {})
     assert store.limits == [30] * 10 + [5000]
 

@@ -12,7 +12,7 @@ import pytest
 from pytest_quant.measure.latency import Calls, Reopening, measure
 from pytest_quant.measure.launches import with_over
 from pytest_quant.result import LatencyResult, Status
-from pytest_quant.spec import LatencyPlan, Limits
+from pytest_quant.spec import UNMEASURED, LatencyPlan, Limits, Spread
 from pytest_quant.stats.one_sample import LOOK_CONFIDENCE
 from pytest_quant.verdict.latency import latency_verdicts
 from tests.unit.measure.simulated import SimulatedTime
@@ -95,7 +95,7 @@ def test_a_null_that_is_off_in_every_set_speaks_against_the_numbers() -> None:
         return first, null, ours
 
     reopening = Reopening(calls, OPENING_S, 25 * MB)
-    plan = replace(PLAN, session_sd=0.03)
+    plan = replace(PLAN, sessions=Spread(0.03, UNMEASURED.freedom))
     found = measure(*calls(), plan, clock=time.clock, machine=time.quiet, reopening=reopening)
     assert len(found.sets) >= 3
     assert [reason.partition(":")[0] for reason in found.reasons] == ["the null is off"]
