@@ -18,7 +18,6 @@ from pytest_quant.measure.lock import FOLDER_VARIABLE
 from tests.support.compiled import compile_once
 from tests.support.example import ExampleRun, copy_example, run_example
 from tests.support.in_process import bring_back
-from tests.support.toolchains import run_toolchains
 from tests.tiers import LONGEST, ROOT, TIERS, is_in
 
 pytest_plugins = ["pytester", "tests.support.browser", "tests.support.nvml_stub", "tests.support.postgres"]
@@ -89,37 +88,23 @@ def show(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
 @pytest.fixture(scope="session")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the example project, in which `first_run` has run; all workers have the same one."""
-    return shared_copy(tmp_path_factory, "example", run_example)[0]
+    return _shared(tmp_path_factory)[0]
 
 
 @pytest.fixture(scope="session")
 def first_run(tmp_path_factory: pytest.TempPathFactory) -> ExampleRun:
     """The first run of the example, with nothing built before."""
-    return shared_copy(tmp_path_factory, "example", run_example)[1]
+    return _shared(tmp_path_factory)[1]
 
 
-@pytest.fixture(scope="session")
-def toolchains_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the example project, in which `toolchains_run` has run."""
-    return shared_copy(tmp_path_factory, "toolchains", run_toolchains)[0]
-
-
-@pytest.fixture(scope="session")
-def toolchains_run(tmp_path_factory: pytest.TempPathFactory) -> ExampleRun:
-    """One run of the example's folder ``toolchains``, with nothing built before."""
-    return shared_copy(tmp_path_factory, "toolchains", run_toolchains)[1]
-
-
-def shared_copy(
-    factory: pytest.TempPathFactory, name: str, run: Callable[[Path], ExampleRun]
-) -> tuple[Path, ExampleRun]:
-    """Return a copy of the example and what `run` found in it: made by the worker that asks first, for all of them."""
+def _shared(factory: pytest.TempPathFactory) -> tuple[Path, ExampleRun]:
+    """Return a copy of the example and what its run gave: made by the worker that asks first, for all of them."""
     base = factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"shared-{name}"
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-example"
     folder.mkdir(exist_ok=True)
     kept = folder / "run.json"
     with FileLock(folder / "lock"):
         if not kept.exists():
             shutil.rmtree(folder / "example", ignore_errors=True)
-            kept.write_text(json.dumps(asdict(run(copy_example(folder)))), "utf-8")
+            kept.write_text(json.dumps(asdict(run_example(copy_example(folder)))), "utf-8")
     return folder / "example", ExampleRun(**json.loads(kept.read_text("utf-8")))

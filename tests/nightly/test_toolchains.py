@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.example import ExampleRun, environment
+from tests.support.example import ExampleRun, copy_example, environment, run_example
 
 pytestmark = pytest.mark.slow
 
@@ -19,6 +19,7 @@ SCRIPT = Path(__file__).with_name("recount.py")
 SEED = "toolchains/test_seed_table.py::test_toolchain[{}]"
 QAT = "toolchains/test_qat_digits.py::test_same_network_everywhere[{}-int8-qat]"
 MINILM = "toolchains/test_minilm.py::{}"
+COLUMNS = "model,backend,precision,scheme,metric,drop,agreement,p50,speedup,coverage,size,memory,build,status"
 SEED_ROWS = [
     "ort fp32",
     "ort int8",
@@ -39,6 +40,19 @@ RECOUNTED = [
     *((SEED.format(row), "pictures") for row in SEED_ROWS),
     *((QAT.format(name), "digits") for name in ("ort", "openvino", "torch")),
 ]
+
+
+@pytest.fixture(scope="module")
+def toolchains_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the example project."""
+    return copy_example(tmp_path_factory.mktemp("toolchains"))
+
+
+@pytest.fixture(scope="module")
+def toolchains_run(toolchains_example: Path) -> ExampleRun:
+    """One run of the example's folder ``toolchains``, with short timings, no advice, and nothing built before."""
+    options = ("--quant-max-time=0.5", "--quant-diagnose-time=0", f"--quant-columns={COLUMNS}")
+    return run_example(toolchains_example, "toolchains", *options)
 
 
 def test_the_run_is_green_and_the_table_whole(toolchains_run: ExampleRun, show: Callable[[str], None]) -> None:
