@@ -10,7 +10,6 @@ WHOLE_RUN = PurePosixPath("integration/test_history_limits.py")
 """The one run from a mark to the history that is in the fast tier, beside those of README.md."""
 
 LONGEST = (
-    "integration/test_ci_workflows.py",
     "integration/test_example_project.py",
     "integration/test_guide_blocks.py",
     "integration/test_against.py",
