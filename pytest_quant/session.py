@@ -12,20 +12,13 @@ from pytest_quant.cache import Cache
 from pytest_quant.data import Data
 from pytest_quant.diagnose.hints import find_hints
 from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError, ModelFileError
-from pytest_quant.measure.build import Step, export_spec
-from pytest_quant.measure.engines import (
-    Tools,
-    build_side,
-    open_side,
-    read_data,
-    shape_spec,
-    usable_backend,
-    with_steps,
-)
-from pytest_quant.measure.launches import Wanted, add_launches
+from pytest_quant.measure.bench import EVAL_BATCH_SIZE
+from pytest_quant.measure.build import Step, Tools, build_engine, export_spec
+from pytest_quant.measure.engines import open_engine, read_data, shape_spec, usable_backend, with_steps
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
 from pytest_quant.measure.measurement import Measurement, reopened
-from pytest_quant.measure.pipeline import EVAL_BATCH_SIZE, measure_check
+from pytest_quant.measure.pipeline import measure_check
+from pytest_quant.measure.timing import Wanted, add_launches
 from pytest_quant.measure.watchdog import STEP_TIMEOUT_S, Watchdog, unwatched
 from pytest_quant.record import Encoded, build_record, failed_record
 from pytest_quant.result import Baseline, LatencyResult, NoBaseline, Status
@@ -148,21 +141,19 @@ class Session:
         `dataset` is needed where `spec` calibrates; a backend that builds for shapes takes them from it too.
         """
         backend = usable_backend(spec)
-        spec = export_spec(spec, self._tools.cache, self._tools.bounded_step)
+        spec = export_spec(spec, self._tools)
         data = None if dataset is None else read_data(dataset, spec, self._tools)
         if data is not None:
             spec = shape_spec(spec, backend.signature(spec.model).inputs, data, 1, EVAL_BATCH_SIZE)
         with self._tools.locks.shared(backend.device, waits=self._times), ExitStack() as opened:
             if spec.model.state and data is not None:
                 data = self._with_steps(spec, data, opened)
-            built = build_side(spec, backend, data, self._tools)
-            engine = open_side(spec, backend, built, self._tools, opened)
+            engine = open_engine(build_engine(spec, backend, data, self._tools), self._tools, opened)
             opened.pop_all()
         return engine
 
     def _with_steps(self, spec: EngineSpec, data: Data, opened: ExitStack) -> Data:
         """Return `data` with its calibration sequences split into steps, the float model giving the states."""
         plain = replace(spec, precision="fp32", scheme=None, quantized=None)
-        backend = usable_backend(plain)
-        built = build_side(plain, backend, data, self._tools)
-        return with_steps(data, open_side(plain, backend, built, self._tools, opened))
+        built = build_engine(plain, usable_backend(plain), data, self._tools)
+        return with_steps(data, open_engine(built, self._tools, opened))

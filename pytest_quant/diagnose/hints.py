@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -14,9 +14,10 @@ from pytest_quant.backends.remedy import Advising, Remedy, with_all_samples, wit
 from pytest_quant.diagnose.advise import Budget, advise
 from pytest_quant.diagnose.effect import Judged, broken
 from pytest_quant.errors import QuantError, UsageError
-from pytest_quant.measure.build import build_apart
-from pytest_quant.measure.engines import Side, Tools, alone_on_device, open_built
-from pytest_quant.measure.measurement import Measurement, TrialInputs
+from pytest_quant.measure.bench import Bench
+from pytest_quant.measure.build import Tools, build_apart
+from pytest_quant.measure.engines import OpenEngine
+from pytest_quant.measure.measurement import Measurement
 from pytest_quant.result import Hint, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import EngineSpec, LatencyPlan
 
@@ -47,7 +48,7 @@ class EngineTrials:
 
     def __init__(
         self,
-        bench: TrialInputs,
+        bench: Bench,
         measured: Measured,
         judge: Judge,
         tools: Tools,
@@ -107,13 +108,13 @@ class EngineTrials:
         """Build `spec`, compare it on `samples`, read its coverage, and judge its limits."""
         return self._tried(spec, self._judged)
 
-    def _noise(self, side: Side) -> float:
+    def _noise(self, side: OpenEngine) -> float:
         accuracy = self._compare(side, self._few)
         if accuracy.identical:
             return 0.0
         return float("inf") if accuracy.faults or accuracy.sqnr_db is None else 10.0 ** (-accuracy.sqnr_db / 10.0)
 
-    def _judged(self, side: Side) -> Judged:
+    def _judged(self, side: OpenEngine) -> Judged:
         accuracy = self._compare(side, self._data)
         first = self._data.first(side.batched.batch_size if side.batched.pads else 1)
         coverage = side.engine.coverage(side.feeds(first))
@@ -131,16 +132,14 @@ class EngineTrials:
             return False
         return self._few.n_calibration > 0 or backend.calibration_ingredients(spec) is None
 
-    def _tried(self, spec: EngineSpec, find: Callable[[Side], Found]) -> Found:
+    def _tried(self, spec: EngineSpec, find: Callable[[OpenEngine], Found]) -> Found:
         """Build and open `spec` as the check does its engines, and return the result of `find`."""
         ours, tools = self._candidate, self._tools
         with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work, ExitStack() as opened:
-            alone = alone_on_device(spec, ours.backend, tools) or nullcontext
-            with alone():
-                folder = build_apart(spec, ours.spec, ours.backend, self._few, tools.cache, tools.step, Path(work))
-            engine = open_built(spec, ours.backend, replace(ours.built, folder=folder), tools.watch)
+            built = build_apart(spec, ours.built, self._few, tools, Path(work))
+            engine = built.open(tools.watch)
             opened.callback(engine.close)
-            return find(replace(ours, spec=spec, engine=engine, batched=replace(ours.batched, engine=engine)))
+            return find(ours.like(built, engine))
 
 
 _LONGER = 6

@@ -5,18 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_quant.backends import Backend, get_backend, get_exporter
-from pytest_quant.backends.base import EXPORTED_FILE
+from pytest_quant.backends import Backend, Engine, TuningBackend, get_backend, get_exporter
+from pytest_quant.backends.apart import end_running
+from pytest_quant.backends.base import EXPORTED_FILE, EngineBase
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Data
 from pytest_quant.errors import BackendUnavailable, DataError
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.peak_memory import PeakMemory
+from pytest_quant.measure.rollout import Rollout
+from pytest_quant.measure.watchdog import Watch, unwatched
 from pytest_quant.spec import Check, EngineSpec, Model
 
 Step = Callable[[str], AbstractContextManager[None]]
@@ -24,17 +28,43 @@ Step = Callable[[str], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
+class Tools:
+    """Tools that the checks of a session share; `notify` and `step` show messages to the user.
+
+    `locks` are those of devices; `watch` bounds the time of runs and builds.
+    """
+
+    cache: Cache
+    notify: Callable[[str], None]
+    step: Step
+    locks: DeviceLocks
+    watch: Watch = unwatched
+
+    @contextmanager
+    def bounded_step(self, text: str) -> Iterator[None]:
+        """Show a step as `step` does, and bound its time.
+
+        What runs apart is ended with an error; nothing can end the rest but the end of this process.
+        """
+        with self.step(text), self.watch(text, end_running):
+            yield
+
+
+@dataclass(frozen=True, slots=True)
 class BuiltEngine:
-    """An engine's folder, and the cost of building it.
+    """An engine that was built: its folder, and the cost of building it.
 
     Attributes
     ----------
+    backend : that of `spec`.
     status, reason : ``built`` or ``hit``, and why it was built; see `Entry`.
     build_s, calibration_s : seconds that the run that built it took; `build_s` includes `calibration_s`.
     build_memory_mb : megabytes (10^6 bytes) that the build added to the process at its peak.
     models : digest of each model that it is built from, ``model`` and ``quantized_model``, all files of it together.
     """
 
+    spec: EngineSpec
+    backend: Backend
     folder: Path
     key: str
     status: str
@@ -44,37 +74,47 @@ class BuiltEngine:
     build_memory_mb: float | None
     models: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        """The engine and its model, for messages: ``ort-int8-static of resnet18``."""
+        return _slot(self.spec)
 
-Alone = Callable[[], AbstractContextManager[None]]
-"""Makes the context of a build that no other process disturbs."""
+    def open(self, watch: Watch | None = None) -> Engine:
+        """Open the engine; one of a model with a state takes whole sequences.
+
+        `watch` bounds the time of each run; ``None`` for no bound. Raises `BuildError` where the engine does not load.
+        """
+        engine = self.backend.open(self.spec, self.folder)
+        if isinstance(engine, EngineBase):
+            engine.watch = watch
+        return Rollout(engine, self.spec.model.state) if self.spec.model.state else engine
 
 
 class _NotInCacheError(Exception):
     """An engine has to be built, which this process is not ready for yet."""
 
 
-def build_engine(
-    spec: EngineSpec, backend: Backend, data: Data | None, cache: Cache, step: Step, alone: Alone | None = None
-) -> BuiltEngine:
+def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: Tools) -> BuiltEngine:
     """Return an engine from the cache, calibrating and building it when the cache does not have it.
+
+    A build that chooses kernels by their time waits for the device, even where nothing is timed in this run: the engine
+    stays in the cache, for runs that time it.
 
     Parameters
     ----------
     spec : the engine.
-    backend : that of `spec`.
+    backend : that of `spec`, usable here.
     data : holds the calibration samples; ``None`` for schemes that do not calibrate.
-    cache : of engines and calibrations.
-    step : shows long steps to the user.
-    alone : where the build chooses kernels by their time, the context that it needs; an engine from the cache needs
-        none.
 
     Raises
     ------
+    UsageError : the backend does not offer what `spec` asks for.
     DataError : the scheme needs calibration samples and there are none.
     BuildError : the runtime cannot build the engine.
     """
+    backend.check(spec)
     slot = _slot(spec)
-    with step(f"reading what {slot} is built from"):
+    with tools.bounded_step(f"reading what {slot} is built from"):
         ranges = backend.calibration_ingredients(spec)
         ingredients = backend.ingredients(spec)
     if ranges is not None:
@@ -82,8 +122,8 @@ def build_engine(
 
     def build(folder: Path) -> dict[str, float | None]:
         started = time.perf_counter()
-        with step(f"building {slot}"), PeakMemory() as memory:
-            calibration = None if ranges is None else _calibrate(spec, backend, _calibrating(spec, data), cache, step)
+        with tools.bounded_step(f"building {slot}"), PeakMemory() as memory:
+            calibration = None if ranges is None else _calibrate(spec, backend, _calibrating(spec, data), tools)
             with failing_as(f"building {slot} failed"):
                 backend.build(spec, None if calibration is None else calibration.folder, folder)
         calibration_s = None if calibration is None else _number(calibration, "calibration_s")
@@ -93,17 +133,19 @@ def build_engine(
             "build_memory_mb": memory.peak_mb,
         }
 
-    if alone is None:
-        entry = cache.obtain("engine", slot, ingredients, build)
-    else:
+    if _is_tuned(spec, backend):
         try:
-            entry = cache.obtain("engine", slot, ingredients, _not_yet)
+            entry = tools.cache.obtain("engine", slot, ingredients, _not_yet)
         except _NotInCacheError:
             # The device first, the cache after it: in the other order a process that shares the device, and waits for
             # this engine, would never let it be built.
-            with alone():
-                entry = cache.obtain("engine", slot, ingredients, build)
+            with tools.locks.alone_within_share(backend.device):
+                entry = tools.cache.obtain("engine", slot, ingredients, build)
+    else:
+        entry = tools.cache.obtain("engine", slot, ingredients, build)
     return BuiltEngine(
+        spec,
+        backend,
         folder=entry.folder,
         key=entry.key,
         status=entry.status,
@@ -115,35 +157,35 @@ def build_engine(
     )
 
 
+def _is_tuned(spec: EngineSpec, backend: Backend) -> bool:
+    """Whether the build chooses kernels by their time, so that nothing else may run on the device."""
+    return isinstance(backend, TuningBackend) and backend.tunes(spec)
+
+
 def _models(ingredients: Mapping[str, str]) -> dict[str, str]:
     """Return the digest of each model by its name, of the digests of its files, ``model`` and ``model data x.bin``."""
-    found = {}
+    digests = {}
     for name in ("model", "quantized model"):
         keys = sorted(key for key in ingredients if key == name or key.startswith(f"{name} data "))
         files = [f"{key} {ingredients[key]}" for key in keys]
         if files:
-            found[name.replace(" ", "_")] = hashlib.sha256("\n".join(files).encode()).hexdigest()
-    return found
+            digests[name.replace(" ", "_")] = hashlib.sha256("\n".join(files).encode()).hexdigest()
+    return digests
 
 
 def _not_yet(_: Path) -> dict[str, float | None]:
     raise _NotInCacheError
 
 
-def build_apart(
-    spec: EngineSpec, like: EngineSpec, backend: Backend, data: Data, cache: Cache, step: Step, work: Path
-) -> Path:
-    """Build an engine outside of the cache, and return its folder.
+def build_apart(spec: EngineSpec, like: BuiltEngine, data: Data, tools: Tools, work: Path) -> BuiltEngine:
+    """Build an engine outside of the cache, as a trial.
 
     Parameters
     ----------
     spec : the engine to build.
     like : an engine of the same backend that was built through the cache; its calibration is reused where `spec`
         needs the same ranges.
-    backend : of both.
     data : holds the calibration samples.
-    cache : with the calibration of `like`.
-    step : shows long steps to the user.
     work : empty folder, for the engine and its ranges.
 
     Raises
@@ -151,19 +193,21 @@ def build_apart(
     DataError : the scheme needs calibration samples and there are none.
     BuildError : the runtime cannot build the engine.
     """
-    ranges = backend.calibration_ingredients(spec)
-    calibration = None
-    if ranges is not None and ranges == backend.calibration_ingredients(like):
-        calibration = _calibrate(like, backend, _calibrating(like, data), cache, step).folder
-    elif ranges is not None:
-        asked, samples = spec.calibration, _calibrating(spec, data)
-        calibration = work / "ranges"
-        calibration.mkdir()
-        backend.calibrate(spec, lambda: samples.calibration(asked.batch_size, asked.samples), calibration)
-    folder = work / "engine"
-    folder.mkdir()
-    backend.build(spec, calibration, folder)
-    return folder
+    backend = like.backend
+    with tools.locks.alone_within_share(backend.device) if _is_tuned(spec, backend) else nullcontext():
+        ranges = backend.calibration_ingredients(spec)
+        calibration = None
+        if ranges is not None and ranges == backend.calibration_ingredients(like.spec):
+            calibration = _calibrate(like.spec, backend, _calibrating(like.spec, data), tools).folder
+        elif ranges is not None:
+            plan, samples = spec.calibration, _calibrating(spec, data)
+            calibration = work / "ranges"
+            calibration.mkdir()
+            backend.calibrate(spec, lambda: samples.calibration(plan.batch_size, plan.samples), calibration)
+        folder = work / "engine"
+        folder.mkdir()
+        backend.build(spec, calibration, folder)
+    return replace(like, spec=spec, folder=folder)
 
 
 def _slot(spec: EngineSpec) -> str:
@@ -187,19 +231,19 @@ def _calibration_ingredients(spec: EngineSpec, ranges: dict[str, str], data: Dat
     return named | {"calibration data": data.calibration_digest}
 
 
-def _calibrate(spec: EngineSpec, backend: Backend, data: Data, cache: Cache, step: Step) -> Entry:
-    asked = spec.calibration
+def _calibrate(spec: EngineSpec, backend: Backend, data: Data, tools: Tools) -> Entry:
+    plan = spec.calibration
 
     def calibrate(folder: Path) -> dict[str, float]:
         started = time.perf_counter()
-        n = min(asked.samples or data.n_calibration, data.n_calibration)
+        n = min(plan.samples or data.n_calibration, data.n_calibration)
         doing = f"calibrating {_slot(spec)} on {n} samples"
-        with step(doing), failing_as(f"{doing} failed"):
-            backend.calibrate(spec, lambda: data.calibration(asked.batch_size, asked.samples), folder)
+        with tools.bounded_step(doing), failing_as(f"{doing} failed"):
+            backend.calibrate(spec, lambda: data.calibration(plan.batch_size, plan.samples), folder)
         return {"calibration_s": time.perf_counter() - started}
 
     ranges = backend.calibration_ingredients(spec) or {}
-    return cache.obtain("calibration", _slot(spec), _calibration_ingredients(spec, ranges, data), calibrate)
+    return tools.cache.obtain("calibration", _slot(spec), _calibration_ingredients(spec, ranges, data), calibrate)
 
 
 def _spent_earlier(calibration: Entry | None) -> float:
@@ -214,28 +258,19 @@ def _number(entry: Entry, name: str) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def export_check(check: Check, cache: Cache, step: Step) -> Check:
-    """Return a check with its engines as `export_spec` returns them, with the same parameters and errors.
-
-    `check` is the check; see `export_spec` for the others.
-    """
+def each_engine(check: Check, change: Callable[[EngineSpec], EngineSpec]) -> Check:
+    """Return a check whose engines are what `change` makes of them."""
     timed = check.timed_reference
     return replace(
         check,
-        candidate=export_spec(check.candidate, cache, step),
-        reference=export_spec(check.reference, cache, step),
-        timed_reference=None if timed is None else export_spec(timed, cache, step),
+        candidate=change(check.candidate),
+        reference=change(check.reference),
+        timed_reference=None if timed is None else change(timed),
     )
 
 
-def export_spec(spec: EngineSpec, cache: Cache, step: Step) -> EngineSpec:
+def export_spec(spec: EngineSpec, tools: Tools) -> EngineSpec:
     """Return an engine's specification with its torch modules exported to ONNX, where its backend reads ONNX.
-
-    Parameters
-    ----------
-    spec : the engine.
-    cache : of the exported files.
-    step : shows long steps to the user.
 
     Raises
     ------
@@ -244,11 +279,11 @@ def export_spec(spec: EngineSpec, cache: Cache, step: Step) -> EngineSpec:
     """
     if get_backend(spec.backend).reads == "module":
         return spec
-    quantized = None if spec.quantized is None else _exported(spec.quantized, cache, step)
-    return replace(spec, model=_exported(spec.model, cache, step), quantized=quantized)
+    quantized = None if spec.quantized is None else _exported(spec.quantized, tools)
+    return replace(spec, model=_exported(spec.model, tools), quantized=quantized)
 
 
-def _exported(model: Model, cache: Cache, step: Step) -> Model:
+def _exported(model: Model, tools: Tools) -> Model:
     if model.module is None:
         return model
     exporter = get_exporter()
@@ -260,9 +295,9 @@ def _exported(model: Model, cache: Cache, step: Step) -> Model:
 
     def build(folder: Path) -> dict[str, str]:
         doing = f"exporting {model.name} to ONNX"
-        with step(doing), failing_as(f"{doing} failed"):
+        with tools.bounded_step(doing), failing_as(f"{doing} failed"):
             exporter.export(model, folder)
         return {}
 
-    entry = cache.obtain("export", f"ONNX of {model.name}", exporter.export_ingredients(model), build)
+    entry = tools.cache.obtain("export", f"ONNX of {model.name}", exporter.export_ingredients(model), build)
     return Model.from_onnx(entry.folder / EXPORTED_FILE, name=model.name)

@@ -1,25 +1,20 @@
-"""The two engines of a check: built, opened, their inputs and outputs matched, and the reference proven FP32."""
+"""The two engines of a check: opened, their inputs and outputs matched, and built for the shapes of the data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pytest_quant.backends import Backend, Engine, Feeds, ShapedBackend, TuningBackend, get_backend
-from pytest_quant.backends.apart import end_running
-from pytest_quant.backends.base import EngineBase
+from pytest_quant.backends import Backend, Engine, Feeds, ShapedBackend, get_backend
 from pytest_quant.backends.runtime import failing_as
-from pytest_quant.cache import Cache
 from pytest_quant.data import Data, open_data
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure.batching import Batched
-from pytest_quant.measure.build import Alone, BuiltEngine, Step, build_engine
-from pytest_quant.measure.lock import DeviceLocks
+from pytest_quant.measure.build import BuiltEngine, Tools, each_engine
 from pytest_quant.measure.outputs import Chunk
 from pytest_quant.measure.rollout import Rollout
-from pytest_quant.measure.watchdog import Watch, unwatched
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, Signature, TensorInfo
 
 
@@ -68,41 +63,34 @@ def renamed(chunks: Iterator[Chunk], reference: Signature, candidate: Signature)
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
-    """Tools that the checks of a session share; `notify` and `step` show messages to the user.
-
-    `locks` are those of devices; `watch` bounds the time of runs and builds.
-    """
-
-    cache: Cache
-    notify: Callable[[str], None]
-    step: Step
-    locks: DeviceLocks
-    watch: Watch = unwatched
-
-    @contextmanager
-    def bounded_step(self, text: str) -> Iterator[None]:
-        """Show a step as `step` does, and bound its time.
-
-        What runs apart is ended with an error; nothing can end the rest but the end of this process.
-        """
-        with self.step(text), self.watch(text, end_running):
-            yield
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
+class OpenEngine:
     """One engine of a check, open, and how it takes batches of the data."""
 
-    spec: EngineSpec
-    backend: Backend
     built: BuiltEngine
-    engine: Engine
     batched: Batched
+
+    @property
+    def spec(self) -> EngineSpec:
+        """The engine's specification."""
+        return self.built.spec
+
+    @property
+    def backend(self) -> Backend:
+        """The backend that built it."""
+        return self.built.backend
+
+    @property
+    def engine(self) -> Engine:
+        """The engine itself."""
+        return self.batched.engine
 
     def feeds(self, feeds: Feeds) -> Feeds:
         """Rename the inputs of one batch to the engine's names."""
         return self.batched.feeds(feeds)
+
+    def like(self, built: BuiltEngine, engine: Engine) -> OpenEngine:
+        """Return another open engine that takes batches as this one does."""
+        return OpenEngine(built, replace(self.batched, engine=engine))
 
 
 def usable_backend(spec: EngineSpec) -> Backend:
@@ -127,22 +115,6 @@ def usable_backend(spec: EngineSpec) -> Backend:
     return backend
 
 
-def alone_on_device(spec: EngineSpec, backend: Backend, tools: Tools) -> Alone | None:
-    """Return what makes the context of a build that chooses kernels by their time; ``None`` for other builds.
-
-    It waits even where nothing is timed in this run: the engine stays in the cache, for runs that time it.
-
-    Parameters
-    ----------
-    spec : the engine to build.
-    backend : that of `spec`.
-    tools : the locks of devices.
-    """
-    if not (isinstance(backend, TuningBackend) and backend.tunes(spec)):
-        return None
-    return partial(tools.locks.alone_within_share, backend.device)
-
-
 def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:
     """Read data once and check it against a model's inputs.
 
@@ -150,7 +122,6 @@ def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:
     ----------
     dataset : the user's samples.
     spec : names the model, and the backend that reads its signature.
-    tools : shows the step to the user.
 
     Raises
     ------
@@ -160,63 +131,13 @@ def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:
         return open_data(dataset, get_backend(spec.backend).signature(spec.model), spec.model)
 
 
-def build_side(spec: EngineSpec, backend: Backend, data: Data | None, tools: Tools) -> BuiltEngine:
-    """Check a specification and build its engine through the cache.
-
-    Parameters
-    ----------
-    spec : the engine.
-    backend : that of `spec`, usable here.
-    data : holds the calibration samples; ``None`` for schemes that do not calibrate.
-    tools : the cache, and the messages to the user.
-
-    Raises
-    ------
-    UsageError : the backend does not offer what `spec` asks for.
-    DataError : the scheme needs calibration samples and there are none.
-    BuildError : the runtime cannot build the engine.
-    """
-    backend.check(spec)
-    alone = alone_on_device(spec, backend, tools)
-    return build_engine(spec, backend, data, tools.cache, tools.bounded_step, alone)
-
-
-def open_side(spec: EngineSpec, backend: Backend, built: BuiltEngine, tools: Tools, opened: ExitStack) -> Engine:
-    """Open a built engine.
-
-    Parameters
-    ----------
-    spec : the engine.
-    backend : that of `spec`.
-    built : its folder.
-    tools : shows the step to the user.
-    opened : closing this stack closes the engine.
-
-    Raises
-    ------
-    BuildError : the runtime cannot load the engine.
-    """
-    doing = f"opening {spec.id} of {spec.model.name}"
+def open_engine(built: BuiltEngine, tools: Tools, opened: ExitStack) -> Engine:
+    """Open a built engine, which closing `opened` closes. Raises `BuildError` where the runtime cannot load it."""
+    doing = f"opening {built.name}"
     with tools.bounded_step(doing), failing_as(f"{doing} failed"):
-        engine = open_built(spec, backend, built, tools.watch)
+        engine = built.open(tools.watch)
     opened.callback(engine.close)
     return engine
-
-
-def open_built(spec: EngineSpec, backend: Backend, built: BuiltEngine, watch: Watch | None = None) -> Engine:
-    """Open a built engine; one of a model with a state takes whole sequences.
-
-    Parameters
-    ----------
-    spec : the engine.
-    backend : that of `spec`.
-    built : its folder.
-    watch : bounds the time of each run; ``None`` for no bound.
-    """
-    engine = backend.open(spec, built.folder)
-    if isinstance(engine, EngineBase):
-        engine.watch = watch
-    return Rollout(engine, spec.model.state) if spec.model.state else engine
 
 
 def named_axes(engine: Engine, axes: Mapping[str, int | None]) -> dict[str, int | None]:
@@ -246,13 +167,9 @@ def shape_check(check: Check, data: Data, eval_batch_size: int) -> Check:
     fitting = data.fitting(check.eval_batch_size or eval_batch_size)
     size = min(bound for bound in (fitting, *bounds) if bound is not None)
     timed = check.batch_size if check.latency is None else check.latency.batch_size
-    beside = check.timed_reference
+    shaped = partial(shape_spec, names=names, data=data, usual_batch=timed, largest_batch=max(timed, size))
     return replace(
-        check,
-        candidate=shape_spec(check.candidate, names, data, timed, max(timed, size)),
-        reference=shape_spec(check.reference, names, data, timed, max(timed, size)),
-        timed_reference=None if beside is None else shape_spec(beside, names, data, timed, max(timed, size)),
-        eval_batch_size=check.eval_batch_size if size == eval_batch_size else size,
+        each_engine(check, shaped), eval_batch_size=check.eval_batch_size if size == eval_batch_size else size
     )
 
 

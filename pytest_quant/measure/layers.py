@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from pytest_quant.backends.layers import LayerTime, LayerTimed
 from pytest_quant.errors import UsageError
-from pytest_quant.measure.engines import Tools
+from pytest_quant.measure.build import Tools
 from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.rollout import Rollout
-from pytest_quant.measure.sessions import Subject
+from pytest_quant.measure.sessions import TimingSubject
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ def profile_layers(measurement: Measurement, tools: Tools) -> LayerProfile:
     if measurement.bench is None:
         raise UsageError("this measurement keeps nothing to run again", fix="take one that was just measured")
     reference, candidate = measurement.bench.timed
-    with tools.locks.exclusive(reference.backend.device, candidate.backend.device):
+    with tools.locks.exclusive(reference.device, candidate.device):
         sides = (
             _side(reference, _name(reference), None if latency is None else latency.reference_p50_ms, tools),
-            _side(candidate, candidate.spec.id, None if latency is None else latency.candidate_p50_ms, tools),
+            _side(candidate, candidate.built.spec.id, None if latency is None else latency.candidate_p50_ms, tools),
         )
     if not any(side.layers for side in sides):
-        names = " and ".join(sorted({reference.spec.backend, candidate.spec.backend}))
+        names = " and ".join(sorted({reference.built.spec.backend, candidate.built.spec.backend}))
         raise UsageError(
             f"{names} cannot tell the times of layers",
             value=check.nodeid,
@@ -90,14 +90,14 @@ def profile_layers(measurement: Measurement, tools: Tools) -> LayerProfile:
     )
 
 
-def _name(reference: Subject) -> str:
+def _name(reference: TimingSubject) -> str:
     """Return the id of the engine that latency is compared with, and its precision where that is not in the id."""
-    spec = reference.spec
+    spec = reference.built.spec
     return spec.id if reference.precision in spec.id else f"{spec.id} at {reference.precision}"
 
 
-def _side(subject: Subject, name: str, run_ms: float | None, tools: Tools) -> SideLayers:
-    with ExitStack() as opened, tools.step(f"profiling {name} of {subject.spec.model.name}"):
+def _side(subject: TimingSubject, name: str, run_ms: float | None, tools: Tools) -> SideLayers:
+    with ExitStack() as opened, tools.step(f"profiling {name} of {subject.built.spec.model.name}"):
         engine, feeds = subject.open(opened), subject.feeds
         provider = engine.provider
         if isinstance(engine, Rollout):

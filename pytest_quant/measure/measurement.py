@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pytest_quant.backends import Engine
-from pytest_quant.data import Data
-from pytest_quant.measure.engines import Side
-from pytest_quant.measure.sessions import Subject
-from pytest_quant.result import AccuracyResult, Measured
-
-Compare = Callable[[Side, Data], AccuracyResult]
-"""Compares an engine with the check's reference over the given data."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrialInputs:
-    """Requirements for trials of other engines: the open candidate, the data, and the comparison on it.
-
-    `timed` has reference and candidate as their latency is measured; `reopen` opens both engines again.
-    """
-
-    candidate: Side
-    reference: Side
-    data: Data
-    compare: Compare
-    timed: tuple[Subject, Subject]
-    reopen: Callable[[], TrialInputs]
+from pytest_quant.measure.bench import Bench
+from pytest_quant.result import Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -38,12 +17,12 @@ class Measurement(Measured):
     ----------
     engine, reference : candidate and reference; `run(feeds)` runs one batch. They are closed while others are timed,
         see `reopened`.
-    bench : requirements for trials of other engines when a limit is broken.
+    bench : for trials of other engines when a limit is broken.
     """
 
     engine: Engine
     reference: Engine
-    bench: TrialInputs | None = None
+    bench: Bench | None = None
 
     def __repr__(self) -> str:
         """Return a short text that names the check; pytest prints it where an assertion on it fails."""
@@ -65,5 +44,5 @@ def reopened(measurement: Measurement) -> Measurement:
     """
     if measurement.bench is None or measurement.latency is None:
         return measurement
-    bench = measurement.bench.reopen()
+    bench = measurement.bench.reopened()
     return replace(measurement, engine=bench.candidate.engine, reference=bench.reference.engine, bench=bench)

@@ -16,11 +16,11 @@ from pytest_quant.backends import Backend, Tf32Backend, backend_names, get_backe
 from pytest_quant.backends.workload import WORKLOADS, Workload, inputs_of, write_workload
 from pytest_quant.cache import Cache
 from pytest_quant.errors import BackendUnavailable, LaunchError, QuantError, UsageError
-from pytest_quant.measure.build import Step
-from pytest_quant.measure.engines import Tools, build_side, read_data, shape_spec, usable_backend
-from pytest_quant.measure.launch import Launch, Launchable
+from pytest_quant.measure.build import Step, Tools, build_engine
+from pytest_quant.measure.engines import read_data, shape_spec, usable_backend
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.sessions import Subject
+from pytest_quant.measure.sessions import TimingSubject
+from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.result import LatencyResult, SelfTest
 from pytest_quant.spec import UNMEASURED, Dataset, EngineSpec, LatencyPlan, Model
 from pytest_quant.stats.selftest import FEWEST_LAUNCHES, KindTimed, kinds_noise
@@ -178,12 +178,12 @@ def _spec(backend: Backend, work: Workload, precision: str, folder: Path) -> Eng
     return backend.with_tf32(spec, allowed=False) if isinstance(backend, Tf32Backend) else spec
 
 
-def _subject(backend: Backend, work: Workload, precision: str, folder: Path, tools: Tools) -> Subject:
+def _subject(backend: Backend, work: Workload, precision: str, folder: Path, tools: Tools) -> TimingSubject:
     spec, samples = _spec(backend, work, precision, folder), inputs_of(work, _SAMPLES)
     data = read_data(Dataset.from_arrays(samples, calibration=_CALIBRATION), spec, tools)
     (tensor,) = backend.signature(spec.model).inputs
     shaped = shape_spec(spec, (tensor,), data, 1, 1)
-    return Subject(shaped, backend, build_side(shaped, backend, data, tools), {tensor.name: samples[:1]})
+    return TimingSubject(build_engine(shaped, backend, data, tools), {tensor.name: samples[:1]})
 
 
 def _prepare(effort: Effort, backend: Backend, folder: Path, tools: Tools) -> list[Path]:
@@ -192,7 +192,7 @@ def _prepare(effort: Effort, backend: Backend, folder: Path, tools: Tools) -> li
     for work in effort.kinds:
         reference, candidate = (_subject(backend, work, precision, folder, tools) for precision in ("fp32", "int8"))
         file = folder / f"{work.name}.launch"
-        Launchable.of(reference, candidate, effort.plan).save(file)
+        TimingJob.of(reference, candidate, effort.plan).save(file)
         files.append(file)
     return files
 
@@ -227,8 +227,8 @@ def _measure(
 
 def _launched(file: Path, plan: LatencyPlan) -> LatencyResult:
     try:
-        with Launch(file, limit_s=_LONGEST_S) as launch:
-            return launch.measure(plan)
+        with TimingProcess(file, limit_s=_LONGEST_S) as process:
+            return process.measure(plan)
     except LaunchError as error:
         fix = "end what else keeps this machine busy; pytest-quant doctor tells whether the backend is whole"
         raise LaunchError(error.what, value=error.value, fix=fix, log=error.log) from error

@@ -8,41 +8,44 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from pytest_quant.backends import Backend, Engine, Feeds, prepare_events
+from pytest_quant.backends import Engine, Feeds, prepare_events
 from pytest_quant.environment.gpu_clocks import Clocks, clock_notes, clock_reader
 from pytest_quant.environment.gpu_neighbours import gpu_neighbours, neighbour_notes
 from pytest_quant.measure.block import Block, ByDevice, Call, time_block
 from pytest_quant.measure.build import BuiltEngine
-from pytest_quant.measure.engines import open_built
 from pytest_quant.measure.latency import NEAR_BYTES, Calls, Reopening, measure
 from pytest_quant.measure.pages import collapse
 from pytest_quant.result import DeviceTimes, LatencyResult
-from pytest_quant.spec import EngineSpec, LatencyPlan, Pages
+from pytest_quant.spec import LatencyPlan, Pages
 
 _BOUND = 0.8
 """Share of the GPU's time that launching may take before the GPU waits, as in trtexec (``sampleReporting.cpp``)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class TimingSubject:
     """An engine to time, opened anew for each measurement, and the batch it runs.
 
     Attributes
     ----------
+    feeds : the batch, under the engine's names.
     precision : one of `REFERENCE_PRECISIONS`, where it is what latency is compared with.
     tf32 : whether its FP32 products may be rounded to TF32; ``None`` where they are not FP32, or there is no TF32.
     """
 
-    spec: EngineSpec
-    backend: Backend
     built: BuiltEngine
     feeds: Feeds
     precision: str = "fp32"
     tf32: bool | None = None
 
+    @property
+    def device(self) -> str:
+        """The device that it runs on."""
+        return self.built.backend.device
+
     def open(self, stack: ExitStack) -> Engine:
         """Open a new session, closed with `stack`."""
-        engine: Engine = open_built(self.spec, self.backend, self.built)
+        engine = self.built.open()
         stack.callback(engine.close)
         return engine
 
@@ -57,9 +60,9 @@ class Sessions:
     stack : closing it closes the sessions that are open then.
     """
 
-    def __init__(self, reference: Subject, candidate: Subject, pages: Pages, stack: ExitStack) -> None:
+    def __init__(self, reference: TimingSubject, candidate: TimingSubject, pages: Pages, stack: ExitStack) -> None:
         self._subjects = (reference, reference, candidate)
-        self._on_processor = all(one.backend.device == _PROCESSOR for one in self._subjects)
+        self._on_processor = all(subject.device == _PROCESSOR for subject in self._subjects)
         self._huge = self._on_processor and pages == "huge"
         self._notes: tuple[str, ...] | None = None
         self._opened = stack.enter_context(ExitStack())
@@ -69,8 +72,8 @@ class Sessions:
         """Time all three interleaved, with notes on clocks and neighbours of a GPU and on the parts of a run there."""
         self._settle()
         reference, _, candidate = self._subjects
-        before = gpu_neighbours(candidate.backend.device)
-        with clock_reader(candidate.backend.device) as read:
+        before = gpu_neighbours(candidate.device)
+        with clock_reader(candidate.device) as read:
             samples: list[Clocks] = []
 
             def sample() -> None:
@@ -79,11 +82,11 @@ class Sessions:
 
             reopening = Reopening(self._reopen, self._took_s, self._weights_bytes)
             latency = measure(*self._calls, plan, observe=sample, reopening=reopening)
-        shared = neighbour_notes(before, gpu_neighbours(candidate.backend.device))
+        shared = neighbour_notes(before, gpu_neighbours(candidate.device))
         apart = [
             note
             for subject, engine in ((reference, self._engines[0]), (candidate, self._engines[-1]))
-            for note in device_note(subject.spec.id, engine.device_times(subject.feeds))
+            for note in device_note(subject.built.spec.id, engine.device_times(subject.feeds))
         ]
         return replace(
             latency,
@@ -155,7 +158,7 @@ def _gain(before: Sequence[Block], after: Sequence[Block]) -> Iterator[str]:
 
 
 @contextmanager
-def open_sessions(reference: Subject, candidate: Subject, pages: Pages) -> Iterator[Sessions]:
+def open_sessions(reference: TimingSubject, candidate: TimingSubject, pages: Pages) -> Iterator[Sessions]:
     """Open new sessions of both engines, and close them when the block ends; the null is a second one of the first.
 
     Parameters
@@ -172,7 +175,7 @@ def open_sessions(reference: Subject, candidate: Subject, pages: Pages) -> Itera
         yield Sessions(reference, candidate, pages, stack)
 
 
-def _calls(sessions: Sequence[tuple[Engine, Subject]]) -> list[Call]:
+def _calls(sessions: Sequence[tuple[Engine, TimingSubject]]) -> list[Call]:
     """Return the calls to time: all by the clocks of their devices, or, where one has none, all by the host's."""
     by_device = []
     for engine, subject in sessions:

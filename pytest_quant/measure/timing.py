@@ -1,20 +1,30 @@
-"""Timing of a check's engines, alone on their devices, at most twice and within one budget."""
+"""Timing of a check's engines, alone on their devices: twice before a limit fails, and in further launches."""
 
 from __future__ import annotations
 
+import math
+import statistics
 import tempfile
 import zlib
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_quant.errors import LaunchError
-from pytest_quant.measure.engines import Tools
-from pytest_quant.measure.launch import Launch, Launchable
-from pytest_quant.measure.sessions import Subject, open_sessions
-from pytest_quant.result import Interval, LatencyResult
-from pytest_quant.spec import Check, LatencyPlan
+import numpy as np
+
+from pytest_quant.errors import BuildError, LaunchError
+from pytest_quant.measure.build import Tools
+from pytest_quant.measure.sessions import TimingSubject, open_sessions
+from pytest_quant.measure.timing_process import TimingJob, TimingProcess
+from pytest_quant.result import Interval, LatencyResult, OverLaunches
+from pytest_quant.spec import UNMEASURED, Check, LatencyPlan, Spread
+from pytest_quant.stats.launches import launch_of, speedup_of
+from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, mean_of_launches
+from pytest_quant.stats.ratio import Estimate
+from pytest_quant.stats.rounds import OF_RATIO, SessionSet, session_sets
+from pytest_quant.stats.runner import Draw, draw_of, session_spread
 
 Breaks = Callable[[Check, LatencyResult], bool]
 """Whether a latency breaks a limit of the check."""
@@ -76,7 +86,7 @@ def _twice_as_wide(latency: LatencyResult) -> LatencyResult:
 
 
 def time_check(
-    check: Check, plan: LatencyPlan, reference: Subject, candidate: Subject, tools: Tools, breaks: Breaks
+    check: Check, plan: LatencyPlan, reference: TimingSubject, candidate: TimingSubject, tools: Tools, breaks: Breaks
 ) -> LatencyResult:
     """Time reference, null and candidate; time them again before a limit fails, in a fresh process where it is close.
 
@@ -85,11 +95,10 @@ def time_check(
     check : its limits on latency, and its node id, which seeds the random order.
     plan : its `max_s` bounds all runs of both measurements; opening the sessions is not part of it.
     reference, candidate : the engines; the null is a second session of the reference.
-    tools : the messages to the user.
     breaks : whether a latency breaks a limit of the check.
     """
     plan = plan_for(check, plan)
-    with tools.locks.exclusive(reference.backend.device, candidate.backend.device):
+    with tools.locks.exclusive(reference.device, candidate.device):
         return timed_within(
             plan,
             lambda once: _time_once(once, reference, candidate, tools),
@@ -108,25 +117,179 @@ def plan_for(check: Check, plan: LatencyPlan) -> LatencyPlan:
     )
 
 
-def _time_once(plan: LatencyPlan, reference: Subject, candidate: Subject, tools: Tools) -> LatencyResult:
-    named = f"{candidate.spec.id} of {candidate.spec.model.name}"
+def _time_once(plan: LatencyPlan, reference: TimingSubject, candidate: TimingSubject, tools: Tools) -> LatencyResult:
+    name = candidate.built.name
     with ExitStack() as stack:
-        with tools.step(f"opening sessions to time {named}"):
+        with tools.step(f"opening sessions to time {name}"):
             sessions = stack.enter_context(open_sessions(reference, candidate, plan.pages))
-        with tools.step(f"timing {named}"):
+        with tools.step(f"timing {name}"):
             return sessions.measure(plan)
 
 
-def _time_apart(plan: LatencyPlan, reference: Subject, candidate: Subject, tools: Tools) -> LatencyResult:
+def _time_apart(plan: LatencyPlan, reference: TimingSubject, candidate: TimingSubject, tools: Tools) -> LatencyResult:
     """Time in a fresh process; in fresh sessions of this one, with a note, where no other can open the engines."""
-    named = f"{candidate.spec.id} of {candidate.spec.model.name}"
+    try:
+        with (
+            _described(TimingJob.of(reference, candidate, plan)) as file,
+            tools.step(f"timing {candidate.built.name} again in a fresh process"),
+            TimingProcess(file) as process,
+        ):
+            latency, note = process.measure(plan), "measured in a process of its own"
+    except LaunchError as error:
+        latency = _time_once(plan, reference, candidate, tools)
+        note = f"measured again in the same process: {error.what}"
+    return replace(latency, notes=(*latency.notes, note))
+
+
+@contextmanager
+def _described(job: TimingJob) -> Iterator[Path]:
+    """Keep a job in a file while the block runs. Raises `LaunchError` where no other process can have it."""
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
         file = Path(folder) / "check"
-        try:
-            Launchable.of(reference, candidate, plan).save(file)
-            with tools.step(f"timing {named} again in a fresh process"), Launch(file) as launch:
-                found = launch.measure(plan)
-        except LaunchError as error:
-            found = _time_once(plan, reference, candidate, tools)
-            return replace(found, notes=(*found.notes, f"measured again in the same process: {error.what}"))
-    return replace(found, notes=(*found.notes, "measured in a process of its own"))
+        job.save(file)
+        yield file
+
+
+_MOST_FREEDOM = 8.0
+"""Degrees of freedom that the noise between sessions is worth for a ratio at most: launches differ by what the sessions
+of one do not show."""
+
+TIME_FREEDOM = 1.0
+"""Degrees of freedom that the noise between sessions is worth for a time, which also varies by all that a reference
+beside it cancels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How many launches a check is given, the first one included.
+
+    Attributes
+    ----------
+    least : in any case.
+    auto : more, up to the last of `LOOKS`, as long as a limit on latency is in doubt.
+    """
+
+    least: int = 1
+    auto: bool = False
+
+    def after(self, made: int, in_doubt: bool) -> int:
+        """Return the number of launches at which all of them are judged next; 0 where these are enough.
+
+        Parameters
+        ----------
+        made : so far.
+        in_doubt : whether they leave a limit undecided.
+        """
+        if made < self.least:
+            return self.least
+        return next((look for look in LOOKS if self.auto and in_doubt and look > made), 0)
+
+
+def add_launches(
+    check: Check,
+    latency: LatencyResult,
+    timed: tuple[TimingSubject, TimingSubject],
+    wanted: Wanted,
+    in_doubt: Callable[[LatencyResult], bool],
+    tools: Tools,
+) -> LatencyResult:
+    """Time a check in fresh processes too, and add what each of them found and what all of them say together.
+
+    A launch whose numbers have a reason against them is a note and does not count. One that fails is a note and the
+    last one, since the next would fail too. There are none if the first measurement is unreliable.
+
+    Parameters
+    ----------
+    check : the limits, and the plan of the first launch, which is that of each.
+    latency : of the first launch, in this process.
+    timed : reference and candidate.
+    wanted : how many.
+    in_doubt : whether a limit is, by a result.
+
+    Raises
+    ------
+    QuantError : a device was not free in time.
+    """
+    if latency.reasons or check.latency is None:
+        return latency
+    plan = plan_for(check, replace(check.latency, batch_size=latency.batch_size))
+    results, tried = [latency], 1
+    what = ""
+    try:
+        with ExitStack() as held:
+            file: Path | None = None
+            while target := wanted.after(tried, in_doubt(latency)):
+                while tried < target:
+                    tried += 1
+                    what = f"launch {tried} of {target} of {check.candidate.id} of {check.candidate.model.name}"
+                    file = file or held.enter_context(_described(TimingJob.of(*timed, plan)))
+                    with (
+                        tools.locks.exclusive(*(subject.device for subject in timed)),
+                        tools.bounded_step(what),
+                        TimingProcess(file, limit_s=None) as process,
+                    ):
+                        launched = process.measure(replace(plan, seed=plan.seed + tried))
+                    if launched.reasons:
+                        note = f"{what} does not count: {launched.reasons[0]}"
+                        latency = replace(latency, notes=(*latency.notes, note))
+                        continue
+                    results.append(launched)
+                    figures = launch_of(launched, datetime.now(UTC).isoformat(timespec="seconds"))
+                    latency = replace(latency, launches=(*latency.launches, figures))
+                latency = with_over(latency, results, LOOK_CONFIDENCE if wanted.auto else plan.confidence)
+    except (LaunchError, BuildError) as error:
+        return replace(latency, notes=(*latency.notes, f"{what}: {error.what}; {error.value}"))
+    return latency
+
+
+def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confidence: float) -> LatencyResult:
+    """Return the first launch with what all launches say together; one alone says nothing more.
+
+    Parameters
+    ----------
+    latency : the first launch.
+    results : of all launches that count, the first included; each knows the noise between sessions.
+    confidence : of the intervals.
+    """
+    if len(results) < 2:
+        return latency
+    sets = [_sets(result) for result in results]
+    spread = _session_spread(results[0], sets)
+    share = statistics.fmean(OF_RATIO / len(of_one) if len(of_one) > 1 else 1.0 for of_one in sets)
+    known, draws = Spread(math.sqrt(share) * spread.sd, spread.freedom), sum(map(len, sets))
+    ratio = _together([speedup_of(one) for one in results], known, confidence, draws)
+    p50 = _together([_time(one) for one in results], replace(known, freedom=TIME_FREEDOM), confidence, draws)
+    over = OverLaunches(
+        launches=len(results),
+        speedup=math.exp(ratio.value),
+        speedup_ci=Interval(math.exp(ratio.low), math.exp(ratio.high)),
+        candidate_p50_ms=math.exp(p50.value),
+        candidate_p50_ci_ms=Interval(math.exp(p50.low), math.exp(p50.high)),
+    )
+    return replace(latency, over=over)
+
+
+def _sets(latency: LatencyResult) -> list[SessionSet]:
+    reference, null, candidate = (
+        np.log(side.medians_ns[: latency.rounds]) for side in (latency.reference, latency.null, latency.candidate)
+    )
+    return session_sets(reference, null, candidate, latency.sets or (latency.rounds,))
+
+
+def _session_spread(first: LatencyResult, sets: Sequence[Sequence[SessionSet]]) -> Spread:
+    """Return the noise between sessions of all launches: what the first one knew of it, and the nulls of the others."""
+    of_first = len(sets[0])
+    share = OF_RATIO / of_first if of_first > 1 else 1.0
+    known = Spread(first.session_sd / math.sqrt(share), UNMEASURED.freedom + of_first)
+    spread = session_spread(known, [Draw(each.null, each.null_error) for of_one in sets[1:] for each in of_one])
+    return replace(spread, freedom=min(spread.freedom, _MOST_FREEDOM))
+
+
+def _together(draws: Sequence[Draw], known: Spread, confidence: float, sets: int) -> Estimate:
+    values, errors = [draw.log_ratio for draw in draws], [draw.error for draw in draws]
+    return mean_of_launches(values, errors, known, confidence=confidence, draws=sets)
+
+
+def _time(latency: LatencyResult) -> Draw:
+    medians = [math.log(one) for one in latency.candidate.medians_ns]
+    return Draw(math.log(latency.candidate_p50_ms), draw_of(medians).error)

@@ -17,9 +17,9 @@ from pytest_quant.history.baselines.choose import Baselines, Evaluated
 from pytest_quant.history.rows import way_of_timing
 from pytest_quant.marks.check import Measuring, build_check, named_only
 from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
-from pytest_quant.measure.launches import Wanted
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S
 from pytest_quant.measure.measurement import Measurement
+from pytest_quant.measure.timing import Wanted
 from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
 from pytest_quant.plugin.collect import PLANNED, Planned, prepare

@@ -90,8 +90,8 @@ class Leaving:
         write_collected(self._folder, Collected(self._tests, self._errors, tuple(imported)))
 
     def _leave(self, nodeid: str, measurement: object, pages: Pages) -> None:
-        from pytest_quant.measure.launch import Launchable
         from pytest_quant.measure.measurement import Measurement
+        from pytest_quant.measure.timing_process import TimingJob
         from pytest_quant.sides.left import launch_file
         from pytest_quant.spec import LatencyPlan
 
@@ -101,7 +101,7 @@ class Leaving:
         plan = measurement.check.latency or LatencyPlan(batch_size=measurement.check.batch_size, pages=pages)
         file = launch_file(self._folder, nodeid)
         try:
-            Launchable.of(*measurement.bench.timed, plan).save(file)
+            TimingJob.of(*measurement.bench.timed, plan).save(file)
         except LaunchError as error:
             file.with_suffix(".why").write_text(error.what, encoding="utf-8")
 

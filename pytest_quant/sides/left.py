@@ -75,7 +75,7 @@ class Left:
 
 
 def launch_file(folder: Path, nodeid: str) -> Path:
-    """Return the file in which the timed engines of a test are described, see `pytest_quant.measure.launch`."""
+    """Return the file in which the timed engines of a test are described, see `pytest_quant.measure.timing_process`."""
     return folder / f"{hashlib.sha256(nodeid.encode()).hexdigest()[:32]}.launch"
 
 

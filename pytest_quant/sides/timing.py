@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pytest_quant.errors import LaunchError
 from pytest_quant.measure.build import Step
-from pytest_quant.measure.launch import Launch, read_header
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.pairs import Pair, PairedTimes, time_pair, time_pairs
+from pytest_quant.measure.timing_process import TimingProcess, read_header
 from pytest_quant.sides.left import Left, launch_file
 from pytest_quant.spec import LatencyPlan
 
@@ -58,9 +58,9 @@ class PairTimer:
         devices = {device for header in headers for device in header.devices}
         plan = LatencyPlan(max_s=self.max_s, seed=zlib.crc32(head[1].encode()))
 
-        def launch(place: int) -> Launch:
+        def launch(place: int) -> TimingProcess:
             left = (base, head)[place][0]
-            return Launch(
+            return TimingProcess(
                 files[place],
                 python=left.python,
                 cwd=left.cwd,

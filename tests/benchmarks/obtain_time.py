@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from pytest_quant.measure import engines, pipeline
+from pytest_quant.measure import bench
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -34,8 +34,8 @@ def timed(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
 
 def pytest_configure() -> None:
     """Time the two functions through which everything comes."""
-    for module, name in ((engines, "build_engine"), (pipeline, "record_outputs")):
-        setattr(module, name, timed(getattr(module, name)))
+    for name in ("build_engine", "record_outputs"):
+        setattr(bench, name, timed(getattr(bench, name)))
 
 
 def pytest_unconfigure() -> None:

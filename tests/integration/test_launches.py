@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from pytest_quant import Dataset, Model
-from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
-from pytest_quant.measure.engines import Tools, build_side, read_data, usable_backend
-from pytest_quant.measure.launch import Launch, Launchable
+from pytest_quant.measure.build import Tools, build_engine
+from pytest_quant.measure.engines import read_data, usable_backend
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.sessions import Subject
+from pytest_quant.measure.sessions import TimingSubject
+from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.spec import EngineSpec, LatencyPlan
 from tests.support.models import select_first
 
@@ -24,10 +24,10 @@ PLAN = LatencyPlan(max_s=0.5, max_warmup_s=0.05)
 X = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
 
 
-def built(spec: EngineSpec, tools: Tools) -> Subject:
+def built(spec: EngineSpec, tools: Tools) -> TimingSubject:
     """Return a built engine and one batch for it."""
     data = read_data(Dataset.from_arrays(X, X[:, :4].argmax(axis=1), calibration=16), spec, tools)
-    return Subject(spec, get_backend(spec.backend), build_side(spec, usable_backend(spec), data, tools), {"x": X[:2]})
+    return TimingSubject(build_engine(spec, usable_backend(spec), data, tools), {"x": X[:2]})
 
 
 def launched(backend: str, model: Model, folder: Path, scheme: str = "static", **options: Any) -> None:
@@ -36,8 +36,8 @@ def launched(backend: str, model: Model, folder: Path, scheme: str = "static", *
     given = tuple(sorted(options.items()))
     reference = built(EngineSpec(backend, "fp32", None, model, options=given), tools)
     candidate = built(EngineSpec(backend, "int8", scheme, model, options=given), tools)
-    Launchable.of(reference, candidate, PLAN).save(folder / "check")
-    with Launch(folder / "check") as launch:
+    TimingJob.of(reference, candidate, PLAN).save(folder / "check")
+    with TimingProcess(folder / "check") as launch:
         found = launch.measure(PLAN)
     assert found.rounds >= 1
     assert found.speedup > 0.0

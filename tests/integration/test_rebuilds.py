@@ -18,7 +18,8 @@ from pytest_quant.backends import get_backend
 from pytest_quant.backends.ort import build as module
 from pytest_quant.cache import Cache
 from pytest_quant.data import open_data
-from pytest_quant.measure.build import BuiltEngine, build_engine
+from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.outputs import record_outputs
 from pytest_quant.spec import Calibration, Dataset, EngineSpec, Model
 from tests.integration.projects import run_project, run_project_apart, write_project
@@ -66,7 +67,8 @@ class Workbench:
         samples = self.inputs[40:] if calibration is None else calibration
         dataset = Dataset.from_arrays(self.inputs[:40], self.labels[:40], samples)
         data = open_data(dataset, backend.signature(self.spec.model))
-        return build_engine(spec or self.spec, backend, data, self.cache, lambda _: nullcontext())
+        tools = Tools(self.cache, pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
+        return build_engine(spec or self.spec, backend, data, tools)
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.backends.torch.export import export_onnx
 from pytest_quant.cache import Cache
 from pytest_quant.errors import QuantError
-from pytest_quant.measure.build import build_engine
+from pytest_quant.measure.build import Tools, build_engine
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend
 from tests.integration.openvino_traps.test_subgraphs import branches
@@ -135,8 +136,7 @@ FAILURES: dict[str, tuple[Callable[[Path], object], str, str]] = {
             EngineSpec("numpy", "fp32", None, Model.from_onnx(select_first(folder / "m.onnx"))),
             Careless(),
             None,
-            Cache(folder / "cache"),
-            lambda _: nullcontext(),
+            Tools(Cache(folder / "cache"), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail)),
         ),
         "building numpy-fp32 of m failed",
         "the library gave up",

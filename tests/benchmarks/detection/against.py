@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pytest_quant.measure.launch import Launch
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.pairs import Pair, PairedTimes, time_pair, time_pairs
+from pytest_quant.measure.timing_process import TimingProcess
 from pytest_quant.spec import LatencyPlan
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.launches import check_file
@@ -42,7 +42,7 @@ def compared(base: Path, head: Path, seed: int) -> PairedTimes:
     def one_pair(number: int) -> Pair:
         with ExitStack() as held:
             held.enter_context(DeviceLocks(lambda _: None).exclusive("cpu"))
-            sides = [held.enter_context(Launch(file)) for file in (base, head)]
+            sides = [held.enter_context(TimingProcess(file)) for file in (base, head)]
             return time_pair(sides[0], sides[1], PLAN, seed=seed + number)
 
     return time_pairs(one_pair, math.log1p(LIMIT_PCT / 100.0), same_reference=True)

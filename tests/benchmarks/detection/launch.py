@@ -1,6 +1,6 @@
 """One launch: a fresh process that times a check as the plugin does, judges it, and prints what it found as JSON.
 
-Its arguments are a file of `Launchable.save`, the least speedup, a seed and the seconds it may take.
+Its arguments are a file of `TimingJob.save`, the least speedup, a seed and the seconds it may take.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from pytest_quant.cache import Cache
-from pytest_quant.measure.engines import Tools
-from pytest_quant.measure.launch import Launchable
+from pytest_quant.measure.build import Tools
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.timing import time_check
+from pytest_quant.measure.timing_process import TimingJob
 from pytest_quant.spec import Check, Dataset, LatencyPlan, Limits
 from pytest_quant.verdict import breaks_latency
 from pytest_quant.verdict.latency import latency_verdicts
@@ -23,12 +23,12 @@ from pytest_quant.verdict.latency import latency_verdicts
 
 def launch(file: Path, min_speedup: float, seed: int, max_s: float) -> dict[str, object]:
     """Time and judge once; the second measurement before a FAIL included."""
-    timed = Launchable.load(file)
+    timed = TimingJob.load(file)
     check = Check(
         nodeid=f"test_detection.py::test_{seed}",
         series_nodeid="test_detection.py::test",
-        candidate=timed.candidate.spec,
-        reference=timed.reference.spec,
+        candidate=timed.candidate.built.spec,
+        reference=timed.reference.built.spec,
         dataset=Dataset("arrays", None),
         limits=Limits(min_speedup=min_speedup),
     )

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
-from pytest_quant.measure.build import build_engine
-from pytest_quant.measure.launch import Launchable
-from pytest_quant.measure.sessions import Subject
+from pytest_quant.measure.build import Tools, build_engine
+from pytest_quant.measure.lock import DeviceLocks
+from pytest_quant.measure.sessions import TimingSubject
+from pytest_quant.measure.timing_process import TimingJob
 from pytest_quant.result import Status
 from pytest_quant.spec import EngineSpec, LatencyPlan, Model
 from tests.benchmarks.detection import launch, peers
@@ -40,12 +41,15 @@ MOST_ROUNDS = 17
 _HANGS_S = 120.0
 
 
-def subject(folder: Path, name: str, more_pct: float) -> Subject:
+def subject(folder: Path, name: str, more_pct: float) -> TimingSubject:
     """Return an engine of a model from the cache in `folder`, and what it is fed."""
     spec = EngineSpec("ort", "fp32", None, Model.from_onnx(model_file(folder, name, more_pct)))
-    backend = get_backend("ort")
-    built = build_engine(spec, backend, None, Cache(folder / "cache"), lambda _: nullcontext())
-    return Subject(spec, backend, built, feeds_of(name))
+    tools = Tools(Cache(folder / "cache"), _silent, lambda _: nullcontext(), DeviceLocks(_silent))
+    return TimingSubject(build_engine(spec, get_backend("ort"), None, tools), feeds_of(name))
+
+
+def _silent(_: str) -> None:
+    """Show nothing."""
 
 
 def check_file(folder: Path, name: str, more_pct: float) -> Path:
@@ -53,7 +57,7 @@ def check_file(folder: Path, name: str, more_pct: float) -> Path:
     file = folder / f"{name}-{more_pct:g}.check"
     if not file.exists():
         reference, candidate = (subject(folder, name, pct) for pct in (0.0, more_pct))
-        Launchable.of(reference, candidate, LatencyPlan()).save(file)
+        TimingJob.of(reference, candidate, LatencyPlan()).save(file)
     return file
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from pytest_quant.backends import Availability, Engine, Feeds, Outputs
 from pytest_quant.errors import BuildError
 from pytest_quant.measure.build import BuiltEngine
-from pytest_quant.measure.sessions import Subject
+from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 from tests.unit.measure.played import Played
 
@@ -71,8 +71,8 @@ class PlayedBackend:
         return cast("Engine", Played(run, SIGNATURE))
 
 
-def played(precision: str, backend: Any = None, model: Model | None = None) -> Subject:
+def played(precision: str, backend: Any = None, model: Model | None = None) -> TimingSubject:
     """Return an engine that does what `precision` names."""
     spec = EngineSpec("played", precision, None, model or Model("net"))
     own: Any = backend or PlayedBackend()
-    return Subject(spec, own, BuiltEngine(Path(), "key", "hit", "", None, None, None), FEEDS)
+    return TimingSubject(BuiltEngine(spec, own, Path(), "key", "hit", "", None, None, None), FEEDS)

@@ -16,7 +16,8 @@ from pytest_quant.cache import Cache
 from pytest_quant.data import Data
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.measure import build as building
-from pytest_quant.measure.build import BuiltEngine, build_apart, build_engine, export_spec
+from pytest_quant.measure.build import BuiltEngine, Tools, build_apart, build_engine, export_spec
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.spec import Calibration, EngineSpec, Model
 from tests.unit.measure.played import PlayedBackend, data_of, inputs, numbers
 
@@ -26,13 +27,13 @@ WEIGHTS = replace(STATIC, scheme="weight-only")
 
 
 class Bench:
-    """A backend, its clock, data with ten calibration samples, and a cache."""
+    """A backend, its clock, data with ten calibration samples, and the tools of a session."""
 
     def __init__(self, folder: Path) -> None:
         self.backend = PlayedBackend(lambda _precision, feeds: {"y": feeds["x"]}, FREE)
         self.data: Data | None = data_of(numbers(30), FREE, calibration=numbers(10) + 1000)
-        self.cache = Cache(folder / "cache")
         self.steps: list[str] = []
+        self.tools = Tools(Cache(folder / "cache"), pytest.fail, self.step, DeviceLocks(pytest.fail))
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
@@ -43,7 +44,9 @@ class Bench:
     def build(self, spec: EngineSpec = STATIC) -> BuiltEngine:
         """Build through the cache, and forget what was called before."""
         self.backend.calls.clear()
-        return build_engine(spec, cast("Backend", self.backend), self.data, self.cache, self.step)
+        built = build_engine(spec, cast("Backend", self.backend), self.data, self.tools)
+        self.backend.calls.remove(("check", spec.id))
+        return built
 
 
 @pytest.fixture
@@ -92,7 +95,7 @@ def test_a_scheme_with_ranges_does(bench: Bench, data: Data | None) -> None:
         "  allowed: static quantization finds the ranges of activations on samples apart from the evaluation\n"
         "  next: write Dataset.from_arrays(inputs, labels, calibration=100), or choose scheme='dynamic'"
     )
-    assert bench.backend.calls == []
+    assert bench.backend.calls == [("check", "played-int8-static")]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +162,7 @@ def test_what_the_runtime_raises_says_what_was_done(bench: Bench, method: str, m
 
 def test_a_trial_is_built_apart(bench: Bench, tmp_path: Path) -> None:
     """By the ranges of the engine that it is like, where they are the same; else by its own, in its own folder."""
-    bench.build()
+    like = bench.build()
     for spec, calls in (
         (replace(STATIC, exclude=("a",)), [("build", "played-int8-static")]),
         (
@@ -172,29 +175,30 @@ def test_a_trial_is_built_apart(bench: Bench, tmp_path: Path) -> None:
         work = tmp_path / spec.id / str(len(spec.exclude)) / str(spec.calibration.samples)
         work.mkdir(parents=True)
         assert bench.data is not None
-        folder = build_apart(spec, STATIC, cast("Backend", bench.backend), bench.data, bench.cache, bench.step, work)
+        built = build_apart(spec, like, bench.data, bench.tools, work)
         assert bench.backend.calls == calls
-        assert (folder / "engine").read_text("utf-8") == spec.id
-        assert folder.parent == work
+        assert built.spec == spec
+        assert (built.folder / "engine").read_text("utf-8") == spec.id
+        assert built.folder.parent == work
         assert (work / "ranges").exists() is (calls[0][0] == "calibrate")
 
 
 def test_a_trial_with_ranges_needs_samples(bench: Bench, tmp_path: Path) -> None:
     """As every engine does."""
-    without = data_of(numbers(30), FREE)
+    without, like = data_of(numbers(30), FREE), bench.build(WEIGHTS)
     with pytest.raises(DataError, match="no calibration data"):
-        build_apart(STATIC, WEIGHTS, cast("Backend", bench.backend), without, bench.cache, bench.step, tmp_path)
+        build_apart(STATIC, like, without, bench.tools, tmp_path)
 
 
 def test_only_torch_modules_are_exported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file stays what it is; a backend that takes modules gets them."""
     monkeypatch.setattr(building, "get_backend", lambda name: {"played": bench.backend}[name])
-    assert export_spec(STATIC, bench.cache, bench.step) == STATIC
+    assert export_spec(STATIC, bench.tools) == STATIC
     quantized = replace(STATIC, quantized=Model("other"))
-    assert export_spec(quantized, bench.cache, bench.step) == quantized
+    assert export_spec(quantized, bench.tools) == quantized
     module = replace(STATIC, model=Model("net", module=cast("Any", "a module")))
     monkeypatch.setattr(bench.backend, "reads", "module")
-    assert export_spec(module, bench.cache, bench.step) is module
+    assert export_spec(module, bench.tools) is module
     assert bench.steps == []
 
 

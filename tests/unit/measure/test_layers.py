@@ -17,13 +17,12 @@ from pytest_quant.backends.layers import LayerTime
 from pytest_quant.cache import Cache
 from pytest_quant.errors import UsageError
 from pytest_quant.measure import layers
-from pytest_quant.measure.build import BuiltEngine
-from pytest_quant.measure.engines import Tools
+from pytest_quant.measure.build import BuiltEngine, Tools
 from pytest_quant.measure.layers import profile_layers
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.rollout import Rollout
-from pytest_quant.measure.sessions import Subject
+from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 from tests.unit.measure.played import Played
 from tests.unit.record.examples import LATENCY, a_check
@@ -51,21 +50,21 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     happened: list[Any] = []
 
     @contextmanager
-    def exclusive(device: str, *_: object) -> Iterator[None]:
-        happened.append(("take", device))
+    def exclusive(_: DeviceLocks, *devices: str) -> Iterator[None]:
+        happened.append(("take", devices))
         yield
-        happened.append(("leave", device))
+        happened.append(("leave", devices))
 
-    monkeypatch.setattr(layers, "exclusive", exclusive)
+    monkeypatch.setattr(DeviceLocks, "exclusive", exclusive)
     return happened
 
 
 def _measurement(open_reference: Callable[[], Played], open_candidate: Callable[[], Played], **facts: Any) -> Any:
     spec = EngineSpec("played", "fp32", None, Model("net"))
 
-    def subject(opened: Callable[[], Played], device: str) -> Subject:
+    def subject(opened: Callable[[], Played], device: str) -> TimingSubject:
         backend: Any = SimpleNamespace(device=device, open=lambda *_: opened())
-        return Subject(spec, backend, BuiltEngine(Path(), "key", "hit", "", None, None, None), FEEDS)
+        return TimingSubject(BuiltEngine(spec, backend, Path(), "key", "hit", "", None, None, None), FEEDS)
 
     timed = subject(open_reference, "cpu"), subject(open_candidate, "cuda:0")
     return SimpleNamespace(check=a_check(), latency=LATENCY, bench=SimpleNamespace(timed=timed), **facts)
@@ -81,8 +80,8 @@ def test_both_engines_run_the_timed_batch_alone_on_their_devices(log: list[Any],
     opened = [Layered(log), Layered(log)]
     found = _profiled(_measurement(lambda: opened[0], lambda: opened[1]), tmp_path)
     asked = ("layers", FEEDS)
-    held = [("take", "cpu"), ("take", "cuda:0"), asked, asked, ("leave", "cuda:0"), ("leave", "cpu")]
-    assert log == held
+    both = ("cpu", "cuda:0")
+    assert log == [("take", both), asked, asked, ("leave", both)]
     assert [engine.closed for engine in opened] == [1, 1]
     assert (found.reference.run_ms, found.candidate.run_ms) == (LATENCY.reference_p50_ms, LATENCY.candidate_p50_ms)
     assert (found.batch_size, found.nodeid) == (LATENCY.batch_size, a_check().nodeid)

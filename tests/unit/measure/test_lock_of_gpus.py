@@ -19,8 +19,7 @@ from pytest_quant.backends import Backend
 from pytest_quant.cache import Cache
 from pytest_quant.errors import QuantError
 from pytest_quant.measure import lock
-from pytest_quant.measure.build import BuiltEngine
-from pytest_quant.measure.engines import Tools, build_side
+from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
 from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.spec import EngineSpec, Model
 from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, uuid_of
@@ -191,7 +190,7 @@ def build(tmp_path: Path, nvml_stub: NvmlStub) -> Callable[[Tuning, bool], Built
         tools = Tools(cache, pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
         spec = EngineSpec("played", "int8", "weight-only", Model("net"))
         with tools.locks.shared("cuda:0", waits=times):
-            made = build_side(spec, cast("Backend", backend), None, tools)
+            made = build_engine(spec, cast("Backend", backend), None, tools)
             assert shares_with_another()
         return made
 

@@ -40,5 +40,5 @@ def test_at_most_three_engines_are_open_while_two_are_timed(bench: test_pipeline
     again = reopened(found)
     assert [one.closed for one in bench.backend.engines[5:]] == [0, 0]
     assert again.bench is not None
-    assert again.bench.candidate.engine is again.engine is again.bench.candidate.batched.engine
+    assert again.bench.candidate.engine is again.engine
     assert again.bench.compare(again.bench.candidate, again.bench.data) == found.accuracy

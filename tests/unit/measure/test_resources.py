@@ -8,11 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from pytest_quant.measure.batching import Batched
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.energy import Energy
-from pytest_quant.measure.engines import Side
+from pytest_quant.measure.engines import OpenEngine
 from pytest_quant.measure.peak_memory import AddedMemory, MemoryAdded
-from pytest_quant.measure.resources import find_resources
+from pytest_quant.measure.pipeline import find_resources
 from pytest_quant.result import Interval, Resources
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend
@@ -29,17 +30,18 @@ class Sized:
     plan_of: str = ""
 
 
-def side(engine: Sized) -> Side:
+def opened(engine: Sized) -> OpenEngine:
     """An engine that took three seconds to build, one of them to calibrate."""
     spec = EngineSpec("numpy", "fp32", None, Model("net"))
-    built = BuiltEngine(Path(), "key", "built", "", build_s=3.0, calibration_s=1.0, build_memory_mb=50.0)
-    return Side(spec, NumpyBackend(), built, cast("Any", engine), cast("Any", None))
+    backend = NumpyBackend()
+    built = BuiltEngine(spec, backend, Path(), "key", "built", "", build_s=3.0, calibration_s=1.0, build_memory_mb=50.0)
+    return OpenEngine(built, Batched(cast("Any", engine), {}, {}, 1))
 
 
 def found(engine: Sized) -> Resources:
     """The resources of `engine`, beside a reference of four megabytes."""
     return find_resources(
-        side(engine), side(Sized(4_000_000)), MemoryAdded(7.0, 90.0), Energy(12.5, Interval(12.0, 13.0))
+        opened(engine), opened(Sized(4_000_000)), MemoryAdded(7.0, 90.0), Energy(12.5, Interval(12.0, 13.0))
     )
 
 

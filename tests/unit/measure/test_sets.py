@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_quant.measure.latency import Calls, Reopening, measure
-from pytest_quant.measure.launches import with_over
+from pytest_quant.measure.timing import with_over
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import UNMEASURED, LatencyPlan, Limits, Spread
 from pytest_quant.stats.one_sample import LOOK_CONFIDENCE

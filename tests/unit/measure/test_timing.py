@@ -14,11 +14,11 @@ from typing import Any, cast
 import pytest
 
 from pytest_quant.cache import Cache
-from pytest_quant.measure import sessions, timing
-from pytest_quant.measure.engines import Tools
+from pytest_quant.measure import sessions
+from pytest_quant.measure.build import Tools
 from pytest_quant.measure.latency import measure
 from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
-from pytest_quant.measure.sessions import Subject, device_note
+from pytest_quant.measure.sessions import TimingSubject, device_note
 from pytest_quant.measure.timing import _time_apart, time_check
 from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
@@ -33,8 +33,9 @@ class Simulated:
     """As much of a subject as timing touches: a device, a name, and sessions that take `run_ms` a run."""
 
     def __init__(self, time: SimulatedTime, run_ms: float, device: str = "cpu", device_ms: float | None = None) -> None:
-        self.backend = SimpleNamespace(device=device)
-        self.spec = a_check().candidate
+        spec = a_check().candidate
+        self.device = device
+        self.built = SimpleNamespace(spec=spec, name=f"{spec.id} of {spec.model.name}")
         self.feeds: dict[str, Any] = {}
         self.precision = "fp32"
         self.tf32: bool | None = None
@@ -97,7 +98,7 @@ def timed(
     tools = Tools(Cache(folder), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
     check = replace(a_check(), limits=limits)
     return time_check(
-        check, LatencyPlan(), cast("Subject", reference), cast("Subject", candidate), tools, breaks_latency
+        check, LatencyPlan(), cast("TimingSubject", reference), cast("TimingSubject", candidate), tools, breaks_latency
     )
 
 
@@ -212,17 +213,17 @@ def test_the_parts_of_a_run_are_timed_while_nobody_else_may_use_the_device(
     held: list[str] = []
 
     @contextmanager
-    def exclusive(device: str, *_: object) -> Iterator[None]:
-        held.append(device)
+    def exclusive(_: DeviceLocks, *devices: str) -> Iterator[None]:
+        held.extend(devices)
         yield
-        held.remove(device)
+        held.clear()
 
     class OnDevice(Simulated):
         def device_times(self, _feeds: object) -> DeviceTimes:
-            assert held == ["cpu"]
+            assert held == ["cpu", "cpu"]
             return DeviceTimes(9, 0.25, 0.125, 0.0625, 1.5, pinned=self._run_ms < 2.0)
 
-    monkeypatch.setattr(timing, "exclusive", exclusive)
+    monkeypatch.setattr(DeviceLocks, "exclusive", exclusive)
     found = timed(Limits(), OnDevice(time, 2.0), OnDevice(time, 1.0), tmp_path)
     assert found.notes == tuple(
         f"ort-int8-static: GPU 0.25 ms, copies in 0.125 ms and out 0.0625 ms ({memory} memory), "

@@ -18,7 +18,8 @@ from pytest_quant.backends.ort.tensorrt_engine import Inspected, count_products,
 from pytest_quant.backends.trt.coverage import Layer
 from pytest_quant.cache import Cache
 from pytest_quant.errors import BuildError
-from pytest_quant.measure.build import BuiltEngine, build_engine
+from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import conv, dense
 from pytest_quant.testing.conformance.workbench import build
@@ -79,8 +80,8 @@ def test_an_entry_of_the_cache_stays_sound(tmp_path: Path, monkeypatch: pytest.M
     spec = spec_of(tmp_path, "fp32")
 
     def obtain() -> BuiltEngine:
-        cache = Cache(tmp_path / "cache")
-        return build_engine(spec, BACKEND, None, cache, lambda _: nullcontext())
+        tools = Tools(Cache(tmp_path / "cache"), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
+        return build_engine(spec, BACKEND, None, tools)
 
     built = obtain()
     assert built.status == "built"

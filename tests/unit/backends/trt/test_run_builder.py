@@ -19,7 +19,7 @@ from pytest_quant.backends.trt.run_builder import (
 )
 from pytest_quant.cache import Cache
 from pytest_quant.errors import BuildError
-from pytest_quant.measure.engines import Tools
+from pytest_quant.measure.build import Tools
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.watchdog import Watchdog
 

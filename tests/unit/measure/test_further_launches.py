@@ -10,10 +10,10 @@ import psutil
 import pytest
 
 from pytest_quant.cache import Cache
-from pytest_quant.measure.engines import Tools
-from pytest_quant.measure.launches import Wanted, add_launches
+from pytest_quant.measure.build import Tools
 from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.measure.sessions import open_sessions
+from pytest_quant.measure.timing import Wanted, add_launches
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
 from tests.unit.measure.played_apart import PlayedBackend, played
@@ -45,7 +45,7 @@ def launched(
     tools = Tools(Cache(folder / "cache"), pytest.fail, step, DeviceLocks(pytest.fail))
     subjects = timed[0], played(candidate, OnlyHere() if candidate == "only here" else None)
     found = add_launches(CHECK, replace(first, reasons=()), subjects, wanted, lambda _: doubts.pop(0), tools)
-    assert not [child for child in psutil.Process().children() if "launched" in " ".join(child.cmdline())]
+    assert not [child for child in psutil.Process().children() if "timing_worker" in " ".join(child.cmdline())]
     return found
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_quant.backends.apart import end_running
 from pytest_quant.errors import LaunchError
-from pytest_quant.measure.launch import Launch, Launchable, read_header
+from pytest_quant.measure.timing_process import TimingJob, TimingProcess, read_header
 from pytest_quant.spec import LatencyPlan, Model
 from tests.unit.measure.played_apart import FEEDS, SIGNATURE, PlayedBackend, played
 
@@ -25,19 +25,19 @@ PLAN = LatencyPlan(max_s=0.5, max_warmup_s=0.05, seed=3)
 def saved(folder: Path, candidate: str, reference: str = "quiet") -> Path:
     """Save a check of two engines, each of which does what its name says."""
     file = folder / "check"
-    Launchable.of(played(reference), played(candidate), PLAN).save(file)
+    TimingJob.of(played(reference), played(candidate), PLAN).save(file)
     return file
 
 
 def launched() -> list[psutil.Process]:
     """Return the children of this process that time."""
-    return [child for child in psutil.Process().children() if "launched" in " ".join(child.cmdline())]
+    return [child for child in psutil.Process().children() if "timing_worker" in " ".join(child.cmdline())]
 
 
 @pytest.mark.parametrize("candidate", ["quiet", "noisy"])
 def test_one_process_answers_all_that_is_asked(tmp_path: Path, candidate: str) -> None:
     """What its engines write anywhere reaches no answer, and no process is left."""
-    with Launch(saved(tmp_path, candidate)) as launch:
+    with TimingProcess(saved(tmp_path, candidate)) as launch:
         (process,) = launched()
         first, second = launch.measure(PLAN), launch.measure(PLAN)
         block = launch.block(2, 5)
@@ -52,8 +52,8 @@ def test_one_process_answers_all_that_is_asked(tmp_path: Path, candidate: str) -
 def test_the_description_comes_back_whole(tmp_path: Path) -> None:
     """With the very arrays; its first line can be read without the classes of any backend."""
     file = saved(tmp_path, "noisy")
-    found = Launchable.load(file)
-    assert (found.reference.spec.precision, found.candidate.spec.precision) == ("quiet", "noisy")
+    found = TimingJob.load(file)
+    assert (found.reference.built.spec.precision, found.candidate.built.spec.precision) == ("quiet", "noisy")
     assert found.plan == PLAN
     assert (found.candidate.feeds["x"] == FEEDS["x"]).all()
     assert found.devices == read_header(file).devices == ("cpu",)
@@ -69,8 +69,8 @@ def test_a_module_of_this_process_is_left_behind(tmp_path: Path) -> None:
         pass
 
     model = Model.from_torch(OnlyHere(), (OnlyHere(),), name="net")
-    Launchable.of(played("quiet", model=model), played("quiet"), PLAN).save(tmp_path / "check")
-    kept = Launchable.load(tmp_path / "check").reference.spec.model
+    TimingJob.of(played("quiet", model=model), played("quiet"), PLAN).save(tmp_path / "check")
+    kept = TimingJob.load(tmp_path / "check").reference.built.spec.model
     assert (kept.name, kept.module, kept.example_inputs, kept.signature) == ("net", None, None, SIGNATURE)
 
 
@@ -81,7 +81,7 @@ def test_a_backend_of_this_process_only_is_refused(tmp_path: Path) -> None:
         pass
 
     with pytest.raises(LaunchError, match=r"played-quiet of net can be timed in this process only(.|\n)*OnlyHere"):
-        Launchable.of(played("quiet", OnlyHere()), played("quiet"), PLAN).save(tmp_path / "check")
+        TimingJob.of(played("quiet", OnlyHere()), played("quiet"), PLAN).save(tmp_path / "check")
     assert not list(tmp_path.iterdir())
 
 
@@ -89,7 +89,10 @@ def test_an_engine_that_cannot_be_opened_there(tmp_path: Path) -> None:
     """The runtime's own error, with its next step; directory and environment are those that were given."""
     file, elsewhere = saved(tmp_path, "refuses"), tmp_path / "elsewhere"
     elsewhere.mkdir()
-    with pytest.raises(LaunchError) as raised, Launch(file, cwd=elsewhere, environment=os.environ | {"PLAYED": "7"}):
+    with (
+        pytest.raises(LaunchError) as raised,
+        TimingProcess(file, cwd=elsewhere, environment=os.environ | {"PLAYED": "7"}),
+    ):
         pytest.fail("it has opened")
     assert raised.value.what == "opening played-refuses of net in a fresh process failed"
     assert raised.value.value == f"in {elsewhere} with 7\n  next: look there"
@@ -102,7 +105,7 @@ def test_an_engine_that_cannot_be_opened_there(tmp_path: Path) -> None:
 )
 def test_a_process_that_dies(tmp_path: Path, candidate: str, words: str) -> None:
     """The error says how, also when it is asked once more."""
-    with Launch(saved(tmp_path, candidate)) as launch:
+    with TimingProcess(saved(tmp_path, candidate)) as launch:
         for _ in range(2):
             with pytest.raises(LaunchError, match=words):
                 launch.measure(PLAN)
@@ -114,7 +117,7 @@ def test_a_call_that_never_ends_is_ended(tmp_path: Path, candidate: str, limit_s
     """At the limit, the process with it."""
     with (
         pytest.raises(LaunchError, match=f"it did not end within {limit_s:g} s"),
-        Launch(saved(tmp_path, candidate), limit_s=limit_s) as launch,
+        TimingProcess(saved(tmp_path, candidate), limit_s=limit_s) as launch,
     ):
         launch.measure(PLAN)
     assert not launched()
@@ -122,7 +125,7 @@ def test_a_call_that_never_ends_is_ended(tmp_path: Path, candidate: str, limit_s
 
 def test_another_thread_can_end_it(tmp_path: Path) -> None:
     """As the watchdog of a run of pytest does."""
-    with Launch(saved(tmp_path, "hangs in a run")) as launch, ThreadPoolExecutor(1) as pool:
+    with TimingProcess(saved(tmp_path, "hangs in a run")) as launch, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(launch.measure, PLAN)
         assert end_running()
         with pytest.raises(LaunchError, match="it died with signal 9"):
@@ -133,7 +136,7 @@ def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
     """It is named."""
     with (
         pytest.raises(LaunchError, match="no-python cannot be started"),
-        Launch(saved(tmp_path, "quiet"), python=str(tmp_path / "no-python")),
+        TimingProcess(saved(tmp_path, "quiet"), python=str(tmp_path / "no-python")),
     ):
         pytest.fail("it has opened")
 
@@ -141,10 +144,10 @@ def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
 ASKER = """
 import sys
 from pathlib import Path
-from pytest_quant.measure.launch import Launch
+from pytest_quant.measure.timing_process import TimingProcess
 from pytest_quant.spec import LatencyPlan
 
-with Launch(Path(sys.argv[1])) as launch:
+with TimingProcess(Path(sys.argv[1])) as launch:
     print("opened", flush=True)
     launch.measure(LatencyPlan())
 """

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from pytest_quant.errors import ModelError
-from pytest_quant.measure.float_reference import refuse_quantized
+from pytest_quant.measure.reference import refuse_quantized
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model
 from tests.unit.measure.test_pipeline import Bench, bench
