@@ -13,13 +13,13 @@ from pytest_quant.data import Data
 from pytest_quant.diagnose.hints import find_hints
 from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError, ModelFileError
 from pytest_quant.measure.bench import EVAL_BATCH_SIZE
-from pytest_quant.measure.build import Step, Tools, build_engine, export_spec
+from pytest_quant.measure.build import Tools, build_engine, export_spec
 from pytest_quant.measure.engines import open_engine, read_data, shape_spec, usable_backend, with_steps
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
 from pytest_quant.measure.measurement import Measurement, reopened
 from pytest_quant.measure.pipeline import measure_check
+from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing import Wanted, add_launches
-from pytest_quant.measure.watchdog import STEP_TIMEOUT_S, Watchdog, unwatched
 from pytest_quant.record import Encoded, build_record, failed_record
 from pytest_quant.result import Baseline, LatencyResult, NoBaseline, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec
@@ -58,14 +58,11 @@ class Session:
     cache : of engines, calibrations and reference outputs.
     baseline : returns the baseline of a measurement for the limits against earlier records, or the reason why there is
         none; ``None`` where no such limit is set.
-    notify : shows a message to the user.
-    step : shows a long step while it runs; see `pytest_quant.plugin.console`.
+    steps : shows messages and long steps to the user, and bounds the time of runs and builds.
     times : the run measures latency; a run that does not never waits for another process's timing.
     diagnose_s : budget in seconds for the search for advice about one check; 0 for no advice.
     lock_timeout_s : longest wait in seconds for a device that another process holds.
-    step_timeout_s : longest single run or build in seconds; 0 for no bound.
     wanted : how many launches a measurement is given.
-    total : bounds the time of all measuring of latency; ``None`` for no bound.
     """
 
     def __init__(
@@ -73,16 +70,13 @@ class Session:
         cache: Cache,
         *,
         baseline: Callable[[Measurement], Baseline | NoBaseline | None],
-        notify: Callable[[str], None],
-        step: Step,
+        steps: Steps,
         times: bool = True,
         diagnose_s: float = DIAGNOSE_S,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
-        step_timeout_s: float = STEP_TIMEOUT_S,
         wanted: Wanted = _ONE_LAUNCH,
     ) -> None:
-        watch = Watchdog(step_timeout_s, notify) if step_timeout_s else unwatched
-        self._tools = Tools(cache, notify, step, DeviceLocks(notify, lock_timeout_s), watch)
+        self._tools = Tools(cache, steps, DeviceLocks(steps.notify, lock_timeout_s))
         self._baseline = baseline
         self._times = times
         self._diagnose_s = diagnose_s

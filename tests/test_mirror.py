@@ -42,6 +42,7 @@ ELSEWHERE = {
     "report.page.blocks": "tests/unit/report/page/test_sections.py",
     "report.page.content": "tests/unit/report/page/test_assemble.py",
     "plugin.benchmark_bridge": "tests/integration/test_benchmark_bridge_contract.py",
+    "plugin.console": "tests/integration/test_progress_lines.py",
     "plugin.check": "tests/integration/test_statuses.py",
     "plugin.collect": "tests/integration/test_bad_marks.py",
     "plugin.devices": "tests/integration/test_devices_fake.py",

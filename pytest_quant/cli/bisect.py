@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -190,11 +190,11 @@ def _end(commits: _Commits, found: Found, seen: Mapping[str, Comparison]) -> int
 
 def _compared(base: Left, left: Left, limit_pct: float | None) -> Comparison:
     from pytest_quant.measure.lock import DeviceLocks
-    from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
+    from pytest_quant.measure.steps import STEP_TIMEOUT_S, Steps
     from pytest_quant.sides.compare import Terms, compare_sides
     from pytest_quant.sides.timing import LIMIT_PCT, PairTimer
 
-    timer = PairTimer(lambda _: nullcontext(), DeviceLocks(_notify), STEP_TIMEOUT_S)
+    timer = PairTimer(Steps(lambda _: None), DeviceLocks(_notify), STEP_TIMEOUT_S)
     by_mark = limit_pct is None
     terms = Terms(LIMIT_PCT if limit_pct is None else limit_pct, by_mark=by_mark, times_all=True, option="--limit")
     return compare_sides(base, left, timer, terms)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-
 import click
 
 from pytest_quant.cli.echo import say, show, show_json
@@ -31,15 +29,12 @@ def selftest(quick: bool, backend: str | None, as_json: bool, place: str | None)
     from pytest_quant.errors import HistoryError
     from pytest_quant.history.selftests import keep_selftest
     from pytest_quant.measure.selftest import QUICK, WHOLE, run_selftest
-
-    def step(_text: str) -> AbstractContextManager[None]:
-        return nullcontext()
+    from pytest_quant.measure.steps import Steps
 
     result = run_selftest(
         QUICK if quick else WHOLE,
         fingerprint().identity,
-        step=step,
-        notify=lambda text: say(text, err=True),
+        steps=Steps(lambda text: say(text, err=True)),
         backend=backend,
     )
     if as_json:

@@ -137,7 +137,7 @@ class EngineTrials:
         ours, tools = self._candidate, self._tools
         with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work, ExitStack() as opened:
             built = build_apart(spec, ours.built, self._few, tools, Path(work))
-            engine = built.open(tools.watch)
+            engine = built.open(tools.steps.watch)
             opened.callback(engine.close)
             return find(ours.like(built, engine))
 
@@ -182,7 +182,7 @@ def find_hints(
     name = f"{bench.candidate.spec.id} of {bench.candidate.spec.model.name}"
     doing = f"{name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what repairs it"
     with ExitStack() as stack:
-        stack.enter_context(tools.step(doing))
+        stack.enter_context(tools.steps.show(doing))
         times = measurement.check.latency is not None
         stack.enter_context(tools.locks.shared(backend.device, bench.reference.backend.device, waits=times))
         try:

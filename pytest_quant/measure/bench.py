@@ -98,7 +98,7 @@ class Bench:
         return replace(self, reference=reference, candidate=candidate)
 
     def _compare(self, opened: OpenEngine, data: Data, reference: Iterator[Chunk]) -> AccuracyResult:
-        with self.tools.step(f"evaluating {opened.built.name} on {data.n} samples"):
+        with self.tools.steps.show(f"evaluating {opened.built.name} on {data.n} samples"):
             chunks = renamed(run_over(opened.batched, data), self.reference.engine.signature, opened.engine.signature)
             pairs = (
                 OutputPair(theirs.outputs, ours.outputs, ours.labels, ours.start, ours.n)
@@ -152,7 +152,7 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack) -> Ben
         candidate = OpenEngine(built, _batched(check, engine, data, inputs, axes, tools))
     feeds = data.first(latency_batch_size(check, candidate, reference))
     unseen = prove_float(reference, reference.feeds(feeds), tools)
-    with tools.step(f"evaluating the reference {ref_built.name} on {data.n} samples"):
+    with tools.steps.show(f"evaluating the reference {ref_built.name} on {data.n} samples"):
         ingredients = ref_built.backend.ingredients(check.reference)
         recorded = record_outputs(batched, data, tools.cache, ingredients)
     timed = (
@@ -172,7 +172,7 @@ def _batched(
 ) -> Batched:
     """Run first batches, for which some runtimes compile or load, and return how the engine takes batches."""
     spec = engine.spec
-    with tools.step(f"running first batches on {spec.id} of {spec.model.name}"):
+    with tools.steps.show(f"running first batches on {spec.id} of {spec.model.name}"):
         return find_batching(
             engine,
             data,

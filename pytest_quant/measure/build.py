@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_quant.backends import Backend, Engine, TuningBackend, get_backend, get_exporter
-from pytest_quant.backends.apart import end_running
 from pytest_quant.backends.base import EXPORTED_FILE, EngineBase
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache, Entry
@@ -20,34 +19,20 @@ from pytest_quant.errors import BackendUnavailable, DataError
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.peak_memory import PeakMemory
 from pytest_quant.measure.rollout import Rollout
-from pytest_quant.measure.watchdog import Watch, unwatched
+from pytest_quant.measure.steps import Steps
 from pytest_quant.spec import Check, EngineSpec, Model
 
-Step = Callable[[str], AbstractContextManager[None]]
-"""Shows the text of a step to the user while the block runs, if that takes long."""
+Watch = Callable[[str, Callable[[], bool]], AbstractContextManager[None]]
+"""Bounds the time of a run, which the text names and the call may end; see `Steps.watch`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Tools that the checks of a session share; `notify` and `step` show messages to the user.
-
-    `locks` are those of devices; `watch` bounds the time of runs and builds.
-    """
+    """Tools that the checks of a session share."""
 
     cache: Cache
-    notify: Callable[[str], None]
-    step: Step
+    steps: Steps
     locks: DeviceLocks
-    watch: Watch = unwatched
-
-    @contextmanager
-    def bounded_step(self, text: str) -> Iterator[None]:
-        """Show a step as `step` does, and bound its time.
-
-        What runs apart is ended with an error; nothing can end the rest but the end of this process.
-        """
-        with self.step(text), self.watch(text, end_running):
-            yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +99,7 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
     """
     backend.check(spec)
     slot = _slot(spec)
-    with tools.bounded_step(f"reading what {slot} is built from"):
+    with tools.steps.bounded(f"reading what {slot} is built from"):
         ranges = backend.calibration_ingredients(spec)
         ingredients = backend.ingredients(spec)
     if ranges is not None:
@@ -122,7 +107,7 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
 
     def build(folder: Path) -> dict[str, float | None]:
         started = time.perf_counter()
-        with tools.bounded_step(f"building {slot}"), PeakMemory() as memory:
+        with tools.steps.bounded(f"building {slot}"), PeakMemory() as memory:
             calibration = None if ranges is None else _calibrate(spec, backend, _calibrating(spec, data), tools)
             with failing_as(f"building {slot} failed"):
                 backend.build(spec, None if calibration is None else calibration.folder, folder)
@@ -238,7 +223,7 @@ def _calibrate(spec: EngineSpec, backend: Backend, data: Data, tools: Tools) -> 
         started = time.perf_counter()
         n = min(plan.samples or data.n_calibration, data.n_calibration)
         doing = f"calibrating {_slot(spec)} on {n} samples"
-        with tools.bounded_step(doing), failing_as(f"{doing} failed"):
+        with tools.steps.bounded(doing), failing_as(f"{doing} failed"):
             backend.calibrate(spec, lambda: data.calibration(plan.batch_size, plan.samples), folder)
         return {"calibration_s": time.perf_counter() - started}
 
@@ -295,7 +280,7 @@ def _exported(model: Model, tools: Tools) -> Model:
 
     def build(folder: Path) -> dict[str, str]:
         doing = f"exporting {model.name} to ONNX"
-        with tools.bounded_step(doing), failing_as(f"{doing} failed"):
+        with tools.steps.bounded(doing), failing_as(f"{doing} failed"):
             exporter.export(model, folder)
         return {}
 

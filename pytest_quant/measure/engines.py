@@ -127,15 +127,15 @@ def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:
     ------
     DataError : the data is not usable, or does not fit the model; see `open_data`.
     """
-    with tools.step(f"reading {dataset.name}, for the inputs of {spec.model.name}"):
+    with tools.steps.show(f"reading {dataset.name}, for the inputs of {spec.model.name}"):
         return open_data(dataset, get_backend(spec.backend).signature(spec.model), spec.model)
 
 
 def open_engine(built: BuiltEngine, tools: Tools, opened: ExitStack) -> Engine:
     """Open a built engine, which closing `opened` closes. Raises `BuildError` where the runtime cannot load it."""
     doing = f"opening {built.name}"
-    with tools.bounded_step(doing), failing_as(f"{doing} failed"):
-        engine = built.open(tools.watch)
+    with tools.steps.bounded(doing), failing_as(f"{doing} failed"):
+        engine = built.open(tools.steps.watch)
     opened.callback(engine.close)
     return engine
 

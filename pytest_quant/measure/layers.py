@@ -97,7 +97,7 @@ def _name(reference: TimingSubject) -> str:
 
 
 def _side(subject: TimingSubject, name: str, run_ms: float | None, tools: Tools) -> SideLayers:
-    with ExitStack() as opened, tools.step(f"profiling {name} of {subject.built.spec.model.name}"):
+    with ExitStack() as opened, tools.steps.show(f"profiling {name} of {subject.built.spec.model.name}"):
         engine, feeds = subject.open(opened), subject.feeds
         provider = engine.provider
         if isinstance(engine, Rollout):

@@ -33,7 +33,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
     ------
     QuantError : a backend cannot run here, or the model, the data or an engine does not meet its requirements.
     """
-    with tools.step(f"loading {check.candidate.backend}"):
+    with tools.steps.show(f"loading {check.candidate.backend}"):
         candidate, reference = usable_backend(check.candidate), usable_backend(check.reference)
     refuse_quantized(check.reference)
     check = each_engine(check, partial(export_spec, tools=tools))
@@ -45,7 +45,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             bench = open_bench(check, data, tools, opened)
             accuracy = bench.compare(bench.candidate, bench.data)
             again = bench.compare_again()
-            with tools.step(f"reading back what {bench.candidate.built.name} runs"):
+            with tools.steps.show(f"reading back what {bench.candidate.built.name} runs"):
                 coverage = bench.candidate.engine.coverage(bench.timed[1].feeds)
             why_not = _why_not_timed(bench)
             times = check.latency is not None and not why_not
@@ -106,7 +106,7 @@ def _energy(check: Check, candidate: TimingSubject, tools: Tools) -> Energy | No
     with tools.locks.exclusive(device), energy_counter(device) as counter, ExitStack() as stack:
         if counter is None:
             return None
-        with tools.step(f"measuring the energy of {candidate.built.spec.id}{plan.shown_s}"):
+        with tools.steps.show(f"measuring the energy of {candidate.built.spec.id}{plan.shown_s}"):
             return measure_energy(candidate.open(stack).prepare(candidate.feeds), counter, plan)
 
 

@@ -136,7 +136,7 @@ def _prove(
     spec, name = opened.spec, opened.built.name
 
     def read_back(_: Path) -> dict[str, str]:
-        with tools.step(f"reading back what {name} runs"):
+        with tools.steps.show(f"reading back what {name} runs"):
             ran = opened.engine.coverage(feeds)
         if ran.most_pct is not None and ran.most_pct < least_pct:
             raise refusal(name, spec, ran)

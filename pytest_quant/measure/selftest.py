@@ -16,10 +16,11 @@ from pytest_quant.backends import Backend, Tf32Backend, backend_names, get_backe
 from pytest_quant.backends.workload import WORKLOADS, Workload, inputs_of, write_workload
 from pytest_quant.cache import Cache
 from pytest_quant.errors import BackendUnavailable, LaunchError, QuantError, UsageError
-from pytest_quant.measure.build import Step, Tools, build_engine
+from pytest_quant.measure.build import Tools, build_engine
 from pytest_quant.measure.engines import read_data, shape_spec, usable_backend
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.sessions import TimingSubject
+from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.result import LatencyResult, SelfTest
 from pytest_quant.spec import UNMEASURED, Dataset, EngineSpec, LatencyPlan, Model
@@ -61,8 +62,7 @@ def run_selftest(
     effort: Effort,
     identity: Mapping[str, str],
     *,
-    step: Step,
-    notify: Callable[[str], None],
+    steps: Steps,
     backend: str | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> SelfTest:
@@ -75,8 +75,7 @@ def run_selftest(
     ----------
     effort : how much is measured.
     identity : of the machine, see `Environment`.
-    step : shows a long step to the user.
-    notify : shows a line to the user.
+    steps : shows long steps and messages to the user.
     backend : to build the models for; ``None`` for one that is installed and runs on the processor.
     clock : seconds.
 
@@ -89,9 +88,9 @@ def run_selftest(
     began, measured_at = clock(), datetime.now(UTC).replace(microsecond=0)
     with tempfile.TemporaryDirectory(prefix="quant-selftest-") as folder:
         place = Path(folder)
-        tools = Tools(Cache(place / "cache", notify=notify), notify, step, DeviceLocks(notify))
+        tools = Tools(Cache(place / "cache", notify=steps.notify), steps, DeviceLocks(steps.notify))
         chosen = _named(backend) if backend else _choose(place, tools)
-        notify(f"building {len(effort.kinds)} models for {chosen.name}")
+        steps.notify(f"building {len(effort.kinds)} models for {chosen.name}")
         files = _prepare(effort, chosen, place, tools)
         measured: list[list[LatencyResult]] = []
         try:
@@ -99,7 +98,7 @@ def run_selftest(
         except KeyboardInterrupt:
             if len(measured) < FEWEST_LAUNCHES:
                 raise
-            notify(f"interrupted: the {len(measured)} launches that were measured count")
+            steps.notify(f"interrupted: the {len(measured)} launches that were measured count")
     kinds = [
         _timed(work.name, results) for work, results in zip(effort.kinds, zip(*measured, strict=True), strict=True)
     ]
@@ -158,7 +157,7 @@ def _is_timed(backend: Backend, folder: Path, tools: Tools) -> bool:
             subject = _subject(backend, WORKLOADS[0], "fp32", folder, tools)
             return not subject.open(opened).simulated
     except QuantError as error:
-        tools.notify(f"{backend.name} is left out: {error.what}")
+        tools.steps.notify(f"{backend.name} is left out: {error.what}")
         return False
 
 
@@ -213,7 +212,7 @@ def _measure(
     for number in range(1, effort.launches + 1):
         over = effort.budget_s is not None and clock() - began + longest > effort.budget_s
         if over and number > FEWEST_LAUNCHES:
-            tools.notify(f"the time is spent after {number - 1} of {effort.launches} launches")
+            tools.steps.notify(f"the time is spent after {number - 1} of {effort.launches} launches")
             return
         with tools.locks.exclusive(device):
             started = clock()
@@ -222,7 +221,7 @@ def _measure(
         took = clock() - started
         longest = max(longest, took)
         measured.append(results)
-        tools.notify(f"launch {number} of {effort.launches}: {took:.0f} s")
+        tools.steps.notify(f"launch {number} of {effort.launches}: {took:.0f} s")
 
 
 def _launched(file: Path, plan: LatencyPlan) -> LatencyResult:

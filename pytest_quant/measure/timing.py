@@ -120,9 +120,9 @@ def plan_for(check: Check, plan: LatencyPlan) -> LatencyPlan:
 def _time_once(plan: LatencyPlan, reference: TimingSubject, candidate: TimingSubject, tools: Tools) -> LatencyResult:
     name = candidate.built.name
     with ExitStack() as stack:
-        with tools.step(f"opening sessions to time {name}"):
+        with tools.steps.show(f"opening sessions to time {name}"):
             sessions = stack.enter_context(open_sessions(reference, candidate, plan.pages))
-        with tools.step(f"timing {name}"):
+        with tools.steps.show(f"timing {name}"):
             return sessions.measure(plan)
 
 
@@ -131,7 +131,7 @@ def _time_apart(plan: LatencyPlan, reference: TimingSubject, candidate: TimingSu
     try:
         with (
             _described(TimingJob.of(reference, candidate, plan)) as file,
-            tools.step(f"timing {candidate.built.name} again in a fresh process"),
+            tools.steps.show(f"timing {candidate.built.name} again in a fresh process"),
             TimingProcess(file) as process,
         ):
             latency, note = process.measure(plan), "measured in a process of its own"
@@ -225,7 +225,7 @@ def add_launches(
                     file = file or held.enter_context(_described(TimingJob.of(*timed, plan)))
                     with (
                         tools.locks.exclusive(*(subject.device for subject in timed)),
-                        tools.bounded_step(what),
+                        tools.steps.bounded(what),
                         TimingProcess(file, limit_s=None) as process,
                     ):
                         launched = process.measure(replace(plan, seed=plan.seed + tried))

@@ -31,7 +31,7 @@ from pytest_quant.backends.runtime import failed, failed_with_text
 from pytest_quant.errors import LaunchError, QuantError
 from pytest_quant.measure.block import Block
 from pytest_quant.measure.sessions import TimingSubject
-from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
+from pytest_quant.measure.steps import STEP_TIMEOUT_S
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Model
 

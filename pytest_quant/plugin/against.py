@@ -157,25 +157,25 @@ class Against:
         from pytest_quant.errors import QuantError
         from pytest_quant.history.compare import Outcome, rule
         from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
-        from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
-        from pytest_quant.plugin.console import Progress, open_console
+        from pytest_quant.measure.steps import STEP_TIMEOUT_S, Steps
+        from pytest_quant.plugin.console import open_console
         from pytest_quant.sides.compare import Terms, compare_sides
         from pytest_quant.sides.timing import LIMIT_PCT, PairTimer
         from pytest_quant.spec import LatencyPlan
 
         settings = self._settings
-        progress = Progress(open_console(self._config))
+        steps = Steps(open_console(self._config))
         head = self._left_by_head()
         whole = takes_all(self._config)
         limit_pct = LIMIT_PCT if settings.against_limit_pct is None else settings.against_limit_pct
         step_s = STEP_TIMEOUT_S if settings.step_timeout_s is None else settings.step_timeout_s
         try:
-            with progress.step(f"running the tests of {self._commit[:12]}"):
+            with steps.show(f"running the tests of {self._commit[:12]}"):
                 base = self._left_by_base(head, whole=whole)
             lock_s = LOCK_TIMEOUT_S if settings.lock_timeout_s is None else settings.lock_timeout_s
             times = PairTimer(
-                progress.step,
-                DeviceLocks(progress.notify, lock_s),
+                steps,
+                DeviceLocks(steps.notify, lock_s),
                 step_s or None,
                 LatencyPlan().max_s if settings.max_time_s is None else settings.max_time_s,
             )

@@ -19,11 +19,11 @@ from pytest_quant.marks.check import Measuring, build_check, named_only
 from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S
 from pytest_quant.measure.measurement import Measurement
+from pytest_quant.measure.steps import STEP_TIMEOUT_S, Steps
 from pytest_quant.measure.timing import Wanted
-from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
 from pytest_quant.plugin.collect import PLANNED, Planned, prepare
-from pytest_quant.plugin.console import Progress, open_console, width_of
+from pytest_quant.plugin.console import open_console, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.resolve import find_data, find_model, model_of, simulate_check
 from pytest_quant.plugin.runner import noise_of_runner
@@ -45,16 +45,15 @@ def session_of(config: pytest.Config) -> Session:
     if SESSION not in config.stash:
         settings = settings_of(config)
         baselines = _baselines(config, settings)
-        progress = Progress(open_console(config))
+        limit_s = STEP_TIMEOUT_S if settings.step_timeout_s is None else settings.step_timeout_s
+        steps = Steps(open_console(config), limit_s)
         config.stash[SESSION] = Session(
-            Cache(settings.cache, notify=progress.notify),
+            Cache(settings.cache, notify=steps.notify),
             baseline=lambda measurement: _baseline(baselines, measurement),
-            notify=progress.notify,
-            step=progress.step,
+            steps=steps,
             times=not settings.latency_off,
             diagnose_s=DIAGNOSE_S if settings.diagnose_s is None else settings.diagnose_s,
             lock_timeout_s=LOCK_TIMEOUT_S if settings.lock_timeout_s is None else settings.lock_timeout_s,
-            step_timeout_s=STEP_TIMEOUT_S if settings.step_timeout_s is None else settings.step_timeout_s,
             wanted=Wanted(settings.launches)
             if isinstance(settings.launches, int)
             else Wanted(auto=bool(settings.launches)),

@@ -8,7 +8,8 @@ from pytest_quant.environment import fingerprint
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import missing_libraries
 from pytest_quant.history.runner_noise import DEFAULT, RunnerNoise, session_noise
-from pytest_quant.plugin.console import Progress, open_console
+from pytest_quant.measure.steps import Steps
+from pytest_quant.plugin.console import open_console
 from pytest_quant.plugin.settings import settings_of
 
 _NOISE = pytest.StashKey[dict[str, RunnerNoise]]()
@@ -35,5 +36,5 @@ def _read(config: pytest.Config, device: str) -> RunnerNoise:
         return session_noise(place, fingerprint().identity, device)
     except HistoryError as error:
         why = f"{error.what}: {error.value}" if error.value else error.what
-        Progress(open_console(config)).notify(f"the noise of this runner is taken to be {DEFAULT.source}: {why}")
+        Steps(open_console(config)).notify(f"the noise of this runner is taken to be {DEFAULT.source}: {why}")
         return DEFAULT

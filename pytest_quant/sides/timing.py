@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_quant.errors import LaunchError
-from pytest_quant.measure.build import Step
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.pairs import Pair, PairedTimes, time_pair, time_pairs
+from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing_process import TimingProcess, read_header
 from pytest_quant.sides.left import Left, launch_file
 from pytest_quant.spec import LatencyPlan
@@ -26,13 +26,13 @@ class PairTimer:
 
     Attributes
     ----------
-    step : shows long steps to the user.
+    steps : shows long steps to the user.
     locks : of devices.
     step_timeout_s : longest single answer of a process, in seconds; ``None`` for no bound.
     max_s : longest timing of one pair, in seconds.
     """
 
-    step: Step
+    steps: Steps
     locks: DeviceLocks
     step_timeout_s: float | None
     max_s: float = LatencyPlan().max_s
@@ -71,7 +71,7 @@ class PairTimer:
         def one_pair(number: int) -> Pair:
             with ExitStack() as held:
                 held.enter_context(self.locks.exclusive(*devices))
-                held.enter_context(self.step(f"timing {headers[1].what} of both commits, pair {number + 1}"))
+                held.enter_context(self.steps.show(f"timing {headers[1].what} of both commits, pair {number + 1}"))
                 return time_pair(
                     held.enter_context(launch(0)), held.enter_context(launch(1)), plan, seed=plan.seed + number
                 )

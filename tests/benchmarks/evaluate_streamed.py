@@ -6,13 +6,13 @@ import resource
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.cache import Cache
+from pytest_quant.measure.steps import Steps
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
 from tests.support.example import EXAMPLE
@@ -49,8 +49,7 @@ def main(samples: int) -> float:
         session = Session(
             Cache(Path(folder)),
             baseline=lambda _measurement: None,
-            notify=lambda _text: None,
-            step=lambda _text: nullcontext(),
+            steps=Steps(lambda _text: None),
         )
         session.measure(check).close()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * BYTES_PER_KB / BYTES_PER_MB

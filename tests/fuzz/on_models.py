@@ -26,6 +26,7 @@ from pytest_quant.backends.onnx_files import (
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache
 from pytest_quant.data.layout import find_layout
+from pytest_quant.measure.steps import Steps
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model, Signature, TensorInfo
 from tests.fuzz.apart import meet_apart
@@ -74,10 +75,8 @@ def measure(case: Asked, folder: Path) -> None:
     session = Session(
         Cache(folder / "cache"),
         baseline=lambda _: None,
-        notify=lambda _: None,
-        step=_silent,
+        steps=Steps(lambda _: None, _STEP_S),
         diagnose_s=0,
-        step_timeout_s=_STEP_S,
     )
     precision, scheme = case.engine
     check = Check(

@@ -14,6 +14,7 @@ import numpy as np
 from pytest_quant.cache import Cache
 from pytest_quant.errors import QuantError
 from pytest_quant.measure.measurement import Measurement
+from pytest_quant.measure.steps import Steps
 from pytest_quant.result import AccuracyResult, OutputError
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model
@@ -56,18 +57,13 @@ def check_graph(drawn: Drawn, independent: Independent, folder: Path) -> Outcome
 
 @contextmanager
 def _measured(drawn: Drawn, path: Path, cache: Path) -> Iterator[Measurement]:
-    session = Session(Cache(cache), baseline=lambda _: None, notify=lambda _: None, step=_silent)
+    session = Session(Cache(cache), baseline=lambda _: None, steps=Steps(lambda _: None))
     measurement = session.measure(_check(drawn, path))
     try:
         session.judge(measurement)
         yield measurement
     finally:
         measurement.close()
-
-
-@contextmanager
-def _silent(_: str) -> Iterator[None]:
-    yield
 
 
 def _check(drawn: Drawn, path: Path) -> Check:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pytest_quant.cache import Cache
+from pytest_quant.measure.steps import Steps
 from pytest_quant.record import Record
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
@@ -25,9 +25,7 @@ def checked(
     **more: Any,
 ) -> Record:
     """Measure and judge one check without timing."""
-    session = Session(
-        Cache(folder / "cache"), baseline=lambda _: None, notify=lambda _: None, step=lambda _: nullcontext()
-    )
+    session = Session(Cache(folder / "cache"), baseline=lambda _: None, steps=Steps(lambda _: None))
     check = Check(
         nodeid="check",
         series_nodeid="check",

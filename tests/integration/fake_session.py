@@ -15,8 +15,9 @@ from typing import cast
 import pytest
 
 from pytest_quant.errors import BackendUnavailable, BuildError, UsageError
+from pytest_quant.measure.steps import SHOW_AFTER_S, Steps
 from pytest_quant.plugin.check import SESSION
-from pytest_quant.plugin.console import SHOW_AFTER_S, Progress, open_console
+from pytest_quant.plugin.console import open_console
 from pytest_quant.record import Encoded, build_record
 from pytest_quant.result import AccuracyResult, Coverage, Measured, Resources, Status, Verdict
 from pytest_quant.session import Session
@@ -73,7 +74,7 @@ class FakeSession:
             shown.set()
 
         clock = chain([0.0], repeat(SHOW_AFTER_S))
-        with Progress(write, clock=lambda: next(clock)).step("building slowly"):
+        with Steps(write, clock=lambda: next(clock)).show("building slowly"):
             shown.wait()
 
     def measure(self, check: Check) -> FakeMeasurement:

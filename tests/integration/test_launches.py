@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.spec import EngineSpec, LatencyPlan
 from tests.support.models import select_first
+from tests.support.quiet_steps import QuietSteps
 
 PLAN = LatencyPlan(max_s=0.5, max_warmup_s=0.05)
 X = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
@@ -32,7 +32,7 @@ def built(spec: EngineSpec, tools: Tools) -> TimingSubject:
 
 def launched(backend: str, model: Model, folder: Path, scheme: str = "static", **options: Any) -> None:
     """Time an INT8 engine of `model` in a fresh process, and see that it ran."""
-    tools = Tools(Cache(folder / "cache"), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
+    tools = Tools(Cache(folder / "cache"), QuietSteps(), DeviceLocks(pytest.fail))
     given = tuple(sorted(options.items()))
     reference = built(EngineSpec(backend, "fp32", None, model, options=given), tools)
     candidate = built(EngineSpec(backend, "int8", scheme, model, options=given), tools)

@@ -34,7 +34,7 @@ def test_verbose_names_the_test_again_after_the_lines(
 
 def test_without_a_terminal_nothing_is_shown(pytester: pytest.Pytester, capfd: pytest.CaptureFixture[str]) -> None:
     """Whoever turns pytest's output off gets none of ours."""
-    open_console(pytester.parseconfigure("-p", "no:terminal"))("quant: hidden")
+    open_console(pytester.parseconfigure("-p", "no:terminal"))("hidden")
     assert "hidden" not in "".join(capfd.readouterr())
-    open_console(pytester.parseconfigure())("quant: shown")
+    open_console(pytester.parseconfigure())("shown")
     assert "shown" in "".join(capfd.readouterr())

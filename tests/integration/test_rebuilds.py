@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from tests.integration.projects import run_project, run_project_apart, write_pro
 from tests.support import models
 from tests.support.example import EXAMPLE
 from tests.support.leading import leading
+from tests.support.quiet_steps import QuietSteps
 
 SPECS: dict[str, tuple[Callable[[EngineSpec], EngineSpec], set[str]]] = {
     "excluded node": (lambda spec: replace(spec, exclude=("negative",)), {"exclude"}),
@@ -67,7 +67,7 @@ class Workbench:
         samples = self.inputs[40:] if calibration is None else calibration
         dataset = Dataset.from_arrays(self.inputs[:40], self.labels[:40], samples)
         data = open_data(dataset, backend.signature(self.spec.model))
-        tools = Tools(self.cache, pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
+        tools = Tools(self.cache, QuietSteps(), DeviceLocks(pytest.fail))
         return build_engine(spec or self.spec, backend, data, tools)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend
 from tests.integration.openvino_traps.test_subgraphs import branches
 from tests.support.models import FEATURES, select_first, unknown_operator
+from tests.support.quiet_steps import QuietSteps
 
 _X = torch.linspace(-1, 1, 2 * FEATURES).reshape(2, FEATURES)
 _RTX = (("compute_capability", "SM89"),)
@@ -136,7 +136,7 @@ FAILURES: dict[str, tuple[Callable[[Path], object], str, str]] = {
             EngineSpec("numpy", "fp32", None, Model.from_onnx(select_first(folder / "m.onnx"))),
             Careless(),
             None,
-            Tools(Cache(folder / "cache"), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail)),
+            Tools(Cache(folder / "cache"), QuietSteps(), DeviceLocks(pytest.fail)),
         ),
         "building numpy-fp32 of m failed",
         "the library gave up",

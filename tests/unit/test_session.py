@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from contextlib import nullcontext
 from pathlib import Path
 from typing import cast
-
-import pytest
 
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
 from pytest_quant.measure.measurement import Measurement
 from pytest_quant.record.kept_samples import pack_samples
 from pytest_quant.session import Session
+from tests.support.quiet_steps import QuietSteps
 from tests.unit.record.examples import ACCURACY, COVERAGE, RESOURCES, a_check
 
 
@@ -53,9 +51,7 @@ def measured(engine: Closing, reference: Closing) -> Measurement:
 
 def test_the_record_keeps_what_was_measured(tmp_path: Path) -> None:
     """Each figure in its own field."""
-    session = Session(
-        Cache(tmp_path), baseline=lambda _: None, notify=pytest.fail, step=lambda _: nullcontext(), diagnose_s=0.0
-    )
+    session = Session(Cache(tmp_path), baseline=lambda _: None, steps=QuietSteps(), diagnose_s=0.0)
     found = measured(Closing(), Closing())
     record = session.judge(found).record
     assert record.accuracy == ACCURACY

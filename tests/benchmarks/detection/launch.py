@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from contextlib import nullcontext
 from pathlib import Path
 
 from pytest_quant.cache import Cache
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.lock import DeviceLocks
+from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing import time_check
 from pytest_quant.measure.timing_process import TimingJob
 from pytest_quant.spec import Check, Dataset, LatencyPlan, Limits
@@ -34,7 +34,7 @@ def launch(file: Path, min_speedup: float, seed: int, max_s: float) -> dict[str,
     )
     with tempfile.TemporaryDirectory() as folder:
         locks = DeviceLocks(lambda _: None)
-        tools = Tools(Cache(Path(folder)), lambda _: None, lambda _: nullcontext(), locks)
+        tools = Tools(Cache(Path(folder)), Steps(lambda _: None), locks)
         latency = time_check(check, LatencyPlan(max_s=max_s), timed.reference, timed.candidate, tools, breaks_latency)
     (verdict,) = latency_verdicts(check.limits, latency)
     return {

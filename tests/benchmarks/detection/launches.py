@@ -17,6 +17,7 @@ from pytest_quant.cache import Cache
 from pytest_quant.measure.build import Tools, build_engine
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.sessions import TimingSubject
+from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing_process import TimingJob
 from pytest_quant.result import Status
 from pytest_quant.spec import EngineSpec, LatencyPlan, Model
@@ -44,7 +45,7 @@ _HANGS_S = 120.0
 def subject(folder: Path, name: str, more_pct: float) -> TimingSubject:
     """Return an engine of a model from the cache in `folder`, and what it is fed."""
     spec = EngineSpec("ort", "fp32", None, Model.from_onnx(model_file(folder, name, more_pct)))
-    tools = Tools(Cache(folder / "cache"), _silent, lambda _: nullcontext(), DeviceLocks(_silent))
+    tools = Tools(Cache(folder / "cache"), Steps(_silent), DeviceLocks(_silent))
     return TimingSubject(build_engine(spec, get_backend("ort"), None, tools), feeds_of(name))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_quant.cache import Cache
+from pytest_quant.measure.steps import Steps
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
 
@@ -126,8 +127,7 @@ def session_in(folder: Path) -> Iterator[Session]:
     yield Session(
         Cache(folder / "cache", notify=lambda _: None),
         baseline=lambda _: None,
-        notify=lambda _: None,
-        step=lambda _: nullcontext(),
+        steps=Steps(lambda _: None),
     )
 
 

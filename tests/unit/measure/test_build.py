@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +17,7 @@ from pytest_quant.measure import build as building
 from pytest_quant.measure.build import BuiltEngine, Tools, build_apart, build_engine, export_spec
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.spec import Calibration, EngineSpec, Model
+from tests.support.quiet_steps import QuietSteps
 from tests.unit.measure.played import PlayedBackend, data_of, inputs, numbers
 
 FREE = inputs(x=(None, 2))
@@ -32,14 +31,8 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.backend = PlayedBackend(lambda _precision, feeds: {"y": feeds["x"]}, FREE)
         self.data: Data | None = data_of(numbers(30), FREE, calibration=numbers(10) + 1000)
-        self.steps: list[str] = []
-        self.tools = Tools(Cache(folder / "cache"), pytest.fail, self.step, DeviceLocks(pytest.fail))
-
-    @contextmanager
-    def step(self, text: str) -> Iterator[None]:
-        """Remember a step."""
-        self.steps.append(text)
-        yield
+        self.steps = QuietSteps()
+        self.tools = Tools(Cache(folder / "cache"), self.steps, DeviceLocks(pytest.fail))
 
     def build(self, spec: EngineSpec = STATIC) -> BuiltEngine:
         """Build through the cache, and forget what was called before."""
@@ -64,7 +57,7 @@ def test_an_engine_is_calibrated_built_and_kept(bench: Bench) -> None:
     assert (first.status, first.build_s, first.calibration_s) == ("built", 7.0, 5.0)
     assert first.reason == "first build of played-int8-static of net"
     assert (first.folder / "engine").read_text("utf-8") == "played-int8-static"
-    assert bench.steps == [
+    assert bench.steps.texts == [
         "reading what played-int8-static of net is built from",
         "building played-int8-static of net",
         "calibrating played-int8-static of net on 10 samples",
@@ -111,7 +104,7 @@ def test_so_many_samples_as_asked_for_are_calibrated_on(bench: Bench, asked: Cal
     """In batches of the size asked for, and never more than there are."""
     bench.build(replace(STATIC, calibration=asked))
     assert bench.backend.calls[0] == ("calibrate", sizes)
-    assert bench.steps[2] == f"calibrating played-int8-static of net on {sum(sizes)} samples"
+    assert bench.steps.texts[2] == f"calibrating played-int8-static of net on {sum(sizes)} samples"
 
 
 def test_ranges_that_are_there_cost_what_they_did(bench: Bench) -> None:
@@ -156,7 +149,7 @@ def test_what_the_runtime_raises_says_what_was_done(bench: Bench, method: str, m
     monkeypatch.setattr(bench.backend, method, refuse)
     with pytest.raises(BuildError) as raised:
         bench.build()
-    doing = {"build": "building played-int8-static of net", "calibrate": bench.steps[-1]}[method]
+    doing = {"build": "building played-int8-static of net", "calibrate": bench.steps.texts[-1]}[method]
     assert (raised.value.what, raised.value.value) == (f"{doing} failed", "ValueError: no kernel")
 
 
@@ -199,7 +192,7 @@ def test_only_torch_modules_are_exported(bench: Bench, monkeypatch: pytest.Monke
     module = replace(STATIC, model=Model("net", module=cast("Any", "a module")))
     monkeypatch.setattr(bench.backend, "reads", "module")
     assert export_spec(module, bench.tools) is module
-    assert bench.steps == []
+    assert bench.steps.texts == []
 
 
 def test_a_model_is_known_by_its_files(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

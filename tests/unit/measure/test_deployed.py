@@ -147,7 +147,7 @@ def test_the_named_engine_comes_from_the_cache(bench: Bench, paced: Paced) -> No
     for _ in range(2):
         measured(bench, "fp16").close()
     assert sum(call[0] == "build" for call in paced.calls) == 3
-    assert bench.steps.count("reading back what played-fp16 of net runs") == 1
+    assert bench.steps.texts.count("reading back what played-fp16 of net runs") == 1
 
 
 def test_a_run_without_timing_builds_no_engine_for_it(bench: Bench, paced: Paced) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from pytest_quant.measure.sessions import open_sessions
 from pytest_quant.measure.timing import Wanted, add_launches
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
+from tests.support.quiet_steps import QuietSteps
 from tests.unit.measure.played_apart import PlayedBackend, played
 from tests.unit.record.examples import a_check
 
@@ -24,25 +24,20 @@ CHECK = replace(a_check(), limits=Limits(min_speedup=0.5), latency=PLAN)
 
 
 @pytest.fixture
-def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> QuietSteps:
     """Steps that were shown; locks are of this test only."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
-    return []
+    return QuietSteps()
 
 
 def launched(
-    steps: list[str], folder: Path, wanted: Wanted, doubts: list[bool], candidate: str = "quiet"
+    steps: QuietSteps, folder: Path, wanted: Wanted, doubts: list[bool], candidate: str = "quiet"
 ) -> LatencyResult:
     """Time a check here, and add launches as long as `doubts`, which are asked for one after the other, say so."""
-
-    def step(text: str) -> nullcontext[None]:
-        steps.append(text)
-        return nullcontext()
-
     timed = played("quiet"), played("quiet")
     with open_sessions(*timed, "huge") as sessions:
         first = sessions.measure(PLAN)
-    tools = Tools(Cache(folder / "cache"), pytest.fail, step, DeviceLocks(pytest.fail))
+    tools = Tools(Cache(folder / "cache"), steps, DeviceLocks(pytest.fail))
     subjects = timed[0], played(candidate, OnlyHere() if candidate == "only here" else None)
     found = add_launches(CHECK, replace(first, reasons=()), subjects, wanted, lambda _: doubts.pop(0), tools)
     assert not [child for child in psutil.Process().children() if "timing_worker" in " ".join(child.cmdline())]
@@ -56,10 +51,10 @@ class OnlyHere(PlayedBackend):
         raise TypeError("it holds a socket")
 
 
-def test_as_many_as_are_asked_for(steps: list[str], tmp_path: Path) -> None:
+def test_as_many_as_are_asked_for(steps: QuietSteps, tmp_path: Path) -> None:
     """Each is shown, each has its figures, and all of them are judged together."""
     found = launched(steps, tmp_path, Wanted(3), [False] * 2)
-    assert steps == [f"launch {number} of 3 of ort-int8-static of digits" for number in (2, 3)]
+    assert steps.texts == [f"launch {number} of 3 of ort-int8-static of digits" for number in (2, 3)]
     assert len(found.launches) == 2
     assert found.over is not None
     assert found.over.launches == 3
@@ -71,7 +66,7 @@ def test_as_many_as_are_asked_for(steps: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("doubts", "launches"), [([False], 1), ([True, False], 3), ([True, True, False], 5)])
-def test_until_there_is_no_doubt(steps: list[str], tmp_path: Path, doubts: list[bool], launches: int) -> None:
+def test_until_there_is_no_doubt(steps: QuietSteps, tmp_path: Path, doubts: list[bool], launches: int) -> None:
     """It is asked before the first, after three and after five."""
     found = launched(steps, tmp_path, Wanted(auto=True), doubts)
     assert len(found.launches) + 1 == launches
@@ -97,17 +92,17 @@ def test_ten_are_the_most() -> None:
         ("only here", "can be timed in this process only"),
     ],
 )
-def test_one_that_fails_is_the_last(steps: list[str], tmp_path: Path, candidate: str, words: str) -> None:
+def test_one_that_fails_is_the_last(steps: QuietSteps, tmp_path: Path, candidate: str, words: str) -> None:
     """A note says why; what this process measured stands."""
     found = launched(steps, tmp_path, Wanted(3), [False], candidate)
     assert (found.launches, found.over) == ((), None)
     assert words in found.notes[-1]
 
 
-def test_numbers_that_are_not_to_be_trusted_are_not_repeated(steps: list[str], tmp_path: Path) -> None:
+def test_numbers_that_are_not_to_be_trusted_are_not_repeated(steps: QuietSteps, tmp_path: Path) -> None:
     """The reason stays."""
-    tools = Tools(Cache(tmp_path), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
+    tools = Tools(Cache(tmp_path), steps, DeviceLocks(pytest.fail))
     with open_sessions(played("quiet"), played("quiet"), "huge") as sessions:
         void = replace(sessions.measure(PLAN), reasons=("the null is off",))
     assert add_launches(CHECK, void, (played("quiet"),) * 2, Wanted(3), lambda _: True, tools) is void
-    assert not steps
+    assert not steps.texts

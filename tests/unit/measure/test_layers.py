@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +24,7 @@ from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
+from tests.support.quiet_steps import QuietSteps
 from tests.unit.measure.played import Played
 from tests.unit.record.examples import LATENCY, a_check
 
@@ -71,7 +72,7 @@ def _measurement(open_reference: Callable[[], Played], open_candidate: Callable[
 
 
 def _profiled(measurement: Any, folder: Path) -> layers.LayerProfile:
-    tools = Tools(Cache(folder), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
+    tools = Tools(Cache(folder), QuietSteps(), DeviceLocks(pytest.fail))
     return profile_layers(cast("Measurement", measurement), tools)
 
 

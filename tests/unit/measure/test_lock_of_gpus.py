@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import ClassVar, cast
 
@@ -23,6 +22,7 @@ from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
 from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.spec import EngineSpec, Model
 from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, uuid_of
+from tests.support.quiet_steps import QuietSteps
 from tests.unit.measure.played import PlayedBackend, inputs
 
 HOLD = """
@@ -187,7 +187,7 @@ def build(tmp_path: Path, nvml_stub: NvmlStub) -> Callable[[Tuning, bool], Built
     cache = Cache(tmp_path / "cache")
 
     def built(backend: Tuning, times: bool) -> BuiltEngine:
-        tools = Tools(cache, pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
+        tools = Tools(cache, QuietSteps(), DeviceLocks(pytest.fail))
         spec = EngineSpec("played", "int8", "weight-only", Model("net"))
         with tools.locks.shared("cuda:0", waits=times):
             made = build_engine(spec, cast("Backend", backend), None, tools)

@@ -33,7 +33,7 @@ def test_at_most_three_engines_are_open_while_two_are_timed(bench: test_pipeline
         yield
         timing = False
 
-    bench.step = step  # type: ignore[method-assign]
+    bench.steps.show = step  # type: ignore[method-assign]
     found = bench.measure(latency=plan)
     assert most == 3
     assert [one.closed for one in bench.backend.engines] == [1] * 5

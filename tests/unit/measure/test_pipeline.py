@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from pytest_quant.spec import (
     Signature,
     TensorInfo,
 )
+from tests.support.quiet_steps import QuietSteps
 from tests.unit.measure.played import PlayedBackend, inputs, numbers
 from tests.unit.record.examples import LATENCY
 
@@ -52,27 +53,20 @@ class Bench:
         self.backend = PlayedBackend(self.play, FREE)
         self.candidate: Callable[[Any], Any] = lambda feeds: {"y": feeds["x"]}
         self.reference: Callable[[Any], Any] = lambda feeds: {"y": feeds["x"]}
-        self.steps: list[str] = []
+        self.steps = QuietSteps()
+        self.tools = Tools(Cache(folder / "cache"), self.steps, DeviceLocks(pytest.fail))
         self.looked: list[LatencyResult] = []
-        self.cache = Cache(folder / "cache")
 
     def play(self, precision: str, feeds: Any) -> Any:
         """Be the candidate or the reference."""
         return (self.reference if precision == "fp32" else self.candidate)(feeds)
-
-    @contextmanager
-    def step(self, text: str) -> Iterator[None]:
-        """Remember a step."""
-        self.steps.append(text)
-        yield
 
     def measure(self, **others: Any) -> Measurement:
         """Measure a check of 40 samples and 10 more to calibrate on."""
         dataset = others.pop("dataset", Dataset.from_arrays(SAMPLES, LABELS, numbers(10) + 5))
         check = Check("t", "t", OFF, FLOAT, dataset, latency=None, latency_off="--quant-no-latency")
         check = replace(check, **others)
-        tools = Tools(self.cache, pytest.fail, self.step, DeviceLocks(pytest.fail))
-        return measure_check(check, tools, self.breaks)
+        return measure_check(check, self.tools, self.breaks)
 
     def breaks(self, _check: Check, latency: LatencyResult) -> bool:
         """Look at a latency."""
@@ -145,12 +139,12 @@ def test_everything_that_is_found(bench: Bench) -> None:
 def test_the_second_time_nothing_is_built(bench: Bench) -> None:
     """Neither engines nor the reference's outputs, and no note tells of it; the figures are the same."""
     first = bench.measure()
-    bench.steps.clear()
+    bench.steps.texts.clear()
     again = bench.measure()
     assert again.cache == {"engine": "hit", "reference": "hit"}
     assert again.notes == ("a note",)
     assert (again.accuracy, again.digests) == (first.accuracy, first.digests)
-    assert bench.steps == [
+    assert bench.steps.texts == [
         "loading played",
         "reading quant_data, for the inputs of net",
         "reading what played-fp32 of net is built from",
@@ -265,7 +259,7 @@ def test_a_latency_is_that_of_the_batches_that_are_timed(bench: Bench, timed: li
     assert found.latency is not None
     assert found.latency.notes == ("busy",)
     assert found.resources.energy_mj == 4.0
-    assert bench.steps[-1] == "measuring the energy of played-int8-static"
+    assert bench.steps.texts[-1] == "measuring the energy of played-int8-static"
     assert found.coverage.provider == "{'x': (4, 2)}"
     assert found.check.latency_off == ""
 
@@ -284,7 +278,7 @@ def test_only_a_limit_on_energy_is_worth_its_time(
     """Other checks have a rough figure in half a second; the user sees how long the limit takes."""
     found = bench.measure(latency=LatencyPlan(), latency_off="", limits=Limits(max_energy_mj=limit_mj))
     assert found.resources.energy_mj_ci == Interval(0.0, repeat_s)
-    assert bench.steps[-1] == step
+    assert bench.steps.texts[-1] == step
 
 
 def test_a_device_without_an_energy_counter_is_not_measured(
@@ -294,7 +288,7 @@ def test_a_device_without_an_energy_counter_is_not_measured(
     monkeypatch.setattr(pipeline, "energy_counter", lambda _: nullcontext(None))
     found = bench.measure(latency=LatencyPlan(), latency_off="", limits=Limits(max_energy_mj=3.0))
     assert (len(timed), found.resources.energy_mj, found.resources.energy_mj_ci) == (1, None, None)
-    assert not any("energy" in step for step in bench.steps)
+    assert not any("energy" in step for step in bench.steps.texts)
 
 
 def test_a_check_on_the_processor_opens_no_driver_of_gpus(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,7 +363,7 @@ def test_a_backend_that_cannot_run(bench: Bench, found: Availability, kind: type
     with pytest.raises(kind) as raised:
         bench.measure()
     assert (type(raised.value), str(raised.value)) == (kind, message)
-    assert bench.steps == ["loading played"]
+    assert bench.steps.texts == ["loading played"]
 
 
 def test_what_an_engine_raises_when_it_is_opened(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

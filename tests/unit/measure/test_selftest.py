@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +17,7 @@ from pytest_quant.measure import selftest
 from pytest_quant.measure.selftest import Effort, run_selftest
 from pytest_quant.result import Blocks, LatencyResult, SelfTest
 from pytest_quant.spec import LatencyPlan
+from tests.support.quiet_steps import QuietSteps
 from tests.unit.record.examples import LATENCY
 
 IDENTITY = {"cpu": "Some CPU"}
@@ -72,14 +72,24 @@ class Played:
         return Blocks(tuple((round(time),) for time in times))
 
 
+class Said(QuietSteps):
+    """Keeps its messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def notify(self, text: str) -> None:
+        """Keep it."""
+        self.said.append(text)
+
+
 def measured(monkeypatch: pytest.MonkeyPatch, launches: Played, effort: Effort) -> tuple[SelfTest, list[str]]:
     """Run a self-test with played launches; the engines are built for real."""
-    monkeypatch.setattr(selftest, "Launch", launches)
-    said: list[str] = []
-    result = run_selftest(
-        effort, IDENTITY, step=lambda _: nullcontext(), notify=said.append, backend="ort", clock=launches.clock
-    )
-    return result, said
+    monkeypatch.setattr(selftest, "TimingProcess", launches)
+    steps = Said()
+    result = run_selftest(effort, IDENTITY, steps=steps, backend="ort", clock=launches.clock)
+    return result, steps.said
 
 
 def test_every_launch_counts_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +159,7 @@ def test_without_a_backend_there_is_nothing_to_time(monkeypatch: pytest.MonkeyPa
     """The message names those that could be, and the command that tells what they need."""
     monkeypatch.setattr(selftest, "backend_names", lambda: ("ort-cuda", "torch"))
     with pytest.raises(BackendUnavailable, match="nothing to time") as raised:
-        run_selftest(Effort(kinds=TINY), IDENTITY, step=lambda _: nullcontext(), notify=print)
+        run_selftest(Effort(kinds=TINY), IDENTITY, steps=Said())
     assert "pytest-quant doctor" in str(raised.value)
 
 
@@ -162,8 +172,8 @@ def test_an_installed_backend_is_taken_that_is_no_simulation(
     if not get_backend(wanted).availability().available:
         pytest.skip(f"{wanted} cannot run here")
     monkeypatch.setattr(selftest, "backend_names", lambda: names)
-    monkeypatch.setattr(selftest, "Launch", Played())
-    result = run_selftest(Effort(3, kinds=TINY), IDENTITY, step=lambda _: nullcontext(), notify=lambda _: None)
+    monkeypatch.setattr(selftest, "TimingProcess", Played())
+    result = run_selftest(Effort(3, kinds=TINY), IDENTITY, steps=Said())
     assert result.backend == wanted
 
 
@@ -175,4 +185,4 @@ def test_a_backend_that_cannot_be_timed_is_refused(name: str, error: type[Except
     if get_backend("ort-cuda").availability().available:
         pytest.skip("a GPU is here")
     with pytest.raises(error):
-        run_selftest(Effort(kinds=TINY), IDENTITY, step=lambda _: nullcontext(), notify=print, backend=name)
+        run_selftest(Effort(kinds=TINY), IDENTITY, steps=Said(), backend=name)

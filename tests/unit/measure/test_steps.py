@@ -1,128 +1,232 @@
-"""What a check tells while it lasts, with a cold cache and with a warm one, and for whom it waits."""
+"""A step that lasts is shown, then the time it takes; one that takes too long is ended, else the process is."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+import threading
+import time
+from collections.abc import Callable, Sequence
+from itertools import chain, repeat
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pytest_quant.backends import get_backend
-from pytest_quant.cache import Cache
-from pytest_quant.measure.lock import FOLDER_VARIABLE
-from pytest_quant.session import Session
-from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
-from tests.support import models
-from tests.support.third_party import register_backend
-from tests.unit.data.samples import numbers
-
-HOLD = """
-import sys
-from pytest_quant.measure.lock import DeviceLocks
-with DeviceLocks(print).exclusive("cpu"):
-    print("held", flush=True)
-    sys.stdin.readline()
-"""
+from pytest_quant.errors import BuildError
+from pytest_quant.measure import steps
+from pytest_quant.measure.steps import REPEAT_EVERY_S, SHOW_AFTER_S, Steps
 
 
-class Steps:
-    """Remembers every step, and those that last now."""
+class Watched:
+    """A `Steps` whose clock stands still until it is told, looked at by hand."""
 
     def __init__(self) -> None:
-        self.all: list[str] = []
-        self.now: list[str] = []
+        self.now_s = 100.0
+        self.lines: list[str] = []
+        self.watches: list[Callable[[], None]] = []
+        self.steps = Steps(self.lines.append, clock=lambda: self.now_s, start=self.watches.append)
 
-    @contextmanager
-    def step(self, text: str) -> Iterator[None]:
-        """Be a step."""
-        self.all.append(text)
-        self.now.append(text)
-        yield
-        self.now.pop()
-
-
-class Told:
-    """A few samples; each pass tells in which step it was begun."""
-
-    def __init__(self, steps: Steps) -> None:
-        self._steps = steps
-        self.during: list[str] = []
-
-    def __iter__(self) -> Iterator[tuple[Any, int]]:
-        """Start a pass."""
-        self.during.append(" | ".join(self._steps.now))
-        for row in numbers(12, seed=1).repeat(3, axis=1)[:, : models.FEATURES]:
-            yield row, int(row[: models.CLASSES].argmax())
+    def pass_by(self, seconds: float) -> None:
+        """Let time pass, looking whenever something may be due."""
+        end_s = self.now_s + seconds
+        while (wait_s := self.steps.look()) is not None and self.now_s + wait_s <= end_s:
+            self.now_s += wait_s
+        self.now_s = end_s
 
 
-@pytest.fixture(autouse=True)
-def numpy_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The backend in numpy, found by its name as a third party's is."""
-    (tmp_path / "site").mkdir()
-    register_backend(tmp_path / "site", "numpy")
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    get_backend.cache_clear()
-    yield
-    get_backend.cache_clear()
+def test_a_short_step_is_silent() -> None:
+    """Nothing is shown before 2 s."""
+    watched = Watched()
+    with watched.steps.show("building x"):
+        watched.pass_by(SHOW_AFTER_S - 0.01)
+    assert watched.lines == []
 
 
-@pytest.fixture(autouse=True)
-def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locks of this test only."""
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
+@given(st.integers(1, 6))
+def test_a_long_step_is_shown_once_and_then_its_time(times: int) -> None:
+    """After 2 s the text, then every 10 s the time, at the end that it is done."""
+    watched = Watched()
+    with watched.steps.show("building x"):
+        watched.pass_by(SHOW_AFTER_S + REPEAT_EVERY_S * (times - 1) + 1)
+    shown = [f"building x ... {2 + 10 * i} s" for i in range(1, times)]
+    end = f"building x: done after {2 + 10 * (times - 1) + 1} s"
+    assert watched.lines == ["building x ...", *shown, end]
 
 
-def measured(tmp_path: Path, latency: LatencyPlan | None = None) -> tuple[Steps, Told]:
-    """Measure a check in numpy, which simulates int8 and therefore times nothing."""
-    steps = Steps()
-    samples = Told(steps)
-    model = Model.from_onnx(models.select_first(tmp_path / "model.onnx"))
-    check = Check(
-        nodeid="t",
-        series_nodeid="t",
-        candidate=EngineSpec("numpy", "int8", "weight-only", model),
-        reference=EngineSpec("numpy", "fp32", None, model),
-        dataset=Dataset.from_iterable(samples),
-        limits=Limits(),
-        latency=latency,
-    )
-    session = Session(Cache(tmp_path / "cache"), baseline=lambda _: None, notify=pytest.fail, step=steps.step)
-    session.measure(check).close()
-    assert steps.now == []
-    return steps, samples
+@given(st.lists(st.floats(0.01, 5.0), min_size=1, max_size=20), st.floats(2.1, 9.0))
+def test_a_step_among_short_ones_is_shown(short: Sequence[float], long: float) -> None:
+    """Inside, before and after others: each is watched from its own beginning."""
+    watched = Watched()
+    with watched.steps.show("all"):
+        for seconds in short:
+            with watched.steps.show("short"):
+                watched.pass_by(min(seconds, 1.9))
+        with watched.steps.show("long"):
+            watched.pass_by(long)
+    assert watched.lines.count("long ...") == 1
+    assert not any("short" in line for line in watched.lines)
 
 
-def test_a_warm_cache_tells_all_that_may_take_long(tmp_path: Path) -> None:
-    """Reading, opening, first batches and reading back are steps of their own; building only where it is done."""
-    cold, _ = measured(tmp_path)
-    warm, samples = measured(tmp_path)
-    assert [text for text in cold.all if text.startswith("building")] != []
-    of_both = [text.partition(" of model")[0].partition(" on ")[0] for text in warm.all]
-    assert of_both == [
-        "loading numpy",
-        "reading quant_data, for the inputs",
-        "reading what numpy-fp32",
-        "opening numpy-fp32",
-        "running first batches",
-        "reading what numpy-int8-weight-only",
-        "opening numpy-int8-weight-only",
-        "running first batches",
-        "evaluating the reference numpy-fp32",
-        "evaluating numpy-int8-weight-only",
-        "reading back what numpy-int8-weight-only",
-    ]
-    assert samples.during[0] == "reading quant_data, for the inputs of model"
+def test_steps_in_a_row_need_one_thread() -> None:
+    """And another one only after there was nothing to watch."""
+    watched = Watched()
+    for _ in range(3):
+        with watched.steps.show("building x"):
+            watched.pass_by(0.1)
+    assert len(watched.watches) == 1
+    assert watched.steps.look() is None
+    with watched.steps.show("building x"):
+        assert len(watched.watches) == 2
 
 
-def test_a_check_without_latency_does_not_wait_for_timing(tmp_path: Path) -> None:
-    """Another process times on the processor all the while; nothing is told about waiting, and the check ends."""
-    other = subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert other.stdout is not None
-    assert other.stdout.readline() == "held\n"
-    measured(tmp_path)
-    assert other.poll() is None
-    other.communicate("\n", timeout=30)
+def test_a_step_that_raises_ends() -> None:
+    """The error passes, and nothing is watched any more."""
+    watched = Watched()
+    with pytest.raises(KeyError), watched.steps.show("building x"):
+        raise KeyError
+    assert watched.steps.look() is None
+
+
+def test_the_thread_ends_with_the_last_step() -> None:
+    """It is a real one here, whose clock says that the step has lasted for long."""
+    shown = threading.Event()
+    times = chain([0.0], repeat(SHOW_AFTER_S))
+    watchers: list[threading.Thread] = []
+
+    def watch(look: Callable[[], None]) -> None:
+        watchers.append(threading.Thread(target=look))
+        watchers[-1].start()
+
+    with Steps(lambda _: shown.set(), clock=lambda: next(times), start=watch).show("building x"):
+        assert shown.wait(60)
+    (watcher,) = watchers
+    watcher.join(60)
+    assert not watcher.is_alive()
+
+
+def test_notify_is_one_line_now() -> None:
+    """A message needs no waiting."""
+    lines: list[str] = []
+    Steps(lines.append).notify("waiting for another process")
+    assert lines == ["waiting for another process"]
+
+
+def test_foreign_text_in_a_line_acts_upon_nothing() -> None:
+    """Steps name models and data, whose names are somebody else's."""
+    lines: list[str] = []
+    Steps(lines.append).notify("building a\x1b[2J\n::error::b ##[error]c")
+    assert lines == ["building a\\x1b[2J\\n::error::b \\x23#[error]c"]
+
+
+GIVE_UP_S = 60.0
+
+
+def cannot_stop() -> bool:
+    """The call under way cannot be ended."""
+    return False
+
+
+class Process:
+    """What was said and done in place of the end of this process."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.told: list[str] = []
+        self.codes: list[int] = []
+        self.ended = threading.Event()
+        self.watch = Steps(self.told.append, limit_s, end=self._end).watch
+
+    def _end(self, code: int) -> None:
+        self.codes.append(code)
+        self.ended.set()
+
+
+def _looking() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "quant-steps"}
+
+
+def test_a_runtime_that_can_be_stopped_is() -> None:
+    """What it raises then is told as the limit, with the option; the process goes on."""
+    process = Process(0.05)
+    asked = threading.Event()
+
+    def stop() -> bool:
+        asked.set()
+        return True
+
+    def run() -> None:
+        assert asked.wait(GIVE_UP_S)
+        raise RuntimeError("terminated")
+
+    with pytest.raises(BuildError, match=r"a run of x did not end within 0.05 s") as raised:  # noqa: SIM117
+        with process.watch("a run of x", stop):
+            run()
+    assert "--quant-step-timeout" in str(raised.value)
+    assert str(raised.value.__cause__) == "terminated"
+    assert process.codes == []
+
+
+def test_a_call_that_cannot_be_stopped_ends_the_process() -> None:
+    """With a message that names it, before that; the exit code is that of an interrupted run."""
+    process = Process(0.05)
+    with process.watch("building x", cannot_stop):
+        assert process.ended.wait(GIVE_UP_S)
+    assert process.codes == [2]
+    assert "building x did not end within 0.05 s" in process.told[0]
+    assert "finished checks are kept" in process.told[0]
+
+
+def test_a_runtime_that_was_asked_and_goes_on_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is given some time for its last node."""
+    monkeypatch.setattr(steps, "_STOPS_WITHIN_S", 0.05)
+    process = Process(0.05)
+    with process.watch("a run of x", lambda: True):
+        assert process.ended.wait(GIVE_UP_S)
+    assert process.codes == [2]
+
+
+def test_calls_within_the_limit_are_left_alone() -> None:
+    """Each has the whole limit, however many follow each other; an error of its own stays its own."""
+    process = Process(GIVE_UP_S)
+    for _ in range(1000):
+        with process.watch("a run of x", cannot_stop):
+            pass
+    with pytest.raises(ZeroDivisionError), process.watch("a run of x", cannot_stop):
+        _ = 1 / 0
+    assert process.codes == []
+
+
+def test_a_block_around_others_is_bounded_after_them() -> None:
+    """A build calibrates: while it does, the time is that of the calibration."""
+    process = Process(0.1)
+    with process.watch("building x", cannot_stop):
+        with process.watch("calibrating x", cannot_stop):
+            assert process.ended.wait(GIVE_UP_S)
+        assert "calibrating x" in process.told[0]
+
+
+def test_the_time_of_a_block_within_counts_for_it_alone() -> None:
+    """A build that calibrates for nearly the whole limit has all of its own time left."""
+    now_s = iter([0.0, 10.0, 95.0, 184.9, 185.0, 185.0])
+    ended: list[int] = []
+    steps = Steps(str, 100.0, clock=lambda: next(now_s), start=lambda _: None, end=ended.append)
+    with steps.watch("building x", cannot_stop):
+        with steps.watch("calibrating x", cannot_stop):
+            pass
+        steps.look()
+        assert ended == []
+        steps.look()
+    assert ended == [2]
+
+
+def test_one_thread_looks_and_leaves_when_nothing_runs() -> None:
+    """A run of tests is not left with a thread for each of its calls."""
+    process, before = Process(0.2), _looking()
+    for _ in range(100):
+        with process.watch("a run of x", cannot_stop):
+            pass
+    assert len(_looking() - before) <= 1
+    given_up = time.monotonic() + GIVE_UP_S
+    while _looking() - before:
+        assert time.monotonic() < given_up
+        threading.Event().wait(0.01)
+    with Steps(str).watch("anything", cannot_stop):
+        assert process.codes == []

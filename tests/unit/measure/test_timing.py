@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import breaks_latency
 from tests.support.nvml_stub import NvmlStub, StubCard, each
+from tests.support.quiet_steps import QuietSteps
 from tests.unit.measure.played_apart import PlayedBackend, played
 from tests.unit.measure.simulated import SimulatedTime
 from tests.unit.record.examples import a_check
@@ -95,7 +96,7 @@ def timed(
     folder: Path,
 ) -> LatencyResult:
     """Time a check with these limits."""
-    tools = Tools(Cache(folder), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
+    tools = Tools(Cache(folder), QuietSteps(), DeviceLocks(pytest.fail))
     check = replace(a_check(), limits=limits)
     return time_check(
         check, LatencyPlan(), cast("TimingSubject", reference), cast("TimingSubject", candidate), tools, breaks_latency
@@ -129,7 +130,7 @@ def test_the_second_measurement_of_a_close_failure_has_its_own_process(tmp_path:
     class OnlyHere(PlayedBackend):
         pass
 
-    tools = Tools(Cache(tmp_path), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
+    tools = Tools(Cache(tmp_path), QuietSteps(), DeviceLocks(pytest.fail))
     plan = LatencyPlan(max_s=0.5, max_warmup_s=0.05)
     here = "measured again in the same process: played-quiet of net can be timed in this process only"
     for backend, told in ((PlayedBackend(), "measured in a process of its own"), (OnlyHere(), here)):

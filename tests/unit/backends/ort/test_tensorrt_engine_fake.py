@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from tests.support import fake_ort_trt
 from tests.support.fake_ort_trt import CRASHES, LEFT, READS, SAYS, SM
 from tests.support.fake_tensorrt import HostMemory, make
 from tests.support.fake_tensorrt.opened import PLAN
+from tests.support.quiet_steps import QuietSteps
 from tests.unit.backends.ort.test_session import Node, Part
 
 pytestmark = pytest.mark.usefixtures("provider")
@@ -80,7 +80,7 @@ def test_an_entry_of_the_cache_stays_sound(tmp_path: Path, monkeypatch: pytest.M
     spec = spec_of(tmp_path, "fp32")
 
     def obtain() -> BuiltEngine:
-        tools = Tools(Cache(tmp_path / "cache"), pytest.fail, lambda _: nullcontext(), DeviceLocks(pytest.fail))
+        tools = Tools(Cache(tmp_path / "cache"), QuietSteps(), DeviceLocks(pytest.fail))
         return build_engine(spec, BACKEND, None, tools)
 
     built = obtain()

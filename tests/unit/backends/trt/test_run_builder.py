@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,8 @@ from pytest_quant.backends.trt.run_builder import (
     write_log,
     write_request,
 )
-from pytest_quant.cache import Cache
 from pytest_quant.errors import BuildError
-from pytest_quant.measure.build import Tools
-from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.watchdog import Watchdog
+from pytest_quant.measure.steps import Steps
 
 
 def request(folder: Path, module: str = "tensorrt_rtx") -> BuildRequest:
@@ -71,11 +67,10 @@ def test_the_limit_of_the_session_ends_a_build(tmp_path: Path, monkeypatch: pyte
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
     ended: list[int] = []
-    watch = Watchdog(0.1, notify=print, end=ended.append)
-    tools = Tools(Cache(tmp_path / "cache", notify=print), print, lambda _: nullcontext(), DeviceLocks(print), watch)
+    steps = Steps(print, 0.1, end=ended.append)
     with (
         pytest.raises(BuildError, match=r"building engine did not end within 0\.1 s") as caught,
-        tools.bounded_step("building engine"),
+        steps.bounded("building engine"),
     ):
         run_builder(request(tmp_path), "engine")
     assert "--quant-step-timeout" in str(caught.value)

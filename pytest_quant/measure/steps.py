@@ -1,0 +1,179 @@
+"""The steps under way: shown to the user when they last, and ended when they take too long.
+
+Runs and builds are native calls that nothing in Python can interrupt. A runtime that can be asked to stop is asked, and
+the check is an error. Otherwise the process is ended with a message: there is no other way out of such a call. The
+checks that it had finished are kept, and the next run adds them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+from pytest_quant.backends.apart import end_running
+from pytest_quant.errors import BuildError
+from pytest_quant.printable import clean
+
+SHOW_AFTER_S = 2.0
+REPEAT_EVERY_S = 10.0
+
+STEP_TIMEOUT_S = 3600.0
+"""Longest run or build, unless an option says otherwise."""
+
+Stop = Callable[[], bool]
+"""Asks a runtime from another thread to end the call under way, and returns whether it can."""
+
+_STOPS_WITHIN_S = 30.0
+_INTERRUPTED = 2
+"""Exit code of pytest for a run that was interrupted."""
+
+_KEPT = (
+    "  the call cannot be interrupted, so this process is ended; finished checks are kept, "
+    "and the next run adds them to the history"
+)
+
+
+def _in_thread(target: Callable[[], None]) -> None:
+    threading.Thread(target=target, name="quant-steps", daemon=True).start()
+
+
+@dataclass(eq=False, slots=True)
+class _Step:
+    """A step under way; `due_s` is when its next line is shown, `ends_s` when it has taken too long."""
+
+    text: str
+    began_s: float
+    due_s: float
+    ends_s: float
+    stop: Stop | None
+    is_shown: bool = False
+    is_stopped: bool = False
+
+
+class Steps:
+    """Shows messages and long steps to the user, and bounds the time of those that may never end.
+
+    One thread looks at the steps of a run as long as there are any. Steps are many and short: a thread for each took
+    longer than most of them.
+
+    Parameters
+    ----------
+    write : shows one line, given without its end; called from another thread during a step.
+    limit_s : longest time of a bounded step in seconds; 0 for no bound.
+    clock : seconds, monotonic; replaced in tests.
+    start : starts the thread, which calls what it is given; replaced in tests.
+    end : ends the process with an exit code; replaced in tests.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], object],
+        limit_s: float = 0.0,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        start: Callable[[Callable[[], None]], None] = _in_thread,
+        end: Callable[[int], object] = os._exit,
+    ) -> None:
+        self._write = write
+        self._limit_s = limit_s
+        self._clock = clock
+        self._start = start
+        self._end = end
+        self._steps: list[_Step] = []
+        self._is_watched = False
+        self._lock = threading.Lock()
+
+    def notify(self, text: str) -> None:
+        """Show one line now."""
+        self._write(clean(text))
+
+    def show(self, text: str) -> AbstractContextManager[None]:
+        """Show `text` when the block takes longer than 2 s, then the elapsed time every 10 s and at its end."""
+        return self._under_way(text, shown=True)
+
+    def bounded(self, text: str) -> AbstractContextManager[None]:
+        """Show a step as `show` does, and bound its time.
+
+        What runs apart is ended with a `BuildError`; nothing can end the rest but the end of this process.
+        """
+        return self._under_way(text, shown=True, stop=end_running if self._limit_s else None)
+
+    def watch(self, text: str, stop: Stop) -> AbstractContextManager[None]:
+        """Bound the time of the block, which `stop` may end; raises `BuildError` where it did."""
+        return self._under_way(text, shown=False, stop=stop) if self._limit_s else nullcontext()
+
+    @contextmanager
+    def _under_way(self, text: str, *, shown: bool, stop: Stop | None = None) -> Iterator[None]:
+        now_s = self._clock()
+        due_s = now_s + SHOW_AFTER_S if shown else math.inf
+        step = _Step(text, now_s, due_s, math.inf if stop is None else now_s + self._limit_s, stop)
+        with self._lock:
+            self._steps.append(step)
+            unwatched, self._is_watched = not self._is_watched, True
+        if unwatched:
+            self._start(self._keep_looking)
+        try:
+            yield
+        except Exception as error:
+            if step.is_stopped:
+                raise self._too_long(step) from error
+            raise
+        finally:
+            took_s = self._clock() - now_s
+            with self._lock:
+                self._steps.remove(step)
+                around = self._innermost()
+                if stop is not None and around is not None:
+                    around.ends_s += took_s  # the time of a step within another one counts for it alone
+        if step.is_shown:
+            self.notify(f"{text}: done after {took_s:.0f} s")
+
+    def _innermost(self) -> _Step | None:
+        """Return the step that is bounded now."""
+        return next((step for step in reversed(self._steps) if step.stop is not None), None)
+
+    def _keep_looking(self) -> None:
+        while (wait_s := self.look()) is not None:
+            time.sleep(wait_s)
+
+    def look(self) -> float | None:
+        """Show what is due, end what takes too long, and return the seconds until the next look.
+
+        ``None`` when no step is under way.
+        """
+        with self._lock:
+            if not self._steps:
+                self._is_watched = False
+                return None
+            now_s = self._clock()
+            for step in self._steps:
+                if step.due_s <= now_s:
+                    elapsed = f" {step.due_s - step.began_s:.0f} s" if step.is_shown else ""
+                    self.notify(f"{step.text} ...{elapsed}")
+                    step.is_shown = True
+                    step.due_s += REPEAT_EVERY_S
+            innermost = self._innermost()
+            # A step that begins meanwhile is due no sooner than that.
+            wait_s = min(SHOW_AFTER_S, *(step.due_s - now_s for step in self._steps))
+        if innermost is not None and innermost.ends_s <= now_s:
+            self._stop_or_end(innermost)
+        return min(wait_s, self._limit_s / 4) if self._limit_s else wait_s
+
+    def _stop_or_end(self, step: _Step) -> None:
+        if not step.is_stopped and step.stop is not None and step.stop():
+            step.is_stopped, step.ends_s = True, self._clock() + _STOPS_WITHIN_S
+        elif step in self._steps:
+            step.ends_s = math.inf
+            self.notify(f"{self._too_long(step)}\n{_KEPT}")
+            self._end(_INTERRUPTED)
+
+    def _too_long(self, step: _Step) -> BuildError:
+        return BuildError(
+            f"{step.text} did not end within {self._limit_s:g} s",
+            fix="a loop in the model may never end; for one that only takes long: --quant-step-timeout SECONDS",
+        )
