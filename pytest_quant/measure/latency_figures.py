@@ -79,7 +79,12 @@ def latency_figures(
     result = replace(result, sets=tuple(sets) or (rounds,))
     if len(sets) > 1:
         result = _over_sets(result, (ref_logs, null_logs, cand_logs), plan)
-    return _with_host(result, reference, null, candidate, plan) if by_device else result
+    if not by_device:
+        return result
+    host_ns = (statistics.median(_judged(side, by_device=False).medians_ns) for side in (reference, candidate))
+    medians = " -> ".join(f"{median / NS_PER_MS:.4g}" for median in host_ns)
+    note = f"timed by the device's clock; by the host's p50 {medians} ms, which counts what the host does for a run"
+    return replace(result, clock="device", notes=(*result.notes, note))
 
 
 def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan: LatencyPlan) -> LatencyResult:
@@ -126,36 +131,6 @@ def _value(judged: Judged) -> float:
 
 def _interval(judged: Judged, unit: float = 1.0) -> Interval:
     return Interval(*(float(np.exp(end).item()) * unit for end in (judged.span.low, judged.span.high)))
-
-
-def _with_host(
-    result: LatencyResult,
-    reference: Sequence[Block],
-    null: Sequence[Block],
-    candidate: Sequence[Block],
-    plan: LatencyPlan,
-) -> LatencyResult:
-    """Add what the same runs took by the host's clock, and a note where that turns the comparison round."""
-    looks = looks_of(plan)
-    sides = (_judged(side, by_device=False).medians_ns for side in (reference, null, candidate))
-    ref_ns, null_ns, cand_ns = (medians[: looks.most] for medians in sides)
-    found, _ = judge_ratio(np.log(ref_ns), np.log(null_ns), np.log(cand_ns), looks, plan.sessions)
-    by_host, notes = _interval(found), result.notes
-    if (by_host.high < 1.0 < result.speedup_ci.low) or (result.speedup_ci.high < 1.0 < by_host.low):
-        words = ("faster", "slower") if result.speedup > 1.0 else ("slower", "faster")
-        notes = (
-            *notes,
-            f"clocks disagree: the candidate is {words[0]} by the device's (x{result.speedup:.3f}) and {words[1]} "
-            f"by the host's (x{_value(found):.3f}), which counts what the host does for a run",
-        )
-    return replace(
-        result,
-        clock="device",
-        host_reference_p50_ms=statistics.median(ref_ns) / NS_PER_MS,
-        host_candidate_p50_ms=statistics.median(cand_ns) / NS_PER_MS,
-        host_speedup=_value(found),
-        notes=notes,
-    )
 
 
 def _stated(runs_ms: Sequence[float], percentile: int, plan: LatencyPlan) -> float | None:

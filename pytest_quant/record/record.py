@@ -66,10 +66,6 @@ class LatencyFigures:
         Speedups against different ones are never compared.
     clock : what the runs were timed by: ``host``, or ``device`` where each engine has a clock of its own. Times by
         different clocks are never compared.
-    host_reference_p50_ms : the reference's median by the host's clock, milliseconds per run of one batch, where the
-        device's clock is judged; else ``None``.
-    host_candidate_p50_ms : the candidate's median by the host's clock, in the same way.
-    host_speedup : the speedup by the host's clock, where the device's is judged; else ``None``.
     tf32 : whether that engine's FP32 products may be rounded to TF32; ``None`` where its device has no TF32, or its
         products are not FP32.
     launches : further launches of the same check in this run, each a fresh process; this one is not among them.
@@ -102,9 +98,6 @@ class LatencyFigures:
     reference_precision: Annotated[str, ("enum", REFERENCE_PRECISIONS)] = "fp32"
     tf32: bool | None = None
     clock: WhichClock = "host"
-    host_reference_p50_ms: float | None = None
-    host_candidate_p50_ms: float | None = None
-    host_speedup: float | None = None
     launches: tuple[LaunchFigures, ...] = ()
     confidence: float | None = None
     looks: Count | None = None

@@ -265,9 +265,6 @@ def _latency(record: Record) -> Iterator[str]:
     around = "" if span is None or holds(of_speedup, span.low, span.high) else f" {interval(span)}"
     told = f", speedup{speedup}{around}" if speedup or around else ""
     yield f"{medians}{told} over {found.rounds} rounds, batches of {found.batch_size}"
-    if found.host_speedup is not None:
-        medians = f"{figure(found.host_reference_p50_ms)} -> {figure(found.host_candidate_p50_ms)} ms"
-        yield f"timed by the {found.clock}'s clock; by the host's p50 {medians}, x{figure(found.host_speedup)}"
     if found.launches:
         each = ", ".join(f"x{figure(one)}" for one in (found.speedup, *(launch.speedup for launch in found.launches)))
         yield f"speedup of {1 + len(found.launches)} launches: {each}"

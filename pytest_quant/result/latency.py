@@ -110,8 +110,6 @@ class LatencyResult:
     reference_precision : of the engine that latency is compared with: ``fp32``, ``tf32``, ``fp16`` or ``bf16``.
     clock : what the runs were timed by: ``host``, or ``device`` where each engine has a clock of its own. Times by
         different clocks are never compared.
-    host_reference_p50_ms, host_candidate_p50_ms, host_speedup : by the host's clock, where the device's is judged,
-        from runs that alternate with those; else ``None``.
     tf32 : whether that engine's FP32 products may be rounded to TF32; ``None`` where its device has no TF32, or its
         products are not FP32.
     repeat : the second measurement, when the first one broke a limit.
@@ -147,9 +145,6 @@ class LatencyResult:
     reference_precision: str = "fp32"
     tf32: bool | None = None
     clock: WhichClock = "host"
-    host_reference_p50_ms: float | None = None
-    host_candidate_p50_ms: float | None = None
-    host_speedup: float | None = None
     repeat: LatencyResult | None = field(default=None, repr=False)
     launches: tuple[LaunchFigures, ...] = ()
     confidence: float = 0.95

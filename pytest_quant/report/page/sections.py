@@ -112,7 +112,6 @@ def _times(latency: LatencyFigures) -> Iterator[Block]:
         ("looks at the rounds", whole(latency.looks)),
         ("reference", latency.compared_with),
         ("clock", f"the {latency.clock}'s" if latency.clock != "host" else ""),
-        ("speedup by the host's clock", figure(latency.host_speedup)),
         ("speedup, measured again", "" if repeat is None else measured(repeat.speedup, "x", repeat.speedup_ci)),
     )
 

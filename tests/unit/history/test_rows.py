@@ -65,7 +65,7 @@ def test_the_way_of_timing_makes_an_identity() -> None:
             replace(latency, tf32=False),
             replace(latency, reference_precision="tf32", tf32=True),
             replace(latency, reference_precision="fp16"),
-            replace(latency, clock="device", host_speedup=1.5),
+            replace(latency, clock="device"),
             replace(latency, clock="device", reference_precision="fp16"),
             replace(latency, small_pages=True),
         )

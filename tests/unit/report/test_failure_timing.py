@@ -33,12 +33,3 @@ def test_what_latency_is_compared_with_is_told(precision: str, tf32: bool | None
     assert f"the candidate is faster than {named}, and that is not enough" in text
     assert state in text
     assert ("latency reference" in text) is bool(state)
-
-
-def test_the_hosts_clock_is_told_beside_the_devices() -> None:
-    """What is judged excludes what the host does for a run; the user waits for both."""
-    latency = replace(LATENCY, clock="device", host_reference_p50_ms=0.5, host_candidate_p50_ms=0.4, host_speedup=1.25)
-    text = _told(latency)
-    assert "p50 0.4567 -> 0.2345 ms, speedup x1.948" in text
-    assert "timed by the device's clock; by the host's p50 0.5 -> 0.4 ms, x1.25" in text
-    assert "clock" not in _told(LATENCY)
