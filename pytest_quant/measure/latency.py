@@ -12,13 +12,14 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from pytest_quant.measure.block import Block, Call, Clock, time_block
+from pytest_quant.measure.interleave import Rounds, Timer, Warm, rounds_of_tails, runs_of_block, unsettled, warm_up
 from pytest_quant.measure.latency_figures import latency_figures
 from pytest_quant.measure.noise import MachineState, machine_notes, read_machine
-from pytest_quant.measure.warmup import Warm, longer, rounds_of_tails, runs_of_block, shorter, unsettled, warm_up
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Spread
 from pytest_quant.stats.one_sample import LOOKS as LOOKS_AT_SETS
@@ -81,10 +82,6 @@ _FEWEST_SETS = 3
 """Time for them is kept from the first set on."""
 
 
-def _nothing() -> None:
-    """Observe nothing."""
-
-
 def measure(
     reference: Call,
     null: Call,
@@ -93,7 +90,7 @@ def measure(
     *,
     clock: Clock = time.perf_counter_ns,
     machine: Callable[[], MachineState] = read_machine,
-    observe: Callable[[], object] = _nothing,
+    observe: Callable[[], object] = lambda: None,
     reopening: Reopening | None = None,
 ) -> LatencyResult:
     """Time the three calls in rounds until every limit of `plan` is decided or its budget is spent.
@@ -136,7 +133,7 @@ def measure(
         # One engine is too slow for its share of the time: more rounds are worth more than more runs of the others.
         runs = [1] * len(runs)
     if _round_ns(runs, warm) <= until - clock():
-        rounds = _Rounds(calls, runs, clock, until, observe, _any_order(plan))
+        rounds = Rounds(_timers(calls, clock), runs, until, _any_order(plan), clock, observe)
         rounds_ns = 2 * plan.min_rounds * _round_ns(runs, warm)
         if in_sets and reopening is not None and rounds.fits(reopening.lasts_ns + rounds_ns):
             result = _drawn(rounds, plan, reopening, [])
@@ -177,42 +174,11 @@ def limited(plan: LatencyPlan) -> bool:
     return plan.min_speedup is not None or bool(plan.max_latency_ms)
 
 
-@dataclass(slots=True)
-class _Rounds:
-    """Rounds of three engines, in random order, that are added one by one until the time is over.
-
-    Attributes
-    ----------
-    runs : of each block.
-    until : of the clock.
-    observe : called after each round.
-    blocks : of reference, null and candidate.
-    last_ns : that the last round took.
-    """
-
-    calls: Calls
-    runs: Sequence[int]
-    clock: Clock
-    until: int
-    observe: Callable[[], object]
-    order: random.Random
-    blocks: tuple[list[Block], list[Block], list[Block]] = field(default_factory=lambda: ([], [], []))
-    last_ns: int = 0
-
-    def add(self) -> None:
-        """Time every engine once; `last_ns` is what this and observing took."""
-        began = self.clock()
-        for index in self.order.sample(range(len(self.calls)), len(self.calls)):
-            self.blocks[index].append(time_block(self.calls[index], self.runs[index], self.clock))
-        self.observe()
-        self.last_ns = self.clock() - began
-
-    def fits(self, took_ns: float) -> bool:
-        """Whether something that takes so long would be over in time."""
-        return self.clock() + took_ns <= self.until
+def _timers(calls: Calls, clock: Clock) -> list[Timer]:
+    return [partial(time_block, call, clock=clock) for call in calls]
 
 
-def _timed(rounds: _Rounds, plan: LatencyPlan, most: int, reopening: Reopening | None) -> LatencyResult:
+def _timed(rounds: Rounds, plan: LatencyPlan, most: int, reopening: Reopening | None) -> LatencyResult:
     """Add rounds until every limit is decided, there are `most`, or another one would not be over in time.
 
     The sign test takes rounds of any precision: blocks become shorter where load that came after warming up leaves too
@@ -221,15 +187,11 @@ def _timed(rounds: _Rounds, plan: LatencyPlan, most: int, reopening: Reopening |
     """
     while True:
         rounds.add()
-        round_ns: float = rounds.last_ns
-        made, left_ns = len(rounds.blocks[0]), rounds.until - rounds.clock()
-        if made < plan.min_rounds:
-            last = [side[-1] for side in rounds.blocks]
-            rounds.runs, round_ns = shorter(rounds.runs, last, plan.min_rounds - made, round_ns, left_ns)
+        round_ns, made = rounds.next_ns(plan.min_rounds), rounds.made
         spent = made >= most or not rounds.fits(round_ns)
         if not spent and (made < plan.min_rounds or (made - plan.min_rounds) % plan.look_every):
             continue
-        result = latency_figures(*rounds.blocks, plan)
+        result = latency_figures(*rounds.blocks, plan=plan)
         decided = _decided(result, plan)
         in_doubt = not decided and _sessions_rule(result, plan)
         if in_doubt and reopening is not None and rounds.fits(reopening.lasts_ns + plan.min_rounds * round_ns):
@@ -237,10 +199,10 @@ def _timed(rounds: _Rounds, plan: LatencyPlan, most: int, reopening: Reopening |
         if spent or decided:
             return result
         if limited(plan):
-            rounds.runs = longer(rounds.runs, most - made, round_ns, left_ns)
+            rounds.lengthen(most - made, round_ns)
 
 
-def _drawn(rounds: _Rounds, plan: LatencyPlan, reopening: Reopening, sets: list[int]) -> LatencyResult:
+def _drawn(rounds: Rounds, plan: LatencyPlan, reopening: Reopening, sets: list[int]) -> LatencyResult:
     """Time sets of sessions, until every limit is decided at a look or there is no time for one more.
 
     Parameters
@@ -251,21 +213,21 @@ def _drawn(rounds: _Rounds, plan: LatencyPlan, reopening: Reopening, sets: list[
     while not sets or (len(sets) < LOOKS_AT_SETS[-1] and rounds.fits(opening_ns + plan.min_rounds * rounds.last_ns)):
         if sets:
             began = rounds.clock()
-            rounds.calls = reopening.calls()
-            for index in rounds.order.sample(range(len(rounds.calls)), len(rounds.calls)):
-                time_block(rounds.calls[index], rounds.runs[index], rounds.clock)
+            rounds.timers = _timers(reopening.calls(), rounds.clock)
+            for index in rounds.any_order():
+                rounds.timers[index](rounds.runs[index])
             opening_ns = rounds.clock() - began
         later = max(_FEWEST_SETS - len(sets) - 1, 0)
         left_ns = (rounds.until - rounds.clock() - later * opening_ns) / (later + 1)
         sets.append(_add_set(rounds, plan, min(_OPENINGS * opening_ns, left_ns)))
         if len(sets) in LOOKS_AT_SETS:
-            result = latency_figures(*rounds.blocks, plan, sets)
+            result = latency_figures(*rounds.blocks, plan=plan, sets=sets)
             if _decided(result, plan):
                 return result
-    return latency_figures(*rounds.blocks, plan, sets if len(sets) > 1 else ())
+    return latency_figures(*rounds.blocks, plan=plan, sets=sets if len(sets) > 1 else ())
 
 
-def _add_set(rounds: _Rounds, plan: LatencyPlan, most_ns: float) -> int:
+def _add_set(rounds: Rounds, plan: LatencyPlan, most_ns: float) -> int:
     """Add the fewest rounds, and more until their error is small beside the noise between sessions or the time is over.
 
     Returns how many.

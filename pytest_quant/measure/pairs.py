@@ -14,12 +14,13 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Protocol
 
 from pytest_quant.measure.block import NS_PER_MS, Block, Clock
+from pytest_quant.measure.interleave import Rounds, runs_of_block, warmup_s
 from pytest_quant.measure.noise import NULL_TOLERANCE, null_reasons
-from pytest_quant.measure.warmup import runs_of_block, shorter, warmup_s
 from pytest_quant.result import Interval
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.pairs import FIRST_LOOK, LAST_LOOK, PairedShift, Side, paired_shift
@@ -156,30 +157,22 @@ def time_pair(base: Timed, head: Timed, plan: LatencyPlan, *, seed: int, clock: 
     """
     sides = base, head
     until = clock() + plan.max_s * _NS_PER_S
-    warm = {
-        (side, engine): _warm_up(sides[side], engine, plan, clock)
-        for side, engine in product((_BASE, _HEAD), (REFERENCE, NULL, CANDIDATE))
-    }
+    keys = list(product((_BASE, _HEAD), (REFERENCE, NULL, CANDIDATE)))
+    warm = {(side, engine): _warm_up(sides[side], engine, plan, clock) for side, engine in keys}
     left_s = max(until - clock(), 0.0) / _NS_PER_S
-    blocks: dict[tuple[int, int], list[Block]] = {key: [] for key in warm}
-    runs: Sequence[int] = [
+    runs = [
         # Of both sides as many, so that a block means the same on both.
         runs_of_block(max(warm[_BASE, engine], warm[_HEAD, engine]), plan, left_s / len(sides))
-        for _, engine in blocks
+        for _, engine in keys
     ]
     order = random.Random(seed)  # nosec B311 # noqa: S311 - an order, not a secret
-    for made in range(1, plan.max_rounds + 1):
-        began = clock()
-        for (side, engine), many in order.sample(list(zip(blocks, runs, strict=True)), len(blocks)):
-            blocks[side, engine].append(sides[side].block(engine, many))
-        now = clock()
-        round_ns: float = now - began
-        if made < plan.min_rounds:
-            last = [of_engine[-1] for of_engine in blocks.values()]
-            runs, round_ns = shorter(runs, last, plan.min_rounds - made, round_ns, until - now)
-        if now + round_ns > until:
+    timers = [partial(sides[side].block, engine) for side, engine in keys]
+    rounds = Rounds(timers, runs, until, order, clock)
+    while rounds.made < plan.max_rounds:
+        rounds.add()
+        if not rounds.fits(rounds.next_ns(plan.min_rounds)):
             break
-    return _pair(blocks, plan)
+    return _pair(dict(zip(keys, rounds.blocks, strict=True)), plan)
 
 
 def _warm_up(side: Timed, engine: int, plan: LatencyPlan, clock: Clock) -> float:

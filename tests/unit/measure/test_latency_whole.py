@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pytest_quant.measure.block import Block
+from pytest_quant.measure.interleave import Warm, unsettled
 from pytest_quant.measure.latency import _decided
 from pytest_quant.measure.latency_figures import latency_figures
 from pytest_quant.measure.noise import budget_reasons, noise_notes, null_reasons, widening
-from pytest_quant.measure.warmup import Warm, unsettled
 from pytest_quant.result import Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan, Spread
 from pytest_quant.stats.ratio import Estimate, percentile_bounds

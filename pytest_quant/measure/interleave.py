@@ -1,11 +1,17 @@
-"""Warming up, and how many runs make a block: as precise as the time allows."""
+"""Warming up, how many runs make a block, and rounds in which every engine is timed once, in random order.
+
+A check times three engines of one process so, and two commits six engines of two processes.
+"""
 
 from __future__ import annotations
 
 import math
+import random
 import statistics
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from pytest_quant.measure.block import Block, Call, Clock, time_block
 from pytest_quant.spec import LatencyPlan
@@ -103,28 +109,94 @@ def rounds_of_tails(plan: LatencyPlan, beyond: int = 1) -> int:
     return max((runs_needed(one, plan.confidence, beyond) for one in tails), default=0)
 
 
-def shorter(
-    runs: Sequence[int], last: Sequence[Block], rounds: int, round_ns: float, left_ns: float
-) -> tuple[Sequence[int], float]:
-    """Return as many runs of each block as let `rounds` more fit into the time that is left, and a round's nanoseconds.
-
-    One run for each block is the least, and as many as in the `last` round, which took `round_ns`, the most.
-    """
-    timed_ns = max(sum(sum(block.runs_ns) for block in last), 1)
-    other_ns = max(round_ns - timed_ns, 0)
-    share = (left_ns / rounds - other_ns) / timed_ns
-    if share >= 1.0:
-        return runs, round_ns
-    fewer = [max(1, int(share * one)) for one in runs]
-    return fewer, other_ns + sum(statistics.mean(block.runs_ns) * n for block, n in zip(last, fewer, strict=True))
-
-
-def longer(runs: Sequence[int], rounds: int, round_ns: float, left_ns: int) -> Sequence[int]:
-    """Return twice as many runs of each block where so many rounds of them fit into the time that is left."""
-    twice = [min(2 * one, _MAX_RUNS) for one in runs]
-    return twice if 2 * rounds * round_ns <= left_ns else runs
-
-
 def _runs(run_ns: float, plan: LatencyPlan) -> int:
     enough = math.ceil(plan.min_block_s * _NS_PER_S / max(run_ns, 1.0))
     return min(max(enough, plan.min_runs), _MAX_RUNS)
+
+
+Timer: TypeAlias = Callable[[int], Block]
+"""Times a block of one engine: a cold run, and as many more as it is given."""
+
+
+def _nothing() -> None:
+    """Observe nothing."""
+
+
+class Rounds:
+    """Rounds of several engines, in random order, that are added one by one until the time is over.
+
+    Parameters
+    ----------
+    timers : one for each engine; may be replaced between rounds.
+    runs : of the blocks of each engine.
+    until : of the clock.
+    order : draws the order of each round.
+    clock : nanoseconds.
+    observe : called after each round.
+
+    Attributes
+    ----------
+    blocks : those of each engine, one for each round.
+    last_ns : that the last round took, with observing.
+    """
+
+    def __init__(
+        self,
+        timers: Sequence[Timer],
+        runs: Sequence[int],
+        until: float,
+        order: random.Random,
+        clock: Clock = time.perf_counter_ns,
+        observe: Callable[[], object] = _nothing,
+    ) -> None:
+        self.timers = timers
+        self.runs = runs
+        self.until = until
+        self.clock = clock
+        self.blocks: tuple[list[Block], ...] = tuple([] for _ in timers)
+        self.last_ns = 0
+        self._order = order
+        self._observe = observe
+
+    @property
+    def made(self) -> int:
+        """How many rounds there are."""
+        return len(self.blocks[0])
+
+    def any_order(self) -> list[int]:
+        """Draw an order of the engines."""
+        return self._order.sample(range(len(self.timers)), len(self.timers))
+
+    def add(self) -> None:
+        """Time every engine once."""
+        began = self.clock()
+        for index in self.any_order():
+            self.blocks[index].append(self.timers[index](self.runs[index]))
+        self._observe()
+        self.last_ns = self.clock() - began
+
+    def fits(self, took_ns: float) -> bool:
+        """Whether something that takes so long would be over in time."""
+        return self.clock() + took_ns <= self.until
+
+    def next_ns(self, fewest: int) -> float:
+        """Return the nanoseconds of one more round, whose blocks are shortened where `fewest` would not fit otherwise.
+
+        One run for each block is the least, and as many as in the last round the most.
+        """
+        if self.made >= fewest:
+            return self.last_ns
+        last = [blocks[-1] for blocks in self.blocks]
+        timed_ns = max(sum(sum(block.runs_ns) for block in last), 1)
+        other_ns = max(self.last_ns - timed_ns, 0)
+        left_ns = self.until - self.clock()
+        share = (left_ns / (fewest - self.made) - other_ns) / timed_ns
+        if share >= 1.0:
+            return self.last_ns
+        self.runs = [max(1, int(share * runs)) for runs in self.runs]
+        return other_ns + sum(statistics.mean(block.runs_ns) * n for block, n in zip(last, self.runs, strict=True))
+
+    def lengthen(self, rounds: int, round_ns: float) -> None:
+        """Make twice as many runs of each block where so many rounds of them fit into the time that is left."""
+        if 2 * rounds * round_ns <= self.until - self.clock():
+            self.runs = [min(2 * runs, _MAX_RUNS) for runs in self.runs]

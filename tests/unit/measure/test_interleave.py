@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.measure.warmup import runs_of_block, warm_up
+from pytest_quant.measure.interleave import runs_of_block, warm_up
 from pytest_quant.spec import LatencyPlan
 from tests.unit.measure.simulated import SimulatedTime
 
