@@ -14,7 +14,7 @@ from pytest_quant.history.selftests import is_there, newest_selftest
 from pytest_quant.record import LatencyFigures
 from pytest_quant.result import SelfTest
 from pytest_quant.spec import UNMEASURED, Spread
-from pytest_quant.stats.runner import Draw, draw_of, session_spread
+from pytest_quant.stats.draws import Draw, draw_of, session_spread
 
 _NEWEST = 200
 """Checks whose nulls are read: some 0.1 s, and with so many a standard deviation is known within 10 %."""

@@ -22,9 +22,9 @@ from pytest_quant.measure.latency_figures import latency_figures
 from pytest_quant.measure.noise import MachineState, machine_notes, read_machine
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Spread
-from pytest_quant.stats.one_sample import LOOKS as LOOKS_AT_SETS
+from pytest_quant.stats.draws import LOOKS as LOOKS_AT_SETS
+from pytest_quant.stats.draws import draw_of
 from pytest_quant.stats.rounds import reach
-from pytest_quant.stats.runner import draw_of
 
 _NS_PER_S = 1e9
 

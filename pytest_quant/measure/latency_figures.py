@@ -14,7 +14,7 @@ from pytest_quant.measure.block import NS_PER_MS, Block
 from pytest_quant.measure.noise import budget_reasons, noise_notes, null_reasons, widening
 from pytest_quant.result import Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.one_sample import LOOK_CONFIDENCE
+from pytest_quant.stats.draws import LOOK_CONFIDENCE
 from pytest_quant.stats.ratio import percentile_bounds, runs_needed
 from pytest_quant.stats.rounds import Judged, judge_ratio, judge_rounds, judge_sets, session_sets
 from pytest_quant.stats.sequential import Floats, Looks

@@ -20,11 +20,10 @@ from pytest_quant.measure.sessions import TimingSubject, open_sessions
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.result import Interval, LatencyResult, OverLaunches
 from pytest_quant.spec import UNMEASURED, Check, LatencyPlan, Spread
+from pytest_quant.stats.draws import LOOK_CONFIDENCE, LOOKS, Draw, draw_of, mean_of_launches, session_spread
 from pytest_quant.stats.launches import launch_of, speedup_of
-from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, mean_of_launches
 from pytest_quant.stats.ratio import Estimate
 from pytest_quant.stats.rounds import OF_RATIO, SessionSet, session_sets
-from pytest_quant.stats.runner import Draw, draw_of, session_spread
 
 Breaks = Callable[[Check, LatencyResult], bool]
 """Whether a latency breaks a limit of the check."""

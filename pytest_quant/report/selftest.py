@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pytest_quant.printable import clean
 from pytest_quant.report.text import aligned
 from pytest_quant.result import KindNoise, SelfTest
-from pytest_quant.stats.runner import to_write
+from pytest_quant.stats.selftest import to_write
 
 _MOST_PCT = 50.0
 """A limit that lets a model become half as slow again guards nothing."""

@@ -72,7 +72,7 @@ NOTHING_KNOWN = LaunchNoise()
 
 @dataclass(frozen=True, slots=True)
 class OverLaunches:
-    """What several launches of one check say together, see `pytest_quant.stats.one_sample`.
+    """What several launches of one check say together, see `pytest_quant.stats.draws`.
 
     Attributes
     ----------

@@ -161,8 +161,8 @@ _MAD_TO_SD = 1.4826
 _MOST_CORRELATED = 0.95
 
 
-def step_p(before: Array, after: Array) -> float:
-    """Return the two-sided p of equal levels before and after, of values that may resemble the one before them.
+def _step_t(before: Array, after: Array) -> float:
+    """Return the t of equal levels before and after, of values that may resemble the one before them.
 
     Student's test of two means with a common variance, in which values far from the median of their side are pulled in
     (winsorized: Yuen 1974, Biometrika 61, 165-170), so that a single far value is no change of level. Its t is
@@ -170,17 +170,12 @@ def step_p(before: Array, after: Array) -> float:
     were as many fewer values (Bayley and Hammersley 1946, Journal of the Royal Statistical Society, Supplement 8,
     184-197); two means are taken from the values, which lowers r, and (n r + 2) / (n - 4) makes up for that (after
     Kendall 1954, Biometrika 41, 403-404, for one mean). r is taken within the levels, so that the change itself does
-    not count as correlation, and a negative one as 0.
+    not count as correlation, and a negative one as 0. t is 0 or infinite where the values do not vary within the sides.
 
     Parameters
     ----------
     before, after : in the order of time, more than 4 values together.
     """
-    return student_tails(_step_t(before, after), before.size + after.size - 2.0)
-
-
-def _step_t(before: Array, after: Array) -> float:
-    """Return the t of `step_p`; it is 0 or infinite where the values do not vary within the sides."""
     n = before.size + after.size
     middles = _median(before), _median(after)
     off = np.concatenate((before - middles[0], after - middles[1]))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from pytest_quant.result import LatencyResult, LaunchFigures, LaunchNoise
-from pytest_quant.stats.runner import NORMAL_MAD, Draw, draw_of
+from pytest_quant.stats.draws import NORMAL_MAD, Draw, draw_of
 
 _GAP = timedelta(hours=1)
 _MOST_SPAN = timedelta(hours=24)

@@ -1,6 +1,6 @@
 """Upper bounds of the t of many looks at a growing sequence at once, so that few of them have to be computed.
 
-`pytest_quant.stats.changes.step_p` pulls values in that are far from the median of their side, by distances that
+The test of `pytest_quant.stats.changes` pulls values in that are far from the median of their side, by distances that
 differ from look to look, so that its t cannot be had from running sums. How much larger it may be than the t of the
 values as they are can be had from them. With e the distances by which values are pulled in, on either side
 

@@ -1,4 +1,4 @@
-"""Percentiles and ratios of timings with their intervals, and Welch's interval of a difference of means."""
+"""Percentiles and ratios of timings with their intervals, and Student's distribution."""
 
 from __future__ import annotations
 
@@ -12,14 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 RESAMPLES = 2000
-
-
 _PRECISION = 1e-15
-
 _TINY = 1e-300
-
 _MOST_TERMS = 10_000
-
 _MOST_STEPS = 100
 
 
@@ -47,20 +42,10 @@ def paired_ratio(
     seed : of the bootstrap.
     """
     logs = np.log(np.asarray(numerator, dtype=np.float64) / np.asarray(denominator, dtype=np.float64))
-    log_ratio = _bootstrap_median(logs, confidence, seed)
-    return Estimate(*(float(np.exp(value)) for value in (log_ratio.value, log_ratio.low, log_ratio.high)))
-
-
-def median_interval(values: Sequence[float], *, confidence: float = 0.95, seed: int = 0) -> Estimate:
-    """Estimate a median with its percentile bootstrap interval.
-
-    Parameters
-    ----------
-    values : one for each round; the estimate has their unit.
-    confidence : of the two-sided interval, 0..1.
-    seed : of the bootstrap.
-    """
-    return _bootstrap_median(np.asarray(values, dtype=np.float64), confidence, seed)
+    rounds = np.random.default_rng(seed).integers(0, logs.size, size=(RESAMPLES, logs.size))
+    tail = (1.0 - confidence) / 2.0
+    low, high = np.quantile(np.median(logs[rounds], axis=1), [tail, 1.0 - tail])
+    return Estimate(*(float(np.exp(value)) for value in (np.median(logs), low, high)))
 
 
 def fewest_rounds(confidence: float) -> int:
@@ -70,14 +55,6 @@ def fewest_rounds(confidence: float) -> int:
     6 at 95 % (Conover 1999, section 3.2).
     """
     return math.ceil(1.0 - math.log2(1.0 - confidence))
-
-
-def _bootstrap_median(values: NDArray[np.float64], confidence: float, seed: int) -> Estimate:
-    rounds = np.random.default_rng(seed).integers(0, values.size, size=(RESAMPLES, values.size))
-    medians = np.median(values[rounds], axis=1)
-    tail = (1.0 - confidence) / 2.0
-    low, high = np.quantile(medians, [tail, 1.0 - tail])
-    return Estimate(float(np.median(values)), float(low), float(high))
 
 
 def percentile_bounds(

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_quant.spec import Spread
-from pytest_quant.stats.one_sample import mean_of_launches
+from pytest_quant.stats.draws import MEDIAN_EFFICIENCY, NORMAL_MAD, Draw, mean_of_launches, session_spread
 from pytest_quant.stats.ratio import Estimate
-from pytest_quant.stats.runner import MEDIAN_EFFICIENCY, NORMAL_MAD, Draw, session_spread
 from pytest_quant.stats.sequential import Floats, Looks, Span, median_span
 
 _MOST_ALIKE = 0.9

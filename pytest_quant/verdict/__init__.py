@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pytest_quant.result import Baseline, LatencyResult, Measured, NoBaseline, Status, Verdict
 from pytest_quant.spec import Check
-from pytest_quant.stats.one_sample import LOOKS
+from pytest_quant.stats.draws import LOOKS
 from pytest_quant.verdict.accuracy import accuracy_verdicts, carried, reference_doubts
 from pytest_quant.verdict.baseline import baseline_verdicts, launches_tell
 from pytest_quant.verdict.latency import latency_verdicts

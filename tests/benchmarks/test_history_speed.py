@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import MetaData, create_engine, select, text
 
 from pytest_quant.history import open_store
-from pytest_quant.stats.ratio import Estimate, median_interval, paired_ratio
+from pytest_quant.stats.ratio import Estimate, paired_ratio
 from tests.benchmarks.history_peers import write_asv, write_pytest_benchmark
 from tests.benchmarks.history_records import (
     CHECKS,
@@ -31,7 +31,7 @@ from tests.benchmarks.history_records import (
     save,
 )
 from tests.benchmarks.limits import at_most
-from tests.benchmarks.yardstick import TURNS, beside_yardstick
+from tests.benchmarks.yardstick import TURNS, beside_yardstick, median_interval
 from tests.support.example import environment
 
 MAX_COMPARE_S, MAX_SERIES_S = 1.0, 0.5

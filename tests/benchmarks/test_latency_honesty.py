@@ -17,9 +17,9 @@ import pytest
 from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.measure.latency import measure
 from pytest_quant.spec import EngineSpec, LatencyPlan, Model
-from pytest_quant.stats.ratio import median_interval
 from tests.benchmarks.limits import at_least, at_most
 from tests.benchmarks.test_evaluation_throughput import digits, magika
+from tests.benchmarks.yardstick import median_interval
 from tests.integration.ort_provider_traps.any_cpu import offer_any_cpu
 
 TRIALS = 15

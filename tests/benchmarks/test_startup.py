@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_quant.stats.ratio import median_interval
 from tests.benchmarks.limits import at_most
+from tests.benchmarks.yardstick import median_interval
 
 ROUNDS = 101
 MAX_ADDED_MS = 15.0

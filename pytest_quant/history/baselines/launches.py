@@ -12,6 +12,7 @@ from pytest_quant.history.points import Point
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.trends import find_changes
 from pytest_quant.result import NOTHING_KNOWN, LaunchFigures, LaunchNoise
+from pytest_quant.stats.draws import draw_of
 from pytest_quant.stats.launches import (
     Launch,
     common_noise,
@@ -20,7 +21,6 @@ from pytest_quant.stats.launches import (
     noise_of,
     noise_of_steps,
 )
-from pytest_quant.stats.runner import draw_of
 
 if TYPE_CHECKING:
     from pytest_quant.environment import Repository

@@ -13,7 +13,7 @@ from pytest_quant.measure.latency import Calls, Reopening, measure
 from pytest_quant.measure.timing import with_over
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import UNMEASURED, LatencyPlan, Limits, Spread
-from pytest_quant.stats.one_sample import LOOK_CONFIDENCE
+from pytest_quant.stats.draws import LOOK_CONFIDENCE
 from pytest_quant.verdict.latency import latency_verdicts
 from tests.unit.measure.simulated import SimulatedTime
 

@@ -15,8 +15,14 @@ from scipy.stats import binom, ttest_ind
 from scipy.stats import t as student_t
 from statsmodels.tsa.stattools import acf
 
-from pytest_quant.stats.changes import HORIZON, LENGTHS, MIN_SEGMENT, ChangePoint, _least_t, change_points, step_p
+from pytest_quant.stats.changes import HORIZON, LENGTHS, MIN_SEGMENT, ChangePoint, _least_t, _step_t, change_points
+from pytest_quant.stats.ratio import student_tails
 from tests.unit.stats.histories import histories
+
+
+def step_p(before: np.ndarray, after: np.ndarray) -> float:
+    """The two-sided p of equal levels before and after."""
+    return student_tails(_step_t(before, after), before.size + after.size - 2.0)
 
 
 def _shifted(seed: int, *levels: tuple[int, float]) -> list[float]:

@@ -8,11 +8,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy import stats as scipy_stats
 
 from pytest_quant.spec import UNMEASURED, Spread
+from pytest_quant.stats.draws import session_spread
 from pytest_quant.stats.rounds import judge_ratio
-from pytest_quant.stats.runner import session_spread
-from pytest_quant.stats.selftest import KindTimed, kinds_noise
+from pytest_quant.stats.selftest import KindTimed, held_limits, kinds_noise, to_write
 from pytest_quant.stats.sequential import Looks
 
 ROUNDS = 40
@@ -93,3 +94,34 @@ def test_the_limit_that_is_told_is_held_by_ordinary_checks(spreads: tuple[float,
     assert passed >= 0.78
     assert alarmed <= 0.01
     assert caught >= 0.78
+
+
+@pytest.mark.parametrize(("sd", "width"), [(0.01, 0.02), (0.02, 0.004), (0.003, 0.01)])
+def test_the_smallest_limit_is_held_and_a_smaller_one_is_not(sd: float, width: float) -> None:
+    """Simulated: unchanged code passes in 80 % and fails in 1 % at most; 20 % below it one of both is not so."""
+    limit = math.log1p(held_limits(Spread(sd, 1e6), width).one_pct / 100.0)
+    logs = np.random.default_rng(4).normal(0.0, sd, 200_000)
+
+    def rates(of: float) -> tuple[float, float]:
+        return float(np.mean(logs + width <= of)), float(np.mean(logs - width > of))
+
+    passed, failed = rates(limit)
+    assert passed >= 0.797
+    assert failed <= 0.0105
+    passed, failed = rates(0.8 * limit)
+    assert passed < 0.8 or failed > 0.01
+
+
+def test_five_launches_hold_a_smaller_limit() -> None:
+    """By the formula: (t(0.975) + t(0.80)) s / sqrt(5), and sqrt(2) of it where the baseline is measured too."""
+    found = held_limits(Spread(0.01, 19.0), 0.02)
+    t = scipy_stats.t.ppf(0.975, 19) + scipy_stats.t.ppf(0.80, 19)
+    assert found.five_pct == pytest.approx(100 * math.expm1(t * 0.01 / math.sqrt(5)))
+    assert found.five_each_pct == pytest.approx(100 * math.expm1(t * 0.01 * math.sqrt(2 / 5)))
+    assert found.one_pct == pytest.approx(100 * math.expm1(0.02 + scipy_stats.t.ppf(0.80, 19) * 0.01))
+
+
+@pytest.mark.parametrize(("limit", "written"), [(0.2, 0.5), (2.0, 2.0), (2.01, 2.5), (17.0, 20.0), (61.0, 70.0)])
+def test_a_limit_is_written_as_a_round_number_above_it(limit: float, written: float) -> None:
+    """Never below what is held."""
+    assert to_write(limit) == written

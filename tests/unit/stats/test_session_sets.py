@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.spec import Spread
-from pytest_quant.stats.one_sample import LOOK_CONFIDENCE
+from pytest_quant.stats.draws import LOOK_CONFIDENCE, Draw, session_spread
 from pytest_quant.stats.rounds import SessionSet, judge_sets, session_sets
-from pytest_quant.stats.runner import Draw, session_spread
 
 ERROR = 0.002
 logs = st.floats(-0.2, 0.2)

@@ -1,4 +1,4 @@
-"""The mean of a few launches: its interval against known worlds, and what a handful of numbers may claim."""
+"""What draws scatter by, and the mean of a few launches: by formula, and against known worlds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import statsmodels.api as sm
 from scipy import stats
 
 from pytest_quant.spec import Spread
-from pytest_quant.stats.one_sample import LOOK_CONFIDENCE, LOOKS, mean_of_launches
+from pytest_quant.stats.draws import LOOK_CONFIDENCE, LOOKS, Draw, draw_of, mean_of_launches, robust_sd, session_spread
 from tests.support.worlds import WORLDS, decide
 
 NOTHING = Spread(0.0, 0.0)
@@ -110,3 +110,55 @@ def test_doubt_that_further_launches_settle(world: str) -> None:
     assert missed <= 0.03
     assert alarms <= 0.02
     assert auto(world, 0.0, 200, 14)[0] == 0.0
+
+
+PRIOR = Spread(0.005, 4.0)
+
+
+def test_without_draws_the_prior_stays() -> None:
+    """Nothing is known but it."""
+    found = session_spread(PRIOR, [])
+    assert (found.sd, found.freedom) == pytest.approx((0.005, 4.0))
+
+
+def test_draws_without_error_are_averaged_by_degrees_of_freedom() -> None:
+    """Smyth's (2004) equation: (d0 s0^2 + sum of squares) / (d0 + n)."""
+    found = session_spread(PRIOR, [Draw(0.02, 0.0), Draw(-0.01, 0.0)])
+    assert found.sd**2 == pytest.approx((4 * 0.005**2 + 0.02**2 + 0.01**2) / 6)
+    assert found.freedom == 6.0
+
+
+def test_what_the_rounds_explain_is_taken_off() -> None:
+    """200 draws of a session sd of 0.8 % whose rounds add 0.6 % give 0.8, not the 1.0 % that they scatter by."""
+    rng = np.random.default_rng(1)
+    logs = rng.normal(0.0, math.hypot(0.008, 0.006), 2000)
+    found = session_spread(PRIOR, [Draw(one, 0.006) for one in logs])
+    assert found.sd == pytest.approx(0.008, rel=0.05)
+
+
+def test_an_uncertain_draw_counts_less() -> None:
+    """Where its error equals the prior, a quarter; where it is ten times that, next to nothing."""
+    assert session_spread(PRIOR, [Draw(0.0, 0.005)]).freedom == pytest.approx(4.25)
+    assert session_spread(PRIOR, [Draw(0.05, 0.05)]).freedom == pytest.approx(4.0, abs=0.001)
+
+
+def test_a_quiet_machine_never_reaches_zero() -> None:
+    """Draws that scatter less than their rounds would take a variance below it."""
+    found = session_spread(PRIOR, [Draw(0.0, 0.004)] * 50)
+    assert 0.0 < found.sd < 0.005
+
+
+def test_the_error_of_a_median_is_that_of_normal_rounds() -> None:
+    """The standard deviation of 4000 simulated medians of 40 rounds, against the mean of the stated errors."""
+    rng = np.random.default_rng(2)
+    draws = [draw_of(list(rounds)) for rounds in rng.normal(0.0, 0.01, (4000, 40))]
+    spread = float(np.std([one.log_ratio for one in draws]))
+    assert float(np.mean([one.error for one in draws])) == pytest.approx(spread, rel=0.05)
+
+
+def test_a_burst_is_no_spread_of_all_rounds() -> None:
+    """The median absolute deviation is SciPy's, and three of 40 rounds hardly move it."""
+    values = np.random.default_rng(3).normal(0.0, 0.01, 40)
+    assert robust_sd(list(values)) == pytest.approx(stats.median_abs_deviation(values, scale="normal"), rel=1e-4)
+    burst = [*values[:37], 0.5, 0.6, 0.7]
+    assert robust_sd(burst) < 1.3 * robust_sd(list(values))

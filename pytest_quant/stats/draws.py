@@ -1,17 +1,79 @@
-"""The mean of a few launches of one check, with an interval that a handful of numbers can carry.
+"""Draws of noise: one number with its error from each session or launch, what they scatter by, and their mean.
 
-Each launch gives one number with a known error of its own; what launches differ by beyond that is known beforehand from
-the runner, roughly, and shown by the launches themselves, roughly. Both are averaged, each by its degrees of freedom.
+Everything is in natural logarithms, where 0.01 is 1 %. What draws differ by beyond their own errors is known beforehand
+from the runner, roughly, and shown by the draws themselves, roughly. Both are averaged, each by its degrees of freedom.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from pytest_quant.spec import Spread
 from pytest_quant.stats.ratio import Estimate, student_quantile
+
+MEDIAN_EFFICIENCY = math.sqrt(math.pi / 2.0)
+"""The standard error of a median of normal values, over that of their mean."""
+
+NORMAL_MAD = 1.0 / 0.6744897501960817
+"""The standard deviation of normal values, over their median absolute deviation, which is their upper quartile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """The log ratio of two sessions in one process, whose true value is known or cancels, and its standard error."""
+
+    log_ratio: float
+    error: float
+
+
+def draw_of(logs: Sequence[float]) -> Draw:
+    """Return the median of the rounds' log ratios, at least two, with its standard error.
+
+    The error is sqrt(pi / 2) / sqrt(n) times the rounds' standard deviation (Kendall and Stuart 1977, volume 1, section
+    10.10), which comes from their median absolute deviation: one burst of load is no noise of every round.
+    """
+    return Draw(statistics.median(logs), MEDIAN_EFFICIENCY * robust_sd(logs) / math.sqrt(len(logs)))
+
+
+def robust_sd(values: Sequence[float]) -> float:
+    """Return the median absolute deviation as a standard deviation of normal values."""
+    middle = statistics.median(values)
+    return NORMAL_MAD * statistics.median(abs(value - middle) for value in values)
+
+
+def session_spread(prior: Spread, draws: Iterable[Draw]) -> Spread:
+    """Return the standard deviation between sessions, from a prior and draws with a mean of 0.
+
+    A prior variance with its degrees of freedom is averaged with that of the draws, each weighed by its own (Smyth
+    2004, Statistical Applications in Genetics and Molecular Biology 3, article 3, equation 3.4). What the rounds
+    explain is taken off each draw: the variance of one is that between sessions plus its squared error. Its weight
+    is the information that it has about the first of them, where that is the prior one: 1 for a draw without error,
+    a quarter where both are equal (one step of scoring; Harville 1977, Journal of the American Statistical
+    Association 72, 320-338).
+
+    Parameters
+    ----------
+    prior : what is known without the draws.
+    draws : any number of independent ones.
+    """
+    variance = prior.sd**2
+    found, freedom = prior.freedom * variance, prior.freedom
+    for draw in draws:
+        weight = (variance / (variance + draw.error**2)) ** 2
+        found += weight * (draw.log_ratio**2 - draw.error**2)
+        freedom += weight
+    # Rounds that scatter more than they should would take the variance below 0.
+    floor = prior.freedom * variance / freedom
+    return Spread(math.sqrt(max(found / freedom, floor * _LEAST_SHARE)), freedom)
+
+
+_LEAST_SHARE = 0.1
+"""Of what the prior alone would leave of its variance beside so many draws of 0; of the mean variance of launches, for
+one that claims next to none."""
+
 
 LOOKS = (3, 5, 10)
 """Numbers of launches at which it is asked whether they decide a limit, where they stop as soon as they do."""
@@ -22,9 +84,6 @@ LOOK_CONFIDENCE = 1.0 - 0.0213
 
 FEW = 5
 """Degrees of freedom of launches below which their mean claims no more than one of them could."""
-
-_LEAST_SHARE = 0.1
-"""Of the mean variance, for one that claims next to none."""
 
 
 def mean_of_launches(
