@@ -21,7 +21,7 @@ from pytest_quant.measure.engines import (
     with_steps,
 )
 from pytest_quant.measure.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
-from pytest_quant.measure.peak_memory import AddedMemory, MemoryAdded
+from pytest_quant.measure.peak_memory import AddedMemory
 from pytest_quant.measure.reference import prove_float
 from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.metrics import ResolvedMetric
@@ -55,7 +55,7 @@ class Bench:
     candidate: OpenEngine
     output: str
     metric: ResolvedMetric | None
-    memory: MemoryAdded
+    memory: AddedMemory
     recorded: RecordedOutputs
     unseen: str
     timed: tuple[TimingSubject, TimingSubject]
@@ -159,7 +159,7 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack) -> Ben
         TimingSubject(ref_built, reference.feeds(feeds)),
         TimingSubject(built, candidate.feeds(feeds)),
     )
-    return Bench(check, tools, data, reference, candidate, output, metric, memory.added, recorded, unseen, timed)
+    return Bench(check, tools, data, reference, candidate, output, metric, memory, recorded, unseen, timed)
 
 
 def _batched(

@@ -23,7 +23,7 @@ from pytest_quant.measure.interleave import Rounds, runs_of_block, warmup_s
 from pytest_quant.measure.noise import NULL_TOLERANCE, null_reasons
 from pytest_quant.result import Interval
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.pairs import FIRST_LOOK, LAST_LOOK, PairedShift, Side, paired_shift
+from pytest_quant.stats.pairs import FIRST_LOOK, LAST_LOOK, LimitSide, PairedShift, paired_shift
 from pytest_quant.stats.ratio import fewest_rounds, paired_ratio
 
 REFERENCE, NULL, CANDIDATE = range(3)
@@ -85,7 +85,7 @@ class PairedTimes:
     limit: float
     shift: PairedShift | None
     reference_shift: PairedShift | None
-    side: Side
+    side: LimitSide
     reason: str = ""
 
 
@@ -103,46 +103,34 @@ def time_pairs(one_pair: Callable[[int], Pair], limit: float, *, same_reference:
     while len(counted) < LAST_LOOK and len(voided) <= MOST_VOID:
         pair = one_pair(len(counted) + len(voided))
         (voided if pair.doubt else counted).append(pair)
-        if not pair.doubt and len(counted) == FIRST_LOOK and _judged(counted, limit, same_reference).side != "open":
-            break
-    found = _judged(counted, limit, same_reference)
-    reason = found.reason
+        if not pair.doubt and len(counted) == FIRST_LOOK:
+            times = _judged(counted, voided, limit, same_reference)
+            if times.side != "open":
+                return times
+    return _judged(counted, voided, limit, same_reference)
+
+
+def _judged(pairs: Sequence[Pair], voided: Sequence[Pair], limit: float, same_reference: bool) -> PairedTimes:
+    shift = reference = None
+    side: LimitSide = "open"
+    reason = f"only {len(pairs)} pairs of processes"
+    if len(pairs) >= FIRST_LOOK:
+        shift = paired_shift([pair.shift for pair in pairs])
+        reference = paired_shift([pair.reference_shift for pair in pairs])
+        tolerance = math.log(NULL_TOLERANCE)
+        if same_reference and (reference.low > tolerance or reference.high < -tolerance):
+            reason = (
+                f"the machine, not the change: the same reference took {math.exp(reference.value):.3f} times as long "
+                "in the processes of the head"
+            )
+        else:
+            side = shift.against(limit)
+            cannot = f"{len(pairs)} pairs of processes cannot tell on which side of the limit it is"
+            reason = cannot if side == "open" else ""
     if len(voided) > MOST_VOID:
-        reason = f"{len(voided)} of {len(voided) + len(counted)} pairs of processes do not count: {voided[-1].doubt}"
-    return PairedTimes(
-        tuple(counted),
-        tuple(voided),
-        limit,
-        found.shift,
-        found.reference_shift,
-        "open" if reason else found.side,
-        reason,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    side: Side
-    reason: str
-    shift: PairedShift | None = None
-    reference_shift: PairedShift | None = None
-
-
-def _judged(pairs: Sequence[Pair], limit: float, same_reference: bool) -> _Judged:
-    if len(pairs) < FIRST_LOOK:
-        return _Judged("open", f"only {len(pairs)} pairs of processes")
-    shift = paired_shift([pair.shift for pair in pairs])
-    reference = paired_shift([pair.reference_shift for pair in pairs])
-    tolerance = math.log(NULL_TOLERANCE)
-    if same_reference and (reference.low > tolerance or reference.high < -tolerance):
-        reason = (
-            f"the machine, not the change: the same reference took {math.exp(reference.value):.3f} times as long in "
-            "the processes of the head"
-        )
-        return _Judged("open", reason, shift, reference)
-    side = shift.against(limit)
-    reason = f"{len(pairs)} pairs of processes cannot tell on which side of the limit it is" if side == "open" else ""
-    return _Judged(side, reason, shift, reference)
+        side = "open"
+        reason = f"{len(voided)} of {len(voided) + len(pairs)} pairs of processes do not count: {voided[-1].doubt}"
+    return PairedTimes(tuple(pairs), tuple(voided), limit, shift, reference, side, reason)
 
 
 def time_pair(base: Timed, head: Timed, plan: LatencyPlan, *, seed: int, clock: Clock = time.perf_counter_ns) -> Pair:

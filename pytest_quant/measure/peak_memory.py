@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -61,25 +60,22 @@ def _status_bytes(field: str) -> int:
     raise OSError(f"{_STATUS} has no {field}")
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryAdded:
-    """Memory added by a block of code, in megabytes of 10^6 bytes; ``None`` where it is not measured."""
-
-    process_mb: float | None
-    device_mb: float | None
-
-
 class AddedMemory:
-    """``with AddedMemory("cuda:0") as memory: ...`` then ``memory.added``.
+    """``with AddedMemory("cuda:0") as memory: ...`` then megabytes of 10^6 bytes, ``None`` where it is not measured.
 
     Memory of the device is what this process holds after the block less what it held before, so that neighbours on a
     card do not count. It is not known where the driver does not tell it for each process.
+
+    Attributes
+    ----------
+    process_mb, device_mb : what the block added to the process, and on its device.
     """
 
     def __init__(self, device: str) -> None:
         self._device = device
         self._peak = PeakMemory()
-        self.added = MemoryAdded(None, None)
+        self.process_mb: float | None = None
+        self.device_mb: float | None = None
 
     def __enter__(self) -> Self:
         """Start from what is used now."""
@@ -94,5 +90,5 @@ class AddedMemory:
         self._peak.__exit__(kind, error, traceback)
         after_mb = process_memory_mb(self._device)
         # A process that is listed afterwards and was not before held nothing then.
-        device_mb = None if after_mb is None else max(0.0, after_mb - (self._before_mb or 0.0))
-        self.added = MemoryAdded(self._peak.peak_mb, device_mb)
+        self.device_mb = None if after_mb is None else max(0.0, after_mb - (self._before_mb or 0.0))
+        self.process_mb = self._peak.peak_mb

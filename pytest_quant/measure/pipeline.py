@@ -13,7 +13,7 @@ from pytest_quant.measure.build import Tools, each_engine, export_spec
 from pytest_quant.measure.energy import ROUGH, Energy, EnergyPlan, measure_energy
 from pytest_quant.measure.engines import OpenEngine, read_data, shape_check, usable_backend
 from pytest_quant.measure.measurement import Measurement
-from pytest_quant.measure.peak_memory import BYTES_PER_MB, MemoryAdded
+from pytest_quant.measure.peak_memory import BYTES_PER_MB, AddedMemory
 from pytest_quant.measure.reference import refuse_quantized, timed_reference
 from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.measure.timing import Breaks, time_check
@@ -111,7 +111,7 @@ def _energy(check: Check, candidate: TimingSubject, tools: Tools) -> Energy | No
 
 
 def find_resources(
-    candidate: OpenEngine, reference: OpenEngine, memory: MemoryAdded, energy: Energy | None
+    candidate: OpenEngine, reference: OpenEngine, memory: AddedMemory, energy: Energy | None
 ) -> Resources:
     """Return size, memory, build time and energy, each ``None`` where it is not known.
 

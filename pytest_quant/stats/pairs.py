@@ -26,7 +26,7 @@ The first is Student's quantile for 4 degrees of freedom at 1.25 %. At the secon
 at the first, 1.25 % of all lie beyond 2.562 (32 million simulated, standard error 0.001).
 """
 
-Side = Literal["above", "within", "open"]
+LimitSide = Literal["above", "within", "open"]
 """Of a limit: the shift lies above it, within it, or cannot be told."""
 
 
@@ -47,7 +47,7 @@ class PairedShift:
     sd: float
     pairs: int
 
-    def against(self, limit: float) -> Side:
+    def against(self, limit: float) -> LimitSide:
         """Return where the shift lies of `limit`, which has its units; each wrong answer has a level of 2.5 %."""
         if self.low > limit:
             return "above"

@@ -41,9 +41,9 @@ def test_added_memory_holds_what_was_allocated() -> None:
     """200 megabytes that are written show up; a CPU has no device memory."""
     with AddedMemory("cpu") as memory:
         held = np.ones(200 * MB, dtype=np.uint8)
-    assert memory.added.process_mb is not None
-    assert 180 <= memory.added.process_mb <= 260
-    assert memory.added.device_mb is None
+    assert memory.process_mb is not None
+    assert 180 <= memory.process_mb <= 260
+    assert memory.device_mb is None
     assert held.size == 200 * MB
 
 

@@ -12,7 +12,7 @@ from pytest_quant.measure.batching import Batched
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.energy import Energy
 from pytest_quant.measure.engines import OpenEngine
-from pytest_quant.measure.peak_memory import AddedMemory, MemoryAdded
+from pytest_quant.measure.peak_memory import AddedMemory
 from pytest_quant.measure.pipeline import find_resources
 from pytest_quant.result import Interval, Resources
 from pytest_quant.spec import EngineSpec, Model
@@ -40,9 +40,9 @@ def opened(engine: Sized) -> OpenEngine:
 
 def found(engine: Sized) -> Resources:
     """The resources of `engine`, beside a reference of four megabytes."""
-    return find_resources(
-        opened(engine), opened(Sized(4_000_000)), MemoryAdded(7.0, 90.0), Energy(12.5, Interval(12.0, 13.0))
-    )
+    memory = AddedMemory("cpu")
+    memory.process_mb, memory.device_mb = 7.0, 90.0
+    return find_resources(opened(engine), opened(Sized(4_000_000)), memory, Energy(12.5, Interval(12.0, 13.0)))
 
 
 def test_every_figure_is_in_its_unit() -> None:
@@ -101,7 +101,7 @@ def test_a_neighbour_on_the_card_adds_nothing(
     nvml_stub.play(StubCard(memory_used=1_000_000_000, processes=before))
     with AddedMemory("cuda:0") as memory:
         nvml_stub.play(StubCard(memory_used=6_000_000_000, processes=after))
-    assert memory.added.device_mb == added_mb
+    assert memory.device_mb == added_mb
 
 
 def test_the_plan_of_another_product_is_not_measured() -> None:
