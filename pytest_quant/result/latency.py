@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from pytest_quant.result.kinds import Interval
+from pytest_quant.spec import UNKNOWN, Spread
 
 WhichClock: TypeAlias = Literal["host", "device"]
 """What runs are timed by."""
@@ -50,19 +51,17 @@ class LaunchFigures:
 
 @dataclass(frozen=True, slots=True)
 class LaunchNoise:
-    """How launches of one unchanged check differ, in variances of natural logarithms, each with its degrees of freedom.
+    """How launches of one unchanged check differ.
 
     Attributes
     ----------
-    within, within_freedom : between launches of one day.
-    between, between_freedom : between the means of days, `per_day` launches each: the variance of the day itself and a
-        `per_day`-th of `within`.
+    within : between launches of one day.
+    between : between the means of days, `per_day` launches each: its variance is that of the day itself and a
+        `per_day`-th of that `within` a day.
     """
 
-    within: float = 0.0
-    within_freedom: float = 0.0
-    between: float = 0.0
-    between_freedom: float = 0.0
+    within: Spread = UNKNOWN
+    between: Spread = UNKNOWN
     per_day: float = 1.0
 
 

@@ -90,11 +90,18 @@ class EngineSpec:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A standard deviation, as a natural logarithm, and the degrees of freedom that it rests on, above 0."""
+    """A standard deviation, as a natural logarithm, and its degrees of freedom; 0 of them for one that is unknown."""
 
     sd: float
     freedom: float
 
+    @property
+    def variance(self) -> float:
+        """The square of the standard deviation."""
+        return self.sd**2
+
+
+UNKNOWN = Spread(0.0, 0.0)
 
 UNMEASURED = Spread(0.005, 4.0)
 """What `LatencyPlan.sessions` is on a runner that nobody measured: interleaved sessions of one model differ by 0.4 to

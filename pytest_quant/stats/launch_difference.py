@@ -16,19 +16,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pytest_quant.result import LaunchNoise
-from pytest_quant.stats.launches import Launch, Variance, by_day
+from pytest_quant.spec import Spread
+from pytest_quant.stats.launches import Launch, by_day
 from pytest_quant.stats.ratio import student_quantile, student_tails
 
 FEWEST_FREEDOM = 5.0
 """Degrees of freedom below which a difference is no proof: its interval rests on what a handful of numbers say of their
 own spread."""
 
-ASSUMED_SD = 0.03
-"""Standard deviation from day to day, in natural logarithms, where nothing is known of it: sessions of one model on
-one machine mostly differ by 0.4 to 0.6 %, and by 3 % where their memory lies otherwise."""
-
-ASSUMED_FREEDOM = 5.0
-"""Degrees of freedom of that assumption in the interval."""
+ASSUMED = Spread(0.03, 5.0)
+"""From day to day, where nothing is known of it: sessions of one model on one machine mostly differ by 0.4 to 0.6 %,
+and by 3 % where their memory lies otherwise."""
 
 MOST_LAUNCHES = 40
 """More launches of one head are never proposed."""
@@ -77,7 +75,7 @@ def difference(
     design = _design(base, head, noise)
     variance, freedom, assumed = _variance(design, noise)
     error = math.sqrt(variance + design.excess)
-    used = max(freedom, ASSUMED_FREEDOM) if assumed else freedom
+    used = max(freedom, ASSUMED.freedom) if assumed else freedom
     if error == 0.0:
         p_value = 1.0 if design.value == 0.0 else 0.0
         return LaunchDifference(design.value, design.value, design.value, freedom, assumed, p_value, 0.0)
@@ -129,8 +127,8 @@ def _with_more(
     """Return the difference with so many more launches of the head on its last day, as they are expected."""
     middle = statistics.fmean(launch.value for launch in head)
     # Each one more tells of launches of one day, too.
-    known = noise if noise.within_freedom else replace(noise, within=ASSUMED_SD**2)
-    then = replace(known, within_freedom=known.within_freedom + more)
+    within = noise.within if noise.within.freedom else replace(ASSUMED, freedom=0.0)
+    then = replace(noise, within=replace(within, freedom=within.freedom + more))
     return difference(base, [*head, *[Launch(middle, head[-1].day)] * more], then, confidence=confidence)
 
 
@@ -170,7 +168,7 @@ def _design(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise) 
         (day, side): weight / count for (day, side, _), weight, count in zip(cells, weights, counts, strict=True)
     }
     excess = sum(
-        by_cell[launch.day, side] ** 2 * max(0.0, launch.error**2 - noise.within)
+        by_cell[launch.day, side] ** 2 * max(0.0, launch.error**2 - noise.within.variance)
         for side, group in enumerate((base, head))
         for launch in group
     )
@@ -185,24 +183,23 @@ def _parts(noise: LaunchNoise) -> tuple[float, float]:
 
     Where nothing is known of days, all weight lies on those that cancel out, if there are any.
     """
-    sigma = noise.within if noise.within_freedom else noise.between / 2.0
+    sigma = noise.within.variance if noise.within.freedom else noise.between.variance / 2.0
     if not sigma > 0.0:
         return 1.0, 1.0
-    if not noise.between_freedom:
+    if not noise.between.freedom:
         return 1.0, 1e7
-    return 1.0, max(0.0, noise.between - sigma / noise.per_day) / sigma
+    return 1.0, max(0.0, noise.between.variance - sigma / noise.per_day) / sigma
 
 
 def _variance(design: _Design, noise: LaunchNoise) -> tuple[float, float, bool]:
     """Return the variance of the estimate, its degrees of freedom, and whether a part of it had to be assumed."""
-    within = Variance(noise.within, noise.within_freedom)
-    between = Variance(noise.between, noise.between_freedom)
+    within, between = noise.within, noise.between
     if not within.freedom:
         # One launch on each day: the mean of a day is a launch, and varies by at least as much as launches of one day.
         within = between
-    if not design.days:
-        return (design.launches * within.value, within.freedom, False) if within.freedom else _assumed(design, within)
-    if not between.freedom:
+    if not design.days and within.freedom:
+        return design.launches * within.variance, within.freedom, False
+    if not design.days or not between.freedom:
         return _assumed(design, within)
     # A head with more launches a day than the base would take a part of sigma^2 off; without that the variance is an
     # upper bound, whose degrees of freedom are those of a sum and not of a difference.
@@ -210,14 +207,14 @@ def _variance(design: _Design, noise: LaunchNoise) -> tuple[float, float, bool]:
     return *_satterthwaite((design.days, between), (of_within, within)), False
 
 
-def _assumed(design: _Design, within: Variance) -> tuple[float, float, bool]:
-    sigma = within.value if within.freedom else ASSUMED_SD**2
-    return design.launches * sigma + design.days * ASSUMED_SD**2, 0.0, True
+def _assumed(design: _Design, within: Spread) -> tuple[float, float, bool]:
+    sigma = within if within.freedom else ASSUMED
+    return design.launches * sigma.variance + design.days * ASSUMED.variance, 0.0, True
 
 
-def _satterthwaite(*terms: tuple[float, Variance]) -> tuple[float, float]:
+def _satterthwaite(*terms: tuple[float, Spread]) -> tuple[float, float]:
     """Return a sum of factors times mean squares, and its degrees of freedom."""
-    parts = [(factor * variance.value, variance.freedom) for factor, variance in terms if factor]
+    parts = [(factor * spread.variance, spread.freedom) for factor, spread in terms if factor]
     total = sum(value for value, _ in parts)
     if total == 0.0:
         return 0.0, min(freedom for _, freedom in parts)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from pytest_quant.result import LatencyResult, LaunchFigures, LaunchNoise
+from pytest_quant.spec import UNKNOWN, Spread
 from pytest_quant.stats.draws import NORMAL_MAD, Draw, draw_of
 
 _GAP = timedelta(hours=1)
@@ -48,14 +49,6 @@ class Launch:
     value: float
     day: Hashable
     error: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Variance:
-    """A variance, and the degrees of freedom with which it is known; 0 of them for one that is not."""
-
-    value: float = 0.0
-    freedom: float = 0.0
 
 
 def launch_of(latency: LatencyResult, started_at: str) -> LaunchFigures:
@@ -129,13 +122,8 @@ def noise_of(levels: Iterable[Sequence[Launch]]) -> LaunchNoise:
             between += _squares([statistics.fmean(values) for values in days.values()])
             between_freedom += len(days) - 1
             counts += map(len, days.values())
-    return LaunchNoise(
-        within=within / within_freedom if within_freedom else 0.0,
-        within_freedom=within_freedom,
-        between=between / between_freedom if between_freedom else 0.0,
-        between_freedom=between_freedom,
-        per_day=statistics.harmonic_mean(counts) if counts else 1.0,
-    )
+    per_day = statistics.harmonic_mean(counts) if counts else 1.0
+    return LaunchNoise(_mean_square(within, within_freedom), _mean_square(between, between_freedom), per_day)
 
 
 def noise_of_steps(levels: Sequence[Sequence[Launch]]) -> LaunchNoise:
@@ -154,23 +142,14 @@ def noise_of_steps(levels: Sequence[Sequence[Launch]]) -> LaunchNoise:
     means = [statistics.fmean(values) for values in days.values()]
     steps = [abs(after - before) for before, after in itertools.pairwise(means)]
     freedom = _SHARE_OF_DIFFERENCES * len(steps)
-    between = NORMAL_MAD * statistics.median(steps) if steps else 0.0
-    return replace(
-        within,
-        between=between**2 / 2.0,
-        between_freedom=freedom,
-        per_day=statistics.harmonic_mean(list(map(len, days.values()))) if days else 1.0,
-    )
+    between = Spread(NORMAL_MAD * statistics.median(steps) / math.sqrt(2.0), freedom) if steps else UNKNOWN
+    per_day = statistics.harmonic_mean(list(map(len, days.values()))) if days else 1.0
+    return replace(within, between=between, per_day=per_day)
 
 
 def with_launches(noise: LaunchNoise, launches: Sequence[Launch]) -> LaunchNoise:
     """Return `noise` with what further launches tell of those of one day."""
-    more = noise_of([launches])
-    freedom = noise.within_freedom + more.within_freedom
-    if not freedom:
-        return noise
-    within = (noise.within * noise.within_freedom + more.within * more.within_freedom) / freedom
-    return replace(noise, within=within, within_freedom=freedom)
+    return replace(noise, within=moderated(noise.within, noise_of([launches]).within))
 
 
 def common_noise(series: Sequence[LaunchNoise]) -> LaunchNoise:
@@ -182,53 +161,50 @@ def common_noise(series: Sequence[LaunchNoise]) -> LaunchNoise:
     ----------
     series : the noise of each one; fewer than three have nothing in common.
     """
-    of_launches = [Variance(noise.within, noise.within_freedom) for noise in series]
-    of_days = [Variance(noise.between, noise.between_freedom) for noise in series]
-    within = pooled(of_launches, sum(variance.freedom for variance in of_launches))
-    between = pooled(of_days, max((variance.freedom for variance in of_days), default=0.0))
-    counts = [noise.per_day for noise in series if noise.between_freedom and between.freedom]
-    return LaunchNoise(
-        within.value, within.freedom, between.value, between.freedom, statistics.median(counts) if counts else 1.0
-    )
+    within = pooled([noise.within for noise in series], sum(noise.within.freedom for noise in series))
+    most_freedom = max((noise.between.freedom for noise in series), default=0.0)
+    between = pooled([noise.between for noise in series], most_freedom)
+    counts = [noise.per_day for noise in series if noise.between.freedom and between.freedom]
+    return LaunchNoise(within, between, statistics.median(counts) if counts else 1.0)
 
 
-def pooled(variances: Sequence[Variance], most_freedom: float) -> Variance:
+def pooled(spreads: Sequence[Spread], most_freedom: float) -> Spread:
     """Return the mean of variances by their degrees of freedom, as what is known of one more of their kind.
 
     Parameters
     ----------
-    variances : of single series; those without a degree of freedom are left out.
+    spreads : of single series; those without a degree of freedom are left out.
     most_freedom : that all of them together are known with.
 
     Returns
     -------
-    Variance with four degrees of freedom at most; none for fewer than three series.
+    A spread with four degrees of freedom at most; an unknown one for fewer than three series.
     """
-    measured = [variance for variance in variances if variance.freedom > 0.0]
+    measured = [spread for spread in spreads if spread.freedom > 0.0]
     if len(measured) < _FEWEST_SERIES:
-        return Variance()
-    freedom = math.fsum(variance.freedom for variance in measured)
-    total = math.fsum(variance.freedom * variance.value for variance in measured)
-    return Variance(total / freedom, min(_COMMON_FREEDOM, most_freedom))
+        return UNKNOWN
+    squares = math.fsum(spread.freedom * spread.variance for spread in measured)
+    mean = _mean_square(squares, math.fsum(spread.freedom for spread in measured))
+    return replace(mean, freedom=min(_COMMON_FREEDOM, most_freedom))
 
 
-def moderated(own: Variance, prior: Variance) -> Variance:
-    """Return the posterior variance: the mean of both by degrees of freedom, which add up.
+def moderated(own: Spread, prior: Spread) -> Spread:
+    """Return the posterior: the mean of both variances by degrees of freedom, which add up.
 
     Smyth (2004), Statistical Applications in Genetics and Molecular Biology 3, article 3, equation 3.4.
     """
-    freedom = own.freedom + prior.freedom
-    if freedom <= 0.0:
-        return Variance()
-    return Variance((own.freedom * own.value + prior.freedom * prior.value) / freedom, freedom)
+    return _mean_square(own.freedom * own.variance + prior.freedom * prior.variance, own.freedom + prior.freedom)
 
 
 def moderated_noise(own: LaunchNoise, common: LaunchNoise) -> LaunchNoise:
     """Return the noise of one series, drawn to what all series have in common, see `common_noise`."""
-    within = moderated(Variance(own.within, own.within_freedom), Variance(common.within, common.within_freedom))
-    between = moderated(Variance(own.between, own.between_freedom), Variance(common.between, common.between_freedom))
-    per_day = own.per_day if own.between_freedom else common.per_day
-    return LaunchNoise(within.value, within.freedom, between.value, between.freedom, per_day)
+    per_day = own.per_day if own.between.freedom else common.per_day
+    return LaunchNoise(moderated(own.within, common.within), moderated(own.between, common.between), per_day)
+
+
+def _mean_square(squares: float, freedom: float) -> Spread:
+    """Return the spread whose variance is a sum of squares over its degrees of freedom; an unknown one without any."""
+    return Spread(math.sqrt(squares / freedom), freedom) if freedom > 0.0 else UNKNOWN
 
 
 def by_day(launches: Iterable[Launch]) -> Mapping[Hashable, list[float]]:

@@ -13,7 +13,7 @@ from pytest_quant.history.compare.pairing import Draft, Pace, Pair, measured, wh
 from pytest_quant.history.compare.status import row_of, worse_or_better
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
 from pytest_quant.result import Interval, LaunchNoise
-from pytest_quant.stats.launch_difference import ASSUMED_SD, LaunchDifference, difference
+from pytest_quant.stats.launch_difference import ASSUMED, LaunchDifference, difference
 from pytest_quant.stats.launches import Launch
 
 _TELLING = ("gpu", "cpu", "isa", "cores")
@@ -179,7 +179,7 @@ def _assumed(base: Sequence[Launch], head: Sequence[Launch]) -> str:
     """Say what is not known, and what is assumed in its place."""
     share = {launch.day for launch in base} & {launch.day for launch in head}
     what = "how launches of one day" if share else "base and head share no day, and how days"
-    return f"{what} differ here is not known yet: {100.0 * ASSUMED_SD:g} % are assumed"
+    return f"{what} differ here is not known yet: {100.0 * ASSUMED.sd:g} % are assumed"
 
 
 def _row_of_ratio(pair: Pair, sides: _Sides) -> Draft:

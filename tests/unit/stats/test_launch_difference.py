@@ -106,7 +106,7 @@ def test_launches_that_would_decide() -> None:
         difference(
             base,
             [*head, *launched([0.025] * n, [1] * n)],
-            replace(noise, within_freedom=noise.within_freedom + n),
+            replace(noise, within=replace(noise.within, freedom=noise.within.freedom + n)),
         ).high
         for n in (0, more)
     )

@@ -150,8 +150,8 @@ def test_without_an_entry_the_merge_base_counts(scratch: ScratchRepository) -> N
     assert isinstance(found, Baseline)
     assert [launch.speedup for launch in found.launches] == [4.0, 2.0, 2.5]
     logs = [math.log(speedup) for speedup in (4.0, 2.0, 2.5)]
-    assert found.speedup_noise.within == pytest.approx(statistics.variance(logs))
-    assert (found.speedup_noise.within_freedom, found.speedup_noise.between_freedom) == (2.0, 0.0)
+    assert found.speedup_noise.within.variance == pytest.approx(statistics.variance(logs))
+    assert (found.speedup_noise.within.freedom, found.speedup_noise.between.freedom) == (2.0, 0.0)
     expected = Baseline(scratch.git("rev-parse", "main"), 0.5, 2.5, 0.4, same_identity=True)
     unlike = {"launches": (), "p50_launches": (), "speedup_noise": NOTHING_KNOWN, "p50_noise": NOTHING_KNOWN}
     assert replace(found, **unlike) == expected  # type: ignore[arg-type]
@@ -298,8 +298,8 @@ def test_the_launches_since_the_last_change_are_the_base(scratch: ScratchReposit
     assert found.speedup == 3.0
     assert [launch.candidate_p50_ms for launch in found.p50_launches] == [1.0 / (3.0 * one) for one in noise]
     spread = statistics.variance([math.log(one) for one in noise])
-    assert found.speedup_noise.between == pytest.approx(spread)
-    assert found.speedup_noise.between_freedom == 14.0
+    assert found.speedup_noise.between.variance == pytest.approx(spread)
+    assert found.speedup_noise.between.freedom == 14.0
 
 
 def test_at_most_thirty_commits_count(scratch: ScratchRepository) -> None:

@@ -72,9 +72,9 @@ def test_accepted_launches_and_the_history_tell_the_noise_together() -> None:
     checks = [check(day, 2.0 * one) for day, one in enumerate((1.0, 0.99, 1.01, 1.0), 1)]
     accepted = [LaunchFigures(f"2026-02-{day:02}T12:00:00+00:00", 2.0, 0.5) for day in (1, 2, 3)]
     speedup, p50 = noise_beside(accepted, checks, CommonNoise())
-    assert (speedup.between_freedom, p50.between_freedom) == (5.0, 5.0)
+    assert (speedup.between.freedom, p50.between.freedom) == (5.0, 5.0)
     known = [launch for one in checks for launch in launches_in(one)]
-    assert noise_beside(known, checks, CommonNoise())[0].between_freedom == 3.0
+    assert noise_beside(known, checks, CommonNoise())[0].between.freedom == 3.0
     assert noise_beside(accepted[:1], [], CommonNoise()) == (LaunchNoise(), LaunchNoise())
 
 
@@ -91,8 +91,8 @@ def test_series_on_one_machine_have_their_noise_in_common() -> None:
         for series in range(20)
     ]  # fmt: skip
     found = common_noise_of(points)
-    assert found["here"].speedup.between == pytest.approx(1e-4, rel=0.25)
-    assert found["there"].speedup.between == pytest.approx(1e-2, rel=0.25)
+    assert found["here"].speedup.between.variance == pytest.approx(1e-4, rel=0.25)
+    assert found["there"].speedup.between.variance == pytest.approx(1e-2, rel=0.25)
     assert found["here"].p50 == LaunchNoise()
     assert common_noise_of([]) == {}
 

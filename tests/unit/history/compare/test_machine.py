@@ -51,10 +51,10 @@ def test_the_noise_of_a_series_is_drawn_to_that_of_all() -> None:
         statistics.mean(statistics.variance(launch.value for launch in side.speedup) for side in both) for both in sides
     ]
     found = machine.noise_of("s0", *sides[0]).speedup
-    assert found.within_freedom > 4.0
-    assert min(own) < found.within < max(own)
-    assert abs(found.within - 1e-4) < max(abs(one - 1e-4) for one in own)
-    assert (found.between_freedom, machine.shift is None) == (0.0, False)
+    assert found.within.freedom > 4.0
+    assert min(own) < found.within.variance < max(own)
+    assert abs(found.within.variance - 1e-4) < max(abs(one - 1e-4) for one in own)
+    assert (found.between.freedom, machine.shift is None) == (0.0, False)
 
 
 def test_days_are_known_from_earlier_commits_of_the_same_machine() -> None:
@@ -74,7 +74,7 @@ def test_days_are_known_from_earlier_commits_of_the_same_machine() -> None:
 
     def noise(points: list[Point]) -> float:
         (machine,) = machines_of([ours], points).values()
-        return machine.noise_of("s0", *launches_of(ours.base, ours.head)).speedup.between_freedom
+        return machine.noise_of("s0", *launches_of(ours.base, ours.head)).speedup.between.freedom
 
     assert noise(earlier("s0", identity)) == pytest.approx(0.3 * 20)
     assert noise(earlier("s0", "elsewhere")) == 0.0
