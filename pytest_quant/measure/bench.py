@@ -21,8 +21,8 @@ from pytest_quant.measure.engines import (
     with_steps,
 )
 from pytest_quant.measure.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
-from pytest_quant.measure.peak_memory import AddedMemory
 from pytest_quant.measure.reference import prove_float
+from pytest_quant.measure.resources import AddedMemory
 from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.channels import with_groups

@@ -17,7 +17,7 @@ from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Data
 from pytest_quant.errors import BackendUnavailable, DataError
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.peak_memory import PeakMemory
+from pytest_quant.measure.resources import PeakMemory
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.steps import Steps
 from pytest_quant.spec import Check, EngineSpec, Model

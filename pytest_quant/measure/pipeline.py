@@ -10,11 +10,10 @@ from pytest_quant.backends import plan_of, threads_of
 from pytest_quant.environment.energy_counter import energy_counter
 from pytest_quant.measure.bench import EVAL_BATCH_SIZE, SELF_ROUNDING, Bench, open_bench
 from pytest_quant.measure.build import Tools, each_engine, export_spec
-from pytest_quant.measure.energy import ROUGH, Energy, EnergyPlan, measure_energy
 from pytest_quant.measure.engines import OpenEngine, read_data, shape_check, usable_backend
 from pytest_quant.measure.measurement import Measurement
-from pytest_quant.measure.peak_memory import BYTES_PER_MB, AddedMemory
 from pytest_quant.measure.reference import refuse_quantized, timed_reference
+from pytest_quant.measure.resources import BYTES_PER_MB, ROUGH, AddedMemory, Energy, EnergyPlan, measure_energy
 from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.measure.timing import Breaks, time_check
 from pytest_quant.result import AccuracyResult, Resources, SelfDifference

@@ -26,7 +26,7 @@ from pytest_quant.environment.gpu import cuda_gpu, find_gpus
 from pytest_quant.environment.gpu_clocks import clock_reader
 from pytest_quant.environment.gpu_memory import process_memory_mb
 from pytest_quant.environment.nvml import has_nvml
-from pytest_quant.measure.energy import ROUGH, EnergyPlan, measure_energy
+from pytest_quant.measure.resources import ROUGH, EnergyPlan, measure_energy
 from tests.gpu.report import Found
 
 MB = 1_000_000

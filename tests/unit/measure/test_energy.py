@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.measure.energy import ROUGH, Energy, EnergyPlan, measure_energy
+from pytest_quant.measure.resources import ROUGH, Energy, EnergyPlan, measure_energy
 from pytest_quant.result import Interval
 
 READING_S = 5e-5

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.measure.pages import _ranges, collapse
+from pytest_quant.measure.sessions import _ranges, collapse
 
 MB = 1 << 20
 HUGE = 2 * MB

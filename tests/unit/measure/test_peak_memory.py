@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_quant.measure import peak_memory
-from pytest_quant.measure.peak_memory import AddedMemory, PeakMemory
+from pytest_quant.measure import resources
+from pytest_quant.measure.resources import AddedMemory, PeakMemory
 
 MB = 1_000_000
 
@@ -59,7 +59,7 @@ def test_an_earlier_peak_does_not_count() -> None:
 @pytest.mark.parametrize("file", ["missing/clear_refs", "ignored"])
 def test_a_peak_that_cannot_be_reset_is_no_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str) -> None:
     """A sandbox that accepts the reset and does nothing would report the largest earlier block."""
-    monkeypatch.setattr(peak_memory, "_CLEAR_REFS", tmp_path / file)
+    monkeypatch.setattr(resources, "_CLEAR_REFS", tmp_path / file)
     _use(300)
     with PeakMemory() as found:
         _use(20)

@@ -17,10 +17,10 @@ from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import build as building
 from pytest_quant.measure import engines, pipeline
 from pytest_quant.measure.build import Tools
-from pytest_quant.measure.energy import Energy
 from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.pipeline import measure_check
+from pytest_quant.measure.resources import Energy
 from pytest_quant.result import Coverage, Interval, LatencyResult
 from pytest_quant.spec import (
     Calibration,

@@ -10,10 +10,9 @@ import pytest
 
 from pytest_quant.measure.batching import Batched
 from pytest_quant.measure.build import BuiltEngine
-from pytest_quant.measure.energy import Energy
 from pytest_quant.measure.engines import OpenEngine
-from pytest_quant.measure.peak_memory import AddedMemory
 from pytest_quant.measure.pipeline import find_resources
+from pytest_quant.measure.resources import AddedMemory, Energy
 from pytest_quant.result import Interval, Resources
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend
