@@ -19,7 +19,7 @@ from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
 from pytest_quant.measure.measurement import Measurement, reopened
 from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.measure.steps import Steps
-from pytest_quant.measure.timing import Wanted, add_launches
+from pytest_quant.measure.timing import LaunchCount, add_launches
 from pytest_quant.record import Encoded, build_record, failed_record
 from pytest_quant.result import Baseline, LatencyResult, NoBaseline, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec
@@ -47,7 +47,7 @@ def _placeholder_named(dataset: Dataset) -> Iterator[None]:
         raise
 
 
-_ONE_LAUNCH = Wanted()
+_ONE_LAUNCH = LaunchCount()
 
 
 class Session:
@@ -74,7 +74,7 @@ class Session:
         times: bool = True,
         diagnose_s: float = DIAGNOSE_S,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
-        wanted: Wanted = _ONE_LAUNCH,
+        wanted: LaunchCount = _ONE_LAUNCH,
     ) -> None:
         self._tools = Tools(cache, steps, DeviceLocks(steps.notify, lock_timeout_s))
         self._baseline = baseline

@@ -16,7 +16,7 @@ from pytest_quant.result import Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.draws import LOOK_CONFIDENCE
 from pytest_quant.stats.ratio import percentile_bounds, runs_needed
-from pytest_quant.stats.rounds import Judged, judge_ratio, judge_rounds, judge_sets, session_sets
+from pytest_quant.stats.rounds import JudgedRounds, judge_ratio, judge_rounds, judge_sets, session_sets
 from pytest_quant.stats.sequential import Floats, Looks
 
 _STATED_PERCENTILES = (90.0, 99.0)
@@ -125,11 +125,11 @@ def looks_of(plan: LatencyPlan) -> Looks:
     return Looks(plan.min_rounds, plan.look_every, max(plan.max_rounds, plan.min_rounds), plan.confidence)
 
 
-def _value(judged: Judged) -> float:
+def _value(judged: JudgedRounds) -> float:
     return float(np.exp(judged.span.value).item())
 
 
-def _interval(judged: Judged, unit: float = 1.0) -> Interval:
+def _interval(judged: JudgedRounds, unit: float = 1.0) -> Interval:
     return Interval(*(float(np.exp(end).item()) * unit for end in (judged.span.low, judged.span.high)))
 
 

@@ -19,7 +19,7 @@ import psutil
 from pytest_quant.result import NULL_OFF, Interval
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.ratio import fewest_rounds
-from pytest_quant.stats.rounds import Judged
+from pytest_quant.stats.rounds import JudgedRounds
 
 NULL_TOLERANCE = 1.02
 """Interleaved in one process, two sessions of one model differ by 0.4 to 0.6 % (standard deviation) between
@@ -59,7 +59,7 @@ def budget_reasons(rounds: int, plan: LatencyPlan) -> tuple[str, ...]:
     return ()
 
 
-def noise_notes(candidate_ns: Sequence[float], reference_ns: Sequence[float], ratio: Judged) -> tuple[str, ...]:
+def noise_notes(candidate_ns: Sequence[float], reference_ns: Sequence[float], ratio: JudgedRounds) -> tuple[str, ...]:
     """Return notes on the rounds: a wide spread or a trend of one engine, and ratios that resemble their neighbours.
 
     Parameters
@@ -85,7 +85,7 @@ def noise_notes(candidate_ns: Sequence[float], reference_ns: Sequence[float], ra
     return tuple(notes)
 
 
-def _alike(ratio: Judged, rounds: int) -> str:
+def _alike(ratio: JudgedRounds, rounds: int) -> str:
     """Say how few independent rounds tell as much; empty where the resemblance may be chance."""
     r = float(ratio.alike.item())
     # Of independent rounds 95 % stay within 2 / sqrt(n), whatever n (Box and Jenkins 1976, section 2.1.6).
@@ -100,7 +100,7 @@ _CLEARLY_MORE = 1.25
 """Times what was known: beyond it the null is named as the cause."""
 
 
-def widening(ratio: Judged, rounds: int, plan: LatencyPlan) -> str:
+def widening(ratio: JudgedRounds, rounds: int, plan: LatencyPlan) -> str:
     """Say what makes the interval of the speedup wider than its rounds alone would.
 
     Parameters

@@ -48,7 +48,7 @@ class Timed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class TimedPair:
     """One process per side, timed against each other.
 
     Attributes
@@ -80,8 +80,8 @@ class PairedTimes:
     reason : why that cannot be told; empty when it can.
     """
 
-    pairs: tuple[Pair, ...]
-    voided: tuple[Pair, ...]
+    pairs: tuple[TimedPair, ...]
+    voided: tuple[TimedPair, ...]
     limit: float
     shift: PairedShift | None
     reference_shift: PairedShift | None
@@ -89,7 +89,7 @@ class PairedTimes:
     reason: str = ""
 
 
-def time_pairs(one_pair: Callable[[int], Pair], limit: float, *, same_reference: bool) -> PairedTimes:
+def time_pairs(one_pair: Callable[[int], TimedPair], limit: float, *, same_reference: bool) -> PairedTimes:
     """Time pairs until the shift lies clearly on one side of `limit`, or there are as many as may be looked at.
 
     Parameters
@@ -98,8 +98,8 @@ def time_pairs(one_pair: Callable[[int], Pair], limit: float, *, same_reference:
     limit : natural logarithm of the largest ratio head / base that is allowed.
     same_reference : both sides have the same reference, whose shift is then none of the change that is looked for.
     """
-    counted: list[Pair] = []
-    voided: list[Pair] = []
+    counted: list[TimedPair] = []
+    voided: list[TimedPair] = []
     while len(counted) < LAST_LOOK and len(voided) <= MOST_VOID:
         pair = one_pair(len(counted) + len(voided))
         (voided if pair.doubt else counted).append(pair)
@@ -110,7 +110,7 @@ def time_pairs(one_pair: Callable[[int], Pair], limit: float, *, same_reference:
     return _judged(counted, voided, limit, same_reference)
 
 
-def _judged(pairs: Sequence[Pair], voided: Sequence[Pair], limit: float, same_reference: bool) -> PairedTimes:
+def _judged(pairs: Sequence[TimedPair], voided: Sequence[TimedPair], limit: float, same_reference: bool) -> PairedTimes:
     shift = reference = None
     side: LimitSide = "open"
     reason = f"only {len(pairs)} pairs of processes"
@@ -133,7 +133,9 @@ def _judged(pairs: Sequence[Pair], voided: Sequence[Pair], limit: float, same_re
     return PairedTimes(tuple(pairs), tuple(voided), limit, shift, reference, side, reason)
 
 
-def time_pair(base: Timed, head: Timed, plan: LatencyPlan, *, seed: int, clock: Clock = time.perf_counter_ns) -> Pair:
+def time_pair(
+    base: Timed, head: Timed, plan: LatencyPlan, *, seed: int, clock: Clock = time.perf_counter_ns
+) -> TimedPair:
     """Time the engines of both sides in rounds, in random order, within `plan.max_s` seconds.
 
     Parameters
@@ -178,11 +180,11 @@ def _warm_up(side: Timed, engine: int, plan: LatencyPlan, clock: Clock) -> float
     return medians[-1]
 
 
-def _pair(blocks: dict[tuple[int, int], list[Block]], plan: LatencyPlan) -> Pair:
+def _pair(blocks: dict[tuple[int, int], list[Block]], plan: LatencyPlan) -> TimedPair:
     by_device = all(block.device_ns for of_engine in blocks.values() for block in of_engine)
     medians = {key: [_median_ns(block, by_device) for block in of_engine] for key, of_engine in blocks.items()}
     rounds = len(medians[_BASE, CANDIDATE])
-    return Pair(
+    return TimedPair(
         shift=_log_ratio(medians[_HEAD, CANDIDATE], medians[_BASE, CANDIDATE]),
         reference_shift=_log_ratio(medians[_HEAD, REFERENCE], medians[_BASE, REFERENCE]),
         base_ms=statistics.median(medians[_BASE, CANDIDATE]) / NS_PER_MS,

@@ -159,7 +159,7 @@ beside it cancels."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LaunchCount:
     """How many launches a check is given, the first one included.
 
     Attributes
@@ -188,7 +188,7 @@ def add_launches(
     check: Check,
     latency: LatencyResult,
     timed: tuple[TimingSubject, TimingSubject],
-    wanted: Wanted,
+    wanted: LaunchCount,
     in_doubt: Callable[[LatencyResult], bool],
     tools: Tools,
 ) -> LatencyResult:

@@ -153,7 +153,7 @@ Request: TypeAlias = LatencyPlan | tuple[int, int] | None
 """A whole interleaved measurement by a plan; one block, by the number of its engine and its runs; or nothing more."""
 
 
-class Answer(msgspec.Struct, omit_defaults=True):
+class TimingAnswer(msgspec.Struct, omit_defaults=True):
     """What a request gave, encoded; or the words of the error that came in its place."""
 
     value: msgspec.Raw = msgspec.Raw(b"\xc0")
@@ -250,7 +250,7 @@ class TimingProcess:
             if not self._pipe.poll(self._limit_s):
                 self._process.kill()
                 raise self._failure(words, f"it did not end within {self._limit_s:g} s")
-            answer = msgspec.msgpack.decode(self._pipe.recv_bytes(), type=Answer)
+            answer = msgspec.msgpack.decode(self._pipe.recv_bytes(), type=TimingAnswer)
         except (EOFError, OSError) as error:
             code = self._process.wait()
             how = f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -23,7 +23,7 @@ from pytest_quant.backends import EarlyBackend
 from pytest_quant.errors import BackendUnavailable, QuantError
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.sessions import open_sessions
-from pytest_quant.measure.timing_process import Answer, Request, TimingJob
+from pytest_quant.measure.timing_process import Request, TimingAnswer, TimingJob
 from pytest_quant.spec import LatencyPlan
 
 _LATER_S = 60.0
@@ -45,7 +45,7 @@ def main() -> None:
     try:
         _serve(Path(file), pipe, requests, float(limit))
     except QuantError as error:
-        pipe.send_bytes(msgspec.msgpack.encode(Answer(error=str(error))))
+        pipe.send_bytes(msgspec.msgpack.encode(TimingAnswer(error=str(error))))
 
 
 def _read(pipe: Connection, requests: Requests) -> None:
@@ -65,11 +65,11 @@ def _serve(file: Path, pipe: Connection, requests: Requests, limit_s: float) -> 
             for subject in (job.reference, job.candidate):
                 _require(subject.built)
             sessions = opened.enter_context(open_sessions(job.reference, job.candidate, job.plan.pages))
-        pipe.send_bytes(msgspec.msgpack.encode(Answer()))
+        pipe.send_bytes(msgspec.msgpack.encode(TimingAnswer()))
         while (request := requests.get()) is not None:
             with _bounded(limit_s):
                 value = sessions.measure(request) if isinstance(request, LatencyPlan) else sessions.block(*request)
-            pipe.send_bytes(msgspec.msgpack.encode(Answer(msgspec.Raw(msgspec.msgpack.encode(value)))))
+            pipe.send_bytes(msgspec.msgpack.encode(TimingAnswer(msgspec.Raw(msgspec.msgpack.encode(value)))))
 
 
 def _require(built: BuiltEngine) -> None:

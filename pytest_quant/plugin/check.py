@@ -20,7 +20,7 @@ from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S
 from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.steps import STEP_TIMEOUT_S, Steps
-from pytest_quant.measure.timing import Wanted
+from pytest_quant.measure.timing import LaunchCount
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
 from pytest_quant.plugin.collect import PLANNED, Planned, prepare
 from pytest_quant.plugin.console import open_console, width_of
@@ -54,9 +54,9 @@ def session_of(config: pytest.Config) -> Session:
             times=not settings.latency_off,
             diagnose_s=DIAGNOSE_S if settings.diagnose_s is None else settings.diagnose_s,
             lock_timeout_s=LOCK_TIMEOUT_S if settings.lock_timeout_s is None else settings.lock_timeout_s,
-            wanted=Wanted(settings.launches)
+            wanted=LaunchCount(settings.launches)
             if isinstance(settings.launches, int)
-            else Wanted(auto=bool(settings.launches)),
+            else LaunchCount(auto=bool(settings.launches)),
         )
     return config.stash[SESSION]
 

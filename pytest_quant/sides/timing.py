@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_quant.errors import LaunchError
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.pairs import Pair, PairedTimes, time_pair, time_pairs
+from pytest_quant.measure.pairs import PairedTimes, TimedPair, time_pair, time_pairs
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing_process import TimingProcess, read_header
 from pytest_quant.sides.left import Left, launch_file
@@ -68,7 +68,7 @@ class PairTimer:
                 limit_s=self.step_timeout_s,
             )
 
-        def one_pair(number: int) -> Pair:
+        def one_pair(number: int) -> TimedPair:
             with ExitStack() as held:
                 held.enter_context(self.locks.exclusive(*devices))
                 held.enter_context(self.steps.show(f"timing {headers[1].what} of both commits, pair {number + 1}"))

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class Resampling:
     """Evaluations of a score that one interval may take.
 
     Attributes
@@ -32,8 +32,8 @@ class Effort:
     groups: int
 
 
-USUAL = Effort(resamples=2000, samples=20_000, groups=400)
-COSTLY = Effort(resamples=400, samples=5_000, groups=50)
+USUAL = Resampling(resamples=2000, samples=20_000, groups=400)
+COSTLY = Resampling(resamples=400, samples=5_000, groups=50)
 """For scores of third parties, which are computed over all samples at every call."""
 
 _SEED = 20260101
@@ -63,7 +63,7 @@ def paired_bootstrap(
     aggregate: Callable[[Array], float],
     *,
     confidence: float = 0.95,
-    effort: Effort = USUAL,
+    effort: Resampling = USUAL,
     span: float | None = None,
     bounded: bool = False,
 ) -> Resampled | None:

@@ -24,7 +24,7 @@ _LEAST_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedRounds:
     """A logarithm with the interval it is judged on, and what made that wide.
 
     Attributes
@@ -97,7 +97,7 @@ def widened(span: Span, rounds_times: Floats, session: Floats) -> Span:
 
 def judge_ratio(
     reference: Floats, null: Floats, candidate: Floats, looks: Looks, known: Spread
-) -> tuple[Judged, Judged]:
+) -> tuple[JudgedRounds, JudgedRounds]:
     """Judge log(reference / candidate), and log(null / reference), which tells how far sessions lie apart.
 
     Parameters
@@ -224,7 +224,7 @@ def reach(confidence: float) -> float:
     return statistics.NormalDist().inv_cdf(0.5 + confidence / 2.0)
 
 
-def judge_rounds(values: Floats, neighbours: tuple[Floats, ...], looks: Looks, session_sd: Floats) -> Judged:
+def judge_rounds(values: Floats, neighbours: tuple[Floats, ...], looks: Looks, session_sd: Floats) -> JudgedRounds:
     """Return the interval of the true median of logarithms.
 
     Where rounds resemble their neighbours, n of them tell as much as n (1 - r) / (1 + r) independent ones (Bayley and
@@ -242,10 +242,10 @@ def judge_rounds(values: Floats, neighbours: tuple[Floats, ...], looks: Looks, s
     share = (1.0 - alike) / (1.0 + alike)
     of_rounds = widened(median_span(values, looks.boundary(n).beyond[-1]), 1.0 / np.sqrt(share), np.zeros(1))
     whole = widened(of_rounds, np.ones(1), reach(looks.confidence) * session_sd)
-    return Judged(whole, of_rounds.low, of_rounds.high, alike, np.maximum(n * share, 1.0), session_sd)
+    return JudgedRounds(whole, of_rounds.low, of_rounds.high, alike, np.maximum(n * share, 1.0), session_sd)
 
 
-def _standard_error(judged: Judged, looks: Looks, rounds: int) -> Floats:
+def _standard_error(judged: JudgedRounds, looks: Looks, rounds: int) -> Floats:
     """Return the standard error of a median that `judge_rounds` gave, from its rounds alone.
 
     The k-th of n order statistics lies (2 k - n) / sqrt(n) standard errors from the median (Conover 1999, section 3.2).

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.pairs import Pair, PairedTimes, time_pair, time_pairs
+from pytest_quant.measure.pairs import PairedTimes, TimedPair, time_pair, time_pairs
 from pytest_quant.measure.timing_process import TimingProcess
 from pytest_quant.spec import LatencyPlan
 from tests.benchmarks.detection.arms import Arm
@@ -39,7 +39,7 @@ CAUGHT_AT_LEAST_PCT = {0.5: 95.0, 1.0: 90.0}
 def compared(base: Path, head: Path, seed: int) -> PairedTimes:
     """Time the check of a file against that of another, as the plugin does with two commits."""
 
-    def one_pair(number: int) -> Pair:
+    def one_pair(number: int) -> TimedPair:
         with ExitStack() as held:
             held.enter_context(DeviceLocks(lambda _: None).exclusive("cpu"))
             sides = [held.enter_context(TimingProcess(file)) for file in (base, head)]
@@ -67,8 +67,8 @@ def batch(sd: float, more_pct: float, seed: int) -> Found:
     truth, limit = math.log1p(more_pct / 100.0), math.log1p(LIMIT_PCT / 100.0)
     spread = math.hypot(math.sqrt(2.0) * sd, WITHIN_SD)
 
-    def one_pair(number: int) -> Pair:
-        return Pair(float(random.normal(truth, spread)), 0.0, 1.0, 1.0, PLAN.max_rounds)
+    def one_pair(number: int) -> TimedPair:
+        return TimedPair(float(random.normal(truth, spread)), 0.0, 1.0, 1.0, PLAN.max_rounds)
 
     sides = [time_pairs(one_pair, limit, same_reference=True).side for _ in range(BATCH)]
     return {"n": BATCH, "above": sides.count("above"), "within": sides.count("within")}

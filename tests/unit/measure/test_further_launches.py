@@ -12,7 +12,7 @@ from pytest_quant.cache import Cache
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.measure.sessions import open_sessions
-from pytest_quant.measure.timing import Wanted, add_launches
+from pytest_quant.measure.timing import LaunchCount, add_launches
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
 from tests.support.quiet_steps import QuietSteps
@@ -31,7 +31,7 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> QuietSteps:
 
 
 def launched(
-    steps: QuietSteps, folder: Path, wanted: Wanted, doubts: list[bool], candidate: str = "quiet"
+    steps: QuietSteps, folder: Path, wanted: LaunchCount, doubts: list[bool], candidate: str = "quiet"
 ) -> LatencyResult:
     """Time a check here, and add launches as long as `doubts`, which are asked for one after the other, say so."""
     timed = played("quiet"), played("quiet")
@@ -53,7 +53,7 @@ class OnlyHere(PlayedBackend):
 
 def test_as_many_as_are_asked_for(steps: QuietSteps, tmp_path: Path) -> None:
     """Each is shown, each has its figures, and all of them are judged together."""
-    found = launched(steps, tmp_path, Wanted(3), [False] * 2)
+    found = launched(steps, tmp_path, LaunchCount(3), [False] * 2)
     assert steps.texts == [f"launch {number} of 3 of ort-int8-static of digits" for number in (2, 3)]
     assert len(found.launches) == 2
     assert found.over is not None
@@ -68,17 +68,17 @@ def test_as_many_as_are_asked_for(steps: QuietSteps, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("doubts", "launches"), [([False], 1), ([True, False], 3), ([True, True, False], 5)])
 def test_until_there_is_no_doubt(steps: QuietSteps, tmp_path: Path, doubts: list[bool], launches: int) -> None:
     """It is asked before the first, after three and after five."""
-    found = launched(steps, tmp_path, Wanted(auto=True), doubts)
+    found = launched(steps, tmp_path, LaunchCount(auto=True), doubts)
     assert len(found.launches) + 1 == launches
     assert not doubts
 
 
 def test_ten_are_the_most() -> None:
     """Whatever doubt is left."""
-    wanted = Wanted(auto=True)
+    wanted = LaunchCount(auto=True)
     assert [wanted.after(made, in_doubt=True) for made in (1, 3, 5, 10)] == [3, 5, 10, 0]
-    assert [Wanted(4, auto=True).after(made, in_doubt=True) for made in (1, 4, 5)] == [4, 5, 10]
-    assert [Wanted(4).after(made, in_doubt=True) for made in (1, 4)] == [4, 0]
+    assert [LaunchCount(4, auto=True).after(made, in_doubt=True) for made in (1, 4, 5)] == [4, 5, 10]
+    assert [LaunchCount(4).after(made, in_doubt=True) for made in (1, 4)] == [4, 0]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_ten_are_the_most() -> None:
 )
 def test_one_that_fails_is_the_last(steps: QuietSteps, tmp_path: Path, candidate: str, words: str) -> None:
     """A note says why; what this process measured stands."""
-    found = launched(steps, tmp_path, Wanted(3), [False], candidate)
+    found = launched(steps, tmp_path, LaunchCount(3), [False], candidate)
     assert (found.launches, found.over) == ((), None)
     assert words in found.notes[-1]
 
@@ -104,5 +104,5 @@ def test_numbers_that_are_not_to_be_trusted_are_not_repeated(steps: QuietSteps, 
     tools = Tools(Cache(tmp_path), steps, DeviceLocks(pytest.fail))
     with open_sessions(played("quiet"), played("quiet"), "huge") as sessions:
         void = replace(sessions.measure(PLAN), reasons=("the null is off",))
-    assert add_launches(CHECK, void, (played("quiet"),) * 2, Wanted(3), lambda _: True, tools) is void
+    assert add_launches(CHECK, void, (played("quiet"),) * 2, LaunchCount(3), lambda _: True, tools) is void
     assert not steps.texts

@@ -16,7 +16,7 @@ from pytest_quant.measure.noise import budget_reasons, noise_notes, null_reasons
 from pytest_quant.result import Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan, Spread
 from pytest_quant.stats.ratio import Estimate, percentile_bounds
-from pytest_quant.stats.rounds import Judged, judge_ratio, judge_rounds, resemblance
+from pytest_quant.stats.rounds import JudgedRounds, judge_ratio, judge_rounds, resemblance
 from pytest_quant.stats.sequential import Looks
 
 PLAN = LatencyPlan(batch_size=3, confidence=0.9, seed=5, max_latency_ms=((95.0, 1.0), (50.0, 1.0)))
@@ -149,7 +149,7 @@ def test_signs_of_noise(times: list[float], notes: tuple[str, ...]) -> None:
     assert list(noise_notes(times, reference, ratio)) == expected
 
 
-def _ratio(candidate: list[float], reference: list[float]) -> Judged:
+def _ratio(candidate: list[float], reference: list[float]) -> JudgedRounds:
     times = [np.log(one) for one in (reference, reference, candidate)]
     return judge_ratio(times[0], times[1], times[2], Looks(), Spread(0.005, 4.0))[0]
 

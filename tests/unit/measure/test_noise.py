@@ -8,13 +8,13 @@ import pytest
 from pytest_quant.measure.noise import budget_reasons, noise_notes, null_reasons, widening
 from pytest_quant.result import Interval
 from pytest_quant.spec import LatencyPlan, Spread
-from pytest_quant.stats.rounds import Judged, judge_ratio
+from pytest_quant.stats.rounds import JudgedRounds, judge_ratio
 from pytest_quant.stats.sequential import Looks
 
 STEADY = [100.0, 101.0] * 12
 
 
-def judged(candidate: list[float], reference: list[float], sd: float = 0.005, null: float = 1.0) -> Judged:
+def judged(candidate: list[float], reference: list[float], sd: float = 0.005, null: float = 1.0) -> JudgedRounds:
     """The ratio of two engines; every round of the null takes `null` times the reference's."""
     times = [np.log(side) for side in (reference, null * np.array(reference), candidate)]
     return judge_ratio(times[0], times[1], times[2], Looks(), Spread(sd, 4.0))[0]

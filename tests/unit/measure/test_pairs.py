@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from pytest_quant.measure.block import Block, time_block
-from pytest_quant.measure.pairs import CANDIDATE, MOST_VOID, NULL, Pair, PairedTimes, time_pair, time_pairs
+from pytest_quant.measure.pairs import CANDIDATE, MOST_VOID, NULL, PairedTimes, TimedPair, time_pair, time_pairs
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.pairs import FIRST_LOOK, LAST_LOOK
 from tests.unit.measure.simulated import SimulatedTime
@@ -41,10 +41,10 @@ class Process:
 
 def pair_of(
     slowdown: float, *, launch_sd: float = 0.0, null: float = 1.0, reference: float = 1.0, seed: int = 0, **noise: float
-) -> Callable[[int], Pair]:
+) -> Callable[[int], TimedPair]:
     """Return what opens and times a pair: each process has its own speed, as processes do."""
 
-    def one(number: int) -> Pair:
+    def one(number: int) -> TimedPair:
         drawn = random.Random(1000 * seed + number)  # noqa: S311 - noise, not a secret
         time, log = SimulatedTime(drawn.randrange(2**31), **noise), list[tuple[str, int]]()
         base, head = (math.exp(drawn.gauss(0.0, launch_sd)) for _ in range(2))

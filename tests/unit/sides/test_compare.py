@@ -12,7 +12,7 @@ import pytest
 
 from pytest_quant.errors import LaunchError
 from pytest_quant.history.compare import Comparison, Outcome, Row
-from pytest_quant.measure.pairs import Pair, PairedTimes, time_pairs
+from pytest_quant.measure.pairs import PairedTimes, TimedPair, time_pairs
 from pytest_quant.record import Record, failed_record
 from pytest_quant.result import Status, Verdict
 from pytest_quant.sides.compare import Terms, compare_sides
@@ -42,9 +42,9 @@ class Played:
         if self.error:
             raise self.error
 
-        def one(number: int) -> Pair:
+        def one(number: int) -> TimedPair:
             off = self.sd * (number % 5 - 2)
-            return Pair(math.log(self.ratio) + off, off / 10, 2.0, 2.0 * self.ratio, 40)
+            return TimedPair(math.log(self.ratio) + off, off / 10, 2.0, 2.0 * self.ratio, 40)
 
         return time_pairs(one, math.log1p(limit_pct / 100.0), same_reference=same_reference)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from pytest_quant.metrics.builtin import macro_f1_pct
-from pytest_quant.stats.bootstrap import USUAL, Effort, paired_bootstrap
+from pytest_quant.stats.bootstrap import USUAL, Resampling, paired_bootstrap
 from pytest_quant.stats.paired import zero_event_share
 
 
@@ -21,7 +21,7 @@ def mean(values: np.ndarray) -> float:
 
 
 def ends(
-    reference: np.ndarray, candidate: np.ndarray, effort: Effort = USUAL, span: float | None = 0.0
+    reference: np.ndarray, candidate: np.ndarray, effort: Resampling = USUAL, span: float | None = 0.0
 ) -> tuple[float, float]:
     """Return both ends of the interval of the mean difference, by default without what no sample has shown."""
     found = paired_bootstrap(reference, candidate, mean, effort=effort, span=span)
@@ -57,7 +57,7 @@ def test_drawing_fewer_samples_gives_the_interval_of_all() -> None:
     expected = scipy_stats.bootstrap(
         (reference - candidate,), np.mean, method="BCa", n_resamples=1000, rng=np.random.default_rng(1)
     ).confidence_interval
-    found = ends(reference, candidate, Effort(2000, 400, 100))
+    found = ends(reference, candidate, Resampling(2000, 400, 100))
     assert found == pytest.approx((expected.low, expected.high), abs=0.001)
 
 
@@ -69,7 +69,7 @@ def test_no_evaluation_is_larger_or_more_often_than_asked() -> None:
         sizes.append(len(values))
         return mean(values)
 
-    paired_bootstrap(*sides(500), measured, effort=Effort(resamples=20, samples=50, groups=5))
+    paired_bootstrap(*sides(500), measured, effort=Resampling(resamples=20, samples=50, groups=5))
     assert sorted(sizes) == [40] * 10 + [50] * 42 + [500] * 2
 
 
@@ -77,7 +77,7 @@ def test_no_evaluation_is_larger_or_more_often_than_asked() -> None:
 def test_the_variance_is_that_of_one_difference(most_samples: int) -> None:
     """For a mean it is the variance of the paired differences, however few samples are drawn."""
     reference, candidate = sides(3000)
-    found = paired_bootstrap(reference, candidate, mean, effort=Effort(2000, most_samples, 50))
+    found = paired_bootstrap(reference, candidate, mean, effort=Resampling(2000, most_samples, 50))
     assert found is not None
     assert found.variance == pytest.approx(np.var(reference - candidate), rel=0.1)
 
@@ -93,7 +93,7 @@ def test_equal_data_give_an_equal_interval(seed: int) -> None:
     """The same figures come out of the same outputs on every run."""
     reference = np.random.default_rng(seed).normal(size=20)
     candidate = reference + 0.5
-    first, second = (paired_bootstrap(reference, candidate, np.median, effort=Effort(50, 50, 5)) for _ in range(2))
+    first, second = (paired_bootstrap(reference, candidate, np.median, effort=Resampling(50, 50, 5)) for _ in range(2))
     assert first == second
 
 
@@ -115,7 +115,7 @@ def test_a_score_that_is_often_undefined_has_no_interval(rare: float, has_interv
             raise ValueError("no positive sample")
         return float("nan")
 
-    found = paired_bootstrap(positive, positive, needs_a_positive, effort=Effort(100, 200, 20))
+    found = paired_bootstrap(positive, positive, needs_a_positive, effort=Resampling(100, 200, 20))
     assert (found is not None) is has_interval
 
 
@@ -125,7 +125,7 @@ def test_the_interval_covers_as_often_as_it_says() -> None:
     hits = 0
     for _ in range(200):
         reference = random.normal(size=80)
-        low, high = ends(reference, reference - random.normal(0.3, 1.0, 80), Effort(400, 80, 80))
+        low, high = ends(reference, reference - random.normal(0.3, 1.0, 80), Resampling(400, 80, 80))
         hits += low <= 0.3 <= high
     assert 180 <= hits <= 199
 
@@ -137,7 +137,9 @@ def test_a_score_that_is_undefined_without_a_sample_has_its_interval() -> None:
         return mean(values) if np.sum(values == 7.0) > 10 else float("nan")
 
     values = np.concatenate([np.full(20, 7.0), np.arange(10.0)])
-    both = [paired_bootstrap(values, values, scored, effort=Effort(200, 30, 2)) for scored in (of_many_sevens, mean)]
+    both = [
+        paired_bootstrap(values, values, scored, effort=Resampling(200, 30, 2)) for scored in (of_many_sevens, mean)
+    ]
     assert all(found is not None for found in both)
 
 
@@ -156,7 +158,7 @@ def test_no_interval_is_narrower_than_what_no_sample_has_shown(seed: int, n: int
     random = np.random.default_rng(seed)
     reference = random.normal(size=n)
     candidate = reference + 0.3 * random.normal(size=n)
-    low, high = ends(reference, candidate, Effort(50, 60, 10), span=2.0)
+    low, high = ends(reference, candidate, Resampling(50, 60, 10), span=2.0)
     estimate = mean(reference) - mean(candidate)
     assert min(estimate - low, high - estimate) >= 2.0 * zero_event_share(n) * (1.0 - 1e-9)
 
@@ -166,7 +168,7 @@ def coverage(truth: float, sets: int, draw: Callable[[np.random.Generator], tupl
     random = np.random.default_rng(4)
     hits = 0
     for _ in range(sets):
-        low, high = ends(*draw(random), Effort(300, 50, 50), span=None)
+        low, high = ends(*draw(random), Resampling(300, 50, 50), span=None)
         hits += low <= truth <= high
     return hits / sets
 
@@ -202,7 +204,7 @@ def test_f1_of_50_samples_covers_a_change_that_few_sets_show() -> None:
         reference = np.where(random.random(50) < 0.9, labels, wrong)
         candidate = np.where((reference == labels) & (random.random(50) < truth / 90.0), wrong, reference)
         was, now = (np.stack([answers, labels], axis=1) for answers in (reference, candidate))
-        found = paired_bootstrap(was, now, macro_f1_pct, effort=Effort(200, 50, 50), span=100.0)
+        found = paired_bootstrap(was, now, macro_f1_pct, effort=Resampling(200, 50, 50), span=100.0)
         assert found is not None
         hits += found.low <= truth <= found.high
     assert hits >= 0.95 * 150
