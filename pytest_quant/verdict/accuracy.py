@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pytest_quant.result import AccuracyResult, OutputError, Status, Verdict
-from pytest_quant.spec import LIMITS, Limit, Limits, OutputLimit, limits_on
+from pytest_quant.spec import LIMITS, Dataset, Limit, Limits, OutputLimit, limits_on
 from pytest_quant.stats.paired import wilson_interval
-from pytest_quant.verdict.rules import at_least, at_most, compared, judged, not_measured, written
+from pytest_quant.verdict.rules import by_interval, by_value, not_measured, written
 
 
 def tensor_verdicts(limits: Limits, accuracy: AccuracyResult, output: str | None = None) -> Iterator[Verdict]:
@@ -24,47 +24,51 @@ def tensor_verdicts(limits: Limits, accuracy: AccuracyResult, output: str | None
     output : the only one to judge where a limit names none; ``None`` judges all of them.
     """
     for limit in limits_on("output"):
-        asked: OutputLimit | None = getattr(limits, limit)
-        if isinstance(asked, tuple):
-            for name, allowed in asked:
-                yield _judge(f"{limit}[{name}]", allowed, LIMITS[limit], accuracy, name)
-        elif asked is not None:
-            yield _judge(limit, asked, LIMITS[limit], accuracy, output)
+        value: OutputLimit | None = getattr(limits, limit)
+        if isinstance(value, tuple):
+            for name, allowed in value:
+                yield _worst_output(f"{limit}[{name}]", allowed, LIMITS[limit], accuracy, name)
+        elif value is not None:
+            yield _worst_output(limit, value, LIMITS[limit], accuracy, output)
 
 
-def _judge(name: str, allowed: float, limit: Limit, accuracy: AccuracyResult, output: str | None) -> Verdict:
+def _worst_output(name: str, allowed: float, limit: Limit, accuracy: AccuracyResult, output: str | None) -> Verdict:
     """Judge the worst of the outputs called `output`, or of its groups of channels; of all outputs for ``None``."""
-    chosen = [found for found in accuracy.by_output if output is None or output in (found.name, found.group_of)]
-    if not chosen:
+    outputs = [error for error in accuracy.by_output if output is None or output in (error.name, error.group_of)]
+    if not outputs:
         missing = "no output" if output is None else f"no output '{output}'"
         return not_measured(name, allowed, f"{missing} could be compared")
-    known: dict[str, float | None] = {
-        found.name: limit.equal if found.identical else getattr(found, limit.attribute) for found in chosen
+    figures: dict[str, float | None] = {
+        error.name: limit.equal if error.identical else getattr(error, limit.attribute) for error in outputs
     }
-    measured = {one: value for one, value in known.items() if value is not None}
-    unmeasured = next((one for one in known if one not in measured), None)
+    measured = {key: figure for key, figure in figures.items() if figure is not None}
+    unmeasured = next((key for key in figures if key not in measured), None)
     if measured:
-        observed = (max if limit.is_maximum else min)(measured.values())
-        verdict = compared(limit, name, allowed, observed)
+        worst = (max if limit.is_maximum else min)(measured, key=measured.__getitem__)
+        verdict = by_value(name, allowed, measured[worst], limit.suffix)
         if verdict.status is Status.FAIL or unmeasured is None:
-            worst = next(one for one, value in measured.items() if value == observed)
-            reason = verdict.reason + _where(worst, len(chosen), len(accuracy.by_output))
-            doubt = _says_little(limit, name, allowed, chosen) if accuracy.n > 1 else ""
-            if verdict.status is Status.PASS and doubt:
-                return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{reason}, but {doubt}")
-            return replace(verdict, reason=reason)
+            verdict = replace(verdict, reason=verdict.reason + _where(worst, len(outputs), len(accuracy.by_output)))
+            doubt = _says_little(limit, name, allowed, outputs) if accuracy.n > 1 else ""
+            return _taken_back(verdict, doubt)
     return not_measured(name, allowed, f"output '{unmeasured}' {limit.missing}")
 
 
-def _says_little(limit: Limit, name: str, allowed: float, chosen: Sequence[OutputError]) -> str:
+def _taken_back(verdict: Verdict, doubt: str) -> Verdict:
+    """Return a PASS with a reason against it as INCONCLUSIVE, and any other verdict as it is."""
+    if verdict.status is not Status.PASS or not doubt:
+        return verdict
+    return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{verdict.reason}, but {doubt}")
+
+
+def _says_little(limit: Limit, name: str, allowed: float, outputs: Sequence[OutputError]) -> str:
     """Return why a figure within its limit says little: the reference never varies, or an offset carries the figure."""
-    if all(one.reference_constant for one in chosen):
-        return f"the reference gives every sample the same '{chosen[0].name}': evaluate samples that it tells apart"
-    for one in chosen:
-        centred: float | None = getattr(one, f"centred_{limit.attribute}", None)
-        if centred is not None and compared(limit, name, allowed, centred).status is Status.FAIL:
+    if all(error.reference_constant for error in outputs):
+        return f"the reference gives every sample the same '{outputs[0].name}': evaluate samples that it tells apart"
+    for error in outputs:
+        centred: float | None = getattr(error, f"centred_{limit.attribute}", None)
+        if centred is not None and by_value(name, allowed, centred, limit.suffix).status is Status.FAIL:
             varies = f"what varies over the samples has {centred:.4g}{limit.suffix}"
-            return f"an offset of '{one.name}' carries it: {varies}; set a limit that this holds, or max_abs_error"
+            return f"an offset of '{error.name}' carries it: {varies}; set a limit that this holds, or max_abs_error"
     return ""
 
 
@@ -105,7 +109,7 @@ def _outputs(accuracy: AccuracyResult) -> Verdict:
     more = f" (and {len(accuracy.faults) - 1} more)" if len(accuracy.faults) > 1 else ""
     where = "" if first.kind == "constant" else f" at sample {first.sample}"
     reason = f"output '{first.output}'{where}: {first.kind}, {first.detail}{more}"
-    return Verdict("outputs", 0.0, float(len(accuracy.faults)), Status.FAIL, reason, implicit=True)
+    return Verdict(_OUTPUTS, 0.0, float(len(accuracy.faults)), Status.FAIL, reason, implicit=True)
 
 
 def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) -> Verdict:
@@ -113,47 +117,35 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
         return not_measured("max_drop", allowed, "no metric could be computed")
     unit = _unit(accuracy)
     few = _too_few(accuracy, allowed, unit)
-    as_measured = at_most("max_drop", allowed, accuracy.drop, unit)
-    if confidence is None and not _needs_interval(as_measured, few, allowed):
-        return as_measured
+    verdict = by_value("max_drop", allowed, accuracy.drop, unit)
+    if confidence is None and not _needs_interval(verdict, few, allowed):
+        return verdict
     if accuracy.drop_ci is None and confidence is not None:
         return not_measured("max_drop", allowed, f"{_samples(accuracy.n)} cannot give an interval")
     need = few or (f"about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else "")
-    level = accuracy.confidence if confidence is None else confidence
-    status, reason = _by_interval(accuracy, level, allowed, f"{written(allowed)}{unit}", need)
-    return Verdict("max_drop", allowed, accuracy.drop, status, reason)
+    return _drop_interval(accuracy, confidence or accuracy.confidence, allowed, f"{written(allowed)}{unit}", need)
 
 
 def _unit(accuracy: AccuracyResult) -> str:
     return " pp" if accuracy.unit == "%" else f" {accuracy.unit}".rstrip()
 
 
-def _by_interval(
-    accuracy: AccuracyResult, confidence: float, allowed: float, shown: str, need: str
-) -> tuple[Status, str]:
-    """Judge the paired interval of the drop.
+def _drop_interval(accuracy: AccuracyResult, confidence: float, allowed: float, bound: str, need: str) -> Verdict:
+    """Judge the drop on its paired interval.
 
     Parameters
     ----------
-    accuracy : with the interval; without one nothing is told.
     confidence : of that interval, 0..1.
-    allowed, shown : the largest drop that passes, and how it is called.
-    need : what would tell where the interval does not.
-
-    Returns
-    -------
-    Status and reason.
+    allowed, bound : the largest drop that passes, as a number and in words.
+    need : what would decide where the interval does not.
     """
-    need = f"; {need}" if need else ""
+    samples = _samples(accuracy.n) + (f"; {need}" if need else "")
     if accuracy.drop_ci is None:
-        return Status.INCONCLUSIVE, f"the drop has no interval with {_samples(accuracy.n)}{need}"
-    low, high = accuracy.drop_ci.low, accuracy.drop_ci.high
-    span = f"the {confidence:.0%} interval [{low:.4g}, {high:.4g}]{_unit(accuracy)}"
-    if low > allowed:
-        return Status.FAIL, f"{span} lies above {shown}"
-    if high <= allowed:
-        return Status.PASS, f"{span} lies within {shown}"
-    return Status.INCONCLUSIVE, f"{span} encloses {shown} with {_samples(accuracy.n)}{need}"
+        reason = f"the drop has no interval with {samples}"
+        return Verdict("max_drop", allowed, accuracy.drop, Status.INCONCLUSIVE, reason)
+    ends = accuracy.drop_ci.low, accuracy.drop_ci.high
+    figure = f"the {confidence:.0%} interval [{ends[0]:.4g}, {ends[1]:.4g}]{_unit(accuracy)}"
+    return by_interval("max_drop", allowed, accuracy.drop, ends, figure=figure, bound=bound, if_open=f" with {samples}")
 
 
 def _too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:
@@ -186,9 +178,9 @@ def _samples(n: int) -> str:
     return "1 sample" if n == 1 else f"{n} samples"
 
 
-def _needs_interval(as_measured: Verdict, few: str, room: float) -> bool:
+def _needs_interval(verdict: Verdict, few: str, room: float) -> bool:
     """Whether the score does not carry its verdict; one that breaks a limit without room is broken on these samples."""
-    return bool(few) and not (room <= 0.0 and as_measured.status is Status.FAIL)
+    return bool(few) and not (room <= 0.0 and verdict.status is Status.FAIL)
 
 
 def _ratio(allowed: float, accuracy: AccuracyResult) -> Verdict:
@@ -201,42 +193,38 @@ def _ratio(allowed: float, accuracy: AccuracyResult) -> Verdict:
         if over >= 0.0 and accuracy.drop is not None and accuracy.drop <= 0.0:
             return Verdict("min_ratio", allowed, None, Status.PASS, "the ratio is infinite: nothing was lost")
         return not_measured("min_ratio", allowed, "the score to divide by is 0")
-    verdict = at_least("min_ratio", allowed, over / under, "")
+    verdict = by_value("min_ratio", allowed, over / under, "")
     # The drop that the ratio allows beside this reference.
     room = accuracy.reference * (1.0 / allowed - 1.0 if accuracy.better == "lower" else 1.0 - allowed)
     few = _too_few(accuracy, room, _unit(accuracy))
     if not _needs_interval(verdict, few, room):
         return verdict
-    shown = f"the {room:.4g}{_unit(accuracy)} that it allows"
-    status, reason = _by_interval(accuracy, accuracy.confidence, room, shown, few)
-    return replace(verdict, status=status, reason=f"ratio {over / under:.4g}; of the drop {reason}")
+    bound = f"the {room:.4g}{_unit(accuracy)} that it allows"
+    drop = _drop_interval(accuracy, accuracy.confidence, room, bound, few)
+    return replace(verdict, status=drop.status, reason=f"ratio {over / under:.4g}; of the drop {drop.reason}")
 
 
 def _reference_score(allowed: float, accuracy: AccuracyResult) -> Verdict:
     if accuracy.reference is None:
         return not_measured("min_accuracy", allowed, "no metric could be computed")
-    unit = accuracy.unit or ""
-    compare = at_most if accuracy.better == "lower" else at_least
-    verdict = compare("min_accuracy", allowed, accuracy.reference, unit)
+    is_least = accuracy.better != "lower"
+    verdict = by_value("min_accuracy", allowed, accuracy.reference, accuracy.unit or "", is_least=is_least)
     if accuracy.unit != "%" or accuracy.better != "higher" or accuracy.sample_weight is None:
         return verdict
     return _on_share(verdict, accuracy, allowed, accuracy.reference)
 
 
 def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
-    verdict = judged(LIMITS["min_agreement"], allowed, accuracy.agreement_pct)
-    if accuracy.agreement_pct is None:
-        return verdict
-    verdict = _on_share(verdict, accuracy, allowed, accuracy.agreement_pct)
+    limit, agreement = LIMITS["min_agreement"], accuracy.agreement_pct
+    if agreement is None:
+        return not_measured(limit.name, allowed, limit.missing)
+    verdict = _on_share(by_value(limit.name, allowed, agreement, limit.suffix), accuracy, allowed, agreement)
     why = ""
     if accuracy.commonest_pct is not None and accuracy.commonest_pct >= allowed:
         why = f"the reference gives one answer to {accuracy.commonest_pct:.4g} % of the samples"
-    elif accuracy.agreement_chance is not None and accuracy.agreement_pct <= accuracy.agreement_chance:
+    elif accuracy.agreement_chance is not None and agreement <= accuracy.agreement_chance:
         why = f"answers in these shares agree on up to {accuracy.agreement_chance:.4g} % by luck"
-    if verdict.status is not Status.PASS or not why:
-        return verdict
-    reason = f"{verdict.reason}, but {why}: an engine that knows nothing could too; {_OTHER_SAMPLES}"
-    return replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
+    return _taken_back(verdict, why and f"{why}: an engine that knows nothing could too; {_OTHER_SAMPLES}")
 
 
 _OTHER_SAMPLES = "evaluate samples of more classes, or name the output with a score for each class, output='...'"
@@ -248,14 +236,11 @@ def _on_share(verdict: Verdict, accuracy: AccuracyResult, allowed: float, observ
     few = _steps(accuracy.n, _WHOLE_PCT / accuracy.n if accuracy.n else None, room, " pp")
     if not _needs_interval(verdict, few, room):
         return verdict
-    ends = wilson_interval(round(observed / _WHOLE_PCT * accuracy.n), accuracy.n, confidence=accuracy.confidence)
-    low, high = (_WHOLE_PCT * end for end in ends)
-    span = f"the {accuracy.confidence:.0%} interval [{low:.4g}, {high:.4g}] %"
-    if high < allowed:
-        return replace(verdict, status=Status.FAIL, reason=f"{span} lies below {written(allowed)} %")
-    if low >= allowed:
-        return replace(verdict, status=Status.PASS, reason=f"{span} lies above {written(allowed)} %")
-    return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{span} encloses {written(allowed)} %; {few}")
+    low, high = wilson_interval(round(observed / _WHOLE_PCT * accuracy.n), accuracy.n, confidence=accuracy.confidence)
+    low, high = _WHOLE_PCT * low, _WHOLE_PCT * high
+    figure = f"the {accuracy.confidence:.0%} interval [{low:.4g}, {high:.4g}] %"
+    bound = f"{written(allowed)} %"
+    return by_interval(verdict.limit, allowed, observed, (low, high), figure=figure, bound=bound, if_open=f"; {few}")
 
 
 def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str, ...]:
@@ -264,10 +249,10 @@ def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str,
     `output` is the one that the metric reads, ``None`` for the first.
     """
     doubts = []
-    name = output or next((one.name for one in accuracy.by_output), "")
+    name = output or next((error.name for error in accuracy.by_output), "")
     # An output that a mark cuts into groups of channels is compared as these, each named output.group.
-    parts = [one for one in accuracy.by_output if one.name == name or one.name.startswith(f"{name}.")]
-    if parts and all(one.reference_constant for one in parts):
+    parts = [error for error in accuracy.by_output if error.name == name or error.name.startswith(f"{name}.")]
+    if parts and all(error.reference_constant for error in parts):
         doubts.append(f"the reference gives every sample the same '{name}'")
     if accuracy.better == "higher" and accuracy.reference is not None:
         unit = f" {accuracy.unit}" if accuracy.unit else ""
@@ -282,7 +267,9 @@ def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str,
 _OTHER_LABELS = "give more samples, of several classes, with their own labels"
 
 
-def carried(verdicts: Iterable[Verdict], accuracy: AccuracyResult, output: str | None) -> Iterator[Verdict]:
+def doubt_worthless_reference(
+    verdicts: Iterable[Verdict], accuracy: AccuracyResult, output: str | None
+) -> Iterator[Verdict]:
     """Yield `verdicts`; a PASS of a limit on the score is INCONCLUSIVE where the reference's own score is worthless.
 
     Parameters
@@ -291,10 +278,69 @@ def carried(verdicts: Iterable[Verdict], accuracy: AccuracyResult, output: str |
     accuracy : what they were judged on, with the reference's score.
     output : the output that the metric reads; ``None`` for the first.
     """
-    doubts = reference_doubts(accuracy, output)
+    doubts = " and ".join(reference_doubts(accuracy, output))
+    doubt = doubts and f"{doubts}, so that a PASS would mean nothing; {_OTHER_LABELS}"
     for verdict in verdicts:
-        if doubts and verdict.status is Status.PASS and verdict.limit in limits_on("score", "reference"):
-            reason = f"{verdict.reason}, but {' and '.join(doubts)}: there is nothing to lose; {_OTHER_LABELS}"
-            yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
-        else:
+        yield _taken_back(verdict, doubt if verdict.limit in limits_on("score", "reference") else "")
+
+
+_SPREADS = 3.0
+"""A limit must lie so many times the difference of two evaluations away from them."""
+
+
+def require_agreement(first: Iterable[Verdict], again: Iterable[Verdict]) -> Iterator[Verdict]:
+    """Yield the verdicts on one evaluation; those that a second one does not confirm are INCONCLUSIVE.
+
+    Engines that differ from themselves are evaluated twice. A verdict stands where both evaluations have it, and the
+    limit is further from both figures than three times their difference.
+    """
+    others = {verdict.limit: verdict for verdict in again}
+    for verdict in first:
+        other = others.get(verdict.limit)
+        if other is not None and not _could_flip(verdict, other):
             yield verdict
+            continue
+        figure = "nothing" if other is None or other.observed is None else f"{other.observed:.6g}"
+        reason = (
+            f"{verdict.reason}, but a second evaluation of the same data gives {figure}: an engine is nondeterministic"
+        )
+        yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
+
+
+def _could_flip(verdict: Verdict, other: Verdict) -> bool:
+    if verdict.status is not other.status:
+        return True
+    if verdict.observed is None or other.observed is None or verdict.allowed is None:
+        return verdict.observed != other.observed
+    spread = abs(verdict.observed - other.observed)
+    nearest = min(abs(verdict.observed - verdict.allowed), abs(other.observed - verdict.allowed))
+    return spread > 0.0 and nearest <= _SPREADS * spread
+
+
+_OUTPUTS = "outputs"
+
+
+def open_on_placeholder(verdicts: Iterable[Verdict], dataset: Dataset) -> Iterator[Verdict]:
+    """Yield `verdicts`, those on accuracy as not measured, because the samples only stand in for real ones.
+
+    Where no limit is on accuracy there is one verdict that says so, because a check that passes counts as judged.
+
+    Parameters
+    ----------
+    verdicts : all those of a check.
+    dataset : the placeholder, see `Dataset.placeholder`.
+    """
+    why = (
+        f"{dataset.name} is a placeholder, whose samples tell nothing about accuracy; "
+        "next: return real ones there, Dataset.from_arrays(inputs, labels, calibration=100)"
+    )
+    on_accuracy = (_OUTPUTS, *limits_on("score", "reference", "accuracy", "output"))
+    is_open = False
+    for verdict in verdicts:
+        if verdict.limit.partition("[")[0] not in on_accuracy:
+            yield verdict
+            continue
+        is_open = True
+        yield replace(verdict, observed=None, status=Status.INCONCLUSIVE, reason=f"not measured: {why}")
+    if not is_open:
+        yield replace(not_measured(_OUTPUTS, 0.0, why), implicit=True)

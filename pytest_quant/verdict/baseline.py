@@ -31,7 +31,7 @@ from pytest_quant.stats.launch_difference import (
 )
 from pytest_quant.stats.launches import Launch, days_of, launch_of, with_launches
 from pytest_quant.verdict.latency import beside_null, with_null
-from pytest_quant.verdict.rules import at_most, not_measured, written
+from pytest_quant.verdict.rules import by_interval, by_value, not_measured, written
 
 
 def baseline_verdicts(
@@ -97,23 +97,21 @@ def _latency(
         why = f"the baseline of {baseline.commit[:12]} was timed on another machine or in another way, or not at all"
         return _no_baseline(limit, allowed, NoBaseline(why))
     apart = beside_null(latency)
-    found = sides.difference
-    observed = _percent(found.value)
+    change = sides.difference
+    observed, ends = _percent(change.value), (_percent(change.low), _percent(change.high))
     if latency.reasons and apart is None:
         reason = f"the timing is not to be trusted: {'; '.join(latency.reasons)}"
         return Verdict(limit, allowed, observed, Status.INCONCLUSIVE, reason)
     counted = f" in {len(sides.head)} launches" if len(sides.head) > 1 else ""
-    span = f"{sides}{counted} against {_counted(sides.base)} of {baseline.commit[:12]}"
-    lies_above = _percent(found.low) > allowed
-    if _percent(found.high) <= allowed:
-        status, where = Status.PASS, "lies within"
-    else:
-        status = Status.FAIL if lies_above and found.telling else Status.INCONCLUSIVE
-        where = "lies above" if lies_above else "encloses"
-    reason = with_null(f"{span} {where} {written(allowed)} %", apart)
+    figure = f"{sides}{counted} against {_counted(sides.base)} of {baseline.commit[:12]}"
+    verdict = by_interval(limit, allowed, observed, ends, figure=figure, bound=f"{written(allowed)} %")
+    status = verdict.status
+    if status is Status.FAIL and not change.telling:
+        status = Status.INCONCLUSIVE
+    reason = with_null(verdict.reason, apart)
     if status is Status.INCONCLUSIVE and apart is None:
         reason += f"; {_what_would_tell(sides, allowed)}"
-    return Verdict(limit, allowed, observed, status, reason)
+    return replace(verdict, status=status, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +129,12 @@ class _Sides:
 
     @property
     def difference(self) -> LaunchDifference:
-        found = difference(self.base, self.head, self.noise)
-        return replace(found, low=found.low - self.apart, high=found.high + self.apart)
+        exact = difference(self.base, self.head, self.noise)
+        return replace(exact, low=exact.low - self.apart, high=exact.high + self.apart)
 
     def __str__(self) -> str:
-        found = self.difference
-        value, low, high = map(_percent, (found.value, found.low, found.high))
+        ours = self.difference
+        value, low, high = map(_percent, (ours.value, ours.low, ours.high))
         return self.words.format(f"{value:.2f} % [{low:.2f}, {high:.2f}]")
 
 
@@ -192,14 +190,13 @@ def _counted(launches: Sequence[Launch]) -> str:
 
 def _what_would_tell(sides: _Sides, allowed: float) -> str:
     """Return what the reader can do about an interval that does not decide."""
-    found = sides.difference
     more = launches_needed(sides.base, sides.head, sides.noise, limit=math.log1p(allowed / 100.0))
     if more is not None:
         launches = "1 more launch" if more == 1 else f"{more} more launches"
         together = len(sides.head) + more
         return f"{launches} of today would tell: --quant-launches {'auto' if together <= _AUTO else together}"
-    if not found.telling:
-        missing = math.ceil(FEWEST_FREEDOM - found.freedom)
+    if not sides.difference.telling:
+        missing = math.ceil(FEWEST_FREEDOM - sides.difference.freedom)
         return (
             "too little is known of how days differ on this machine, which launches of one day do not tell: run the "
             f"base on {missing} more days, or base and head today: --quant-against"
@@ -224,5 +221,5 @@ def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline 
         why = f"the baseline of {baseline.commit[:12]} has no drop"
         return _no_baseline("max_drop_increase", allowed, NoBaseline(why))
     own_drop = accuracy.drop if baseline.own_drop is None else baseline.own_drop
-    verdict = at_most("max_drop_increase", allowed, own_drop - baseline.drop, " pp")
+    verdict = by_value("max_drop_increase", allowed, own_drop - baseline.drop, " pp")
     return replace(verdict, reason=f"{verdict.reason}, {baseline.counted}") if baseline.counted else verdict

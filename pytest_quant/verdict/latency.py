@@ -14,7 +14,7 @@ from dataclasses import replace
 from pytest_quant.result import NULL_OFF, Interval, LatencyResult, OverLaunches, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.stats.ratio import runs_needed
-from pytest_quant.verdict.rules import not_measured, written
+from pytest_quant.verdict.rules import by_interval, not_measured, written
 
 _NOT_ASKED = "latency measurement is off"
 
@@ -85,53 +85,40 @@ def _confirmed(verdict: Verdict, latency: LatencyResult, percentile: float | Non
     if verdict.observed is None:
         return verdict
     if latency.reasons:
-        return _inconclusive(verdict, f"the timing is not to be trusted: {'; '.join(latency.reasons)}")
+        return _open(verdict, f"the timing is not to be trusted: {'; '.join(latency.reasons)}")
     if verdict.status is not Status.FAIL or latency.repeat is None:
         return verdict
     repeat = _widened(latency.repeat)
     again = _speedup(allowed, repeat) if percentile is None else _percentile(verdict.limit, percentile, allowed, repeat)
     if repeat.reasons:
-        return _inconclusive(verdict, f"the second measurement is not to be trusted: {'; '.join(repeat.reasons)}")
-    if again.status is not Status.FAIL:
-        return _inconclusive(
-            verdict, f"{verdict.reason}, but a second measurement disagrees{_level(latency)}: {again.reason}"
-        )
-    return verdict
+        return _open(verdict, f"the second measurement is not to be trusted: {'; '.join(repeat.reasons)}")
+    if again.status is Status.FAIL:
+        return verdict
+    same = repeat.confidence == latency.confidence
+    level = "" if same else f" (its interval is of {100 * repeat.confidence:g} %)"
+    return _open(verdict, f"{verdict.reason}, but a second measurement disagrees{level}: {again.reason}")
 
 
-def _level(latency: LatencyResult) -> str:
-    """Say how sure the second interval is, where that is not as sure as the first."""
-    again = latency.repeat
-    if again is None or again.confidence == latency.confidence:
-        return ""
-    return f" (its interval is of {100 * again.confidence:g} %)"
-
-
-def _inconclusive(verdict: Verdict, reason: str) -> Verdict:
-    return Verdict(verdict.limit, verdict.allowed, verdict.observed, Status.INCONCLUSIVE, reason)
+def _open(verdict: Verdict, reason: str) -> Verdict:
+    return replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
 
 
 def _speedup(allowed: float, latency: LatencyResult) -> Verdict:
     span = latency.speedup_ci
     against = "" if latency.reference_precision == "fp32" else f" against {latency.reference_precision}"
     over = f"{against} over {latency.rounds} rounds{_clock(latency)}"
-    return _at_least(allowed, latency.speedup, span, over)
+    return _by_speedup(allowed, latency.speedup, span, over)
 
 
 def _speedup_over(allowed: float, over: OverLaunches) -> Verdict:
-    return _at_least(allowed, over.speedup, over.speedup_ci, f" over {over.launches} launches")
+    return _by_speedup(allowed, over.speedup, over.speedup_ci, f" over {over.launches} launches")
 
 
-def _at_least(allowed: float, speedup: float, span: Interval, over: str) -> Verdict:
-    """Judge a speedup by its interval; `over` says of how much it is."""
-    shown = f"speedup x{speedup:.3f} [{span.low:.3f}, {span.high:.3f}]{over}"
-    if span.low >= allowed:
-        status, reason = Status.PASS, f"{shown} reaches x{written(allowed)}"
-    elif span.high < allowed:
-        status, reason = Status.FAIL, f"{shown} lies below x{written(allowed)}"
-    else:
-        status, reason = Status.INCONCLUSIVE, f"{shown} encloses x{written(allowed)}"
-    return Verdict("min_speedup", allowed, speedup, status, reason)
+def _by_speedup(allowed: float, speedup: float, span: Interval, over: str) -> Verdict:
+    """Judge a speedup by its interval; `over` says how much was measured."""
+    figure = f"speedup x{speedup:.3f} [{span.low:.3f}, {span.high:.3f}]{over}"
+    ends = span.low, span.high
+    return by_interval("min_speedup", allowed, speedup, ends, figure=figure, bound=f"x{written(allowed)}")
 
 
 def _clock(latency: LatencyResult) -> str:
@@ -140,8 +127,9 @@ def _clock(latency: LatencyResult) -> str:
 
 def _p50_over(allowed: float, over: OverLaunches) -> Verdict:
     low, high = over.candidate_p50_ci_ms.low, over.candidate_p50_ci_ms.high
-    shown = f"p50 [{low:.4g}, {high:.4g}] ms over {over.launches} launches"
-    return _within("max_latency_ms", allowed, over.candidate_p50_ms, low, high, shown)
+    figure = f"p50 [{low:.4g}, {high:.4g}] ms over {over.launches} launches"
+    bound = f"{written(allowed)} ms"
+    return by_interval("max_latency_ms", allowed, over.candidate_p50_ms, (low, high), figure=figure, bound=bound)
 
 
 def _percentile(name: str, percentile: float, allowed: float, latency: LatencyResult) -> Verdict:
@@ -155,21 +143,8 @@ def _percentile(name: str, percentile: float, allowed: float, latency: LatencyRe
     if high is None and not (low is not None and low > allowed):
         return not_measured(name, allowed, _too_few(percentile, latency))
     span = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
-    shown = f"p{percentile:g}{span} ms{_clock(latency)}"
-    return _within(name, allowed, observed if observed is not None else low, low, high, shown)
-
-
-def _within(
-    name: str, allowed: float, observed: float | None, low: float | None, high: float | None, shown: str
-) -> Verdict:
-    """Judge a time by its bounds, of which one may be missing; `shown` is the figure in words."""
-    if high is not None and high <= allowed:
-        status, reason = Status.PASS, f"{shown} lies within {written(allowed)} ms"
-    elif low is not None and low > allowed:
-        status, reason = Status.FAIL, f"{shown} lies above {written(allowed)} ms"
-    else:
-        status, reason = Status.INCONCLUSIVE, f"{shown} encloses {written(allowed)} ms"
-    return Verdict(name, allowed, observed, status, reason)
+    figure, bound = f"p{percentile:g}{span} ms{_clock(latency)}", f"{written(allowed)} ms"
+    return by_interval(name, allowed, low if observed is None else observed, (low, high), figure=figure, bound=bound)
 
 
 def _too_few(percentile: float, latency: LatencyResult) -> str:

@@ -1,4 +1,4 @@
-"""One figure compared with one limit, in the direction that the limit's row names; coverage and resources so judged."""
+"""The two rules that compare one figure with one limit, by its value or by its interval; coverage and resources."""
 
 from __future__ import annotations
 
@@ -55,56 +55,56 @@ def not_measured(limit: str, allowed: float, why: str) -> Verdict:
     return Verdict(limit, allowed, None, Status.INCONCLUSIVE, f"not measured: {why}")
 
 
-def at_most(limit: str, allowed: float, observed: float, unit: str) -> Verdict:
-    """Return PASS when `observed` <= `allowed`, up to rounding, else FAIL.
+def by_value(limit: str, allowed: float, observed: float, unit: str, *, is_least: bool | None = None) -> Verdict:
+    """Return PASS when a figure that is a fact is within its limit, up to rounding, else FAIL.
 
     Parameters
     ----------
     limit : name of the limit.
     allowed, observed : the limit and the figure, in one unit.
     unit : text to append to both in the reason, with its space.
+    is_least : whether it is a lower limit; ``None`` tells by the name, which then starts with ``min_`` or ``max_``.
     """
-    if observed <= allowed or math.isclose(observed, allowed, rel_tol=_REL_TOL, abs_tol=_REL_TOL):
-        reason = f"{observed:.6g}{unit} is within {written(allowed)}{unit}"
-        return Verdict(limit, allowed, observed, Status.PASS, reason)
-    reason = f"{apart(observed, allowed)}{unit} is above {written(allowed)}{unit}"
-    return Verdict(limit, allowed, observed, Status.FAIL, reason)
+    is_least = limit.startswith("min_") if is_least is None else is_least
+    holds = observed >= allowed if is_least else observed <= allowed
+    if holds or math.isclose(observed, allowed, rel_tol=_REL_TOL, abs_tol=_REL_TOL):
+        status, figure, relation = Status.PASS, f"{observed:.6g}", "reaches" if is_least else "is within"
+    else:
+        status, figure, relation = Status.FAIL, apart(observed, allowed), "is below" if is_least else "is above"
+    return Verdict(limit, allowed, observed, status, f"{figure}{unit} {relation} {written(allowed)}{unit}")
 
 
-def at_least(limit: str, allowed: float, observed: float, unit: str) -> Verdict:
-    """Return PASS when `observed` >= `allowed`, up to rounding, else FAIL; parameters as in `at_most`."""
-    if observed >= allowed or math.isclose(observed, allowed, rel_tol=_REL_TOL, abs_tol=_REL_TOL):
-        reason = f"{observed:.6g}{unit} reaches {written(allowed)}{unit}"
-        return Verdict(limit, allowed, observed, Status.PASS, reason)
-    reason = f"{apart(observed, allowed)}{unit} is below {written(allowed)}{unit}"
-    return Verdict(limit, allowed, observed, Status.FAIL, reason)
-
-
-def judged(limit: Limit, allowed: float, observed: float | None) -> Verdict:
-    """Return the verdict on one figure.
+def by_interval(
+    limit: str,
+    allowed: float,
+    observed: float | None,
+    ends: tuple[float | None, float | None],
+    *,
+    figure: str,
+    bound: str,
+    if_open: str = "",
+) -> Verdict:
+    """Judge a figure that is never a fact: INCONCLUSIVE where its interval encloses the limit.
 
     Parameters
     ----------
-    limit : the row of the table of limits, which names direction and unit.
-    allowed : value of the limit.
-    observed : the figure; ``None`` when it was not measured, which is INCONCLUSIVE.
+    limit : name of the limit: a lower one starts with ``min_``, any other is an upper one.
+    allowed, observed : the limit and the figure, in one unit.
+    ends : low and high end of the figure's interval; ``None`` for an end that is not known.
+    figure : the figure and its interval in words.
+    bound : the limit in words.
+    if_open : text to append to the reason where nothing is decided.
     """
-    if observed is None:
-        return not_measured(limit.name, allowed, limit.missing)
-    return compared(limit, limit.name, allowed, observed)
-
-
-def compared(limit: Limit, name: str, allowed: float, observed: float) -> Verdict:
-    """Return PASS or FAIL in the direction of the limit's row.
-
-    Parameters
-    ----------
-    limit : the row of the table of limits.
-    name : name of the limit in the verdict, with the output where the limit is for one.
-    allowed, observed : the limit and the figure, in the row's unit.
-    """
-    compare = at_most if limit.is_maximum else at_least
-    return compare(name, allowed, observed, limit.suffix)
+    low, high = ends
+    is_least = limit.startswith("min_")
+    passes, fails = (low, high) if is_least else (high, low)
+    if passes is not None and (passes >= allowed if is_least else passes <= allowed):
+        status, relation = Status.PASS, "reaches" if is_least else "lies within"
+    elif fails is not None and (fails < allowed if is_least else fails > allowed):
+        status, relation = Status.FAIL, "lies below" if is_least else "lies above"
+    else:
+        status, relation, bound = Status.INCONCLUSIVE, "encloses", bound + if_open
+    return Verdict(limit, allowed, observed, status, f"{figure} {relation} {bound}")
 
 
 def coverage_verdicts(limits: Limits, coverage: Coverage, scheme: str | None) -> Iterator[Verdict]:
@@ -124,8 +124,8 @@ def coverage_verdicts(limits: Limits, coverage: Coverage, scheme: str | None) ->
     if limits.min_coverage is not None:
         yield _on_all(limits.min_coverage, coverage)
     elif default is not None:
-        found = _on_scheme(default, coverage) if scheme in _PARTIAL else _on_all(default, coverage)
-        yield replace(found, implicit=True)
+        verdict = _on_scheme(default, coverage) if scheme in _PARTIAL else _on_all(default, coverage)
+        yield replace(verdict, implicit=True)
 
 
 def _on_all(allowed: float, coverage: Coverage) -> Verdict:
@@ -148,11 +148,11 @@ def _bounded(allowed: float, low: float, high: float | None, unit: str, coverage
     unit : text to append to each figure.
     of : text to append after all figures.
     """
-    least = at_least(_LIMIT, allowed, low, unit)
+    least = by_value(_LIMIT, allowed, low, unit)
     if high is None or (least.status is Status.PASS and low > 0.0):
         return replace(least, reason=least.reason + of)
     hidden = f"{(coverage.high_pct or 0.0) - (coverage.pct or 0.0):.4g} %"
-    if at_least(_LIMIT, allowed, high, unit).status is Status.FAIL:
+    if by_value(_LIMIT, allowed, high, unit).status is Status.FAIL:
         most = f"and {apart(high, allowed, 4)} % with all of the {hidden} that cannot be seen into"
         return replace(least, reason=f"{least.reason}{of}, {most}")
     around = f"{low:.4g} to {high:.4g}{unit}, around {written(allowed)}{unit}{of}"
@@ -171,12 +171,12 @@ def _on_scheme(allowed: float, coverage: Coverage) -> Verdict:
     within = 100.0 - sum(coverage.not_quantizable.values())
     high = None if coverage.high_pct is None else 100.0 * coverage.high_pct / within
     of = f" of the {coverage.unit} that the scheme can quantize"
-    found = _bounded(allowed, coverage.scheme_pct, high, " %", coverage, of)
-    if found.status is not Status.FAIL and coverage.unit == "MACs":
+    verdict = _bounded(allowed, coverage.scheme_pct, high, " %", coverage, of)
+    if verdict.status is not Status.FAIL and coverage.unit == "MACs":
         of_all = _bounded(_LEAST_OF_ALL_PCT, coverage.pct or 0.0, coverage.high_pct, " %", coverage, " of all MACs")
-        found = found if of_all.status is Status.PASS else of_all
-    reason = f"{found.reason}; of all {coverage.unit} it cannot quantize {left}"
-    return replace(found, reason=reason) if left else found
+        verdict = verdict if of_all.status is Status.PASS else of_all
+    reason = f"{verdict.reason}; of all {coverage.unit} it cannot quantize {left}"
+    return replace(verdict, reason=reason) if left else verdict
 
 
 def _nothing_seen(coverage: Coverage) -> str:
@@ -199,32 +199,23 @@ def resource_verdicts(limits: Limits, resources: Resources, latency_off: str = "
         if allowed is None:
             continue
         observed = getattr(resources, limit.attribute)
-        if observed is None and name in _OF_PLAN and resources.plan_of:
-            yield not_measured(name, allowed, _other_product(resources.plan_of))
-        elif observed is None and limit.interval and latency_off:
-            yield not_measured(name, allowed, latency_off)
-        elif observed is not None and limit.interval:
+        if observed is not None and limit.interval:
             yield _on_interval(limit, allowed, observed, getattr(resources, limit.interval))
+        elif observed is not None:
+            yield by_value(name, allowed, observed, limit.suffix)
+        elif name in _OF_PLAN and resources.plan_of:
+            yield not_measured(name, allowed, _other_product(resources.plan_of))
         else:
-            yield judged(limit, allowed, observed)
+            yield not_measured(name, allowed, (latency_off if limit.interval else "") or limit.missing)
 
 
 def _on_interval(limit: Limit, allowed: float, observed: float, span: Interval | None) -> Verdict:
-    """Judge an upper limit on a figure that is never a fact: INCONCLUSIVE where its interval encloses the limit."""
     if span is None:
-        once = apart(observed, allowed, 4)
-        status, reason = Status.INCONCLUSIVE, f"{once}{limit.suffix} was measured once, which gives no interval"
-    else:
-        value, low, high = (apart(one, allowed, 4) for one in (observed, span.low, span.high))
-        shown = f"{value} [{low}, {high}]{limit.suffix}"
-        held = f"{written(allowed)}{limit.suffix}"
-        if span.high <= allowed:
-            status, reason = Status.PASS, f"{shown} lies within {held}"
-        elif span.low > allowed:
-            status, reason = Status.FAIL, f"{shown} lies above {held}"
-        else:
-            status, reason = Status.INCONCLUSIVE, f"{shown} encloses {held}"
-    return Verdict(limit.name, allowed, observed, status, reason)
+        reason = f"{apart(observed, allowed, 4)}{limit.suffix} was measured once, which gives no interval"
+        return Verdict(limit.name, allowed, observed, Status.INCONCLUSIVE, reason)
+    value, low, high = (apart(number, allowed, 4) for number in (observed, span.low, span.high))
+    figure, bound = f"{value} [{low}, {high}]{limit.suffix}", f"{written(allowed)}{limit.suffix}"
+    return by_interval(limit.name, allowed, observed, (span.low, span.high), figure=figure, bound=bound)
 
 
 def _other_product(name: str) -> str:

@@ -8,8 +8,12 @@ import pytest
 
 from pytest_quant.result import AccuracyResult, Interval, OutputError, OutputFault, Status, Verdict
 from pytest_quant.spec import Limits
-from pytest_quant.verdict.accuracy import accuracy_verdicts, carried, reference_doubts
-from pytest_quant.verdict.unsteady import repeated
+from pytest_quant.verdict.accuracy import (
+    accuracy_verdicts,
+    doubt_worthless_reference,
+    reference_doubts,
+    require_agreement,
+)
 from tests.unit.verdict.test_accuracy import MAE, TOP1
 
 PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
@@ -240,10 +244,10 @@ def test_doubts_about_the_reference(accuracy: AccuracyResult, output: str | None
 def test_a_pass_against_a_reference_that_knows_nothing(limit: str, status: Status) -> None:
     """What is about scores is taken back with the doubts; what is not is left."""
     doubtful = replace(TOP1, reference=0.0, by_output=(OutputError("y", reference_constant=True),))
-    (found,) = carried([Verdict(limit, 1.0, 0.5, PASS, "0.5 is fine")], doubtful, None)
+    (found,) = doubt_worthless_reference([Verdict(limit, 1.0, 0.5, PASS, "0.5 is fine")], doubtful, None)
     reason = (
-        "0.5 is fine, but the reference gives every sample the same 'y' and the reference itself scores 0 %: "
-        "there is nothing to lose; give more samples, of several classes, with their own labels"
+        "0.5 is fine, but the reference gives every sample the same 'y' and the reference itself scores 0 %, "
+        "so that a PASS would mean nothing; give more samples, of several classes, with their own labels"
     )
     assert found == Verdict(limit, 1.0, 0.5, status, reason if status is INCONCLUSIVE else "0.5 is fine")
 
@@ -258,7 +262,7 @@ def test_a_pass_against_a_reference_that_knows_nothing(limit: str, status: Statu
 )
 def test_a_second_evaluation_that_differs(again: Verdict, shown: str) -> None:
     """Its figure is told, in six digits, and the verdict is open."""
-    (found,) = repeated([Verdict("max_drop", 1.0, 0.5, PASS, "0.5 is fine")], [again])
+    (found,) = require_agreement([Verdict("max_drop", 1.0, 0.5, PASS, "0.5 is fine")], [again])
     reason = f"0.5 is fine, but a second evaluation of the same data gives {shown}: an engine is nondeterministic"
     assert found == Verdict("max_drop", 1.0, 0.5, INCONCLUSIVE, reason)
 
@@ -266,6 +270,6 @@ def test_a_second_evaluation_that_differs(again: Verdict, shown: str) -> None:
 def test_two_evaluations_without_figures_agree() -> None:
     """What neither could measure stays as it was; what one could is open."""
     without = Verdict("max_drop", 1.0, None, INCONCLUSIVE, "not measured")
-    assert list(repeated([without], [without])) == [without]
-    (found,) = repeated([without], [replace(without, observed=1.0)])
+    assert list(require_agreement([without], [without])) == [without]
+    (found,) = require_agreement([without], [replace(without, observed=1.0)])
     assert found.reason.startswith("not measured, but a second evaluation of the same data gives 1:")

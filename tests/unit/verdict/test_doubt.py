@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.result import AccuracyResult, Better, OutputError, Status, Verdict
-from pytest_quant.verdict.accuracy import carried, reference_doubts
-from pytest_quant.verdict.unsteady import repeated
+from pytest_quant.verdict.accuracy import doubt_worthless_reference, reference_doubts, require_agreement
 
 PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
 
@@ -60,15 +59,19 @@ def test_an_output_of_groups_is_constant_where_all_of_them_are(scores: bool, dou
 def test_a_broken_limit_stays_broken() -> None:
     """Only PASS is taken back, and only of limits on the score."""
     verdicts = [at_most(6.0), at_most(1.0), at_most(1.0, limit="max_abs_error")]
-    assert [verdict.status for verdict in carried(verdicts, scored(0.0), None)] == [FAIL, INCONCLUSIVE, PASS]
-    assert list(carried(verdicts, scored(90.0), None)) == verdicts
+    assert [verdict.status for verdict in doubt_worthless_reference(verdicts, scored(0.0), None)] == [
+        FAIL,
+        INCONCLUSIVE,
+        PASS,
+    ]
+    assert list(doubt_worthless_reference(verdicts, scored(90.0), None)) == verdicts
 
 
 @given(first=st.floats(0, 10), second=st.floats(0, 10), allowed=st.floats(0, 10))
 def test_what_three_spreads_could_flip_is_open(first: float, second: float, allowed: float) -> None:
     """A verdict stands when both evaluations agree and both lie beyond three times their difference from the limit."""
     one, other = at_most(first, allowed), at_most(second, allowed)
-    (found,) = repeated([one], [other])
+    (found,) = require_agreement([one], [other])
     spread = abs(first - second)
     near = min(abs(first - allowed), abs(second - allowed)) <= 3 * spread
     stands = one.status is other.status and (spread == 0 or not near)
@@ -77,6 +80,6 @@ def test_what_three_spreads_could_flip_is_open(first: float, second: float, allo
 
 def test_a_limit_that_the_second_evaluation_lacks_is_open() -> None:
     """Nothing is judged on one of two evaluations."""
-    (found,) = repeated([at_most(1.0)], [])
+    (found,) = require_agreement([at_most(1.0)], [])
     assert found.status is INCONCLUSIVE
     assert "a second evaluation of the same data gives nothing" in found.reason

@@ -9,7 +9,7 @@ from pytest_quant.measure.accuracy import OutputPair, evaluate
 from pytest_quant.metrics import resolve_metric
 from pytest_quant.result import AccuracyResult, Status, Verdict
 from pytest_quant.spec import Limits
-from pytest_quant.verdict.accuracy import accuracy_verdicts, carried
+from pytest_quant.verdict.accuracy import accuracy_verdicts, doubt_worthless_reference
 
 PASS, INCONCLUSIVE = Status.PASS, Status.INCONCLUSIVE
 MOST_PASSES = 0.02
@@ -51,7 +51,7 @@ def judged(
         output=None,
         margin=limits.max_drop,
     )
-    return list(carried(accuracy_verdicts(limits, found, None), found, None)), found
+    return list(doubt_worthless_reference(accuracy_verdicts(limits, found, None), found, None)), found
 
 
 def statuses(*args: object, **more: object) -> list[Status]:
