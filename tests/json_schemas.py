@@ -1,21 +1,188 @@
-"""Write the JSON Schemas that the package ships, from the types of the documents: ``python -m tests.json_schemas``."""
+"""Write the JSON Schemas that the package ships, from the types and docstrings of the documents.
+
+Run ``python -m tests.json_schemas``.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, dataclass, fields
+from enum import Enum
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest_quant
-from pytest_quant.record.json_schema import RunDocument, schema_of
+from pytest_quant.record import LatencyFigures, Record, Run
 from pytest_quant.report.comparison_document import ComparisonDocument
+from pytest_quant.result import AccuracyResult, Coverage, OpCoverage, OutputError, Resources, Verdict
 
 PACKAGE = Path(pytest_quant.__file__).parent
+
+_FIRST: Mapping[type, Collection[str]] = {
+    AccuracyResult: (
+        *("metric", "unit", "better", "reference", "candidate", "drop", "drop_ci", "confidence", "p_value"),
+        *("n_to_resolve", "agreement_pct", "kl", "worst_class", "sqnr_db", "cosine", "max_abs_error"),
+        *("max_abs_error_sample", "identical", "simulated", "faults", "discordant"),
+        *("reference_correct", "candidate_correct"),
+    ),
+    Coverage: ("float_nodes", "opaque_nodes"),
+    LatencyFigures: ("percentile_bounds", "reasons", "notes", "round_p50_ms", "repeat"),
+    OpCoverage: ("macs", "quantized_macs"),
+    OutputError: ("sqnr_db", "cosine", "max_abs_error", "sample", "identical"),
+    Record: ("accuracy", "latency", "coverage", "resources", "cache", "verdicts", "isa"),
+    Resources: (
+        *("size_mb", "reference_size_mb", "build_s", "calibration_s", "build_memory_mb", "run_memory_mb", "energy_mj"),
+    ),
+    Run: (),
+    Verdict: (),
+}
+"""Fields with a default that the first documents of this version of the schema had already, so that all have them.
+
+Every other field of these types that has a default came later, and an earlier document may lack it. What was not
+measured is null, and never missing.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunDocument:
+    """The records of one run.
+
+    Written by --quant-json. Percentages are in points of a hundred, MB are 10^6 bytes. A figure that was not measured
+    is null, and so is a section of a check that never came to be. More fields may be added.
+
+    Attributes
+    ----------
+    schema : the version of this document; a field that is added leaves it as it is.
+    run : when and where the tests ran, and on which commit.
+    checks : one for each check; empty without any.
+    """
+
+    schema: Literal[1]
+    run: Run
+    checks: tuple[Record, ...]
+
+
 DOCUMENTS: Mapping[str, type] = {"record_schema.json": RunDocument, "comparison_schema.json": ComparisonDocument}
 """The file of the package that describes each document."""
 
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_TYPES = {float: "number", int: "integer", str: "string", bool: "boolean"}
+_KEYS: Mapping[type, str] = {OpCoverage: "op_type", OutputError: "name"}
+"""Rows that are written as an object, by this field of theirs."""
+
 _WIDTH = 120
+
+
+def schema_of(document: type) -> dict[str, Any]:
+    """Return the JSON Schema, draft 2020-12, of a dataclass as it is written.
+
+    The first line of its docstring is the title, the rest describes it.
+    """
+    parts: dict[str, Any] = {}
+    title, *paragraphs = _paragraphs(document)
+    return {
+        "$schema": _DRAFT,
+        **_part(document, parts),
+        "title": f"pytest-quant: {title[0].lower()}{title[1:].rstrip('.')}",
+        "description": " ".join(paragraphs),
+        "$defs": parts,
+    }
+
+
+def _part(kind: Any, parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an enumeration, a named tuple or a dataclass; `parts` takes those of the types in it."""
+    summary, *more = _paragraphs(kind)
+    if issubclass(kind, Enum):
+        words = sorted(word.value for word in kind)
+        return {"title": kind.__name__, "description": " ".join([summary, *more]), "enum": words}
+    types, texts = get_type_hints(kind, include_extras=True), _descriptions(kind)
+    if issubclass(kind, tuple):
+        items = [{"title": name, **_value(types[name], parts), "description": texts[name]} for name in types]
+        bounds = {"minItems": len(items), "maxItems": len(items)}
+        return {"title": kind.__name__, "type": "array", "prefixItems": items, **bounds, "description": summary}
+    written = [field for field in fields(kind) if field.metadata.get("kept", True) and field.name != _KEYS.get(kind)]
+    properties = {field.name: _value(types[field.name], parts) for field in written}
+    for name in properties.keys() & texts.keys():
+        properties[name]["description"] = texts[name]
+    later = _later(kind)
+    return {
+        "title": kind.__name__,
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in later],
+        "description": summary,
+    }
+
+
+def _value(declared: Any, parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a value of a declared type."""
+    origin, inner = get_origin(declared), get_args(declared)
+    if declared in _TYPES:
+        return {"type": _TYPES[declared]}
+    if origin is Annotated:
+        # What these say beyond the type are words of JSON Schema.
+        words = {word: list(value) if isinstance(value, tuple) else value for word, value in inner[1:]}
+        return words if "enum" in words else {**_value(inner[0], parts), **words}
+    if origin is Literal:
+        return {"enum": sorted(inner)}
+    if origin in (Union, UnionType):
+        return _choice([kind for kind in inner if kind is not NoneType], NoneType in inner, parts)
+    if origin is tuple and inner[0] not in _KEYS:
+        return {"type": "array", "items": _value(inner[0], parts)}
+    if origin in (tuple, Mapping):
+        return {"type": "object", "additionalProperties": _value(inner[0 if origin is tuple else 1], parts)}
+    name = declared.__name__
+    if name not in parts:
+        # The place first, because a type may hold itself.
+        parts[name] = {}
+        parts[name] = _part(declared, parts)
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _choice(kinds: list[Any], may_be_null: bool, parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a value of one of several types; a choice of numbers and texts is one list of types."""
+    choices = [_value(kind, parts) for kind in kinds]
+    if all(choice.get("type") in _TYPES.values() for choice in choices):
+        types = [choice["type"] for choice in choices] + ["null"] * may_be_null
+        return {**choices[0], "type": types}
+    if "enum" in choices[0] and get_origin(kinds[0]) is Annotated:
+        return {"enum": [*choices[0]["enum"], None]}
+    return {"anyOf": choices + [{"type": "null"}] * may_be_null}
+
+
+def _later(kind: type) -> set[str]:
+    """Return the fields of a dataclass that an earlier document may lack."""
+    if kind not in _FIRST:
+        return set()
+    filled = (one for one in fields(kind) if one.default is not MISSING or one.default_factory is not MISSING)
+    return {one.name for one in filled} - set(_FIRST[kind])
+
+
+@cache
+def _descriptions(kind: type) -> Mapping[str, str]:
+    """Return what the section ``Attributes`` of a docstring says about each field."""
+    _, _, section = (inspect.getdoc(kind) or "").partition("Attributes\n----------\n")
+    found: dict[str, str] = {}
+    for entry in re.findall(r"^\S.*(?:\n +.*)*", section, flags=re.MULTILINE):
+        names, _, text = entry.partition(" : ")
+        found |= dict.fromkeys(names.split(", "), _joined(text))
+    return found
+
+
+def _paragraphs(kind: type) -> list[str]:
+    """Return what a docstring says before its sections."""
+    text, _, _ = (inspect.getdoc(kind) or "").partition("\n\nAttributes\n")
+    return [_joined(paragraph) for paragraph in text.split("\n\n")]
+
+
+def _joined(text: str) -> str:
+    """Return the words of a docstring on one line, as JSON calls things."""
+    return " ".join(re.sub(r"``None``", "null", text).replace("`", "").split())
 
 
 def schema_text(document: type) -> str:

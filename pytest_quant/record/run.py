@@ -24,54 +24,6 @@ from pytest_quant.record.codec import Encoded, Json, decode, encoded, from_json,
 from pytest_quant.record.record import Record
 from pytest_quant.result import Environment
 
-
-@dataclass(frozen=True, slots=True)
-class Ancestry:
-    """The part of a run that is about commits, see `Run`."""
-
-    commit: str | None
-    branch: str | None
-    dirty: bool
-    parents: tuple[str, ...] = ()
-    merge_base: str | None = None
-    target: str | None = None
-    pull_request: str | None = None
-    tree: str | None = None
-
-
-def ancestry(root: Path) -> Ancestry:
-    """Return what is known about the code at `root`; nothing here fails, because the tests matter more."""
-    pull_request = ci_pull_request(os.environ)
-    state = git_state(root)
-    if state is None:
-        # A container whose user does not own the checkout, or that was given the files without .git.
-        commit = ci_commit(os.environ)
-        branch = ci_branch(os.environ) if commit else None
-        return Ancestry(commit, branch, dirty=False, target=ci_target(os.environ), pull_request=pull_request)
-    if state.commit is None:
-        return Ancestry(None, state.branch, state.dirty, pull_request=pull_request)
-    repository = Repository(root)
-    target = _target(repository)
-    return Ancestry(
-        commit=state.commit,
-        branch=state.branch,
-        dirty=state.dirty,
-        parents=repository.parents(state.commit),
-        merge_base=None if target is None else repository.merge_base(state.commit, target),
-        target=ci_target(os.environ) if target is None else target.removeprefix("origin/"),
-        pull_request=pull_request,
-        tree=None if state.dirty else repository.tree(state.commit),
-    )
-
-
-def _target(repository: Repository) -> str | None:
-    try:
-        return repository.target()
-    except UsageError:
-        # The branch was not fetched: then there is no merge base to be kept either.
-        return None
-
-
 SCHEMA = 1
 
 
@@ -112,22 +64,46 @@ class Run:
 
 
 def start_run(root: Path) -> Run:
-    """Return a new run, now, of the code at `root` on this machine."""
+    """Return a new run, now, of the code at `root` on this machine.
+
+    Nothing about the code is an error, because the tests matter more: what is not known is ``None``.
+    """
     now = datetime.now(UTC).replace(microsecond=0)
-    code = ancestry(root)
-    return Run(
+    run = Run(
         id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(6)}",
         started_at=now.isoformat(),
-        commit=code.commit,
-        branch=code.branch,
-        dirty=code.dirty,
+        commit=None,
+        branch=None,
+        dirty=False,
         environment=fingerprint(),
-        parents=code.parents,
-        merge_base=code.merge_base,
-        target=code.target,
-        pull_request=code.pull_request,
-        tree=code.tree,
+        pull_request=ci_pull_request(os.environ),
     )
+    state = git_state(root)
+    if state is None:
+        # A container whose user does not own the checkout, or that was given the files without .git.
+        commit = ci_commit(os.environ)
+        branch = ci_branch(os.environ) if commit else None
+        return replace(run, commit=commit, branch=branch, target=ci_target(os.environ))
+    run = replace(run, commit=state.commit, branch=state.branch, dirty=state.dirty)
+    if state.commit is None:
+        return run
+    repository = Repository(root)
+    target = _target(repository)
+    return replace(
+        run,
+        parents=repository.parents(state.commit),
+        merge_base=None if target is None else repository.merge_base(state.commit, target),
+        target=ci_target(os.environ) if target is None else target.removeprefix("origin/"),
+        tree=None if state.dirty else repository.tree(state.commit),
+    )
+
+
+def _target(repository: Repository) -> str | None:
+    try:
+        return repository.target()
+    except UsageError:
+        # The branch was not fetched: then there is no merge base to be kept either.
+        return None
 
 
 def run_to_json(run: Run, records: Sequence[Record | Encoded]) -> dict[str, Json]:
@@ -169,10 +145,10 @@ def run_of(data: object) -> Run:
 
 def gather_samples(run: Run, records: Sequence[Encoded]) -> tuple[Run, tuple[Encoded, ...]]:
     """Move what each record brings of its samples to the run, once for each evaluation data."""
-    found = {
-        one.record.digests["data"]: one.record.samples
-        for one in records
-        if one.record.samples is not None and "data" in one.record.digests
+    samples = {
+        check.record.digests["data"]: check.record.samples
+        for check in records
+        if check.record.samples is not None and "data" in check.record.digests
     }
-    kept = tuple(Encoded(replace(one.record, samples=None), {**one.json, "samples": None}) for one in records)
-    return replace(run, samples={**run.samples, **found}), kept
+    thinned = (Encoded(replace(check.record, samples=None), {**check.json, "samples": None}) for check in records)
+    return replace(run, samples={**run.samples, **samples}), tuple(thinned)

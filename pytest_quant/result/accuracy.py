@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pytest_quant.result.kinds import Better, Count, Interval, Percent, Probability
 
@@ -77,8 +77,7 @@ class WorstClass:
     candidate: float
 
 
-@dataclass(frozen=True, slots=True)
-class ClassScore:
+class ClassScore(NamedTuple):
     """One class: what share of its samples each engine gets right. In a document, a list of the four in this order.
 
     Attributes

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 
 class Status(StrEnum):
@@ -51,8 +50,7 @@ Percent: TypeAlias = Annotated[float, ("minimum", 0), ("maximum", 100)]
 Probability: TypeAlias = Annotated[float, ("minimum", 0), ("maximum", 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(NamedTuple):
     """A two-sided confidence interval in the unit of what it encloses. In a document, a list of the two numbers.
 
     Attributes

@@ -133,7 +133,7 @@ def _scaled(latency: LatencyFigures, factor: float) -> LatencyFigures:
         name: tuple(float(f"{ms * (factor if name == 'candidate' else 1.0):.4g}") for ms in medians)
         for name, medians in latency.round_p50_ms.items()
     }
-    interval = replace(latency.speedup_ci, low=latency.speedup_ci.low / factor, high=latency.speedup_ci.high / factor)
+    interval = latency.speedup_ci._replace(low=latency.speedup_ci.low / factor, high=latency.speedup_ci.high / factor)
     return replace(
         latency,
         candidate_p50_ms=latency.candidate_p50_ms * factor,

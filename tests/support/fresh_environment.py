@@ -31,7 +31,7 @@ TESTS = (
     "tests/unit/data",
     "tests/unit/environment",
     "tests/unit/history",
-    "tests/unit/record/test_forms.py",
+    "tests/unit/record/test_run.py",
     "tests/unit/record/test_json_schema.py",
     "tests/unit/report",
     "tests/unit/measure",

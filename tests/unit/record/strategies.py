@@ -38,7 +38,8 @@ _WORST = whole(WorstClass, reference=_FINITE, candidate=_FINITE)
 
 _OUTPUTS = st.lists(whole(OutputError), max_size=3, unique_by=lambda one: one.name).map(tuple)
 
-_CLASSES = st.lists(whole(ClassScore, reference=_FINITE, candidate=_FINITE), max_size=3).map(tuple)
+_CLASS = st.builds(ClassScore, st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**63 - 1), _FINITE, _FINITE)
+_CLASSES = st.lists(_CLASS, max_size=3).map(tuple)
 
 accuracies = whole(
     AccuracyResult,

@@ -1,4 +1,4 @@
-"""The document of a run is what the shipped schema describes."""
+"""The document of a run is what the shipped schema describes, and says where its code is from and to go."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.record import Run, run_from_json, run_to_json, start_run
+from tests.support.repository import make_repository, without_ci
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
 from tests.unit.record.strategies import runs
 
@@ -86,20 +87,6 @@ def test_records_come_back_with_their_run() -> None:
     assert run_from_json(_document()) == (RUN, (a_record(), a_pass(), unavailable()))
 
 
-def test_a_run_of_an_earlier_release_is_read() -> None:
-    """What was added since has its default, and every figure that was written is there."""
-    document = json.loads((Path(__file__).parent / "earlier_run.json").read_text("utf-8"))
-    run, records = run_from_json(document)
-    assert (run.parents, records[0].hints, records[0].threads) == ((), (), None)
-    again = json.loads(json.dumps(run_to_json(run, records)))
-    for written, kept in zip(document["checks"], again["checks"], strict=True):
-        assert {name: kept[name] for name in ("nodeid", "digests", "cache", "message")} == {
-            name: written[name] for name in ("nodeid", "digests", "cache", "message")
-        }
-        for section in ("accuracy", "latency"):
-            assert (kept[section] or {}).items() >= (written[section] or {}).items()
-
-
 def test_a_newer_schema_is_refused() -> None:
     """Reading half of it would lose figures silently."""
     with pytest.raises(HistoryError, match="newer"):
@@ -119,3 +106,59 @@ def test_each_run_has_an_id_of_its_own(tmp_path: Path) -> None:
     assert first.id != second.id
     assert first.environment.identity["isa"]
     assert first.started_at.endswith("+00:00")
+
+
+_SHA = "f" * 40
+
+
+def _code(root: Path) -> dict[str, object]:
+    """Return what a run at `root` says about the code, without what is not known."""
+    run = start_run(root)
+    names = ("commit", "branch", "dirty", "parents", "merge_base", "target", "pull_request", "tree")
+    return {name: getattr(run, name) for name in names if getattr(run, name)}
+
+
+def test_git_tells_parents_and_merge_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A branch in a pull request: its number comes from CI, all else from git. A change is not the commit's tree."""
+    without_ci(monkeypatch)
+    made = make_repository(tmp_path)
+    first = made.commit("first")
+    made.git("update-ref", "refs/remotes/origin/main", first)
+    made.git("checkout", "-b", "topic")
+    second, third = made.commit("second"), made.commit("third")
+    monkeypatch.setenv("GITHUB_REF", "refs/pull/8/merge")
+    monkeypatch.setenv("GITHUB_SHA", _SHA)
+    expected = {
+        "commit": third,
+        "branch": "topic",
+        "parents": (second,),
+        "merge_base": first,
+        "target": "main",
+        "pull_request": "8",
+    }
+    assert _code(tmp_path) == {**expected, "tree": made.git("rev-parse", "HEAD^{tree}")}
+    (tmp_path / "file").write_text("changed")
+    assert _code(tmp_path) == {**expected, "dirty": True}
+
+
+def test_ci_tells_what_git_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files without a repository, as a container may be given them."""
+    without_ci(monkeypatch)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert _code(tmp_path) == {}
+    monkeypatch.setenv("CI_COMMIT_SHA", _SHA)
+    monkeypatch.setenv("CI_COMMIT_REF_NAME", "topic")
+    monkeypatch.setenv("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "main")
+    monkeypatch.setenv("CI_MERGE_REQUEST_IID", "3")
+    assert _code(tmp_path) == {"commit": _SHA, "branch": "topic", "target": "main", "pull_request": "3"}
+
+
+def test_a_target_that_was_not_fetched_stops_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CI's name of it is kept, the merge base is not known."""
+    without_ci(monkeypatch)
+    made = make_repository(tmp_path)
+    assert _code(tmp_path) == {"branch": "main"}
+    first = made.commit("first")
+    monkeypatch.setenv("CHANGE_TARGET", "release")
+    tree = made.git("rev-parse", "HEAD^{tree}")
+    assert _code(tmp_path) == {"commit": first, "branch": "main", "target": "release", "tree": tree}
