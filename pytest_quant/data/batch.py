@@ -1,13 +1,8 @@
-"""Batches: samples converted to arrays, stacked, and their labels as canonical bytes.
-
-In the encoding every value is a byte for its type, the length of its content (eight bytes, little-endian) and the
-content, so that no two contents share an encoding. The keys of a dict are sorted by their own encoding.
-"""
+"""Batches: samples as arrays, stacked with others of their shapes."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -71,7 +66,7 @@ class _Group:
             self.labels.append(deepcopy(label) if label.dtype.kind == "O" else label.copy())
         self.positions.append(position)
 
-    def closed(self, *, pad: bool) -> Batch:
+    def to_batch(self, *, pad: bool) -> Batch:
         """Return the batch; with `pad` its last sample fills it up."""
         n = len(self.positions)
         feeds = self.rows
@@ -101,105 +96,28 @@ def assemble(
     whole : inputs that take one value for all samples of a run; samples whose values differ are batched separately.
     """
     waiting: dict[object, _Group] = {}
-    held = held_bytes = 0
+    samples_waiting = bytes_waiting = 0
     for position, (inputs, label) in enumerate(samples):
-        alike: list[object] = [row.tobytes() if name in whole else row.shape for name, row in inputs.items()]
-        key = tuple(alike)
+        key = tuple([row.tobytes() if name in whole else row.shape for name, row in inputs.items()])
         if key not in waiting:
             rows = {name: np.empty((batch_size, *row.shape), row.dtype) for name, row in inputs.items()}
             waiting[key] = _Group(rows)
         waiting[key].add(inputs, label, position)
-        held += 1
-        held_bytes += waiting[key].sample_bytes
-        too_much = held_bytes > _WAITING_BYTES or held > _WAITING_BATCHES * batch_size
+        samples_waiting += 1
+        bytes_waiting += waiting[key].sample_bytes
+        too_much = bytes_waiting > _WAITING_BYTES or samples_waiting > _WAITING_BATCHES * batch_size
         if len(waiting[key].positions) == batch_size:
             ready: object = key
         elif too_much and len(waiting) > 1:
             ready = next(iter(waiting))
         else:
             continue
-        held -= len(waiting[ready].positions)
-        held_bytes -= len(waiting[ready].positions) * waiting[ready].sample_bytes
-        yield waiting.pop(ready).closed(pad=pad)
-    while waiting:
-        yield waiting.pop(next(iter(waiting))).closed(pad=pad)
-
-
-_ALLOWED = "text, bytes, numbers, True, False, None, numpy arrays, torch tensors, and lists, tuples and dicts of these"
-_MAX_SHOWN = 80
-_KINDS = "biufcMm"
-_PADDED = "gG"
-"""Numbers of 80 bits lie in 16 bytes, the rest of which holds anything."""
-
-
-def canonical_bytes(value: object, where: str) -> bytes:
-    """Return bytes that are equal for equal labels only; 1, 1.0, True and "1" differ, and so do a list and a tuple.
-
-    A numpy scalar is encoded as the Python value it holds, a torch tensor as an array. Arrays differ by dtype and
-    shape, arrays of text by shape alone. Floats are compared by their bits: 0.0 differs from -0.0, and equal NaN agree.
-
-    Raises
-    ------
-    DataError : `value` contains a type that has no encoding; `where` names the label in the message.
-    """
-    if isinstance(value, np.generic) and value.dtype.kind in "biufUS" and value.dtype.char not in _PADDED:
-        value = value.item()
-    if value is None:
-        return _framed(b"N", b"")
-    if isinstance(value, bool):
-        return _framed(b"B", b"\1" if value else b"\0")
-    if isinstance(value, int):
-        return _framed(b"I", b"%d" % value)
-    if isinstance(value, float):
-        return _framed(b"F", struct.pack("<d", value))
-    if isinstance(value, str):
-        return _framed(b"S", value.encode("utf-8", "surrogatepass"))
-    if isinstance(value, (bytes, bytearray)):
-        return _framed(b"Y", bytes(value))
-    if isinstance(value, Mapping):
-        pairs = [(canonical_bytes(name, where), canonical_bytes(item, where)) for name, item in value.items()]
-        return _framed(b"D", b"".join(name + item for name, item in sorted(pairs)))
-    if isinstance(value, (list, tuple)):
-        kind = b"L" if isinstance(value, list) else b"T"
-        return _framed(kind, b"".join(canonical_bytes(item, where) for item in value))
-    return _array(value, where)
-
-
-def _array(value: object, where: str) -> bytes:
-    array: NDArray[Any] | None = value if isinstance(value, np.ndarray) else None
-    tensor: Any = value
-    try:
-        if isinstance(value, np.generic):
-            array = np.asarray(value)
-        elif hasattr(value, "detach") and hasattr(value, "numpy"):
-            array = np.asarray(tensor.detach().cpu().numpy())
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise _refused(value, where, str(error)) from error
-    if array is None:
-        raise _refused(value, where)
-    shape = str(array.shape).encode()
-    if array.dtype.kind in "OUS":
-        return _framed(b"O", _framed(b"", shape) + b"".join(canonical_bytes(item, where) for item in array.flat))
-    if array.dtype.kind not in _KINDS or array.dtype.char in _PADDED:
-        raise _refused(value, where, f"dtype {array.dtype}")
-    dtype = array.dtype.newbyteorder("<")
-    content = np.ascontiguousarray(array, dtype).tobytes()
-    return _framed(b"A", _framed(b"", dtype.str.encode()) + _framed(b"", shape) + content)
-
-
-def _framed(kind: bytes, content: bytes) -> bytes:
-    return kind + struct.pack("<Q", len(content)) + content
-
-
-def _refused(value: object, where: str, why: str = "") -> DataError:
-    shown = repr(value)
-    shown = shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}..."
-    return DataError(
-        f"{where} holds {type(value).__name__}, whose content cannot be told from another's",
-        value=f"{shown} ({why})" if why else shown,
-        allowed=_ALLOWED,
-        fix="give the label as these, for example as a dict of arrays",
-    )
+        group = waiting.pop(ready)
+        samples_waiting -= len(group.positions)
+        bytes_waiting -= len(group.positions) * group.sample_bytes
+        yield group.to_batch(pad=pad)
+    for group in waiting.values():
+        yield group.to_batch(pad=pad)
 
 
 @cache
@@ -208,13 +126,16 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     return dtype.name
 
 
+def without_torch(value: object) -> object:
+    """Return the numpy array that a torch tensor holds, and any other value as it is."""
+    tensor: Any = value
+    return tensor.detach().cpu().numpy() if hasattr(value, "detach") and hasattr(value, "numpy") else value
+
+
 def to_array(value: object, what: str) -> NDArray[Any]:
     """Return `value` as an array, without a copy where possible. Raises `DataError` when it cannot be converted."""
-    tensor: Any = value
     try:
-        if hasattr(value, "detach") and hasattr(value, "numpy"):
-            tensor = tensor.detach().cpu().numpy()
-        array = np.asarray(tensor)
+        array = np.asarray(without_torch(value))
     except (TypeError, ValueError) as error:
         raise DataError(
             f"{what} cannot be turned into an array",

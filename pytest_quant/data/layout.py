@@ -196,9 +196,6 @@ def _fixed_size(inputs: list[TensorInfo], axes: Mapping[str, int | None], where:
 
 Shape = tuple[int, ...]
 
-_MAX_KINDS = 4096
-"""Different combinations of shapes that are counted; a later one only widens the range."""
-
 
 @dataclass(frozen=True, slots=True)
 class SampleShapes:
@@ -228,59 +225,37 @@ class ShapeScan:
 
     def __init__(self) -> None:
         self.most_bytes = 0
-        self._kinds: Counter[tuple[Shape, ...]] = Counter()
-        self._names: tuple[str, ...] = ()
-        self._ranges: dict[str, tuple[Shape, Shape] | None] = {}
+        self._kinds: Counter[tuple[tuple[str, Shape], ...]] = Counter()
 
     def see(self, feeds: Feeds, n: int) -> None:
         """Count `n` samples of one kind, given as arrays (n, ...) by input name."""
-        self._names = tuple(feeds)
         self.most_bytes = max(self.most_bytes, sum(rows.nbytes for rows in feeds.values()) // max(n, 1))
-        self._count(tuple(rows.shape[1:] for rows in feeds.values()), n)
+        self._kinds[tuple((name, rows.shape[1:]) for name, rows in feeds.items())] += n
 
     def add(self, other: ShapeScan) -> None:
         """Add the counts of `other`."""
-        self._names = self._names or other._names
         self.most_bytes = max(self.most_bytes, other.most_bytes)
-        for kind, n in other._kinds.items():
-            self._count(kind, n)
-        for name, known in other._ranges.items():
-            for shape in known or ():
-                self._widen(name, shape)
+        self._kinds.update(other._kinds)
 
-    def found(self) -> dict[str, SampleShapes]:
+    def shapes(self) -> dict[str, SampleShapes]:
         """Return the shapes by input name, without inputs whose samples differ in rank.
 
         Of several equally common kinds the one with the median number of elements is the commonest.
         """
         most = max(self._kinds.values(), default=0)
-        common = sorted((kind for kind, n in self._kinds.items() if n == most), key=_elements)
-        if not common:
-            return {}
-        middle = dict(zip(self._names, common[len(common) // 2], strict=True))
-        return {
-            name: SampleShapes(known[0], middle[name], known[1])
-            for name, known in self._ranges.items()
-            if known is not None
-        }
-
-    def _count(self, kind: tuple[Shape, ...], n: int) -> None:
-        if kind in self._kinds:
-            self._kinds[kind] += n
-            return
-        if len(self._kinds) < _MAX_KINDS:
-            self._kinds[kind] = n
-        for name, shape in zip(self._names, kind, strict=True):
-            self._widen(name, shape)
-
-    def _widen(self, name: str, shape: Shape) -> None:
-        known = self._ranges.get(name, (shape, shape))
-        if known is None or len(known[0]) != len(shape):
-            self._ranges[name] = None
-            return
-        low, high = known
-        self._ranges[name] = tuple(map(min, low, shape)), tuple(map(max, high, shape))
+        common = sorted((dict(kind) for kind, n in self._kinds.items() if n == most), key=_elements)
+        by_name: dict[str, list[Shape]] = {}
+        for kind in self._kinds:
+            for name, shape in kind:
+                by_name.setdefault(name, []).append(shape)
+        ranges: dict[str, SampleShapes] = {}
+        for name, commonest in common[len(common) // 2].items() if common else ():
+            shapes = by_name[name]
+            if len(set(map(len, shapes))) == 1:
+                columns = list(zip(*shapes, strict=True))
+                ranges[name] = SampleShapes(tuple(map(min, columns)), commonest, tuple(map(max, columns)))
+        return ranges
 
 
-def _elements(kind: tuple[Shape, ...]) -> int:
-    return sum(math.prod(shape) for shape in kind)
+def _elements(kind: Mapping[str, Shape]) -> int:
+    return sum(math.prod(shape) for shape in kind.values())

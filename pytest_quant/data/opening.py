@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pytest_quant.data.batch import Batch, Feeds
+from pytest_quant.data.labels import LABEL_DTYPES, LabelKind
 from pytest_quant.data.layout import Layout, SampleShapes
-from pytest_quant.data.part import Part, calibration_count, count_overlap, evenly_spaced, overlap_note
-from pytest_quant.data.scan import LABEL_DTYPES, LabelKind, digest_of, scan_source
-from pytest_quant.data.source import Wanted, open_source
+from pytest_quant.data.scan import Part, digest_of, evenly_spaced, scan_source
+from pytest_quant.data.source import DataContract, open_source
 from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.spec import Dataset, Model, Signature
 
@@ -117,7 +117,7 @@ class Data:
         """Return the data with at most `samples` evenly spaced evaluation samples, held in memory."""
         if samples >= self.n:
             return self
-        return replace(self, n=samples, evaluation_part=self.evaluation_part.spaced(samples).held())
+        return replace(self, n=samples, evaluation_part=self.evaluation_part.spaced(samples).in_memory())
 
     def first(self, batch_size: int) -> Feeds:
         """Return the first evaluation samples as one full batch, its last sample repeated where they are too few."""
@@ -148,27 +148,27 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         evaluate.
     """
     what = dataset.name
-    wanted = Wanted(
+    contract = DataContract(
         signature,
         batch_axes=dict(() if model is None else model.batch_axes),
         in_arrays=dict(dataset.batch_axes),
         states=frozenset(() if model is None else dict(model.state).values()),
     )
-    _check_axes(wanted, what)
-    source = open_source(dataset.kind, dataset.inputs, dataset.labels, wanted, what, labelled=True)
-    asked = dataset.calibration
-    scan = scan_source(source, wanted, keep_input_hashes=asked is not None)
+    _check_axes(contract, what)
+    source = open_source(dataset.kind, dataset.inputs, dataset.labels, contract, what, labelled=True)
+    calibrating = dataset.calibration
+    scan = scan_source(source, contract, keep_input_hashes=calibrating is not None)
     evaluation = Part(source, scan.layout, scan.hashes, None, LABEL_DTYPES[scan.labels])
     calibration: Part | None = None
     taken: list[int] = []
     evaluated, calibrated = scan.input_hashes, array("Q")
-    if isinstance(asked, (int, float)):
-        taken = evenly_spaced(scan.n, calibration_count(asked, scan.n, what))
+    if isinstance(calibrating, (int, float)):
+        taken = evenly_spaced(scan.n, calibration_count(calibrating, scan.n, what))
         calibration, evaluation = _split(evaluation, taken)
         evaluated, calibrated = evaluation.pick(scan.input_hashes), calibration.pick(scan.input_hashes)
-    elif asked is not None:
-        own = open_source(dataset.kind, asked, None, wanted, f"{what}, calibration", labelled=False)
-        of_calibration = scan_source(own, wanted, keep_input_hashes=False)
+    elif calibrating is not None:
+        own = open_source(dataset.kind, calibrating, None, contract, f"{what}, calibration", labelled=False)
+        of_calibration = scan_source(own, contract, keep_input_hashes=False)
         scan.shapes.add(of_calibration.shapes)
         calibrated = of_calibration.hashes
         calibration = Part(own, of_calibration.layout, calibrated, None)
@@ -182,7 +182,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         labels=scan.labels,
         label_type=scan.label_type,
         label_range=scan.label_range,
-        shapes=scan.shapes.found(),
+        shapes=scan.shapes.shapes(),
         sample_bytes=scan.shapes.most_bytes,
         overlap=overlap,
         notes=overlap_note(overlap, len(calibrated), what),
@@ -190,14 +190,14 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         evaluation_part=evaluation,
         calibration_part=calibration,
         layout=scan.layout,
-        output_axes=wanted.of_outputs,
+        output_axes=contract.of_outputs,
     )
 
 
-def _check_axes(wanted: Wanted, what: str) -> None:
+def _check_axes(contract: DataContract, what: str) -> None:
     """Raise `DataError` when `batch_axes` names something that the model does not have."""
-    names = [tensor.name for tensor in (*wanted.signature.inputs, *wanted.signature.outputs)]
-    for name in (*wanted.batch_axes, *wanted.in_arrays):
+    names = [tensor.name for tensor in (*contract.signature.inputs, *contract.signature.outputs)]
+    for name in (*contract.batch_axes, *contract.in_arrays):
         if name not in names:
             raise DataError(
                 f"{what}: batch_axes names an input or output that the model does not have",
@@ -211,3 +211,66 @@ def _split(whole: Part, taken: list[int]) -> tuple[Part, Part]:
     chosen = np.zeros(len(whole.hashes), bool)
     chosen[taken] = True
     return replace(whole, chosen=chosen), replace(whole, chosen=~chosen)
+
+
+_MAX_OVERLAP = 0.1
+
+
+def calibration_count(asked: float, n: int, what: str) -> int:
+    """Return the number of calibration samples to take out of the data.
+
+    Parameters
+    ----------
+    asked : an int is the count itself; a float is a share of `n`, 0 < share < 1, and gives
+        ``max(1, round(share * n))``.
+    n : samples in the data.
+    what : name of the data in messages.
+
+    Raises
+    ------
+    DataError : no sample would be left to evaluate.
+    """
+    k = asked if isinstance(asked, int) else max(1, round(asked * n))
+    if k >= n:
+        raise DataError(
+            f"{what}: no sample is left to evaluate",
+            value=f"calibration={asked!r} takes {k} of {n} samples",
+            allowed=f"fewer than {n}",
+            fix="take fewer, or give calibration samples of their own: calibration=inputs",
+        )
+    return k
+
+
+def count_overlap(calibration: array[int], evaluation: array[int]) -> int:
+    """Count the calibration samples whose input hash is that of an evaluation sample."""
+    calibrating = set(calibration)
+    shared = {value for value in evaluation if value in calibrating}
+    return sum(value in shared for value in calibration)
+
+
+def overlap_note(overlap: int, n_calibration: int, what: str) -> tuple[str, ...]:
+    """Return a note about the calibration samples that are evaluated too; empty when there are none.
+
+    Parameters
+    ----------
+    overlap : calibration samples with the contents of an evaluation sample.
+    n_calibration : calibration samples.
+    what : name of the data in messages.
+
+    Raises
+    ------
+    DataError : they are more than 10 % of the calibration samples.
+    """
+    if not overlap:
+        return ()
+    text = (
+        f"{overlap} of {n_calibration} calibration samples have the contents of evaluation samples "
+        f"({100 * overlap / n_calibration:.1f} %)"
+    )
+    if overlap > _MAX_OVERLAP * n_calibration:
+        raise DataError(
+            f"{what}: {text}: the accuracy would be measured on what was calibrated with",
+            allowed="at most 10 % of the calibration samples",
+            fix="split by sample, calibration=100 does, and remove duplicates",
+        )
+    return (f"{what}: {text}",)

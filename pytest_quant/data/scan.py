@@ -1,98 +1,21 @@
-"""The first pass over data: hashes, kinds of labels, shapes, and whether every sample fits the model."""
+"""Passes over data: the first one checks and hashes every sample, later ones yield batches of the same samples."""
 
 from __future__ import annotations
 
 import hashlib
 from array import array
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.data.batch import canonical_bytes, dtype_name
-from pytest_quant.data.label_forms import is_object
+from pytest_quant.data.batch import Batch, Feeds, Sample, assemble, dtype_name
+from pytest_quant.data.labels import LabelKind, LabelScan, canonical_bytes, is_object
 from pytest_quant.data.layout import Layout, ShapeScan
-from pytest_quant.data.source import Block, Source, Wanted, check_fit
+from pytest_quant.data.source import Block, DataContract, Source, check_fit
 from pytest_quant.errors import DataError
-
-LabelKind = Literal["none", "int", "float", "object"]
-
-LABEL_DTYPES: dict[LabelKind, type[np.int64 | np.float64 | np.object_]] = {
-    "none": np.int64,
-    "int": np.int64,
-    "float": np.float64,
-    "object": np.object_,
-}
-"""The dtype of each kind of labels in a batch."""
-
-
-class LabelScan:
-    """Finds kind and range of the labels from every block of one pass.
-
-    Attributes
-    ----------
-    kind : ``none``, ``int``, ``float`` when any label is one, or ``object`` when they are not numbers of one shape.
-    range : smallest and largest number in any label, ``None`` without labels and for objects.
-    """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._shape: tuple[int, ...] | None = None
-        self._seen = 0
-        self._types: set[str] = set()
-        self.kind: LabelKind = "none"
-        self.range: tuple[float, float] | None = None
-
-    @property
-    def type_name(self) -> str:
-        """Names of the Python types of object labels, for messages; empty for other kinds."""
-        if self.kind != "object":
-            return ""
-        return " and ".join(sorted(self._types)) or "arrays of different shapes"
-
-    def see(self, block: Block) -> None:
-        """Add the labels of the next block.
-
-        Raises
-        ------
-        DataError : only some samples have a label.
-        """
-        labels = block.labels
-        if self._seen and (labels is None) != (self.kind == "none"):
-            raise self._partly(self._seen)
-        if labels is not None:
-            if is_object(labels):
-                self._see_objects(labels)
-            else:
-                self._see_numbers(labels)
-        self._seen += block.n
-
-    def _see_objects(self, labels: NDArray[Any]) -> None:
-        for index, label in enumerate(labels):
-            if label is None:
-                raise self._partly(self._seen + index)
-            self._types.add(type(label).__name__)
-        self.kind, self.range = "object", None
-
-    def _see_numbers(self, labels: NDArray[Any]) -> None:
-        if self.kind == "object" or self._shape not in (None, labels.shape[1:]):
-            self.kind, self.range = "object", None
-            return
-        self._shape = labels.shape[1:]
-        if self.kind != "float":
-            self.kind = "float" if labels.dtype.kind == "f" else "int"
-        numbers = [labels.min().item(), labels.max().item(), *(self.range or ())] if labels.size else self.range
-        self.range = (min(numbers), max(numbers)) if numbers else None
-
-    def _partly(self, sample: int) -> DataError:
-        return DataError(
-            f"{self._what}: some samples have a label and some have none",
-            value=f"sample {sample} is the first that is different",
-            allowed="a label for every sample, or for none",
-            fix="label them all, or give inputs only",
-        )
-
 
 _HASH_BYTES = 8
 
@@ -188,13 +111,13 @@ class Scan:
     layout: Layout
 
 
-def scan_source(source: Source, wanted: Wanted, *, keep_input_hashes: bool) -> Scan:
+def scan_source(source: Source, contract: DataContract, *, keep_input_hashes: bool) -> Scan:
     """Read a source once from end to end.
 
     Parameters
     ----------
     source : the data.
-    wanted : requirements of the model that every sample must meet.
+    contract : requirements of the model that every sample must meet.
     keep_input_hashes : return hashes of the inputs alone too, eight bytes for each sample.
 
     Raises
@@ -207,10 +130,10 @@ def scan_source(source: Source, wanted: Wanted, *, keep_input_hashes: bool) -> S
     for block in source.blocks():
         where = source.what if source.arrays is not None else f"{source.what}, sample {len(hashes)}"
         if not hashes:
-            layout = wanted.layout({name: array.ndim for name, array in block.feeds.items()}, source.what)
-        check_fit(block.feeds, wanted.signature, layout, where)
+            layout = contract.layout({name: array.ndim for name, array in block.feeds.items()}, source.what)
+        check_fit(block.feeds, contract.signature, layout, where)
         _check_finite(block, source.what, len(hashes))
-        labels.see(block)
+        labels.see(block.labels, block.n)
         shapes.see(block.feeds, block.n)
         of_inputs, of_all = hash_rows(block, source.what, len(hashes))
         hashes.extend(of_all)
@@ -240,3 +163,145 @@ def _finite_rows(values: NDArray[np.generic]) -> NDArray[np.bool_]:
     """Return a mask (n,) of the samples without NaN and infinity."""
     finite: NDArray[np.bool_] = np.isfinite(values).reshape(values.shape[0], -1).all(axis=1)
     return finite
+
+
+def evenly_spaced(n: int, k: int) -> list[int]:
+    """Return `k` indices below `n`: ``round(i * (n - 1) / (k - 1))``, and index 0 alone for ``k == 1``.
+
+    For ``k <= n`` they are distinct: neighbours lie at least 1 apart before rounding.
+    """
+    return [0] if k == 1 else [round(i * (n - 1) / (k - 1)) for i in range(k)]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The samples of `source` that the mask `chosen` selects, in order.
+
+    Attributes
+    ----------
+    layout : the batch axis of each input of the model.
+    hashes : 64-bit hash of every sample of the source in the first pass, chosen or not.
+    chosen : mask (samples of the source,); ``None`` for all of them.
+    label_dtype : int64 or float64; object where labels are kept as given.
+    """
+
+    source: Source
+    layout: Layout
+    hashes: array[int] = field(repr=False)
+    chosen: NDArray[np.bool_] | None
+    label_dtype: type[np.int64 | np.float64 | np.object_] = np.int64
+
+    def batches(self, batch_size: int, *, pad: bool) -> Iterator[Batch]:
+        """Yield batches of samples of one shape, as the model takes them.
+
+        With `pad` a batch that is not full is filled up with its last sample.
+
+        Raises
+        ------
+        DataError : a sample differs from the first pass.
+        """
+        batches = self._batches(batch_size, pad=pad)
+        return batches if self.layout.leads else self._arranged(batches)
+
+    def _arranged(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Move the samples to the model's batch axes."""
+        layout, whole = self.layout, self.layout.whole
+        for batch in batches:
+            feeds = {name: rows[0, ...] if name in whole else rows for name, rows in batch.feeds.items()}
+            yield replace(batch, feeds=layout.arranged(feeds))
+
+    def _batches(self, batch_size: int, *, pad: bool) -> Iterator[Batch]:
+        """Yield batches with the samples on axis 0."""
+        arrays = self.source.arrays
+        if arrays is None or self._by_sample:
+            return assemble(self._samples(), batch_size, pad=pad, whole=self.layout.whole)
+        return self._cuts(arrays, batch_size, pad=pad)
+
+    @property
+    def _by_sample(self) -> bool:
+        """Whether a value that all samples of a run share is given for each sample, so that they are batched by it."""
+        arrays = self.source.arrays or {}
+        return any(arrays[name].strides[0] for name in self.layout.whole if name in arrays)
+
+    def pick(self, hashes: array[int]) -> array[int]:
+        """Return the chosen ones of `hashes`, which has one for each sample of the source."""
+        return hashes if self.chosen is None else array("Q", np.asarray(hashes)[self.chosen].tobytes())
+
+    def spaced(self, k: int) -> Part:
+        """Return at most `k` of the chosen samples, evenly spaced."""
+        chosen = np.ones(len(self.hashes), bool) if self.chosen is None else self.chosen
+        indices = np.flatnonzero(chosen)
+        if k >= len(indices):
+            return self
+        fewer = np.zeros_like(chosen)
+        fewer[indices[evenly_spaced(len(indices), k)]] = True
+        return replace(self, chosen=fewer)
+
+    def in_memory(self) -> Part:
+        """Return the same samples held in memory, so that no later pass reads a stream again."""
+        if self.source.arrays is not None:
+            return self
+        blocks = [Block(batch.feeds, batch.labels, batch.n) for batch in self._batches(1, pad=False)]
+        what, hashes = self.source.what, array("Q")
+        for index, block in enumerate(blocks):
+            hashes.extend(hash_rows(block, what, index)[1])
+        return replace(self, source=Source(what, lambda: iter(blocks)), hashes=hashes, chosen=None)
+
+    def _cuts(self, arrays: Feeds, batch_size: int, *, pad: bool) -> Iterator[Batch]:
+        """Yield batches of samples in memory, without a copy where all are chosen and memory is contiguous."""
+        indices = None if self.chosen is None else np.flatnonzero(self.chosen)
+        total = len(self.hashes) if indices is None else len(indices)
+        for start in range(0, total, batch_size):
+            n = min(batch_size, total - start)
+            cut = slice(start, start + n)
+            rows = cut if indices is None else indices[cut]
+            feeds = {name: _taken(values, rows, n) for name, values in arrays.items()}
+            if pad and n < batch_size:
+                feeds = _padded(feeds, batch_size)
+            yield Batch(feeds, self._labels(rows), start, n)
+
+    def _labels(self, rows: slice | NDArray[np.intp]) -> NDArray[Any] | None:
+        labels = self.source.labels
+        return None if labels is None else labels[rows].astype(self.label_dtype, copy=False)
+
+    def _samples(self) -> Iterator[Sample]:
+        """Yield the chosen samples of a new pass; every sample of a stream is compared with the first pass."""
+        position = 0
+        for block in self.source.blocks():
+            if self.source.arrays is None:
+                now = hash_rows(block, self.source.what, position)[1]
+                if now != self.hashes[position : position + block.n]:
+                    self._refuse(now, position)
+            for inputs, label in block.rows(label_objects=self.label_dtype is np.object_):
+                if self.chosen is None or self.chosen[position]:
+                    yield inputs, None if label is None else label.astype(self.label_dtype, copy=False)
+                position += 1
+        if position < len(self.hashes):
+            raise self._unstable(f"a later pass ended after {position} samples, the first had {len(self.hashes)}")
+
+    def _refuse(self, now: array[int], position: int) -> None:
+        first = self.hashes[position : position + len(now)]
+        for offset, (old, new) in enumerate(zip(first, now, strict=False)):
+            if old != new:
+                raise self._unstable(f"sample {position + offset} differs between two passes")
+        raise self._unstable(f"a later pass goes on after {len(self.hashes)} samples, where the first ended")
+
+    def _unstable(self, what: str) -> DataError:
+        return DataError(
+            f"{self.source.what}: {what}",
+            allowed="the same samples in the same order each time, or pairs and caches would lie",
+            fix="switch shuffling and random augmentation off: DataLoader(..., shuffle=False)",
+        )
+
+
+def _taken(values: NDArray[Any], rows: slice | NDArray[np.intp], n: int) -> NDArray[Any]:
+    """Return `n` rows as a contiguous array, or a view where all samples share one value (stride 0)."""
+    return values[:n] if values.strides[0] == 0 else np.ascontiguousarray(values[rows])
+
+
+def _padded(feeds: Feeds, batch_size: int) -> Feeds:
+    """Repeat the last row until there are `batch_size`."""
+    return {
+        name: np.concatenate([rows, np.repeat(rows[-1:], batch_size - len(rows), axis=0)])
+        for name, rows in feeds.items()
+    }

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.data.batch import Feeds, Sample, dtype_name, to_array
-from pytest_quant.data.label_forms import as_objects, is_object, label_of, labels_of, widened
+from pytest_quant.data.labels import as_objects, is_object, label_of, labels_of, widened
 from pytest_quant.data.layout import Layout, find_layout
 from pytest_quant.errors import DataError, nearest
 from pytest_quant.spec import Signature, TensorInfo
@@ -192,7 +192,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DataContract:
     """Requirements of the model on the data.
 
     Attributes
@@ -221,7 +221,7 @@ class Wanted:
 
 
 def open_source(
-    kind: DatasetKind, inputs: object, labels: object | None, wanted: Wanted, what: str, *, labelled: bool
+    kind: DatasetKind, inputs: object, labels: object | None, contract: DataContract, what: str, *, labelled: bool
 ) -> Source:
     """Return data of any form as a source of blocks.
 
@@ -230,7 +230,7 @@ def open_source(
     kind : the form of `inputs`, see `Dataset`.
     inputs : arrays, an iterable of samples, or a loader of batches.
     labels : of ``arrays``, one for each sample; ``None`` for none.
-    wanted : requirements of the model.
+    contract : requirements of the model.
     what : name of the data in messages.
     labelled : keep the labels that come with the samples of an iterable or a loader; else they are dropped.
 
@@ -240,17 +240,17 @@ def open_source(
         sample is not what the model takes.
     """
     if kind == "arrays":
-        return _from_arrays(inputs, labels, wanted, what)
+        return _from_arrays(inputs, labels, contract, what)
     samples = _again_and_again(inputs, what)
     if kind == "loader":
-        return Source(what, lambda: _loader_blocks(samples, wanted, what, labelled=labelled))
-    return Source(what, lambda: _iterable_blocks(samples, wanted, what, labelled=labelled))
+        return Source(what, lambda: _loader_blocks(samples, contract, what, labelled=labelled))
+    return Source(what, lambda: _iterable_blocks(samples, contract, what, labelled=labelled))
 
 
-def _from_arrays(inputs: object, labels: object | None, wanted: Wanted, what: str) -> Source:
-    feeds = name_inputs(inputs, wanted.signature, what, wanted.states)
-    layout = wanted.layout({name: array.ndim for name, array in feeds.items()}, what)
-    feeds, shared = _samples_first(feeds, wanted, layout)
+def _from_arrays(inputs: object, labels: object | None, contract: DataContract, what: str) -> Source:
+    feeds = name_inputs(inputs, contract.signature, what, contract.states)
+    layout = contract.layout({name: array.ndim for name, array in feeds.items()}, what)
+    feeds, shared = _samples_first(feeds, contract, layout)
     lengths = {f"input '{name}'": _length(array, f"{what}, input '{name}'") for name, array in feeds.items()}
     known = None if labels is None else labels_of(labels, next(iter(lengths.values()), 1), f"{what}, labels")
     if known is not None:
@@ -278,11 +278,11 @@ def _from_arrays(inputs: object, labels: object | None, wanted: Wanted, what: st
     return Source(what, blocks, feeds, known)
 
 
-def _samples_first(feeds: Feeds, wanted: Wanted, layout: Layout) -> tuple[Feeds, Feeds]:
+def _samples_first(feeds: Feeds, contract: DataContract, layout: Layout) -> tuple[Feeds, Feeds]:
     """Return the arrays with a value for each sample, samples on axis 0, and those with one value for all samples."""
-    ranks = {tensor.name: None if tensor.shape is None else len(tensor.shape) for tensor in wanted.signature.inputs}
+    ranks = {tensor.name: None if tensor.shape is None else len(tensor.shape) for tensor in contract.signature.inputs}
     shared = {name for name in layout.whole if name in feeds and feeds[name].ndim == ranks[name]}
-    each = {name: _in_front(array, wanted.in_arrays.get(name)) for name, array in feeds.items() if name not in shared}
+    each = {name: _in_front(array, contract.in_arrays.get(name)) for name, array in feeds.items() if name not in shared}
     return each, {name: feeds[name] for name in shared}
 
 
@@ -318,11 +318,13 @@ def _again_and_again(samples: object, what: str) -> Iterable[object]:
     return readable
 
 
-def _iterable_blocks(samples: Iterable[object], wanted: Wanted, what: str, *, labelled: bool) -> Iterator[Block]:
+def _iterable_blocks(
+    samples: Iterable[object], contract: DataContract, what: str, *, labelled: bool
+) -> Iterator[Block]:
     for index, item in enumerate(samples):
         where = f"{what}, sample {index}"
         inputs, label = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
-        named = name_inputs(inputs, wanted.signature, where, wanted.states)
+        named = name_inputs(inputs, contract.signature, where, contract.states)
         feeds = {name: array[np.newaxis] for name, array in named.items()}
         if labelled and label is not None:
             yield Block(feeds, label_of(label, f"{where}, label")[np.newaxis], 1, (label,))
@@ -330,14 +332,14 @@ def _iterable_blocks(samples: Iterable[object], wanted: Wanted, what: str, *, la
             yield Block(feeds, None, 1)
 
 
-def _loader_blocks(batches: Iterable[object], wanted: Wanted, what: str, *, labelled: bool) -> Iterator[Block]:
+def _loader_blocks(batches: Iterable[object], contract: DataContract, what: str, *, labelled: bool) -> Iterator[Block]:
     for index, item in enumerate(batches):
         where = f"{what}, batch {index}"
         inputs, label = item, None
         if isinstance(item, (tuple, list)) and len(item) in (1, 2):
             inputs, label = (item[0], None) if len(item) == 1 else item
-        named = name_inputs(inputs, wanted.signature, where, wanted.states)
-        feeds = {name: _in_front(array, wanted.in_arrays.get(name)) for name, array in named.items()}
+        named = name_inputs(inputs, contract.signature, where, contract.states)
+        feeds = {name: _in_front(array, contract.in_arrays.get(name)) for name, array in named.items()}
         lengths = {_length(array, where) for array in feeds.values()}
         labels = None
         if labelled and label is not None:

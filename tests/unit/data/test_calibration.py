@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.data.part import evenly_spaced
+from pytest_quant.data.scan import evenly_spaced
 from pytest_quant.errors import DataError
 from pytest_quant.spec import Signature, TensorInfo
 from tests.unit.data.samples import RAGGED, Samples, all_inputs, numbers, opened, streamed

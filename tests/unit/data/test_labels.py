@@ -1,16 +1,27 @@
-"""What kind of labels there are, and in which range."""
+"""Labels of any form: what kind they are, how they come, and that equal contents, and only they, share an encoding."""
 
 from __future__ import annotations
 
+import hashlib
+import math
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from pytest_quant.data import Data, open_data
+from pytest_quant.data.labels import canonical_bytes
 from pytest_quant.errors import DataError
-from tests.unit.data.samples import Samples, numbers, opened, streamed
+from pytest_quant.spec import Dataset, Signature
+from tests.unit.data.samples import ONE, Samples, numbers, opened, streamed
 
 
 @pytest.mark.parametrize(
@@ -86,3 +97,269 @@ def test_labels_need_the_length_of_the_inputs() -> None:
     with pytest.raises(DataError, match="number of samples") as raised:
         opened(numbers(5), [1, 2, 3])
     assert "input 'x': 5, labels: 3" in str(raised.value)
+
+
+TEXTS = ["one", "two", "a longer one", "", "five"]
+BOXES: list[Any] = [[[0, 0, 2, 2]], [], [[1, 1, 3, 3], [4, 4, 5, 6]], [[0, 1, 2, 3]], []]
+ANNOTATIONS = [{"boxes": np.array(boxes, float).reshape(-1, 4), "names": ["box"] * len(boxes)} for boxes in BOXES]
+
+
+def seen(data: Data, batch_size: int = 2) -> list[Any]:
+    """Every label of one pass, in order."""
+    found: list[Any] = []
+    for batch in data.batches(batch_size):
+        assert batch.labels is not None
+        assert (batch.labels.dtype, batch.labels.shape) == (np.dtype(object), (batch.n,))
+        found += batch.labels.tolist()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("labels", "type_name"), [(TEXTS, "str"), ([text.encode() for text in TEXTS], "bytes"), (BOXES, "list")]
+)
+def test_any_label_comes_as_it_was_given(labels: list[Any], type_name: str) -> None:
+    """Texts, bytes and lists of different lengths, from arrays and from a stream, twice."""
+    for data in (opened(numbers(5), labels), streamed(list(zip(numbers(5), labels, strict=True)))):
+        assert (data.labels, data.label_range) == ("object", None)
+        assert seen(data) == labels
+        assert seen(data, 3) == labels
+    assert opened(numbers(5), labels).label_type == type_name
+
+
+def test_arrays_of_text_are_labels() -> None:
+    """Numpy's fixed-width text comes as Python's."""
+    found = seen(opened(numbers(5), np.array(TEXTS)))
+    assert found == TEXTS
+    assert {type(label) for label in found} == {str}
+
+
+def test_annotations_of_a_detector() -> None:
+    """Dicts of arrays of different lengths: the very objects from a list, equal ones from a stream."""
+    assert all(a is b for a, b in zip(seen(opened(numbers(5), ANNOTATIONS)), ANNOTATIONS, strict=True))
+    found = seen(streamed(list(zip(numbers(5), ANNOTATIONS, strict=True))))
+    for one, other in zip(found, ANNOTATIONS, strict=True):
+        np.testing.assert_array_equal(one["boxes"], other["boxes"])
+        assert one["names"] == other["names"]
+
+
+def test_numbers_of_different_shapes_are_objects() -> None:
+    """Samples before the first other shape come as they were given, too."""
+    labels: list[Any] = [[1, 2], [3, 4], [5, 6, 7], [8, 9], [10, 11]]
+    data = streamed(list(zip(numbers(5), labels, strict=True)))
+    assert (data.labels, data.label_type) == ("object", "arrays of different shapes")
+    assert seen(data) == labels
+    assert seen(opened(numbers(5), labels)) == labels
+
+
+def test_an_object_array_of_numbers_is_numbers() -> None:
+    """A table's column often has the dtype object."""
+    data = opened(numbers(3), np.array([1, 0, 2], object))
+    assert (data.labels, data.label_range) == ("int", (0, 2))
+    assert data.digest == opened(numbers(3), [1, 0, 2]).digest
+
+
+def test_arrays_of_all_samples_under_names_are_taken_apart() -> None:
+    """One dict for each sample, however deep."""
+    labels = {"angle": np.arange(5) / 2, "of": {"name": TEXTS}}
+    assert seen(opened(numbers(5), labels)) == [
+        {"angle": index / 2, "of": {"name": text}} for index, text in enumerate(TEXTS)
+    ]
+    with pytest.raises(DataError, match="one value for each of 5 samples") as raised:
+        opened(numbers(5), {"angle": np.arange(4)})
+    assert "['angle']" in raised.value.what
+
+
+def test_a_dataloader_of_dicts_and_texts() -> None:
+    """What torch collated is taken apart: dicts of batched tensors, lists of text."""
+    torch = pytest.importorskip("torch", reason="the tests' extra installs torch")
+    from torch.utils.data import DataLoader
+
+    rows = list(torch.from_numpy(numbers(5)))
+    items: Any = [(row, {"id": index, "text": text}) for index, (row, text) in enumerate(zip(rows, TEXTS, strict=True))]
+    found = seen(open_data(Dataset.from_loader(DataLoader(items, batch_size=2)), ONE))
+    assert [(int(label["id"]), label["text"]) for label in found] == list(enumerate(TEXTS))
+    texts: Any = list(zip(rows, TEXTS, strict=True))
+    assert seen(open_data(Dataset.from_loader(DataLoader(texts, batch_size=2)), ONE)) == TEXTS
+
+
+def test_digests_follow_contents() -> None:
+    """Equal labels made anew have the digest; any change in one changes it."""
+    first = opened(numbers(5), [dict(label) for label in ANNOTATIONS]).digest
+    again = [{name: label[name] for name in reversed(label)} for label in ANNOTATIONS]
+    assert opened(numbers(5), again).digest == first
+    again[2] = {**again[2], "boxes": np.array(BOXES[2]) + 1e-9}
+    assert opened(numbers(5), again).digest != first
+
+
+def test_a_reused_buffer_is_copied() -> None:
+    """A stream may write the next sample's boxes into the same dict."""
+
+    class Reusing:
+        def __iter__(self) -> Iterator[tuple[NDArray[np.float32], dict[str, Any]]]:
+            label: dict[str, Any] = {}
+            for row, boxes in zip(numbers(5), BOXES, strict=True):
+                label["boxes"] = boxes
+                yield row, label
+
+    assert [label["boxes"] for label in seen(streamed(Reusing()), 5)] == BOXES
+
+
+def test_a_label_without_content_is_refused() -> None:
+    """A set has no order that two processes share; the sample is named."""
+    labels: list[Any] = ["a", "b", {"c", "d"}]
+    with pytest.raises(DataError, match="the label of sample 2 holds set"):
+        opened(numbers(3), labels)
+    with pytest.raises(DataError, match="the label of sample 2 holds set"):
+        streamed(list(zip(numbers(3), labels, strict=True)))
+
+
+def test_a_missing_label_among_objects_is_an_error() -> None:
+    """The sample is named."""
+    with pytest.raises(DataError, match="some have none") as raised:
+        opened(numbers(3), ["a", None, "c"])
+    assert "sample 1" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        np.array("cat"),
+        np.array(None),
+        np.array(1 + 2j),
+        np.zeros((), np.dtype([("a", "?")])),
+        b"cat",
+        {"boxes": np.array(1.0)},
+    ],
+    ids=str,
+)
+def test_one_value_is_no_label_of_several_samples(label: Any) -> None:
+    """Nor is it turned into a number, which would leave out the half of a complex one."""
+    refuse_one_value(label)
+
+
+def test_one_tensor_without_axes_is_no_label_of_several_samples() -> None:
+    """As a collate function leaves it that turns a single box into a tensor."""
+    torch = pytest.importorskip("torch", reason="the tests' extra installs torch")
+    refuse_one_value({"boxes": torch.tensor(1.0)})
+
+
+def refuse_one_value(label: Any) -> None:
+    """See that `label` is refused for four samples, in both forms of data."""
+    with pytest.raises(DataError, match=r"one value is no list of labels|does not hold one value for each of 4"):
+        opened(numbers(4), label)
+    with pytest.raises(DataError, match=r"one value is no list of labels|does not hold one value for each of 4"):
+        open_data(Dataset.from_loader([(numbers(4), label)]), ONE)
+
+
+def test_batches_for_a_model_without_inputs_are_refused() -> None:
+    """Labels that are taken apart need a number of samples, and nothing tells it."""
+    with pytest.raises(DataError, match="does not hold one value for each of 0"):
+        open_data(Dataset.from_loader([({}, {"a": [1, 2]})]), Signature((), ()))
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.integers(),
+    st.sampled_from([0.0, -0.0, 1.0, float("nan"), float("inf")]),
+    st.floats(),
+    st.text(max_size=3),
+    st.sampled_from(["1", "1.0", "None", "a", "ab", ""]),
+    st.binary(max_size=3),
+    st.sampled_from([np.zeros(2), np.zeros((2, 1)), np.zeros(2, np.float32), np.zeros(2, np.int64), np.zeros(0)]),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(st.sampled_from(["a", "b", "ab", 1, "1"]), inner, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+def content(value: Any) -> object:
+    """What is equal for equal contents, made of hashable values and by no bytes of ours."""
+    if isinstance(value, Mapping):
+        return ("dict", frozenset((content(name), content(item)) for name, item in value.items()))
+    if isinstance(value, (list, tuple)):
+        return (type(value).__name__, tuple(content(item) for item in value))
+    if isinstance(value, np.ndarray):
+        return ("array", value.dtype.str, value.shape, tuple(content(item) for item in value.ravel().tolist()))
+    if isinstance(value, float):
+        return ("float", "nan" if math.isnan(value) else struct.pack("<d", value))
+    return (type(value).__name__, value)
+
+
+@given(values=st.lists(VALUES, min_size=2, max_size=6))
+def test_equal_contents_and_only_they_share_an_encoding(values: list[Any]) -> None:
+    """Of any values as many encodings are different as there are contents."""
+    encodings = {canonical_bytes(value, "label") for value in values}
+    assert len(encodings) == len({content(value) for value in values})
+
+
+@given(value=VALUES)
+def test_the_order_of_names_does_not_count(value: Any) -> None:
+    """Dicts are written as they come in one process and backwards in the other."""
+
+    def backwards(inner: Any) -> Any:
+        if isinstance(inner, dict):
+            return {name: backwards(inner[name]) for name in reversed(inner)}
+        if isinstance(inner, (list, tuple)):
+            return type(inner)(backwards(item) for item in inner)
+        return inner
+
+    assert canonical_bytes(backwards(value), "label") == canonical_bytes(value, "label")
+
+
+def test_contents_that_only_join_to_the_same_text_differ() -> None:
+    """Where a value ends is part of the content."""
+    several = [["ab", "c"], ["a", "bc"], ["abc"], "abc", ["ab", ["c"]], [["ab"], "c"], [], [[]], ("ab", "c")]
+    assert len({canonical_bytes(value, "label") for value in several}) == len(several)
+
+
+def test_the_form_of_a_number_or_an_array_in_memory_does_not_count() -> None:
+    """Numpy scalars, foreign byte order, other strides and fixed-width text hold the same contents."""
+    plain = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for same in (plain.astype(">f4"), np.asfortranarray(plain), np.repeat(plain, 2, axis=1)[:, ::2]):
+        assert canonical_bytes(same, "label") == canonical_bytes(plain, "label")
+    for of_numpy, own in ((np.float64(0.5), 0.5), (np.int8(3), 3), (np.bool_(True), True), (np.str_("a"), "a")):
+        assert canonical_bytes(of_numpy, "label") == canonical_bytes(own, "label")
+    assert canonical_bytes(np.array(["a", "b"]), "label") == canonical_bytes(np.array(["a", "b"], "U9"), "label")
+
+
+def test_a_tensor_is_the_array_it_holds() -> None:
+    """A DataLoader gives tensors of what arrays hold."""
+    torch = pytest.importorskip("torch", reason="the tests' extra installs torch")
+    boxes = np.arange(8, dtype=np.float32).reshape(2, 4)
+    assert canonical_bytes({"boxes": torch.from_numpy(boxes)}, "label") == canonical_bytes({"boxes": boxes}, "label")
+
+
+def test_processes_agree() -> None:
+    """Texts hash differently in each process; the encoding does not."""
+    code = (
+        "import hashlib, numpy as np; from pytest_quant.data.labels import canonical_bytes;"
+        "v = {'b': ['x', 1, 0.5, None], 'a': (b'y', np.arange(3, dtype='i8')), 'c': {'z': True, 'w': 'ü'}};"
+        "print(hashlib.sha256(canonical_bytes(v, 'label')).hexdigest())"
+    )
+    value = {"c": {"w": "ü", "z": True}, "a": (b"y", np.arange(3, dtype="i8")), "b": ["x", 1, 0.5, None]}
+    expected = hashlib.sha256(canonical_bytes(value, "label")).hexdigest()
+    for seed in ("1", "2"):
+        found = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert found.stdout.strip() == expected
+
+
+@pytest.mark.parametrize("value", [{1, 2}, object(), np.longdouble(1), np.zeros(1, "f4,i4"), [{"a": {3}}]])
+def test_other_types_are_refused(value: object) -> None:
+    """What prints an address, or has no order, has no content that could be compared; what is allowed is told."""
+    with pytest.raises(DataError, match="the label of sample 3 holds") as raised:
+        canonical_bytes(value, "quant_data: the label of sample 3")
+    assert "lists, tuples and dicts" in str(raised.value.allowed)

@@ -1,11 +1,17 @@
-"""Where samples lie in the inputs of a model, and how a batch is arranged for it."""
+"""The batch axis of each input; shapes of samples: smallest, commonest, largest."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_quant.data import Layout, find_layout
+from pytest_quant.data.layout import ShapeScan
 from pytest_quant.spec import Signature, TensorInfo
+from tests.unit.data.samples import ONE, RAGGED, TWO, numbers, opened, streamed
 
 
 def test_an_input_without_an_axis_of_samples_keeps_its_shape() -> None:
@@ -32,3 +38,59 @@ def test_a_free_axis_of_steps_frees_no_batch_that_the_user_tells_to_be_fixed() -
     layout = find_layout(Signature(inputs, ()), {"other": 1}, {"x": 3, "other": 3}, where="data")
     assert layout.axes == {"x": 0, "other": 1}
     assert layout.fixed_batch_size == 4
+
+
+lengths = st.lists(st.integers(1, 9), min_size=1, max_size=40)
+
+
+def rows(*sizes: int) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
+    """One sample of each length, each different."""
+    return [np.full(size, index, np.float32) for index, size in enumerate(sizes)]
+
+
+@given(lengths)
+def test_shapes_of_a_stream(sizes: list[int]) -> None:
+    """Minimum, maximum and a mode of the lengths, by the standard library."""
+    found = streamed(rows(*sizes), signature=RAGGED).shapes["x"]
+    assert (found.smallest, found.largest) == ((min(sizes),), (max(sizes),))
+    counts = Counter(sizes)
+    assert counts[found.commonest[0]] == max(counts.values())
+
+
+@given(lengths, lengths)
+def test_calibration_of_its_own_counts_too(evaluated: list[int], calibrated: list[int]) -> None:
+    """Both sets run through the engine or its calibration; samples with other contents than the evaluated ones."""
+    apart = [row + 1000 for row in rows(*calibrated)]
+    found = streamed(rows(*evaluated), calibration=apart, signature=RAGGED).shapes["x"]
+    both = evaluated + calibrated
+    assert (found.smallest, found.largest) == ((min(both),), (max(both),))
+    counts = Counter(both)
+    assert counts[found.commonest[0]] == max(counts.values())
+
+
+def test_shapes_of_arrays() -> None:
+    """An array has one."""
+    found = opened(numbers(10), calibration=3, signature=ONE).shapes["x"]
+    assert found.smallest == found.commonest == found.largest == (3,)
+
+
+def test_the_commonest_shapes_belong_to_one_sample() -> None:
+    """By itself the commonest length of `ids` is 5 and that of `mask` is 4; no sample has both."""
+    sizes = [(5, 1), (5, 2), (5, 3), (4, 4), (4, 4)]
+    samples = [{"ids": np.full(a, i), "mask": np.ones(b, bool)} for i, (a, b) in enumerate(sizes)]
+    found = streamed(samples, signature=TWO).shapes
+    assert (found["ids"].commonest, found["mask"].commonest) == ((4,), (4,))
+    assert (found["ids"].largest, found["mask"].smallest) == ((5,), (1,))
+
+
+def test_of_equally_common_shapes_the_middle_one() -> None:
+    """Where every sample has a shape of its own, an extreme one would be a poor one to tune for."""
+    assert streamed(rows(90, 1, 7, 50, 3), signature=RAGGED).shapes["x"].commonest == (7,)
+
+
+def test_ranks_that_differ_have_no_range() -> None:
+    """A graph that does not tell the rank takes them; no profile can."""
+    scan = ShapeScan()
+    scan.see({"x": np.zeros((1, 2)), "y": np.zeros((1, 3))}, 1)
+    scan.see({"x": np.zeros((1, 2, 2)), "y": np.zeros((1, 4))}, 1)
+    assert list(scan.shapes()) == ["y"]

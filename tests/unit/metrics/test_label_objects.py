@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score
 
-from pytest_quant.data.label_forms import as_objects
+from pytest_quant.data.labels import as_objects
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.accuracy import OutputPair, evaluate
 from pytest_quant.metrics import Metric, ResolvedMetric, resolve_metric
