@@ -1,4 +1,4 @@
-"""Limits on accuracy and output tensors."""
+"""Limits on accuracy and output tensors: each verdict whole, with the sentence that the reader gets."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.result import AccuracyResult, Interval, OutputError, OutputFault, Status, Verdict
-from pytest_quant.spec import Limits
+from pytest_quant.spec import Limits, OutputLimit
 from pytest_quant.verdict.accuracy import accuracy_verdicts
 
+PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
 TOP1 = AccuracyResult(
     n=200,
     metric="top1",
@@ -25,142 +26,290 @@ TOP1 = AccuracyResult(
     n_to_resolve=1240,
 )
 MAE = replace(TOP1, metric="mae", unit="", better="lower", reference=0.1, candidate=5.0, drop=4.9)
+OUTPUT = OutputError("scores", sqnr_db=17.7, cosine=0.99, max_abs_error=0.25)
+ERRORS = AccuracyResult(n=10, by_output=(OUTPUT,))
+TEXTS = AccuracyResult(n=10, by_output=(OutputError("names"),))
+HINGE = replace(MAE, unit="px", reference=3.0, candidate=4.0, drop=1.0, drop_ci=Interval(0.5, 1.5))
+NO_SCORE = AccuracyResult(n=10)
+
+OF_ACCURACY = [
+    (Limits(max_drop=1.0), TOP1, None, 0.5, PASS, "0.5 pp is within 1.0 pp"),
+    (Limits(max_drop=0.25), TOP1, None, 0.5, FAIL, "0.5 pp is above 0.25 pp"),
+    # 100 * 3 / 300 points against 1.0 is not a failure, whatever the rounding.
+    (Limits(max_drop=1.0), replace(TOP1, drop=1 + 2**-52), None, 1 + 2**-52, PASS, "1 pp is within 1.0 pp"),
+    (Limits(max_drop=0.25), HINGE, None, 1.0, FAIL, "1 px is above 0.25 px"),
+    (Limits(max_drop=1.0), MAE, None, 4.9, FAIL, "4.9 is above 1.0"),
+    (Limits(max_drop=1.0), NO_SCORE, None, None, INCONCLUSIVE, "not measured: no metric could be computed"),
+    (
+        Limits(max_drop=1.0),
+        replace(TOP1, drop_ci=None, n=1),
+        0.9,
+        None,
+        INCONCLUSIVE,
+        "not measured: 1 sample cannot give an interval",
+    ),
+    (Limits(max_drop=2.0), TOP1, 0.9, 0.5, PASS, "the 90% interval [-1, 2] pp lies within 2.0 pp"),
+    (Limits(max_drop=0.4), HINGE, 0.95, 1.0, FAIL, "the 95% interval [0.5, 1.5] px lies above 0.4 px"),
+    (
+        Limits(max_drop=0.5),
+        HINGE,
+        0.95,
+        1.0,
+        INCONCLUSIVE,
+        "the 95% interval [0.5, 1.5] px encloses 0.5 px with 200 samples; about 1240 samples would tell",
+    ),
+    (
+        Limits(max_drop=1.0),
+        replace(TOP1, n_to_resolve=None),
+        0.95,
+        0.5,
+        INCONCLUSIVE,
+        "the 95% interval [-1, 2] pp encloses 1.0 pp with 200 samples",
+    ),
+    (Limits(min_ratio=0.5), replace(TOP1, reference=80.0, candidate=60.0), None, 0.75, PASS, "0.75 reaches 0.5"),
+    (Limits(min_ratio=0.9), replace(TOP1, reference=80.0, candidate=60.0), None, 0.75, FAIL, "0.75 is below 0.9"),
+    (Limits(min_ratio=0.9), HINGE, None, 0.75, FAIL, "0.75 is below 0.9"),
+    (
+        Limits(min_ratio=0.9),
+        replace(MAE, candidate=0.0, drop=-0.1),
+        None,
+        None,
+        PASS,
+        "the ratio is infinite: nothing was lost",
+    ),
+    (
+        Limits(min_ratio=0.9),
+        replace(TOP1, reference=0.0, candidate=0.0, drop=0.0),
+        None,
+        None,
+        PASS,
+        "the ratio is infinite: nothing was lost",
+    ),
+    *(
+        (Limits(min_ratio=0.9), accuracy, None, None, INCONCLUSIVE, "not measured: the score to divide by is 0")
+        for accuracy in (
+            replace(TOP1, reference=0.0, candidate=-1.0, drop=1.0),
+            replace(TOP1, reference=0.0, candidate=0.5, drop=0.5),
+            replace(TOP1, reference=0.0, candidate=0.5, drop=None),
+            replace(TOP1, reference=0.0, candidate=-0.5, drop=-1.0),
+        )
+    ),
+    *(
+        (Limits(min_ratio=0.9), accuracy, None, None, INCONCLUSIVE, "not measured: no metric could be computed")
+        for accuracy in (replace(TOP1, reference=None), replace(TOP1, candidate=None))
+    ),
+    (Limits(min_accuracy=90.5), TOP1, None, 90.5, PASS, "90.5% reaches 90.5%"),
+    (Limits(min_accuracy=91), TOP1, None, 90.5, FAIL, "90.5% is below 91%"),
+    (Limits(min_accuracy=2.5), HINGE, None, 3.0, FAIL, "3px is above 2.5px"),
+    (Limits(min_accuracy=0.1), replace(MAE, unit=None), None, 0.1, PASS, "0.1 is within 0.1"),
+    (Limits(min_accuracy=1.0), NO_SCORE, None, None, INCONCLUSIVE, "not measured: no metric could be computed"),
+    (Limits(min_agreement=97.5), TOP1, None, 97.5, PASS, "97.5% reaches 97.5%"),
+    (Limits(min_agreement=99), TOP1, None, 97.5, FAIL, "97.5% is below 99%"),
+    (Limits(min_agreement=99), NO_SCORE, None, None, INCONCLUSIVE, "not measured: no output is (n, classes)"),
+    (Limits(min_sqnr_db=20), ERRORS, None, 17.7, FAIL, "17.7 dB is below 20 dB"),
+    (Limits(min_cosine=0.999), ERRORS, None, 0.99, FAIL, "0.99 is below 0.999"),
+    (Limits(max_abs_error=0.2), ERRORS, None, 0.25, FAIL, "0.25 is above 0.2"),
+    (
+        Limits(min_sqnr_db=20),
+        TEXTS,
+        None,
+        None,
+        INCONCLUSIVE,
+        "not measured: output 'names' has no SQNR: its reference is all zero, or text",
+    ),
+    (
+        Limits(min_cosine=0.9),
+        TEXTS,
+        None,
+        None,
+        INCONCLUSIVE,
+        "not measured: output 'names' has no cosine: it is all zero, or text",
+    ),
+    (
+        Limits(max_abs_error=1.0),
+        TEXTS,
+        None,
+        None,
+        INCONCLUSIVE,
+        "not measured: output 'names' is text and has no error",
+    ),
+    (Limits(max_abs_error=1.0), NO_SCORE, None, None, INCONCLUSIVE, "not measured: no output could be compared"),
+    *(
+        (
+            limits,
+            replace(TEXTS, by_output=(OutputError("names", identical=True),)),
+            None,
+            perfect,
+            PASS,
+            reason,
+        )
+        for limits, perfect, reason in (
+            (Limits(min_sqnr_db=20), float("inf"), "inf dB reaches 20 dB"),
+            (Limits(min_cosine=0.9), 1.0, "1 reaches 0.9"),
+            (Limits(max_abs_error=0.5), 0.0, "0 is within 0.5"),
+        )
+    ),
+]
 
 
-def only(limits: Limits, accuracy: AccuracyResult = TOP1, confidence: float | None = None) -> Verdict:
-    """Return the single verdict that `limits` asks for."""
-    (verdict,) = accuracy_verdicts(limits, accuracy, confidence)
-    return verdict
+def the_limit(limits: Limits) -> tuple[str, float]:
+    """Return the name and the number of the one limit that is set."""
+    names = ("max_drop", "min_ratio", "min_accuracy", "min_agreement", "min_sqnr_db", "min_cosine", "max_abs_error")
+    ((name, allowed),) = [(name, found) for name in names if (found := getattr(limits, name)) is not None]
+    return name, allowed
 
 
-@given(drop=st.floats(-100, 100), allowed=st.floats(0, 100))
-def test_the_point_estimate_decides_max_drop(drop: float, allowed: float) -> None:
-    """Without a confidence, the drop fails exactly when it is above the limit, rounding of a few ulps aside."""
-    status = only(Limits(max_drop=allowed), replace(TOP1, drop=drop)).status
-    if drop > allowed + 1e-6:
-        assert status is Status.FAIL
-    if drop <= allowed:
-        assert status is Status.PASS
-
-
-def test_a_limit_hit_exactly_passes() -> None:
-    """100 * 3 / 300 points against 1.0 is not a failure, whatever the rounding."""
-    assert only(Limits(max_drop=1.0), replace(TOP1, drop=1.0000000000000002)).status is Status.PASS
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "status"),
-    [(1.1, 2.0, Status.FAIL), (-0.5, 1.0, Status.PASS), (0.5, 1.5, Status.INCONCLUSIVE)],
-)
-def test_with_a_confidence_the_interval_decides(low: float, high: float, status: Status) -> None:
-    """Proof is asked for: beyond the limit fails, within it passes, across it is inconclusive."""
-    assert only(Limits(max_drop=1.0), replace(TOP1, drop_ci=Interval(low, high)), 0.95).status is status
-
-
-def test_an_inconclusive_drop_says_how_many_samples_would_tell() -> None:
-    """The reader learns the number of samples that would resolve the limit."""
-    assert "1240" in only(Limits(max_drop=1.0), TOP1, 0.95).reason
-
-
-def test_without_an_interval_proof_is_inconclusive() -> None:
-    """One sample proves nothing."""
-    assert only(Limits(max_drop=1.0), replace(TOP1, drop_ci=None), 0.95).status is Status.INCONCLUSIVE
-
-
-def test_a_metric_that_rises_when_things_get_worse_fails() -> None:
-    """MAE 0.1 -> 5.0 is a drop of 4.9, and a ratio of 0.02."""
-    assert only(Limits(max_drop=1.0), MAE).status is Status.FAIL
-    ratio = only(Limits(min_ratio=0.99), MAE)
-    assert ratio.status is Status.FAIL
-    assert ratio.observed == pytest.approx(0.1 / 5.0)
-
-
-@given(reference=st.floats(0.01, 100), candidate=st.floats(0.01, 100))
-def test_min_ratio_divides_by_the_reference_when_higher_is_better(reference: float, candidate: float) -> None:
-    """The ratio is candidate / reference."""
-    accuracy = replace(TOP1, reference=reference, candidate=candidate, drop=reference - candidate)
-    assert only(Limits(min_ratio=0.5), accuracy).observed == pytest.approx(candidate / reference)
-
-
-def test_a_perfect_candidate_has_an_infinite_ratio() -> None:
-    """An error of 0 against a reference error of 0.1 passes."""
-    assert only(Limits(min_ratio=0.99), replace(MAE, candidate=0.0, drop=-0.1)).status is Status.PASS
-
-
-def test_a_ratio_over_a_score_of_zero_decides_nothing() -> None:
-    """A reference that is always wrong and a candidate that is worse give no ratio."""
-    accuracy = replace(TOP1, reference=0.0, candidate=-1.0, drop=1.0)
-    assert only(Limits(min_ratio=0.99), accuracy).status is Status.INCONCLUSIVE
-
-
-@pytest.mark.parametrize(("reference", "status"), [(90.5, Status.PASS), (10.0, Status.FAIL)])
-def test_min_accuracy_is_about_the_reference(reference: float, status: Status) -> None:
-    """A reference that is broken itself is caught, however well the candidate follows it."""
-    verdict = only(Limits(min_accuracy=80), replace(TOP1, reference=reference, candidate=reference))
-    assert verdict.status is status
-    assert verdict.observed == reference
-
-
-@pytest.mark.parametrize(
-    ("limits", "accuracy"),
-    [
-        (Limits(max_drop=1.0), replace(TOP1, drop=None)),
-        (Limits(min_ratio=0.9), replace(TOP1, reference=None)),
-        (Limits(min_accuracy=1), replace(TOP1, reference=None)),
-        (Limits(min_agreement=99), replace(TOP1, agreement_pct=None)),
-    ],
-)
-def test_not_measured_is_never_pass(limits: Limits, accuracy: AccuracyResult) -> None:
-    """A limit without its figure is inconclusive and shows no observed value."""
-    verdict = only(limits, accuracy)
-    assert verdict.status is Status.INCONCLUSIVE
-    assert verdict.observed is None
-
-
-@pytest.mark.parametrize(("allowed", "status"), [(0.2, Status.PASS), (0.1, Status.PASS), (0.05, Status.FAIL)])
-def test_min_accuracy_of_an_error_is_the_largest_allowed(allowed: float, status: Status) -> None:
-    """The reference's error of 0.1 is good enough below a limit, where lower is better."""
-    assert only(Limits(min_accuracy=allowed), MAE).status is status
-
-
-NAMED = {
-    "max_drop": 1.0,
-    "min_ratio": 0.5,
-    "min_accuracy": 20.0,
-    "min_agreement": 30.0,
-    "min_sqnr_db": 10.0,
-    "min_cosine": 0.25,
-    "max_abs_error": 4.0,
-}
-
-
-@pytest.mark.parametrize("accuracy", [TOP1, AccuracyResult(n=0)], ids=["measured", "not measured"])
-@pytest.mark.parametrize(("name", "allowed"), NAMED.items(), ids=list(NAMED))
-def test_a_verdict_has_the_name_and_the_number_of_its_limit(
-    name: str, allowed: float, accuracy: AccuracyResult
+@pytest.mark.parametrize(("limits", "accuracy", "confidence", "observed", "status", "reason"), OF_ACCURACY)
+def test_limits_on_accuracy(
+    limits: Limits,
+    accuracy: AccuracyResult,
+    confidence: float | None,
+    observed: float | None,
+    status: Status,
+    reason: str,
 ) -> None:
-    """By them a reader, a record and a baseline find it."""
-    outputs = (OutputError("scores", 21.0, 0.9, 3.0, 0),) if accuracy is TOP1 else ()
-    limits = Limits(**{name: allowed})  # type: ignore[arg-type]  # none of these is a dict of percentiles
-    verdict = only(limits, replace(accuracy, by_output=outputs))
-    assert (verdict.limit, verdict.allowed) == (name, allowed)
-    assert (verdict.observed is None) is (accuracy is not TOP1)
-
-
-def test_agreement_fails_below_its_limit() -> None:
-    """97.5 % is less than 98 %."""
-    assert only(Limits(min_agreement=98)).status is Status.FAIL
-
-
-def test_outputs_that_cannot_be_compared_fail_without_any_limit() -> None:
-    """A NaN is a failure that names the output and the sample."""
-    fault = OutputFault("logits", "not finite", 17, "nan in the candidate")
-    verdict = only(Limits(), replace(TOP1, faults=(fault,)))
-    assert verdict.status is Status.FAIL
-    assert "logits" in verdict.reason
-    assert "17" in verdict.reason
+    """A drop of a rate is in points, written apart from the number; a score has the unit of its metric."""
+    found = list(accuracy_verdicts(limits, accuracy, confidence))
+    assert found == [Verdict(*the_limit(limits), observed, status, reason)]
 
 
 def test_no_limit_gives_no_verdict() -> None:
     """A mark without limits judges nothing."""
     assert list(accuracy_verdicts(Limits(), TOP1, None)) == []
+
+
+@given(drop=st.floats(-100, 100), allowed=st.floats(0, 100))
+def test_the_point_estimate_decides_max_drop(drop: float, allowed: float) -> None:
+    """Without a confidence, the drop fails exactly when it is above the limit, rounding of a few ulps aside."""
+    (verdict,) = accuracy_verdicts(Limits(max_drop=allowed), replace(TOP1, drop=drop), None)
+    if drop > allowed + 1e-6:
+        assert verdict.status is Status.FAIL
+    if drop <= allowed:
+        assert verdict.status is Status.PASS
+
+
+NAN = OutputFault("y", "not finite", 17, "nan in the candidate")
+CONSTANT = OutputFault("y", "constant", 0, "the candidate gives every sample the same")
+
+
+@pytest.mark.parametrize(
+    ("faults", "reason"),
+    [
+        ((NAN,), "output 'y' at sample 17: not finite, nan in the candidate"),
+        ((NAN, CONSTANT, NAN), "output 'y' at sample 17: not finite, nan in the candidate (and 2 more)"),
+        ((CONSTANT,), "output 'y': constant, the candidate gives every sample the same"),
+    ],
+)
+def test_broken_outputs(faults: tuple[OutputFault, ...], reason: str) -> None:
+    """The first is told with its sample, unless it is all of them; nobody set the limit of none."""
+    (found,) = accuracy_verdicts(Limits(), replace(TOP1, faults=faults), None)
+    assert found == Verdict("outputs", 0.0, len(faults), FAIL, reason, implicit=True)
+
+
+def test_a_limit_on_a_named_output_that_was_not_compared() -> None:
+    """The reader learns its name."""
+    (found,) = accuracy_verdicts(Limits(min_sqnr_db=(("boxes", 9.0),)), ERRORS, None)
+    reason = "not measured: no output 'boxes' could be compared"
+    assert found == Verdict("min_sqnr_db[boxes]", 9.0, None, INCONCLUSIVE, reason)
+
+
+def test_one_of_two_outputs_is_named() -> None:
+    """By itself where the limit is for it alone, as the worst where it is for both."""
+    both = replace(ERRORS, by_output=(OUTPUT, replace(OUTPUT, name="boxes", sqnr_db=30.0)))
+    for limits, output, where in (
+        (Limits(min_sqnr_db=20), None, "in output 'scores', the worst of 2"),
+        (Limits(min_sqnr_db=20), "scores", "in output 'scores'"),
+        (Limits(min_sqnr_db=(("scores", 20),)), None, "in output 'scores'"),
+    ):
+        (found,) = accuracy_verdicts(limits, both, None, output)
+        assert (found.status, found.reason) == (FAIL, f"17.7 dB is below 20 dB {where}")
+
+
+BOXES = OutputError("boxes", sqnr_db=56.0, cosine=0.9999, max_abs_error=1.5, sample=3)
+SCORES = OutputError("scores", sqnr_db=17.7, cosine=0.99, max_abs_error=0.2, sample=5)
+TEXT = OutputError("names")
+
+
+def judged(limits: Limits, *outputs: OutputError, output: str | None = None) -> list[Verdict]:
+    """Return the verdicts on these outputs."""
+    return list(accuracy_verdicts(limits, AccuracyResult(n=10, by_output=outputs), None, output))
+
+
+def worst(limits: Limits, *outputs: OutputError, output: str | None = None) -> Verdict:
+    """Return the single verdict that `limits` asks for."""
+    (verdict,) = judged(limits, *outputs, output=output)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("limits", "name"),
+    [
+        (Limits(min_sqnr_db=20), "scores"),
+        (Limits(min_cosine=0.995), "scores"),
+        (Limits(max_abs_error=1.0), "boxes"),
+    ],
+)
+def test_the_worst_output_decides_and_is_named(limits: Limits, name: str) -> None:
+    """Another output, however good, does not make up for it."""
+    verdict = worst(limits, BOXES, SCORES)
+    assert verdict.status is Status.FAIL
+    assert verdict.reason.endswith(f"in output '{name}', the worst of 2")
+
+
+@given(st.lists(st.floats(-20, 120), min_size=1, max_size=6), st.floats(0, 100))
+def test_a_limit_holds_when_it_holds_for_each(figures: list[float], allowed: float) -> None:
+    """PASS is every output at the limit or above; what is shown is the lowest."""
+    outputs = [OutputError(f"y{place}", sqnr_db=value) for place, value in enumerate(figures)]
+    verdict = worst(Limits(min_sqnr_db=allowed), *outputs)
+    assert verdict.observed == min(figures)
+    if abs(min(figures) - allowed) > 1e-6:
+        assert (verdict.status is Status.PASS) is all(value >= allowed for value in figures)
+
+
+@pytest.mark.parametrize("limit", ["min_sqnr_db", "min_cosine", "max_abs_error"])
+@pytest.mark.parametrize("outputs", [(), (TEXT,), (replace(SCORES, identical=True), TEXT)])
+def test_not_measured_is_never_pass(limit: str, outputs: tuple[OutputError, ...]) -> None:
+    """One output without its figure leaves the limit open, even beside perfect ones."""
+    verdict = worst(Limits(**{limit: 1.0}), *outputs)  # type: ignore[arg-type]
+    assert (verdict.status, verdict.observed) == (Status.INCONCLUSIVE, None)
+    assert ("'names'" in verdict.reason) is bool(outputs)
+
+
+def test_a_broken_limit_is_told_before_what_is_not_measured() -> None:
+    """An output without a figure hides no failure."""
+    assert worst(Limits(min_sqnr_db=20), TEXT, SCORES).status is Status.FAIL
+
+
+@pytest.mark.parametrize(("output", "status"), [("boxes", Status.PASS), ("scores", Status.FAIL), (None, Status.FAIL)])
+def test_the_output_of_the_mark_is_the_only_one_judged(output: str | None, status: Status) -> None:
+    """Without a name all are."""
+    assert worst(Limits(min_sqnr_db=20), BOXES, SCORES, output=output).status is status
+
+
+def test_a_dict_judges_each_output_that_it_names() -> None:
+    """By its own limit, whatever ``output`` says; an output that is not named has none."""
+    asked: OutputLimit = (("scores", 17.0), ("boxes", 60.0))
+    found = judged(Limits(min_sqnr_db=asked), BOXES, SCORES, TEXT, output="scores")
+    assert [(verdict.limit, verdict.allowed, verdict.observed, verdict.status) for verdict in found] == [
+        ("min_sqnr_db[scores]", 17.0, 17.7, Status.PASS),
+        ("min_sqnr_db[boxes]", 60.0, 56.0, Status.FAIL),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "output", "expected"),
+    [
+        (20.0, None, [("min_sqnr_db", 17.7)]),
+        (20.0, "y", [("min_sqnr_db", 17.7)]),
+        (20.0, "y.boxes", [("min_sqnr_db", 56.0)]),
+        ((("y.boxes", 50.0),), None, [("min_sqnr_db[y.boxes]", 56.0)]),
+        ((("y", 50.0),), None, [("min_sqnr_db[y]", 17.7)]),
+    ],
+)
+def test_groups_of_channels_are_judged_as_outputs(
+    asked: OutputLimit, output: str | None, expected: list[tuple[str, float]]
+) -> None:
+    """The output that they are of stands for all of them: its worst group decides."""
+    groups = (replace(BOXES, name="y.boxes", group_of="y"), replace(SCORES, name="y.scores", group_of="y"))
+    found = judged(Limits(min_sqnr_db=asked), *groups, replace(BOXES, name="z", sqnr_db=60.0), output=output)
+    assert [(verdict.limit, verdict.observed) for verdict in found] == expected

@@ -8,12 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from pytest_quant.result import (
     NOTHING_KNOWN,
     AccuracyResult,
     Baseline,
+    Interval,
     LatencyResult,
     LaunchFigures,
     NoBaseline,
@@ -26,12 +29,32 @@ from pytest_quant.verdict import in_doubt, judge
 from pytest_quant.verdict.baseline import baseline_verdicts, launches_tell
 from tests.unit.record.examples import a_check, found
 from tests.unit.verdict.test_accuracy import TOP1
-from tests.unit.verdict.test_latency import timed
-from tests.unit.verdict.test_proof import ACCEPTED, LAUNCHES
+from tests.unit.verdict.test_latency import off, timed
 
 PASS, FAIL, INCONCLUSIVE, NO_BASELINE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE, Status.NO_BASELINE
 ACCEPT = "; accept a record: pytest-quant accept"
 NO_SCORE = AccuracyResult(n=10)
+LAUNCHES = tuple(
+    LaunchFigures(f"2026-01-{day:02}T12:00:00+00:00", 1.5 * noise, 2.0 / noise, 3.0)
+    for day, noise in enumerate((1.0, 0.99, 1 / 0.99) * 4, 1)
+)
+"""One on each of twelve days, with a standard deviation of 0.86 % around 1.5 and 2 ms."""
+
+DAYS = noise_of([[Launch(math.log(one.speedup or 1.0), one.started_at) for one in LAUNCHES]])
+
+ACCEPTED = Baseline(
+    commit="c" * 40,
+    drop=0.4,
+    speedup=1.5,
+    candidate_p50_ms=2.0,
+    same_identity=True,
+    launches=LAUNCHES,
+    p50_launches=LAUNCHES,
+    speedup_noise=DAYS,
+    p50_noise=DAYS,
+    now="2026-02-01T12:00:00+00:00",
+)
+
 SPREAD = math.sqrt(12 / 11 * 2 / 3) * -math.log(0.99)
 """Of the twelve launches of `ACCEPTED`: four are on their mean, four above and four below."""
 
@@ -228,3 +251,32 @@ def test_limits_on_the_increase_of_the_drop(
     """Where both sides were counted anew on the samples they share, by that drop, and the reader learns of it."""
     (found,) = baseline_verdicts(Limits(max_drop_increase=0.5), accuracy, None, baseline)
     assert found == Verdict("max_drop_increase", 0.5, observed, status, reason)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "status"),
+    [(1.49, 1.51, PASS), (1.2, 1.3, FAIL), (1.40, 1.45, INCONCLUSIVE)],
+)
+def test_slowdown_is_the_share_of_the_speedup_that_is_lost(low: float, high: float, status: Status) -> None:
+    """A speedup of 1.25 against 1.5 is a slowdown of 20 %."""
+    (verdict,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(low, high), ACCEPTED)
+    assert verdict.status is status
+    assert verdict.observed == pytest.approx(100 * (1.5 / ((low + high) / 2) - 1))
+
+
+@pytest.mark.parametrize(("allowed", "status"), [(40, PASS), (15, INCONCLUSIVE), (25, INCONCLUSIVE), (5, FAIL)])
+def test_a_slowdown_far_from_its_limit_is_decided_beside_an_off_null(allowed: float, status: Status) -> None:
+    """A slowdown of 20 %, beside sessions that lie 6.4 % apart, is more than 5 and less than 40 %."""
+    beside = off(timed(1.24, 1.26), Interval(1.048, 1.064))
+    (verdict,) = baseline_verdicts(Limits(max_slowdown=allowed), TOP1, beside, ACCEPTED)
+    assert verdict.status is status
+    assert verdict.reason.endswith("; the interval is 6.4 % wider to either side, for the null is off")
+
+
+@given(drop=st.floats(-50, 50), before=st.floats(-50, 50))
+def test_drop_increase_is_the_difference_of_the_drops(drop: float, before: float) -> None:
+    """A drop of 0.5 after one of 0.4 increased by 0.1."""
+    (verdict,) = baseline_verdicts(
+        Limits(max_drop_increase=1000), replace(TOP1, drop=drop), None, replace(ACCEPTED, drop=before)
+    )
+    assert verdict.observed == drop - before

@@ -1,22 +1,22 @@
-"""What figures cannot carry is INCONCLUSIVE, and what they can is left as it was."""
+"""What figures cannot carry is INCONCLUSIVE: of worthless references, of engines that change, of placeholders."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.result import AccuracyResult, Better, OutputError, Status, Verdict
+from pytest_quant.result import AccuracyResult, Coverage, OutputError, OutputFault, Status, Verdict
+from pytest_quant.spec import Dataset, Limits
+from pytest_quant.verdict import judge, worst
 from pytest_quant.verdict.accuracy import doubt_worthless_reference, reference_doubts, require_agreement
+from tests.unit.record.examples import ACCURACY, a_check, found
+from tests.unit.verdict.test_accuracy import HINGE, TOP1
+from tests.unit.verdict.test_baseline import ACCEPTED
 
 PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
-
-
-def scored(reference: float, chance: float | None = 10.0, better: Better = "higher") -> AccuracyResult:
-    """A reference that scores so many percent."""
-    return AccuracyResult(
-        n=50, metric="top1", unit="%", better=better, reference=reference, candidate=reference, drop=0.0, chance=chance
-    )
 
 
 def at_most(observed: float, allowed: float = 5.0, limit: str = "max_drop") -> Verdict:
@@ -25,18 +25,81 @@ def at_most(observed: float, allowed: float = 5.0, limit: str = "max_drop") -> V
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "doubted"),
+    ("accuracy", "output", "doubts"),
     [
-        (scored(10.0), True),
-        (scored(10.1), False),
-        (scored(0.0, None), True),
-        (scored(0.1, None), False),
-        (scored(0.0, None, better="lower"), False),
+        (TOP1, None, ()),
+        (replace(TOP1, reference=10.1, chance=10.0), None, ()),
+        (replace(TOP1, reference=0.1), None, ()),
+        (
+            replace(TOP1, reference=10.0, chance=12.5),
+            None,
+            ("the reference itself scores 10 %, and answers score up to 12.5 % without a look at the samples",),
+        ),
+        (
+            replace(TOP1, unit="", reference=0.25, chance=0.5),
+            None,
+            ("the reference itself scores 0.25, and answers score up to 0.5 without a look at the samples",),
+        ),
+        (replace(TOP1, reference=0.0), None, ("the reference itself scores 0 %",)),
+        (replace(TOP1, unit="", reference=0.0), None, ()),
+        (replace(TOP1, reference=None, chance=10.0), None, ()),
+        (replace(HINGE, reference=0.0, chance=1.0), None, ()),
+        (
+            replace(TOP1, reference=0.0, by_output=(OutputError("y", reference_constant=True),)),
+            None,
+            ("the reference gives every sample the same 'y'", "the reference itself scores 0 %"),
+        ),
+        (replace(TOP1, by_output=(OutputError("yes", reference_constant=True),)), "y", ()),
     ],
 )
-def test_a_score_at_chance_or_0_is_doubted(accuracy: AccuracyResult, doubted: bool) -> None:
-    """Guessing among ten classes is right in 10 %; an error of 0 is the best there is."""
-    assert bool(reference_doubts(accuracy, None)) is doubted
+def test_doubts_about_the_reference(accuracy: AccuracyResult, output: str | None, doubts: tuple[str, ...]) -> None:
+    """A constant output and a score of chance or 0 % are told with their figures."""
+    assert reference_doubts(accuracy, output) == doubts
+
+
+@pytest.mark.parametrize(
+    ("limit", "status"),
+    [
+        ("max_drop", INCONCLUSIVE),
+        ("min_ratio", INCONCLUSIVE),
+        ("max_drop_increase", INCONCLUSIVE),
+        ("min_accuracy", INCONCLUSIVE),
+        ("min_agreement", PASS),
+        ("min_coverage", PASS),
+    ],
+)
+def test_a_pass_against_a_reference_that_knows_nothing(limit: str, status: Status) -> None:
+    """What is about scores is taken back with the doubts; what is not is left."""
+    doubtful = replace(TOP1, reference=0.0, by_output=(OutputError("y", reference_constant=True),))
+    (found,) = doubt_worthless_reference([Verdict(limit, 1.0, 0.5, PASS, "0.5 is fine")], doubtful, None)
+    reason = (
+        "0.5 is fine, but the reference gives every sample the same 'y' and the reference itself scores 0 %, "
+        "so that a PASS would mean nothing; give more samples, of several classes, with their own labels"
+    )
+    assert found == Verdict(limit, 1.0, 0.5, status, reason if status is INCONCLUSIVE else "0.5 is fine")
+
+
+@pytest.mark.parametrize(
+    ("again", "shown"),
+    [
+        (Verdict("max_drop", 1.0, 1.23456789, FAIL, ""), "1.23457"),
+        (Verdict("max_drop", 1.0, None, INCONCLUSIVE, ""), "nothing"),
+        (Verdict("min_ratio", 1.0, 0.5, PASS, ""), "nothing"),
+    ],
+)
+def test_a_second_evaluation_that_differs(again: Verdict, shown: str) -> None:
+    """Its figure is told, in six digits, and the verdict is open."""
+    (found,) = require_agreement([Verdict("max_drop", 1.0, 0.5, PASS, "0.5 is fine")], [again])
+    reason = f"0.5 is fine, but a second evaluation of the same data gives {shown}: an engine is nondeterministic"
+    assert found == Verdict("max_drop", 1.0, 0.5, INCONCLUSIVE, reason)
+
+
+def test_two_evaluations_without_figures_agree() -> None:
+    """What neither could measure stays as it was; what one could is open."""
+    without = Verdict("max_drop", 1.0, None, INCONCLUSIVE, "not measured")
+    assert list(require_agreement([without], [without])) == [without]
+    (found,) = require_agreement([without], [replace(without, observed=1.0)])
+    assert found.reason.startswith("not measured, but a second evaluation of the same data gives 1:")
 
 
 @pytest.mark.parametrize(("output", "doubted"), [(None, False), ("a", False), ("b", True)])
@@ -59,12 +122,9 @@ def test_an_output_of_groups_is_constant_where_all_of_them_are(scores: bool, dou
 def test_a_broken_limit_stays_broken() -> None:
     """Only PASS is taken back, and only of limits on the score."""
     verdicts = [at_most(6.0), at_most(1.0), at_most(1.0, limit="max_abs_error")]
-    assert [verdict.status for verdict in doubt_worthless_reference(verdicts, scored(0.0), None)] == [
-        FAIL,
-        INCONCLUSIVE,
-        PASS,
-    ]
-    assert list(doubt_worthless_reference(verdicts, scored(90.0), None)) == verdicts
+    doubted = doubt_worthless_reference(verdicts, replace(TOP1, reference=0.0), None)
+    assert [verdict.status for verdict in doubted] == [FAIL, INCONCLUSIVE, PASS]
+    assert list(doubt_worthless_reference(verdicts, TOP1, None)) == verdicts
 
 
 @given(first=st.floats(0, 10), second=st.floats(0, 10), allowed=st.floats(0, 10))
@@ -78,8 +138,74 @@ def test_what_three_spreads_could_flip_is_open(first: float, second: float, allo
     assert found.status is (one.status if stands else INCONCLUSIVE)
 
 
-def test_a_limit_that_the_second_evaluation_lacks_is_open() -> None:
-    """Nothing is judged on one of two evaluations."""
-    (found,) = require_agreement([at_most(1.0)], [])
-    assert found.status is INCONCLUSIVE
-    assert "a second evaluation of the same data gives nothing" in found.reason
+def test_a_second_evaluation_opens_limits_against_earlier_records_too() -> None:
+    """A drop of 4.23 that becomes one of 0.5 says nothing about the baseline's, and nothing about the coverage."""
+    check = replace(a_check(), limits=Limits(max_drop_increase=5.0, min_coverage=50.0))
+    measured = replace(found(check), accuracy_again=replace(ACCURACY, drop=0.5))
+    assert [verdict.status for verdict in judge(measured, ACCEPTED)] == [PASS, INCONCLUSIVE]
+    again = replace(measured, accuracy_again=ACCURACY)
+    assert [verdict.status for verdict in judge(again, ACCEPTED)] == [PASS, PASS]
+
+
+RANDOM = Dataset.placeholder([[0.5]])
+ON_ACCURACY = [
+    Limits(max_drop=50.0),
+    Limits(max_drop=0.1),
+    Limits(min_ratio=0.5),
+    Limits(min_accuracy=10.0),
+    Limits(min_agreement=10.0),
+    Limits(min_agreement=99.9),
+    Limits(min_sqnr_db=1.0),
+    Limits(min_cosine=0.999),
+    Limits(min_cosine=(("scores", 0.1),)),
+    Limits(max_abs_error=100.0),
+    Limits(max_drop_increase=50.0),
+]
+
+
+def on_samples(limits: Limits, dataset: Dataset = RANDOM, accuracy: AccuracyResult = ACCURACY) -> tuple[Verdict, ...]:
+    """Return the verdicts of a check on those samples, whose figures are those of the examples."""
+    return judge(found(replace(a_check(), dataset=dataset, limits=limits), accuracy=accuracy))
+
+
+@pytest.mark.parametrize("limits", ON_ACCURACY)
+def test_no_limit_on_accuracy_passes_or_fails(limits: Limits) -> None:
+    """Whatever the figures are, the limit is open, without a figure, and says which fixture to write."""
+    (verdict,) = on_samples(limits)
+    assert verdict.status is Status.INCONCLUSIVE
+    assert verdict.observed is None
+    assert "quant_data is a placeholder" in verdict.reason
+    assert "Dataset.from_arrays(inputs, labels" in verdict.reason
+
+
+def test_what_samples_do_not_decide_is_judged_as_ever() -> None:
+    """Coverage, size and speed are facts about the engine."""
+    limits = Limits(max_drop=50.0, min_coverage=50.0, max_size_mb=0.01, min_speedup=1.5)
+    ours = {verdict.limit: verdict for verdict in on_samples(limits)}
+    theirs = {verdict.limit: verdict for verdict in on_samples(limits, a_check().dataset)}
+    others = ("min_coverage", "max_size_mb", "min_speedup")
+    assert [ours[name] for name in others] == [theirs[name] for name in others]
+    assert {ours[name].status for name in others} == {Status.PASS, Status.FAIL}
+
+
+def test_a_check_without_a_limit_on_accuracy_does_not_pass_either() -> None:
+    """Green would say that somebody looked at the answers."""
+    verdicts = on_samples(Limits(min_coverage=50.0))
+    assert worst(verdicts) is Status.INCONCLUSIVE
+    (told,) = [verdict for verdict in verdicts if verdict.limit == "outputs"]
+    assert told.implicit
+    assert worst(on_samples(Limits(min_coverage=50.0), a_check().dataset)) is Status.PASS
+
+
+def test_outputs_that_random_numbers_break_are_no_failure() -> None:
+    """A constant output may be what noise gives; the check stays open."""
+    broken = replace(ACCURACY, faults=(OutputFault("scores", "constant", 0, "the same for every sample"),))
+    assert worst(on_samples(Limits(), a_check().dataset, broken)) is Status.FAIL
+    assert worst(on_samples(Limits(), accuracy=broken)) is Status.INCONCLUSIVE
+
+
+def test_coverage_that_is_missing_fails() -> None:
+    """That nothing ran as INT8 is true on any samples."""
+    check = replace(a_check(), dataset=RANDOM, limits=Limits(max_drop=1.0, min_coverage=50.0))
+    none = Coverage(pct=0.0, unit="MACs", by_op=(), provider="CPUExecutionProvider", float_nodes=())
+    assert worst(judge(found(check, coverage=none))) is Status.FAIL

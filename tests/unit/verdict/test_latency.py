@@ -1,4 +1,4 @@
-"""Limits on latency."""
+"""Limits on latency: each verdict whole, and the sentence that the reader gets."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.result import Blocks, Interval, LatencyResult, Status, Verdict
+from pytest_quant.result import Blocks, Interval, LatencyResult, NoBaseline, OverLaunches, Status, Verdict
 from pytest_quant.spec import Limits
+from pytest_quant.verdict import in_doubt
 from pytest_quant.verdict.latency import latency_verdicts
+from tests.unit.record.examples import LATENCY, a_check, found
 
+PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
 OFF = "the null is off: a second session of the reference took [1.048, 1.064] times as long as the first"
 
 
@@ -47,29 +50,13 @@ def only(limits: Limits, latency: LatencyResult | None, off: str = "") -> Verdic
 def test_speedup_is_judged_on_the_interval(low: float, width: float, allowed: float) -> None:
     """At or above the limit passes, below it fails, across it is inconclusive."""
     status = only(Limits(min_speedup=allowed), timed(low, low + width)).status
-    expected = Status.PASS if low >= allowed else Status.FAIL if low + width < allowed else Status.INCONCLUSIVE
+    expected = PASS if low >= allowed else FAIL if low + width < allowed else INCONCLUSIVE
     assert status is expected
-
-
-def test_a_second_measurement_that_disagrees_makes_a_fail_inconclusive() -> None:
-    """One bad measurement fails nobody."""
-    first = replace(timed(0.8, 0.9), repeat=timed(1.1, 1.2))
-    verdict = only(Limits(min_speedup=1.0), first)
-    assert verdict.status is Status.INCONCLUSIVE
-    assert "second measurement" in verdict.reason
 
 
 def test_a_second_measurement_that_agrees_lets_a_fail_stand() -> None:
     """Slow twice is slow."""
-    assert only(Limits(min_speedup=1.0), replace(timed(0.8, 0.9), repeat=timed(0.8, 0.9))).status is Status.FAIL
-
-
-@pytest.mark.parametrize("interval", [(0.8, 0.9), (1.1, 1.2)])
-def test_a_named_reason_decides_nothing(interval: tuple[float, float]) -> None:
-    """Neither a pass nor a fail comes from numbers with a reason against them, and the reason is told."""
-    verdict = only(Limits(min_speedup=1.0), timed(*interval, reasons=("too few rounds", OFF)))
-    assert verdict.status is Status.INCONCLUSIVE
-    assert "too few rounds" in verdict.reason
+    assert only(Limits(min_speedup=1.0), replace(timed(0.8, 0.9), repeat=timed(0.8, 0.9))).status is FAIL
 
 
 def off(latency: LatencyResult, null: Interval) -> LatencyResult:
@@ -80,15 +67,15 @@ def off(latency: LatencyResult, null: Interval) -> LatencyResult:
 @pytest.mark.parametrize(
     ("limits", "status"),
     [
-        (Limits(min_speedup=0.3), Status.PASS),
-        (Limits(min_speedup=0.77), Status.INCONCLUSIVE),
-        (Limits(min_speedup=0.87), Status.INCONCLUSIVE),
-        (Limits(min_speedup=1.5), Status.FAIL),
-        (Limits(max_latency_ms=((50.0, 20.0),)), Status.PASS),
-        (Limits(max_latency_ms=((50.0, 2.2),)), Status.INCONCLUSIVE),
-        (Limits(max_latency_ms=((90.0, 100.0),)), Status.PASS),
-        (Limits(max_latency_ms=((90.0, 2.0),)), Status.INCONCLUSIVE),
-        (Limits(max_latency_ms=((99.0, 2.0),)), Status.FAIL),
+        (Limits(min_speedup=0.3), PASS),
+        (Limits(min_speedup=0.77), INCONCLUSIVE),
+        (Limits(min_speedup=0.87), INCONCLUSIVE),
+        (Limits(min_speedup=1.5), FAIL),
+        (Limits(max_latency_ms=((50.0, 20.0),)), PASS),
+        (Limits(max_latency_ms=((50.0, 2.2),)), INCONCLUSIVE),
+        (Limits(max_latency_ms=((90.0, 100.0),)), PASS),
+        (Limits(max_latency_ms=((90.0, 2.0),)), INCONCLUSIVE),
+        (Limits(max_latency_ms=((99.0, 2.0),)), FAIL),
     ],
 )
 def test_a_limit_beyond_what_an_off_null_explains_is_decided(limits: Limits, status: Status) -> None:
@@ -111,40 +98,9 @@ def test_an_off_null_only_opens_verdicts(
     limits = Limits(min_speedup=allowed, max_latency_ms=tails)
     before = [verdict.status for verdict in latency_verdicts(limits, sound)]
     after = [verdict.status for verdict in latency_verdicts(limits, off(sound, null))]
-    assert all(now in (then, Status.INCONCLUSIVE) for then, now in zip(before, after, strict=True))
+    assert all(now in (then, INCONCLUSIVE) for then, now in zip(before, after, strict=True))
     unmoved = off(sound, Interval(1.0, 1.0))
     assert [verdict.status for verdict in latency_verdicts(limits, unmoved)] == before
-
-
-def test_a_reason_against_the_second_measurement_decides_nothing() -> None:
-    """A noisy confirmation confirms nothing."""
-    first = replace(timed(0.8, 0.9), repeat=timed(0.8, 0.9, reasons=("CPU time was stolen",)))
-    assert only(Limits(min_speedup=1.0), first).status is Status.INCONCLUSIVE
-
-
-@pytest.mark.parametrize(
-    ("percentile", "allowed", "status"),
-    [
-        (50.0, 2.2, Status.PASS),
-        (50.0, 1.8, Status.FAIL),
-        (50.0, 2.0, Status.INCONCLUSIVE),
-        (90.0, 2.5, Status.PASS),
-        (99.0, 2.0, Status.FAIL),
-        (99.0, 9.0, Status.INCONCLUSIVE),
-        (95.0, 9.0, Status.INCONCLUSIVE),
-    ],
-)
-def test_percentiles_are_judged_on_their_bounds(percentile: float, allowed: float, status: Status) -> None:
-    """A percentile with too few runs for its upper bound never passes, however generous the limit."""
-    assert only(Limits(max_latency_ms=((percentile, allowed),)), timed(1.4, 1.6)).status is status
-
-
-def test_latency_that_is_off_is_not_measured() -> None:
-    """A latency limit under --quant-no-latency is inconclusive and says why."""
-    for limits in (Limits(min_speedup=1.0), Limits(max_latency_ms=((50.0, 5.0),))):
-        verdict = only(limits, None, "--benchmark-disable")
-        assert verdict.status is Status.INCONCLUSIVE
-        assert "--benchmark-disable" in verdict.reason
 
 
 def test_a_reason_says_what_was_timed_by_which_clock() -> None:
@@ -156,3 +112,141 @@ def test_a_reason_says_what_was_timed_by_which_clock() -> None:
     assert only(Limits(max_latency_ms=((50.0, 2.5),)), latency).reason == (
         "p50 [1.9, 2.1] ms by the device's clock lies within 2.5 ms"
     )
+
+
+TOO_FEW = "p{} takes {} rounds to bound, and there was time for 8: --quant-max-time gives more"
+OF_LATENCY = [
+    (Limits(min_speedup=1.4), 1.5, PASS, "speedup x1.500 [1.400, 1.600] over 8 rounds reaches x1.4"),
+    (Limits(min_speedup=1.5), 1.5, INCONCLUSIVE, "speedup x1.500 [1.400, 1.600] over 8 rounds encloses x1.5"),
+    (Limits(min_speedup=1.6), 1.5, INCONCLUSIVE, "speedup x1.500 [1.400, 1.600] over 8 rounds encloses x1.6"),
+    (Limits(min_speedup=2), 1.5, FAIL, "speedup x1.500 [1.400, 1.600] over 8 rounds lies below x2"),
+    (Limits(max_latency_ms=((50.0, 2.1),)), 2.0, PASS, "p50 [1.9, 2.1] ms lies within 2.1 ms"),
+    (Limits(max_latency_ms=((50.0, 1.9),)), 2.0, INCONCLUSIVE, "p50 [1.9, 2.1] ms encloses 1.9 ms"),
+    (Limits(max_latency_ms=((50.0, 1.5),)), 2.0, FAIL, "p50 [1.9, 2.1] ms lies above 1.5 ms"),
+    (Limits(max_latency_ms=((90.0, 2.4),)), 2.2, PASS, "p90 [2.1, 2.4] ms lies within 2.4 ms"),
+    (Limits(max_latency_ms=((95.0, 3.0),)), 2.75, PASS, "p95 [2.5, 2.75] ms lies within 3.0 ms"),
+    (Limits(max_latency_ms=((99.0, 2),)), 2.3, FAIL, "p99 ms lies above 2 ms"),
+    (Limits(max_latency_ms=((99.0, 9.0),)), None, INCONCLUSIVE, f"not measured: {TOO_FEW.format(99, 299)}"),
+    (Limits(max_latency_ms=((99.5, 9.0),)), None, INCONCLUSIVE, f"not measured: {TOO_FEW.format(99.5, 598)}"),
+]
+BOUNDED = replace(timed(1.4, 1.6), percentile_bounds_ms=(*timed(1.4, 1.6).percentile_bounds_ms, (95.0, 2.5, 2.75)))
+
+
+def latency_limit(limits: Limits) -> tuple[str, float]:
+    """Return the name and the number of the one limit on latency that is set."""
+    if limits.min_speedup is not None:
+        return "min_speedup", limits.min_speedup
+    ((percentile, allowed),) = limits.max_latency_ms
+    return ("max_latency_ms" if percentile == 50 else f"max_latency_ms[p{percentile:g}]"), allowed
+
+
+@pytest.mark.parametrize(("limits", "observed", "status", "reason"), OF_LATENCY)
+def test_limits_on_latency(limits: Limits, observed: float | None, status: Status, reason: str) -> None:
+    """The figure is the percentile where there is one, and a bound of it where there is none."""
+    assert list(latency_verdicts(limits, BOUNDED)) == [Verdict(*latency_limit(limits), observed, status, reason)]
+
+
+def test_the_figure_of_p99_is_the_measured_one() -> None:
+    """Where it was measured, and not its bound."""
+    bounds = ((50.0, 1.9, 2.1), (99.0, 2.3, 2.9))
+    verdicts = list(
+        latency_verdicts(
+            Limits(max_latency_ms=((99.0, 3.0),)),
+            replace(BOUNDED, candidate_p99_ms=2.5, percentile_bounds_ms=bounds),
+        )
+    )
+    assert verdicts == [Verdict("max_latency_ms[p99]", 3.0, 2.5, PASS, "p99 [2.3, 2.9] ms lies within 3.0 ms")]
+
+
+@pytest.mark.parametrize("limits", [Limits(min_speedup=2.0), Limits(max_latency_ms=((50.0, 1.5),))])
+@pytest.mark.parametrize(
+    ("latency", "status", "reason"),
+    [
+        (None, INCONCLUSIVE, "not measured: --benchmark-disable"),
+        (
+            replace(BOUNDED, reasons=("a", "b")),
+            INCONCLUSIVE,
+            "the timing is not to be trusted: a; b",
+        ),
+        (
+            replace(BOUNDED, repeat=replace(BOUNDED, reasons=("c", "d"))),
+            INCONCLUSIVE,
+            "the second measurement is not to be trusted: c; d",
+        ),
+    ],
+)
+def test_latency_that_is_not_to_be_judged(
+    limits: Limits, latency: LatencyResult | None, status: Status, reason: str
+) -> None:
+    """Every reason is told; a figure that was found is kept."""
+    (verdict,) = latency_verdicts(limits, latency, "--benchmark-disable")
+    observed = None if latency is None else 1.5 if limits.min_speedup else 2.0
+    assert verdict == Verdict(*latency_limit(limits), observed, status, reason)
+
+
+@pytest.mark.parametrize(
+    ("limits", "first", "again"),
+    [
+        (
+            Limits(min_speedup=1.7),
+            "speedup x1.500 [1.400, 1.600] over 8 rounds lies below x1.7",
+            "speedup x1.900 [1.800, 2.000] over 8 rounds reaches x1.7",
+        ),
+        (
+            Limits(max_latency_ms=((50.0, 1.5),)),
+            "p50 [1.9, 2.1] ms lies above 1.5 ms",
+            "p50 [1, 1.25] ms lies within 1.5 ms",
+        ),
+    ],
+)
+def test_a_second_measurement_that_disagrees(limits: Limits, first: str, again: str) -> None:
+    """Both are told."""
+    repeat = replace(timed(1.8, 2.0), percentile_bounds_ms=((50.0, 1.0, 1.25),))
+    (verdict,) = latency_verdicts(limits, replace(BOUNDED, repeat=repeat))
+    assert verdict.status is INCONCLUSIVE
+    assert verdict.reason == f"{first}, but a second measurement disagrees: {again}"
+
+
+OVER = OverLaunches(5, 1.5, Interval(1.4, 1.6), 0.25, Interval(0.24, 0.26))
+LAUNCHED = replace(LATENCY, over=OVER)
+
+
+@pytest.mark.parametrize(
+    ("limit", "status", "word"),
+    [(1.39, PASS, "reaches"), (1.5, INCONCLUSIVE, "encloses"), (1.61, FAIL, "lies below")],
+)
+def test_min_speedup(limit: float, status: Status, word: str) -> None:
+    """By the interval over all launches, whatever the first one says."""
+    (verdict,) = latency_verdicts(Limits(min_speedup=limit), LAUNCHED)
+    assert (verdict.status, verdict.observed) == (status, 1.5)
+    assert verdict.reason == f"speedup x1.500 [1.400, 1.600] over 5 launches {word} x{limit}"
+
+
+@pytest.mark.parametrize(
+    ("limit", "status", "word"),
+    [(0.27, PASS, "lies within"), (0.25, INCONCLUSIVE, "encloses"), (0.2, FAIL, "lies above")],
+)
+def test_the_median(limit: float, status: Status, word: str) -> None:
+    """Other percentiles are those of the first launch: launches keep one number of each kind."""
+    limits = Limits(max_latency_ms=((50.0, limit), (99.0, 0.1)))
+    median, p99 = latency_verdicts(limits, LAUNCHED)
+    assert (median.status, median.observed) == (status, 0.25)
+    assert median.reason == f"p50 [0.24, 0.26] ms over 5 launches {word} {limit} ms"
+    assert p99 == next(latency_verdicts(Limits(max_latency_ms=((99.0, 0.1),)), LATENCY))
+
+
+@pytest.mark.parametrize(
+    ("limits", "doubt"),
+    [
+        (Limits(min_speedup=1.95), True),
+        (Limits(min_speedup=1.0), False),
+        (Limits(max_latency_ms=((50.0, 0.2345),)), True),
+        (Limits(max_latency_ms=((99.0, 0.5),)), False),
+        (Limits(max_slowdown=3.0), False),
+        (Limits(), False),
+    ],
+)
+def test_doubt_that_launches_can_settle(limits: Limits, doubt: bool) -> None:
+    """An undecided limit on what each launch tells; a percentile is none, and neither is one without a baseline."""
+    checked = found(replace(a_check(), limits=limits))
+    assert in_doubt(checked, NoBaseline("nothing was accepted")) is doubt

@@ -1,13 +1,108 @@
-"""A limit is written as the mark has it, and a figure that breaks it does not look like it."""
+"""Figures against limits: the two rules, and the verdicts on coverage and resources whole."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.result import Status
-from pytest_quant.verdict.rules import by_value, written
+from pytest_quant.result import Coverage, Interval, Resources, Status, Verdict
+from pytest_quant.spec import Limits
+from pytest_quant.verdict import worst
+from pytest_quant.verdict.rules import by_interval, by_value, coverage_verdicts, resource_verdicts, written
+
+PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
+HALF = Coverage(pct=50.0, unit="MACs", by_op=(), provider="CPUExecutionProvider")
+
+DIGITS = replace(HALF, pct=0.91, scheme_pct=100.0, not_quantizable={"Conv": 99.09})
+"""A network of convolutions with one dense layer, quantized by a scheme that takes no convolutions."""
+
+EMPTY = replace(DIGITS, scheme_pct=None, not_quantizable={"Conv": 75.0, "Add": 25.0})
+OF_COVERAGE = [
+    (HALF, "static", 50.0, PASS, "50% of MACs reaches 50% of MACs"),
+    (replace(HALF, pct=0.0), "static", 0.0, FAIL, "no MACs ran in the asked precision on CPUExecutionProvider"),
+    (
+        replace(HALF, pct=None, opaque_nodes=3),
+        "static",
+        None,
+        INCONCLUSIVE,
+        "not measured: all compute is in 3 nodes that cannot be seen into",
+    ),
+    (
+        replace(HALF, pct=None),
+        "static",
+        None,
+        INCONCLUSIVE,
+        "not measured: the graph has no node that could be quantized",
+    ),
+    (
+        replace(HALF, pct=None, plan_of="X"),
+        "static",
+        None,
+        INCONCLUSIVE,
+        "not measured: the graph has no node that could be quantized",
+    ),
+    (
+        replace(DIGITS, unit="nodes"),
+        "weight-only",
+        100.0,
+        PASS,
+        "100 % reaches 50 % of the nodes that the scheme can quantize; of all nodes it cannot quantize Conv (99.09 %)",
+    ),
+    (
+        DIGITS,
+        "weight-only",
+        0.91,
+        FAIL,
+        "0.91 % is below 5 % of all MACs; of all MACs it cannot quantize Conv (99.09 %)",
+    ),
+    (
+        replace(HALF, scheme_pct=25.0),
+        "dynamic",
+        25.0,
+        FAIL,
+        "25 % is below 50 % of the MACs that the scheme can quantize",
+    ),
+    (
+        EMPTY,
+        "dynamic",
+        0.0,
+        FAIL,
+        "the scheme can quantize nothing of this model; of all MACs it leaves Conv (75 %), Add (25 %) in float",
+    ),
+    (
+        replace(DIGITS, plan_of="X"),
+        "dynamic",
+        None,
+        INCONCLUSIVE,
+        "not measured: plan of another product (X); 0.91 % of MACs there",
+    ),
+    (replace(HALF, high_pct=75.0), "static", 50.0, PASS, "50% of MACs reaches 50% of MACs"),
+    (
+        replace(HALF, pct=12.0, high_pct=30.0),
+        "static",
+        12.0,
+        FAIL,
+        "12% of MACs is below 50% of MACs, and 30 % with all of the 18 % that cannot be seen into",
+    ),
+    (
+        replace(HALF, pct=1.0, high_pct=99.0),
+        "static",
+        1.0,
+        INCONCLUSIVE,
+        "1 to 99% of MACs, around 50% of MACs: 98 % cannot be seen into",
+    ),
+    (
+        Coverage(10.0, "MACs", (), "x", scheme_pct=20.0, not_quantizable={"Conv": 50.0}, high_pct=40.0),
+        "dynamic",
+        20.0,
+        INCONCLUSIVE,
+        "20 to 80 %, around 50 % of the MACs that the scheme can quantize: 30 % of all MACs cannot be seen into; "
+        "of all MACs it cannot quantize Conv (50 %)",
+    ),
+]
 
 
 @pytest.mark.parametrize(
@@ -28,4 +123,186 @@ def test_a_broken_limit_differs_from_the_figure_that_breaks_it(allowed: float, o
         first, *_, last = verdict.reason.split()
         assert float(last) == allowed
         below = limit == "min_ratio"
-        assert verdict.status is Status.PASS or (float(first) < allowed if below else float(first) > allowed)
+        assert verdict.status is PASS or (float(first) < allowed if below else float(first) > allowed)
+
+
+_ENDS = st.none() | st.floats(-1e6, 1e6)
+
+
+@given(low=_ENDS, high=_ENDS, allowed=st.floats(-1e6, 1e6), is_least=st.booleans())
+def test_an_interval_decides_where_it_lies_on_one_side(
+    low: float | None, high: float | None, allowed: float, is_least: bool
+) -> None:
+    """An end on the limit itself is within it; an end that is not known decides nothing."""
+    name = "min_speedup" if is_least else "max_slowdown"
+    verdict = by_interval(name, allowed, None, (low, high), figure="f", bound="b", if_open="; more")
+    inner, outer = (low, high) if is_least else (high, low)
+    sign = -1 if is_least else 1
+    if inner is not None and sign * inner <= sign * allowed:
+        expected = PASS, "f reaches b" if is_least else "f lies within b"
+    elif outer is not None and sign * outer > sign * allowed:
+        expected = FAIL, "f lies below b" if is_least else "f lies above b"
+    else:
+        expected = INCONCLUSIVE, "f encloses b; more"
+    assert (verdict.status, verdict.reason) == expected
+
+
+@pytest.mark.parametrize(("coverage", "scheme", "observed", "status", "reason"), OF_COVERAGE)
+def test_coverage(coverage: Coverage, scheme: str, observed: float | None, status: Status, reason: str) -> None:
+    """The unit and the provider are told; the default limit is marked as one that nobody set."""
+    found = list(coverage_verdicts(Limits(default_min_coverage=50), coverage, scheme))
+    allowed = 5 if "5 % of all" in reason else 50
+    assert found == [Verdict("min_coverage", allowed, observed, status, reason, implicit=True)]
+
+
+def test_coverage_that_the_mark_asks_for() -> None:
+    """It takes the place of the default, and is the user's own."""
+    found = list(coverage_verdicts(Limits(min_coverage=25, default_min_coverage=50), HALF, "static"))
+    assert found == [Verdict("min_coverage", 25, 50.0, PASS, "50% of MACs reaches 25% of MACs")]
+    assert list(coverage_verdicts(Limits(default_min_coverage=None), HALF, "static")) == []
+
+
+@given(low=st.floats(0, 100), more=st.floats(0, 100), allowed=st.floats(0, 100))
+def test_a_verdict_on_bounds_is_one_that_both_ends_share(low: float, more: float, allowed: float) -> None:
+    """What PASS or FAIL says holds wherever between its bounds the figure lies; else it is INCONCLUSIVE."""
+    high = min(100.0, low + more)
+
+    def status(coverage: Coverage) -> Status:
+        (found,) = coverage_verdicts(Limits(min_coverage=allowed), coverage, "static")
+        return found.status
+
+    ends = {status(replace(HALF, pct=low)), status(replace(HALF, pct=high))}
+    expected = ends.pop() if len(ends) == 1 else INCONCLUSIVE
+    assert status(replace(HALF, pct=low, high_pct=high)) is expected
+
+
+def test_resources() -> None:
+    """Each with its own unit, in the order of the mark's table; memory is what preparing and running add."""
+    limits = Limits(max_size_mb=2.5, max_memory_mb=20, max_build_s=3.0, max_energy_mj=4.0)
+    found = Resources(size_mb=2.5, run_memory_mb=30.0, build_s=3.5, energy_mj=1.0, energy_mj_ci=Interval(0.98, 1.02))
+    assert list(resource_verdicts(limits, found)) == [
+        Verdict("max_size_mb", 2.5, 2.5, PASS, "2.5 MB is within 2.5 MB"),
+        Verdict("max_memory_mb", 20, found.peak_memory_mb, FAIL, "30 MB is above 20 MB"),
+        Verdict("max_build_s", 3.0, 3.5, FAIL, "3.5 s is above 3.0 s"),
+        Verdict("max_energy_mj", 4.0, 1.0, PASS, "1 [0.98, 1.02] mJ lies within 4.0 mJ"),
+    ]
+    assert [(one.limit, one.reason) for one in resource_verdicts(limits, Resources(plan_of="X"))] == [
+        ("max_size_mb", "not measured: plan of another product (X)"),
+        ("max_memory_mb", "not measured: this backend or machine does not tell"),
+        ("max_build_s", "not measured: plan of another product (X)"),
+        ("max_energy_mj", "not measured: this backend or machine does not tell"),
+    ]
+    assert {one.reason for one in resource_verdicts(limits, Resources())} == {
+        "not measured: this backend or machine does not tell"
+    }
+    assert list(resource_verdicts(Limits(), found)) == []
+
+
+def test_energy_of_what_was_not_timed_says_why() -> None:
+    """The other resources are found without timing."""
+    limits = Limits(max_memory_mb=20, max_energy_mj=4.0)
+    assert [one.reason for one in resource_verdicts(limits, Resources(), "--quant-no-latency is set")] == [
+        "not measured: this backend or machine does not tell",
+        "not measured: --quant-no-latency is set",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("span", "status", "reason"),
+    [
+        (Interval(11.0, 12.0), PASS, "11.5 [11, 12] mJ lies within 12.0 mJ"),
+        (Interval(11.0, 12.5), INCONCLUSIVE, "11.5 [11, 12.5] mJ encloses 12.0 mJ"),
+        (Interval(11.0, 13.0), INCONCLUSIVE, "11.5 [11, 13] mJ encloses 12.0 mJ"),
+        (Interval(12.25, 13.0), FAIL, "11.5 [12.25, 13] mJ lies above 12.0 mJ"),
+        (None, INCONCLUSIVE, "11.5 mJ was measured once, which gives no interval"),
+    ],
+)
+def test_energy_is_judged_on_its_interval(span: Interval | None, status: Status, reason: str) -> None:
+    """It is never a fact: what one more measurement could turn round is not decided."""
+    (found,) = resource_verdicts(Limits(max_energy_mj=12.0), Resources(energy_mj=11.5, energy_mj_ci=span))
+    assert found == Verdict("max_energy_mj", 12.0, 11.5, status, reason)
+
+
+@pytest.mark.parametrize(
+    ("pct", "allowed", "status"),
+    [
+        (50.0, 50.0, PASS),
+        (49.9, 50.0, FAIL),
+        (0.0, 50.0, FAIL),
+        (0.0, 0.0, FAIL),
+        (0.1, 0.0, PASS),
+        (None, 50.0, INCONCLUSIVE),
+    ],
+)
+def test_coverage_must_reach_the_limit_and_never_be_zero(pct: float | None, allowed: float, status: Status) -> None:
+    """A limit of 0 still asks that something ran quantized."""
+    (verdict,) = coverage_verdicts(Limits(min_coverage=allowed), replace(HALF, pct=pct), "static")
+    assert verdict.status is status
+
+
+@pytest.mark.parametrize("pct", [100.0, 50.0, 0.0])
+def test_coverage_of_another_product_is_not_judged(pct: float) -> None:
+    """Neither way: its figure is told, and the limit stays open."""
+    (verdict,) = coverage_verdicts(Limits(min_coverage=50.0), replace(HALF, pct=pct, plan_of="Another"), "static")
+    assert (verdict.status, verdict.observed) == (INCONCLUSIVE, None)
+    assert verdict.reason == f"not measured: plan of another product (Another); {pct:g} % of MACs there"
+
+
+@pytest.mark.parametrize(
+    ("coverage", "status", "observed", "told"),
+    [
+        (replace(DIGITS, pct=4.999), FAIL, 4.999, "4.999 % is below 5 % of all MACs"),
+        (replace(DIGITS, high_pct=4.5), FAIL, 0.91, "0.91 % is below 5 % of all MACs, and 4.5 % with all"),
+        (
+            replace(DIGITS, high_pct=6.0, not_quantizable={"Conv": 94.0}, scheme_pct=100.0 * 0.91 / 6.0),
+            INCONCLUSIVE,
+            0.91,
+            "0.91 to 6 %, around 5 % of all MACs: 5.09 % of all MACs cannot be seen into",
+        ),
+        (replace(DIGITS, pct=5.0, scheme_pct=50.0), PASS, 50.0, "reaches 50 %"),
+        (
+            replace(DIGITS, pct=9.0, not_quantizable={"Conv": 91.0}),
+            PASS,
+            100.0,
+            "of the MACs that the scheme can quantize; of all MACs it cannot quantize Conv (91 %)",
+        ),
+        (replace(DIGITS, scheme_pct=0.24), FAIL, 0.24, "0.24 % is below 50 % of the MACs that the scheme can"),
+        (
+            replace(DIGITS, pct=0.0, scheme_pct=None, not_quantizable={"Conv": 100.0}),
+            FAIL,
+            0.0,
+            "the scheme can quantize nothing of this model; of all MACs it leaves Conv (100 %) in float",
+        ),
+        (replace(HALF, scheme_pct=None), PASS, 50.0, "reaches 50"),
+        (replace(HALF, pct=49.0, scheme_pct=None), FAIL, 49.0, "is below 50"),
+    ],
+)
+def test_the_default_of_partial_schemes_is_half_of_what_they_can_and_some_of_all(
+    coverage: Coverage, status: Status, observed: float | None, told: str
+) -> None:
+    """What it cannot quantize is named; one that can next to nothing fails; who does not tell is judged on all."""
+    (verdict,) = coverage_verdicts(Limits(default_min_coverage=50), coverage, "dynamic")
+    assert (verdict.limit, verdict.status, verdict.observed) == ("min_coverage", status, observed)
+    assert told in verdict.reason
+
+
+def test_the_default_of_whole_schemes_is_half_of_all_compute() -> None:
+    """An engine of a static scheme that left convolutions in float is not excused by what another scheme cannot."""
+    (verdict,) = coverage_verdicts(Limits(default_min_coverage=50), DIGITS, "static")
+    assert (verdict.status, verdict.observed) == (FAIL, 0.91)
+
+
+def test_what_the_mark_sets_is_of_all_compute() -> None:
+    """Nine tenths of everything is asked for, and a scheme that cannot reach it fails."""
+    (verdict,) = coverage_verdicts(Limits(min_coverage=90.0), DIGITS, "dynamic")
+    assert (verdict.status, verdict.observed) == (FAIL, 0.91)
+    (verdict,) = coverage_verdicts(Limits(min_coverage=0.5, default_min_coverage=50), DIGITS, "dynamic")
+    assert (verdict.status, verdict.observed, verdict.implicit) == (PASS, 0.91, False)
+
+
+@given(statuses=st.lists(st.sampled_from(list(Status))))
+def test_the_worst_verdict_is_the_status(statuses: list[Status]) -> None:
+    """ERROR before FAIL before UNAVAILABLE before INCONCLUSIVE before NO_BASELINE before PASS."""
+    order = ["ERROR", "FAIL", "UNAVAILABLE", "INCONCLUSIVE", "NO_BASELINE", "PASS"]
+    expected = next((word for word in order if word in statuses), "PASS")
+    assert worst([Verdict("x", None, None, status, "") for status in statuses]) == expected
