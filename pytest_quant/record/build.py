@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 from pytest_quant.environment import isa_tier
 from pytest_quant.record.codec import Encoded, from_json, to_json
@@ -107,8 +107,8 @@ def _unmeasured(check: Check, status: Status, metric: str | None) -> Record:
 
 def _normal(record: Record) -> Encoded:
     """Send the record through JSON once, so that what is kept, sent and shown are the same figures."""
-    json_of_it = to_json(record)
-    return Encoded(from_json(json_of_it), json_of_it)
+    document = to_json(record)
+    return Encoded(from_json(document), document)
 
 
 def _batch_size(check: Check) -> int:
@@ -122,43 +122,27 @@ def _metric_name(metric: object | None) -> str | None:
     return name if isinstance(name, str) else type(metric).__name__
 
 
+_OTHERWISE = ("percentile_bounds", "round_p50_ms", "repeat", "sets")
+"""Fields that a record has in another form than the result; all others are the same."""
+
+
 def _figures(latency: LatencyResult) -> LatencyFigures:
     engines = {"reference": latency.reference, "null": latency.null, "candidate": latency.candidate}
+    names = (field.name for field in fields(LatencyFigures) if field.name not in _OTHERWISE)
+    same: dict[str, Any] = {name: getattr(latency, name) for name in names}
     return LatencyFigures(
-        batch_size=latency.batch_size,
-        rounds=latency.rounds,
-        reference_p50_ms=latency.reference_p50_ms,
-        candidate_p50_ms=latency.candidate_p50_ms,
-        candidate_p90_ms=latency.candidate_p90_ms,
-        candidate_p99_ms=latency.candidate_p99_ms,
-        speedup=latency.speedup,
-        speedup_ci=latency.speedup_ci,
-        null_ratio_ci=latency.null_ratio_ci,
-        half_width_pct=latency.half_width_pct,
+        **same,
         percentile_bounds=tuple(PercentileBound(*bound) for bound in latency.percentile_bounds_ms),
-        reasons=latency.reasons,
-        notes=latency.notes,
         round_p50_ms={name: _round_medians_ms(blocks) for name, blocks in engines.items()},
         repeat=None if latency.repeat is None else _figures(latency.repeat),
-        reference_precision=latency.reference_precision,
-        tf32=latency.tf32,
-        clock=latency.clock,
-        launches=latency.launches,
-        confidence=latency.confidence,
-        looks=latency.looks,
-        session_sd=latency.session_sd,
-        effective_rounds=latency.effective_rounds,
-        widened=latency.widened,
         sets=max(len(latency.sets), 1),
-        small_pages=latency.small_pages,
     )
 
 
 def _round_medians_ms(blocks: Blocks) -> tuple[float, ...]:
     """Median of each round in milliseconds with four digits; of many rounds, evenly spaced ones."""
     rounds = [runs for runs in blocks.runs_ns if runs]
-    kept = rounds
     if len(rounds) > _MAX_ROUNDS_KEPT:
         step = (len(rounds) - 1) / (_MAX_ROUNDS_KEPT - 1)
-        kept = [rounds[round(index * step)] for index in range(_MAX_ROUNDS_KEPT)]
-    return tuple(float(f"{statistics.median(runs) / _NS_PER_MS:.4g}") for runs in kept)
+        rounds = [rounds[round(index * step)] for index in range(_MAX_ROUNDS_KEPT)]
+    return tuple(float(f"{statistics.median(runs) / _NS_PER_MS:.4g}") for runs in rounds)
