@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from pytest_quant.backends.remedy import Remedy, without
-from pytest_quant.diagnose.effect import Effect, Judged, broken
+from pytest_quant.diagnose.effect import Effect, TrialResult, broken
 from pytest_quant.errors import QuantError
 from pytest_quant.result import Hint
 from pytest_quant.spec import EngineSpec
@@ -162,7 +162,7 @@ class Trials(Protocol):
     @property
     def samples(self) -> str: ...  # noqa: D102
     @property
-    def before(self) -> Judged: ...  # noqa: D102
+    def before(self) -> TrialResult: ...  # noqa: D102
 
     def remedies(self) -> Sequence[Remedy]:
         """Return the backend's remedies, the most promising first."""
@@ -173,7 +173,7 @@ class Trials(Protocol):
     def noise(self, spec: EngineSpec) -> float | None:
         """Return noise / signal in power of `spec` on a few samples; ``None`` when it cannot be built."""
 
-    def judged(self, spec: EngineSpec) -> Judged:
+    def judged(self, spec: EngineSpec) -> TrialResult:
         """Judge `spec` on `samples`. Raises `QuantError` where it cannot be built or run."""
 
 

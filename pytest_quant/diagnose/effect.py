@@ -30,7 +30,7 @@ _DIGITS, _ALL_DIGITS = 4, 17
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class TrialResult:
     """An engine's verdicts, and its coverage in percent of all eligible compute, whatever its limit refers to."""
 
     verdicts: Sequence[Verdict]
@@ -42,8 +42,8 @@ class Effect:
     """A remedy that was tried, and the verdicts before and with it on the same samples."""
 
     remedy: Remedy
-    before: Judged
-    after: Judged
+    before: TrialResult
+    after: TrialResult
 
     @property
     def limits(self) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ class Effect:
         return _of_all_compute(before, self.before), _of_all_compute(after, self.after)
 
 
-def _of_all_compute(verdict: Verdict, side: Judged) -> Verdict:
+def _of_all_compute(verdict: Verdict, side: TrialResult) -> Verdict:
     holds = side.coverage_pct is not None and side.coverage_pct >= (verdict.allowed or 0.0)
     return replace(verdict, observed=side.coverage_pct, status=Status.PASS if holds else Status.FAIL)
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pytest_quant.backends.remedy import Advising, Remedy, with_all_samples, without
 from pytest_quant.diagnose.advise import Budget, advise
-from pytest_quant.diagnose.effect import Judged, broken
+from pytest_quant.diagnose.effect import TrialResult, broken
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.measure.bench import Bench
 from pytest_quant.measure.build import Tools, build_apart
@@ -68,7 +68,7 @@ class EngineTrials:
         predicted_s = (time.perf_counter() - started) * whole.n / self._few.n
         self._data = whole if predicted_s <= _WHOLE_SHARE * seconds else self._few
         accuracy = measured.accuracy if self._data is whole else on_few
-        self.before = Judged(judge(replace(self._measured, accuracy=accuracy)), measured.coverage.pct)
+        self.before = TrialResult(judge(replace(self._measured, accuracy=accuracy)), measured.coverage.pct)
         self.samples = f"all {whole.n} samples" if self._data is whole else f"{self._data.n} of {whole.n} samples"
 
     def remedies(self) -> Sequence[Remedy]:
@@ -104,7 +104,7 @@ class EngineTrials:
         except QuantError:
             return None
 
-    def judged(self, spec: EngineSpec) -> Judged:
+    def judged(self, spec: EngineSpec) -> TrialResult:
         """Build `spec`, compare it on `samples`, read its coverage, and judge its limits."""
         return self._tried(spec, self._judged)
 
@@ -114,14 +114,14 @@ class EngineTrials:
             return 0.0
         return float("inf") if accuracy.faults or accuracy.sqnr_db is None else 10.0 ** (-accuracy.sqnr_db / 10.0)
 
-    def _judged(self, side: OpenEngine) -> Judged:
+    def _judged(self, side: OpenEngine) -> TrialResult:
         accuracy = self._compare(side, self._data)
         first = self._data.first(side.batched.batch_size if side.batched.pads else 1)
         coverage = side.engine.coverage(side.feeds(first))
         resources = replace(self._measured.resources, size_mb=side.engine.size_bytes / _BYTES_PER_MB)
         check = replace(self._measured.check, candidate=side.spec)
         trial = replace(self._measured, check=check, accuracy=accuracy, coverage=coverage, resources=resources)
-        return Judged(self._judge(trial), coverage.pct)
+        return TrialResult(self._judge(trial), coverage.pct)
 
     def _offered(self, spec: EngineSpec) -> bool:
         """Whether the backend supports `spec`, and there are samples where it calibrates."""

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_quant.backends.remedy import Remedy, with_option, without
-from pytest_quant.diagnose import Budget, Judged, advise
+from pytest_quant.diagnose.advise import Budget, advise
+from pytest_quant.diagnose.effect import TrialResult
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import Calibration, EngineSpec, Model
@@ -53,7 +54,7 @@ class AdditiveTrials:
         self.clock.now += 1.0
         return self._error(spec)
 
-    def judged(self, spec: EngineSpec) -> Judged:
+    def judged(self, spec: EngineSpec) -> TrialResult:
         """The largest error allowed is 1; coverage falls with each node that is excluded."""
         self.clock.now += 1.0
         if any(self.options[name] is None for name, _ in spec.options):
@@ -66,13 +67,13 @@ class AdditiveTrials:
             whole *= self.options[name] or 0.0
         return whole
 
-    def _found(self, spec: EngineSpec) -> Judged:
+    def _found(self, spec: EngineSpec) -> TrialResult:
         error, covered = self._error(spec), 100.0 * (1.0 - len(spec.exclude) / len(NODES))
         verdicts = (
             Verdict("max_abs_error", 1.0, error, Status.PASS if error <= 1.0 else Status.FAIL, ""),
             Verdict("min_coverage", 50.0, covered, Status.PASS if covered >= 50.0 else Status.FAIL, ""),
         )
-        return Judged(verdicts, covered)
+        return TrialResult(verdicts, covered)
 
 
 def _advice(trials: AdditiveTrials, seconds: float = 100.0) -> tuple[Hint, ...]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends.remedy import Remedy
-from pytest_quant.diagnose.effect import Effect, Judged, broken
+from pytest_quant.diagnose.effect import Effect, TrialResult, broken
 from pytest_quant.result import Status, Verdict
 from pytest_quant.spec import EngineSpec, Model
 
@@ -20,7 +20,7 @@ def _verdict(limit: str, allowed: float, observed: float | None, status: Status 
 
 def _effect(before: list[Verdict], after: list[Verdict]) -> Effect:
     """Coverage falls from 96.1 % to 81 %."""
-    return Effect(REMEDY, Judged(before, 96.1), Judged(after, 81.0))
+    return Effect(REMEDY, TrialResult(before, 96.1), TrialResult(after, 81.0))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_the_coverage_of_another_scheme_is_told_of_all_compute() -> None:
     """The limit on coverage holds by what the scheme can quantize, and little of the model is quantized."""
     before = [_verdict("max_drop", 1.0, 5.0), _verdict("min_coverage", 50.0, 100.0, Status.PASS)]
     after = [_verdict("max_drop", 1.0, 0.0, Status.PASS), before[1]]
-    found = Effect(REMEDY, Judged(before, 100.0), Judged(after, 0.91))
+    found = Effect(REMEDY, TrialResult(before, 100.0), TrialResult(after, 0.91))
     assert found.lost_coverage == pytest.approx(99.09)
     assert found.hint("all 8 samples").text.endswith("; coverage 100.00 -> 0.91 % of all compute")
 
@@ -112,7 +112,7 @@ def test_the_coverage_of_another_scheme_is_told_of_all_compute() -> None:
 def test_a_figure_is_told_once() -> None:
     """Coverage that is the figure of its broken limit is not said again."""
     after = [_verdict("min_coverage", 50.0, 81.0, Status.PASS)]
-    found = Effect(REMEDY, Judged([_verdict("min_coverage", 50.0, 10.0)], 10.0), Judged(after, 81.0))
+    found = Effect(REMEDY, TrialResult([_verdict("min_coverage", 50.0, 10.0)], 10.0), TrialResult(after, 81.0))
     assert found.hint("all 8 samples").text == "coverage 10.00 -> 81.00 % on all 8 samples, which repairs it"
 
 
@@ -127,7 +127,7 @@ def test_a_figure_is_told_once() -> None:
 def test_coverage_of_two_schemes_is_that_of_all_compute(limit_pct: float, all_pct: float, told: str) -> None:
     """The limit of one holds by what it can quantize: 2.98 % of all compute before and after is no gain."""
     after = [_verdict("min_coverage", 50.0, limit_pct, Status.PASS)]
-    found = Effect(REMEDY, Judged([_verdict("min_coverage", 50.0, 2.98)], 2.98), Judged(after, all_pct))
+    found = Effect(REMEDY, TrialResult([_verdict("min_coverage", 50.0, 2.98)], 2.98), TrialResult(after, all_pct))
     assert (found.helps, found.mends) == (bool(told), told.endswith("repairs it"))
     if told:
         assert found.hint("all 8 samples").text == told
@@ -145,7 +145,7 @@ def test_what_repairs_one_limit_and_breaks_another_says_both() -> None:
         _verdict("min_coverage", 50.0, 0.85),
         _verdict("max_size_mb", 1.0, 2.0),
     ]
-    found = Effect(REMEDY, Judged(before, 96.1), Judged(after, 0.85))
+    found = Effect(REMEDY, TrialResult(before, 96.1), TrialResult(after, 0.85))
     assert (found.helps, found.trades) == (False, True)
     hint = found.trade("all 619 samples")
     lost = "coverage 96.10 -> 0.85 % breaks min_coverage and size 0.5 -> 2 MB breaks max_size_mb"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_quant.diagnose import timing_hints
+from pytest_quant.diagnose.hints import timing_hints
 from pytest_quant.spec import LatencyPlan
 from tests.unit.record.examples import LATENCY
 
