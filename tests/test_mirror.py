@@ -57,7 +57,7 @@ ELSEWHERE = {
     "plugin.pull_request": "tests/integration/test_pull_request.py",
     "plugin.runner": "tests/integration/test_runner_noise.py",
     "plugin.unfinished": "tests/integration/test_killed_runs.py",
-    "record.kept_samples": "tests/unit/record/test_whole_record.py",
+    "record.kept_samples": "tests/unit/record/test_build.py",
     "record.record": "tests/unit/record/test_codec.py",
     "report.columns": "tests/unit/report/test_run_table.py",
     "report.comparison_*": "tests/unit/report/test_comparison.py",

@@ -1,9 +1,13 @@
-"""Scores and labels to try metrics on."""
+"""Scores and labels to try metrics on, and what is said of those that cannot be."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
+import numpy as np
+import pytest
+
+from pytest_quant.errors import QuantError
 from pytest_quant.metrics import resolve_metric
 
 CLASSES = 7
@@ -30,3 +34,10 @@ def scores(seed: int) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(seed)
     reference = random.normal(500.0, 3.0, size=(40, 6)).astype(np.float32)
     return reference, (reference + random.normal(size=reference.shape)).astype(np.float32)
+
+
+def said(call: Callable[[], object]) -> str:
+    """Return the message of the error that `call` raises."""
+    with pytest.raises(QuantError) as raised:
+        call()
+    return str(raised.value)

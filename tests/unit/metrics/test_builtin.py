@@ -1,35 +1,91 @@
-"""What the built-in metrics declare, and F1 where classes are missing."""
+"""The built-in metrics against scikit-learn and SciPy, and the table of metrics by name."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
 import sklearn.metrics
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.distance import cosine as cosine_distance
 
+from pytest_quant.errors import UsageError
+from pytest_quant.metrics import Metric, metric_by_name, metrics_by_name, resolve_metric
+from pytest_quant.metrics import builtin as table
 from pytest_quant.metrics.builtin import BUILTIN, macro_f1_pct
+from tests.unit.metrics.scoring import CLASSES, classified, said, score
+
+WRAP = "or wrap a callable that reads them: metric=Metric(fn, better='higher')"
+OF_CLASSES = "name another metric, or another output of the model with output='...'"
 
 
-@pytest.mark.parametrize(
-    ("name", "better", "unit"),
-    [
-        ("top1", "higher", "%"),
-        ("top5", "higher", "%"),
-        ("f1", "higher", "%"),
-        ("cosine", "higher", ""),
-        ("mae", "lower", ""),
-        ("rmse", "lower", ""),
-    ],
-)
-def test_each_metric_says_which_way_is_better(name: str, better: str, unit: str) -> None:
-    """Scores higher, errors lower; shares are in percent."""
-    assert (BUILTIN[name].better, BUILTIN[name].unit) == (better, unit)
-
-
-def test_these_are_all() -> None:
-    """Each under its own name."""
-    assert {name: metric.name for name, metric in BUILTIN.items()} == {
-        name: name for name in ("top1", "top5", "f1", "mae", "rmse", "cosine")
+def test_what_each_metric_tells_the_evaluation() -> None:
+    """Which scores are rates, of how many answers, and which metrics read classes, objects, or all samples at once."""
+    told = {
+        name: (one.better, one.unit, one.rate, one.answers, one.reads_classes, one.reads_objects, one.costly)
+        for name, one in BUILTIN.items()
     }
+    assert told == {
+        "top1": ("higher", "%", 100.0, 1, True, False, False),
+        "top5": ("higher", "%", 100.0, 5, True, False, False),
+        "f1": ("higher", "%", None, None, True, False, False),
+        "mae": ("lower", "", 1.0, None, False, False, False),
+        "cosine": ("higher", "", 1.0, None, False, False, False),
+        "rmse": ("lower", "", None, None, False, False, False),
+    }
+    assert {name: one.name for name, one in BUILTIN.items()} == {name: name for name in told}
+
+
+@given(seed=st.integers(0, 10_000))
+def test_class_metrics_equal_scikit_learns(seed: int) -> None:
+    """top1, top5 and macro F1 are scikit-learn's, in percent."""
+    outputs, labels = classified(seed)
+    predicted = outputs.argmax(axis=1)
+    top5 = sklearn.metrics.top_k_accuracy_score(labels, outputs, k=5, labels=range(CLASSES))
+    assert score("top1", outputs, labels) == pytest.approx(100 * sklearn.metrics.accuracy_score(labels, predicted))
+    assert score("top5", outputs, labels) == pytest.approx(100 * top5)
+    expected = 100 * sklearn.metrics.f1_score(labels, predicted, average="macro")
+    assert score("f1", outputs, labels) == pytest.approx(expected)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_error_metrics_equal_scikit_learns(seed: int) -> None:
+    """Mae and rmse are scikit-learn's over vectors, in the unit of the labels."""
+    random = np.random.default_rng(seed)
+    outputs, labels = random.normal(size=(40, 3)), random.normal(size=(40, 3))
+    assert score("mae", outputs, labels) == pytest.approx(sklearn.metrics.mean_absolute_error(labels, outputs))
+    expected = np.sqrt(sklearn.metrics.mean_squared_error(labels, outputs))
+    assert score("rmse", outputs, labels) == pytest.approx(expected)
+    cosines = [1 - cosine_distance(one, other) for one, other in zip(outputs, labels, strict=True)]
+    assert score("cosine", outputs, labels) == pytest.approx(np.mean(cosines))
+
+
+def test_a_dead_output_is_not_right() -> None:
+    """Equal scores for all classes put the first five first: top5 is the share of their labels, not 100 %."""
+    labels = np.arange(70) % CLASSES
+    dead = np.zeros((70, CLASSES), dtype=np.float32)
+    assert score("top5", dead, labels) == pytest.approx(100 * 5 / CLASSES)
+    assert score("top1", dead, labels) == pytest.approx(100 / CLASSES)
+
+
+@given(seed=st.integers(0, 1000))
+def test_top5_of_tied_scores_is_a_stable_sort(seed: int) -> None:
+    """Coarse scores tie often, as quantized ones do; NumPy's stable sort of the descending scores agrees."""
+    random = np.random.default_rng(seed)
+    outputs, labels = random.integers(0, 3, (50, CLASSES)).astype(np.float32), random.integers(0, CLASSES, 50)
+    first_five = np.argsort(-outputs, axis=1, kind="stable")[:, :5]
+    assert score("top5", outputs, labels) == pytest.approx(100 * np.mean((first_five == labels[:, None]).any(axis=1)))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "uint64"])
+@pytest.mark.parametrize("name", ["top1", "top5", "f1"])
+def test_labels_of_any_integer_type_and_of_one_column_score_the_same(name: str, dtype: str) -> None:
+    """A column (n, 1) of labels is the same labels."""
+    outputs, labels = classified(6)
+    assert score(name, outputs, labels.astype(dtype)[:, None]) == score(name, outputs, labels)
 
 
 @pytest.mark.parametrize(
@@ -41,3 +97,173 @@ def test_f1_is_a_mean_over_the_classes_that_occur(predicted: list[int], labels: 
     """As scikit-learn has it; a class that is neither predicted nor a label counts for nothing."""
     expected = 100 * sklearn.metrics.f1_score(labels, predicted, average="macro", zero_division=0)
     assert macro_f1_pct(np.array([predicted, labels]).T) == pytest.approx(expected)
+
+
+def test_labels_that_a_built_in_metric_cannot_read() -> None:
+    """With the shapes that were found."""
+    scores = np.zeros((4, 3), dtype=np.float32)
+    assert said(lambda: BUILTIN["top1"].statistics(scores, np.zeros((4, 3), dtype=int))) == (
+        "a classification metric needs one class index per sample\n  got: labels of shape (4, 3)\n"
+        "  next: give the index of the class, not a vector, or name another metric"
+    )
+    assert said(lambda: BUILTIN["mae"].statistics(scores, np.zeros(4))) == (
+        "output and label of a sample differ in size, and this metric compares them value by value\n"
+        "  got: outputs (4, 3), labels (4,)\n"
+        "  next: give labels of the output's shape, or name another metric or another output"
+    )
+
+
+OURS = Metric(lambda outputs, _labels: np.max(outputs, axis=1), better="higher", unit="logit", scale=1)
+NOT_A_METRIC = max
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
+    """The entry points that a test adds, seen by a table read afresh."""
+    points: list[EntryPoint] = []
+    monkeypatch.setattr(table, "entry_points", lambda group: [point for point in points if point.group == group])
+    for cached in (metrics_by_name, metric_by_name):
+        cached.cache_clear()
+    yield points
+    for cached in (metrics_by_name, metric_by_name):
+        cached.cache_clear()
+
+
+def point(name: str, value: str = "OURS") -> EntryPoint:
+    """Register something of this module as a metric."""
+    return EntryPoint(name, f"{__name__}:{value}", "pytest_quant.metrics")
+
+
+def test_a_third_partys_metric_stands_beside_the_built_in_ones(installed: list[EntryPoint]) -> None:
+    """It is found by the name of its entry point and keeps its direction and unit."""
+    installed.append(point("largest"))
+    found = resolve_metric("largest", "int", (1, 3))
+    assert found is not None
+    assert (found.name, found.better, found.unit) == ("largest", "higher", "logit")
+    assert {"largest", "top1", "top5", "mae", "rmse", "f1", "cosine"} == set(metrics_by_name())
+
+
+@pytest.mark.parametrize(("name", "taken"), [("top1", "built in"), ("largest", f"{__name__}:OURS")])
+def test_two_metrics_of_one_name_are_an_error(installed: list[EntryPoint], name: str, taken: str) -> None:
+    """Neither a built-in one nor another package's is replaced in silence; both are named."""
+    installed += [point("largest"), point(name, "NOT_A_METRIC")]
+    with pytest.raises(UsageError) as raised:
+        metric_by_name("mae")
+    assert str(raised.value) == (
+        f"two packages register a metric named '{name}'\n  got: {taken} and {__name__}:NOT_A_METRIC\n"
+        "  next: uninstall one of them, or rename its entry point"
+    )
+
+
+def test_a_package_that_is_found_twice_is_one_package(installed: list[EntryPoint]) -> None:
+    """The same entry point on two paths is no conflict."""
+    installed += [point("largest"), point("largest")]
+    assert metric_by_name("largest") == Metric(OURS.fn, "higher", "logit", 1, "largest")
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (
+            "NOT_A_METRIC",
+            "the metric 'broken' is registered as builtin_function_or_method\n"
+            f"  got: {__name__}:NOT_A_METRIC\n  allowed: a pytest_quant.Metric",
+        ),
+        (
+            "GONE",
+            f"the metric 'broken' does not load\n  got: {__name__}:GONE: module '{__name__}' has no attribute 'GONE'",
+        ),
+    ],
+)
+def test_a_broken_registration_hurts_only_its_own_name(installed: list[EntryPoint], value: str, says: str) -> None:
+    """What cannot be used is an error when it is asked for, and no other metric is lost."""
+    installed.append(point("broken", value))
+    assert metric_by_name("mae").name == "mae"
+    with pytest.raises(UsageError) as raised:
+        metric_by_name("broken")
+    assert str(raised.value) == says
+
+
+def test_an_unknown_name_names_the_nearest() -> None:
+    """A typo is told what was meant."""
+    with pytest.raises(UsageError, match="did you mean 'top1'"):
+        resolve_metric("topp1", "int", (1, 3))
+
+
+def test_the_default_is_top1_for_classes_only() -> None:
+    """Integer labels and an output (n, classes) have a default, nothing else does."""
+    default = resolve_metric(None, "int", (1, 3))
+    assert default is not None
+    assert default.name == "top1"
+    for labels, shape in (("float", (1, 3)), ("none", (1, 3)), ("int", (1, 3, 3)), ("int", (1, 1)), ("int", (1,))):
+        assert resolve_metric(None, labels, shape) is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "labels", "shape", "message"),
+    [
+        (
+            3,
+            "int",
+            (1, 3),
+            "metric must be a name or a Metric\n  got: 3\n"
+            "  next: wrap a callable, Metric(fn, better='higher', unit='%', scale=100): "
+            "its direction cannot be guessed",
+        ),
+        (
+            "f1",
+            "none",
+            (1, 3),
+            "the metric 'f1' needs labels, and the data has none\n"
+            "  next: give labels, or limit min_agreement, min_sqnr_db or min_cosine, which need none",
+        ),
+        (
+            "top1",
+            "object",
+            (1, 3),
+            "the metric 'top1' cannot read these labels\n  got: labels of type dict\n"
+            f"  allowed: one class index for each sample\n  next: map each label to the index of its class, {WRAP}",
+        ),
+        (
+            "mae",
+            "object",
+            (1, 3),
+            "the metric 'mae' cannot read these labels\n  got: labels of type dict\n"
+            f"  allowed: numbers of one shape\n  next: give them as numbers, {WRAP}",
+        ),
+        (
+            "top5",
+            "int",
+            (1, 5),
+            "the metric 'top5' needs class labels and an output (n, classes)\n"
+            f"  got: int labels, output of shape (1, 5)\n  allowed: at least 6 classes\n  next: {OF_CLASSES}",
+        ),
+        *(
+            (
+                name,
+                "int",
+                shape,
+                f"the metric '{name}' needs class labels and an output (n, classes)\n"
+                f"  got: int labels, output of shape {shape}\n  allowed: at least 2 classes\n  next: {OF_CLASSES}",
+            )
+            for name, shape in (("f1", (1, 3, 3)), ("top1", (1, 1)))
+        ),
+        (
+            "top1",
+            "float",
+            (2, 3),
+            "the metric 'top1' needs class labels and an output (n, classes)\n"
+            f"  got: float labels, output of shape (2, 3)\n  allowed: at least 2 classes\n  next: {OF_CLASSES}",
+        ),
+    ],
+)
+def test_a_metric_that_does_not_suit(metric: object, labels: str, shape: tuple[int, ...], message: str) -> None:
+    """The metric, the labels and the output, and how each could be another."""
+    assert said(lambda: resolve_metric(metric, labels, shape, "dict")) == message
+
+
+@pytest.mark.parametrize(("name", "fewest"), [("top1", 2), ("top5", 6), ("f1", 2)])
+def test_the_fewest_classes_do(name: str, fewest: int) -> None:
+    """With one more than it may hold, an answer can be wrong."""
+    found = resolve_metric(name, "int", (4, fewest))
+    assert found is BUILTIN[name]

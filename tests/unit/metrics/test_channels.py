@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.errors import UsageError
 from pytest_quant.metrics.channels import split, with_groups
 from pytest_quant.spec import ChannelGroup
+from tests.unit.metrics.scoring import said
 
 BOXES = ChannelGroup("head", "boxes", 1, 0, 4)
 SCORES = ChannelGroup("head", "scores", 1, 4, None)
@@ -41,26 +42,61 @@ def test_groups_stand_beside_the_outputs_by_their_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "says"),
+    ("groups", "message"),
     [
-        ([ChannelGroup("heads", "a", 1, 0, None)], "did you mean 'head'"),
-        ([ChannelGroup("head", "taken", 1, 0, None)], "'head.taken' is an output"),
-        ([ChannelGroup("head", "a", 3, 0, None)], r"no axis 3(.|\n)*shape \(n, 6, 5\)"),
-        ([ChannelGroup("head", "a", -3, 0, None)], "no axis -3"),
-        ([BOXES, ChannelGroup("head", "b", 1, 4, 7)], r"group 'b' goes beyond(.|\n)*\(4, 7\)(.|\n)*0 to 6"),
-        ([BOXES, ChannelGroup("head", "b", 1, 6, None)], "group 'b' goes beyond"),
-        ([BOXES], r"in no group(.|\n)*4 to 6 of 6(.|\n)*'rest': \(4, 6\)"),
-        ([SCORES], r"in no group(.|\n)*'rest': \(0, 4\)"),
-        ([ChannelGroup("head", "a", 1, 0, 2), ChannelGroup("head", "b", 1, 3, 6)], r"'rest': \(2, 3\)"),
+        (
+            [("heads", "a", 1, 0, None)],
+            "channels names an output 'heads', which the model does not have\n  allowed: did you mean 'head'?",
+        ),
+        (
+            [("head", "taken", 1, 0, None)],
+            "channels calls a group 'taken', and 'head.taken' is an output of the model\n"
+            "  next: give the group another name",
+        ),
+        (
+            [("head", "a", 3, 0, None)],
+            "channels: output 'head' has no axis 3 of channels\n  got: shape (n, 6, 5)\n"
+            "  allowed: an axis after that of the samples, which is 0",
+        ),
+        (
+            [("head", "a", -3, 0, None)],
+            "channels: output 'head' has no axis -3 of channels\n  got: shape (n, 6, 5)\n"
+            "  allowed: an axis after that of the samples, which is 0",
+        ),
+        (
+            [("head", "a", -1, 0, 6)],
+            "channels: group 'a' goes beyond output 'head'\n  got: (0, 6) on axis 2 of shape (n, 6, 5)\n"
+            "  allowed: 0 to 5",
+        ),
+        (
+            [("head", "a", 1, 0, 4), ("head", "b", 1, 6, None)],
+            "channels: group 'b' goes beyond output 'head'\n  got: (6, None) on axis 1 of shape (n, 6, 5)\n"
+            "  allowed: 0 to 6",
+        ),
+        (
+            [("head", "a", 1, 4, None)],
+            "channels: output 'head' has channels that are in no group\n  got: 0 to 4 of 6\n"
+            "  next: name them too: 'rest': (0, 4)",
+        ),
+        (
+            [("flat", "a", 1, 0, None)],
+            "channels: output 'flat' has no axis 1 of channels\n  got: shape (n)\n"
+            "  allowed: an axis after that of the samples, which is 0",
+        ),
+        (
+            [("head", "a", 1, 0, 2), ("head", "b", 1, 3, None)],
+            "channels: output 'head' has channels that are in no group\n  got: 2 to 3 of 6\n"
+            "  next: name them too: 'rest': (2, 3)",
+        ),
+        (
+            [("head", "a", 1, 0, 2)],
+            "channels: output 'head' has channels that are in no group\n  got: 2 to 6 of 6\n"
+            "  next: name them too: 'rest': (2, 6)",
+        ),
     ],
 )
-def test_groups_that_do_not_fit_are_refused(groups: list[ChannelGroup], says: str) -> None:
-    """With what the output really is; channels in no group would be judged by nothing."""
-    with pytest.raises(UsageError, match=says):
-        with_groups({"head": HEAD, "head.taken": HEAD}, groups)
-
-
-def test_an_output_of_one_value_per_sample_has_no_channels() -> None:
-    """It has the axis of the samples only."""
-    with pytest.raises(UsageError, match="no axis 1"):
-        with_groups({"head": np.zeros(3)}, [BOXES])
+def test_groups_of_channels_that_do_not_fit(groups: list[tuple[Any, ...]], message: str) -> None:
+    """The output with its shape, and the channels that are meant."""
+    chosen = [ChannelGroup(*group) for group in groups]
+    found = said(lambda: with_groups({"head": HEAD, "head.taken": HEAD, "flat": np.zeros(3)}, chosen))
+    assert found.startswith(message.partition("?")[0])

@@ -1,81 +1,74 @@
-"""The built-in metrics and users' own ones, against scikit-learn and SciPy."""
+"""Metrics of users: callables, those of scikit-learn and torchmetrics, and labels that are texts or annotations."""
 
 from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 import sklearn.metrics
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.spatial.distance import cosine as cosine_distance
+import torch
+import torchmetrics.classification
+import torchmetrics.regression
+from scipy.special import softmax
+from sklearn.metrics import accuracy_score
 
+from pytest_quant.data.labels import as_objects
 from pytest_quant.errors import UsageError
-from pytest_quant.metrics import Metric
-from tests.unit.metrics.scoring import CLASSES, classified, score
+from pytest_quant.measure.accuracy import OutputPair, evaluate
+from pytest_quant.metrics import Metric, ResolvedMetric, resolve_metric
+from pytest_quant.metrics.metric import resolve_wrapped
+from pytest_quant.result import AccuracyResult
+from tests.unit.metrics.scoring import CLASSES, classified, said, score
+
+Fn = Callable[..., Any]
 
 
-@given(seed=st.integers(0, 10_000))
-def test_class_metrics_equal_scikit_learns(seed: int) -> None:
-    """top1, top5 and macro F1 are scikit-learn's, in percent."""
-    outputs, labels = classified(seed)
-    predicted = outputs.argmax(axis=1)
-    top5 = sklearn.metrics.top_k_accuracy_score(labels, outputs, k=5, labels=range(CLASSES))
-    assert score("top1", outputs, labels) == pytest.approx(100 * sklearn.metrics.accuracy_score(labels, predicted))
-    assert score("top5", outputs, labels) == pytest.approx(100 * top5)
-    expected = 100 * sklearn.metrics.f1_score(labels, predicted, average="macro")
-    assert score("f1", outputs, labels) == pytest.approx(expected)
+class Loud:
+    """A callable that is no function."""
+
+    def __call__(self) -> None:
+        """Do nothing."""
+
+    def __repr__(self) -> str:
+        """Say something short."""
+        return "<loud>"
 
 
-@given(seed=st.integers(0, 10_000))
-def test_error_metrics_equal_scikit_learns(seed: int) -> None:
-    """Mae and rmse are scikit-learn's over vectors, in the unit of the labels."""
-    random = np.random.default_rng(seed)
-    outputs, labels = random.normal(size=(40, 3)), random.normal(size=(40, 3))
-    assert score("mae", outputs, labels) == pytest.approx(sklearn.metrics.mean_absolute_error(labels, outputs))
-    expected = np.sqrt(sklearn.metrics.mean_squared_error(labels, outputs))
-    assert score("rmse", outputs, labels) == pytest.approx(expected)
-    cosines = [1 - cosine_distance(one, other) for one, other in zip(outputs, labels, strict=True)]
-    assert score("cosine", outputs, labels) == pytest.approx(np.mean(cosines))
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"better": "up"}, "Metric: better tells the direction\n  got: 'up'\n  allowed: higher, lower"),
+        ({"fn": "f1"}, "Metric: fn must be callable\n  got: 'f1'\n  next: Metric(fn, better='higher')"),
+        ({"fn": Loud}, f"Metric: fn is a class\n  got: {Loud!r}\n  next: give an object, Loud()"),
+        ({"unit": 3}, "Metric: unit must be text\n  got: 3\n  next: unit='' for a plain number"),
+        (
+            {"scale": -1},
+            "Metric: scale must be a positive number\n  got: -1\n  next: scale=1, unit='' keeps scores",
+        ),
+        *(
+            (
+                {"scale": scale},
+                f"Metric: scale must be a positive number\n  got: {scale!r}\n  next: scale=1, unit='' keeps scores",
+            )
+            for scale in (0, float("nan"), float("inf"), True, "100")
+        ),
+    ],
+)
+def test_a_metric_that_cannot_be(options: dict[str, Any], message: str) -> None:
+    """The option, what it was and what it may be."""
+    assert said(lambda: Metric(**{"fn": np.equal, **options})) == message
 
 
-def test_a_dead_output_is_not_right() -> None:
-    """Equal scores for all classes put the first five first: top5 is the share of their labels, not 100 %."""
-    labels = np.arange(70) % CLASSES
-    dead = np.zeros((70, CLASSES), dtype=np.float32)
-    assert score("top5", dead, labels) == pytest.approx(100 * 5 / CLASSES)
-    assert score("top1", dead, labels) == pytest.approx(100 / CLASSES)
-
-
-@given(seed=st.integers(0, 1000))
-def test_top5_of_tied_scores_is_a_stable_sort(seed: int) -> None:
-    """Coarse scores tie often, as quantized ones do; NumPy's stable sort of the descending scores agrees."""
-    random = np.random.default_rng(seed)
-    outputs, labels = random.integers(0, 3, (50, CLASSES)).astype(np.float32), random.integers(0, CLASSES, 50)
-    first_five = np.argsort(-outputs, axis=1, kind="stable")[:, :5]
-    assert score("top5", outputs, labels) == pytest.approx(100 * np.mean((first_five == labels[:, None]).any(axis=1)))
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int32", "uint64"])
-@pytest.mark.parametrize("name", ["top1", "top5", "f1"])
-def test_labels_of_any_integer_type_and_of_one_column_score_the_same(name: str, dtype: str) -> None:
-    """A column (n, 1) of labels is the same labels."""
-    outputs, labels = classified(6)
-    assert score(name, outputs, labels.astype(dtype)[:, None]) == score(name, outputs, labels)
-
-
-def test_class_metrics_refuse_vectors_of_labels() -> None:
-    """One-hot labels are not class indices."""
-    outputs, labels = classified(7)
-    with pytest.raises(UsageError, match="one class index per sample"):
-        score("top1", outputs, np.eye(CLASSES, dtype=np.int64)[labels])
-
-
-@pytest.mark.parametrize("name", ["mae", "rmse", "cosine"])
-def test_metrics_of_values_refuse_labels_of_another_size(name: str) -> None:
-    """The index of a class is no target for the scores of all of them, and is not stretched to be one."""
-    outputs, labels = classified(8)
-    with pytest.raises(UsageError, match="differ in size"):
-        score(name, outputs, labels)
+def test_what_a_metric_is_unless_told() -> None:
+    """A share in percent, where more is better, by the name of the function or of the class."""
+    metric = Metric(functools.partial(np.isclose, atol=1.0))
+    assert (metric.better, metric.unit, metric.scale, metric.name) == ("higher", "%", 100.0, "isclose")
+    assert (Metric(Loud()).name, Metric(Loud(), name="own").name) == ("Loud", "own")
+    assert isinstance(Metric(Loud(), scale=2).scale, float)
 
 
 def test_a_callable_gives_one_score_per_sample() -> None:
@@ -85,35 +78,270 @@ def test_a_callable_gives_one_score_per_sample() -> None:
     assert score(own, outputs, labels) == pytest.approx(score("top1", outputs, labels))
 
 
-@pytest.mark.parametrize("given_back", [0.5, ["a"] * 30, np.zeros((30, 1))], ids=["mean", "text", "column"])
-def test_a_callable_that_gives_anything_else_is_told_so(given_back: object) -> None:
-    """One number for a whole chunk is refused with the shape that was expected."""
-    with pytest.raises(UsageError, match=r"one score per sample[\s\S]*\(30,\)"):
-        score(Metric(lambda _o, _y: given_back, name="own"), *classified(5))
+@pytest.mark.parametrize(
+    ("given_back", "value"),
+    [
+        (np.zeros((4, 1)), "an array of shape (4, 1) and dtype float64 for 4 samples"),
+        (np.array(["a"] * 4), "an array of shape (4,) and dtype <U1 for 4 samples"),
+        (0.5, "an array of shape () and dtype float64 for 4 samples"),
+    ],
+)
+def test_a_callable_that_gives_no_score_for_each_sample(given_back: object, value: str) -> None:
+    """What it gave, and what to return."""
+    metric = resolve_wrapped(Metric(lambda _outputs, _labels: given_back, name="own"))
+    assert said(lambda: metric.statistics(np.zeros((4, 2)), np.zeros(4))) == (
+        f"metric 'own' must give one score per sample\n  got: {value}\n  allowed: numbers of shape (4,)\n"
+        "  next: return one number for each row of outputs, not their mean"
+    )
+
+
+def test_an_object_that_needs_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named, with what needs none."""
+    accuracy = torchmetrics.classification.MulticlassAccuracy(num_classes=3)
+    monkeypatch.delitem(sys.modules, "torch")
+    assert said(lambda: resolve_wrapped(Metric(accuracy))) == (
+        "a metric with update, compute and reset is fed torch tensors, and torch is not imported\n"
+        f"  got: {accuracy!r}\n"
+        "  next: wrap a callable that gives one score per sample: Metric(fn, better='higher')"
+    )
+
+
+def test_what_a_wrapped_metric_tells_the_evaluation() -> None:
+    """Which scores are rates, and which metrics read objects, or all samples at once."""
+    accuracy = torchmetrics.classification.MulticlassAccuracy(num_classes=3)
+    own, theirs, tensors = (
+        resolve_wrapped(Metric(fn, scale=2.0)) for fn in (np.equal, sklearn.metrics.accuracy_score, accuracy)
+    )
+    assert (own.rate, own.reads_objects, own.costly) == (2.0, True, False)
+    assert (theirs.rate, theirs.reads_objects, theirs.costly) == (None, True, True)
+    assert (tensors.rate, tensors.reads_objects, tensors.costly) == (None, False, True)
+    assert not any(one.reads_classes or one.answers for one in (own, theirs, tensors))
 
 
 @pytest.mark.parametrize(
-    "bad",
+    "fn",
     [
-        {"better": "up"},
-        {"unit": 3},
-        {"scale": 0},
-        {"scale": -1},
-        {"scale": float("nan")},
-        {"scale": float("inf")},
-        {"scale": True},
-        {"scale": "100"},
+        sklearn.metrics.accuracy_score,
+        sklearn.metrics.matthews_corrcoef,
+        functools.partial(sklearn.metrics.f1_score, average="macro"),
+        functools.partial(functools.partial(sklearn.metrics.fbeta_score, beta=2), average="weighted"),
     ],
-    ids=str,
 )
-def test_a_metric_declares_a_direction_and_a_positive_scale(bad: dict[str, object]) -> None:
-    """Anything else is a usage error when the metric is written."""
-    with pytest.raises(UsageError):
-        Metric(np.equal, **bad)  # type: ignore[arg-type]
+def test_classification_gets_the_predicted_classes(fn: Fn) -> None:
+    """Also through functools.partial, which most of these need for more than two classes."""
+    outputs, labels = classified(1)
+    assert score(Metric(fn), outputs, labels) == pytest.approx(100 * fn(labels, outputs.argmax(axis=1)))
 
 
-@pytest.mark.parametrize("fn", ["accuracy", dict], ids=["text", "class"])
-def test_a_metric_is_made_around_something_that_scores(fn: object) -> None:
-    """Text cannot be called, and a class in place of its object would be called for nothing."""
-    with pytest.raises(UsageError, match="fn"):
-        Metric(fn)  # type: ignore[arg-type]
+@pytest.mark.parametrize("fn", [sklearn.metrics.r2_score, sklearn.metrics.mean_absolute_error])
+@pytest.mark.parametrize("width", [1, 3])
+def test_regression_gets_the_outputs(fn: Fn, width: int) -> None:
+    """One number per sample or several: labels and outputs keep their shapes."""
+    outputs, targets = classified(2)[0][:, :width], np.random.default_rng(2).normal(size=(60, width))
+    labels = targets[:, 0] if width == 1 else targets
+    assert score(Metric(fn, scale=1, unit=""), outputs, labels) == pytest.approx(fn(targets, outputs), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        sklearn.metrics.log_loss,
+        sklearn.metrics.d2_log_loss_score,
+        functools.partial(sklearn.metrics.roc_auc_score, multi_class="ovr"),
+        functools.partial(sklearn.metrics.top_k_accuracy_score, k=3),
+    ],
+)
+def test_losses_of_probabilities_and_rankings_get_the_outputs(fn: Fn) -> None:
+    """The class alone would make a number of them that means nothing."""
+    outputs, labels = classified(3, n=200)
+    shares = softmax(outputs.astype(np.float64), axis=1)
+    assert score(Metric(fn, scale=1), shares, labels) == pytest.approx(fn(labels, shares))
+
+
+def test_a_loss_of_two_classes_is_of_their_probabilities() -> None:
+    """The hinge loss takes one number for each sample, the second score less the first."""
+    outputs, labels = np.random.default_rng(5).normal(size=(80, 2)), np.arange(80) % 2
+    expected = sklearn.metrics.hinge_loss(labels, outputs[:, 1] - outputs[:, 0])
+    assert score(Metric(sklearn.metrics.hinge_loss, scale=1), outputs, labels) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["brier_score_loss", "d2_brier_score"])
+def test_a_loss_of_probabilities_never_gets_a_class(name: str) -> None:
+    """Whatever this scikit-learn has of them: a stand-in of that name is given the outputs."""
+    seen = []
+
+    def stand_in(_labels: object, given: np.ndarray) -> float:
+        seen.append(given.shape)
+        return 0.0
+
+    stand_in.__module__, stand_in.__name__ = "sklearn.metrics._classification", name
+    outputs, labels = classified(4)
+    score(Metric(stand_in), outputs, labels)
+    assert seen == [outputs.shape]
+
+
+@pytest.mark.parametrize("fn", [sklearn.metrics.roc_auc_score, sklearn.metrics.average_precision_score])
+def test_ranking_of_two_classes_is_by_the_second(fn: Fn) -> None:
+    """Scores and their softmax rank alike, and both as the probability of the second class does."""
+    random = np.random.default_rng(4)
+    outputs = random.normal(size=(80, 2))
+    labels = (random.random(80) < softmax(outputs, axis=1)[:, 1]).astype(int)
+    expected = 100 * fn(labels, softmax(outputs, axis=1)[:, 1])
+    assert score(Metric(fn), outputs, labels) == pytest.approx(expected)
+    assert score(Metric(fn), softmax(outputs, axis=1), labels) == pytest.approx(expected)
+
+
+def test_torchmetrics_objects_give_their_own_value() -> None:
+    """The object is reset, fed and read; its value is scaled like any other."""
+    outputs, labels = classified(3)
+    accuracy = torchmetrics.classification.MulticlassAccuracy(num_classes=CLASSES, average="micro")
+    expected = 100 * float(accuracy(torch.from_numpy(outputs), torch.from_numpy(labels)))
+    for _ in range(2):
+        assert score(Metric(accuracy), outputs, labels) == pytest.approx(expected, rel=1e-6)
+    error = torchmetrics.regression.MeanSquaredError()
+    targets = np.arange(60, dtype=np.float64)
+    found = score(Metric(error, better="lower", unit="", scale=1), outputs[:, :1], targets)
+    assert found == pytest.approx(float(np.mean((outputs[:, 0] - targets) ** 2)), rel=1e-6)
+
+
+def test_torchmetrics_get_tensors_of_the_outputs_own_dtype() -> None:
+    """Scores stay float32, class indices are int64 whatever the labels were."""
+    seen: list[torch.dtype] = []
+
+    class Recorder(torchmetrics.classification.MulticlassAccuracy):
+        def update(self, preds: torch.Tensor, target: torch.Tensor) -> None:
+            seen.extend([preds.dtype, target.dtype])
+            super().update(preds, target)
+
+    outputs, labels = classified(5)
+    score(Metric(Recorder(num_classes=CLASSES)), outputs, labels.astype(np.uint16))
+    assert seen == [torch.float32, torch.int64]
+
+
+ALPHABET = " abcd"
+WORDS = ["ab cd", "a", "dd dd dd", "", "bad cab", "abc", "c c", "dab"]
+
+
+def readable(texts: list[str]) -> np.ndarray:
+    """Outputs (n, 8, 5) of a recognizer that reads `texts`: one-hot over the alphabet, padded with blanks."""
+    indices = [[ALPHABET.index(char) for char in text.ljust(8)] for text in texts]
+    return np.eye(len(ALPHABET), dtype=np.float32)[indices]
+
+
+def read(outputs: np.ndarray) -> list[str]:
+    """The texts of outputs."""
+    return ["".join(ALPHABET[index] for index in row).rstrip() for row in outputs.argmax(axis=2)]
+
+
+def distance(one: str, other: str) -> int:
+    """Levenshtein's distance."""
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        row, above = [i], row
+        for j, b in enumerate(other, 1):
+            row.append(min(row[-1] + 1, above[j] + 1, above[j - 1] + (a != b)))
+    return row[-1]
+
+
+def edits(outputs: np.ndarray, labels: np.ndarray) -> list[float]:
+    """Edits of each sample, as a user would write it."""
+    return [distance(text, label) for text, label in zip(read(outputs), labels, strict=True)]
+
+
+def judged(metric: Metric, reference: np.ndarray, candidate: np.ndarray, labels: list[Any]) -> AccuracyResult:
+    """Evaluate in chunks of three."""
+    objects = as_objects(labels)
+
+    def pairs() -> Iterator[OutputPair]:
+        for start in range(0, len(labels), 3):
+            rows = slice(start, start + 3)
+            part = reference[rows], candidate[rows], objects[rows]
+            yield OutputPair({"y": part[0]}, {"y": part[1]}, part[2], start, len(part[0]))
+
+    return evaluate(pairs(), resolve(metric, reference), output="y")
+
+
+def resolve(metric: object, outputs: np.ndarray, label_type: str = "str") -> ResolvedMetric | None:
+    """Resolve for labels that are objects."""
+    return resolve_metric(metric, "object", outputs.shape, label_type)
+
+
+def test_a_character_error_rate_reads_the_texts() -> None:
+    """Edits over all characters, as torchmetrics counts them."""
+    text = pytest.importorskip("torchmetrics.functional.text", reason="the tests' extra installs torchmetrics")
+    found_texts = ["ab cd", "b", "dd dd d", "a", "bad cab", "bc", "c cc", "dab"]
+    scale = len(WORDS) / sum(map(len, WORDS))
+    metric = Metric(edits, better="lower", unit="", scale=scale, name="cer")
+    found = judged(metric, readable(WORDS), readable(found_texts), WORDS)
+    assert found.reference == 0.0
+    assert found.drop == pytest.approx(float(text.char_error_rate(found_texts, WORDS)))
+    assert found.n == len(WORDS)
+
+
+def test_a_word_error_rate_of_right_and_wrong_is_tested_exactly() -> None:
+    """Scores of 0 and 1 on texts have McNemar's p like those on classes."""
+    wrong = [*WORDS[:5], "a", "b", "c"]
+    metric = Metric(lambda o, y: [text == label for text, label in zip(read(o), y, strict=True)], name="exact")
+    found = judged(metric, readable(WORDS), readable(wrong), WORDS)
+    assert (found.reference, found.candidate, found.discordant) == (100.0, 62.5, 3)
+    assert found.p_value == pytest.approx(0.25)  # two-sided: 2 / 2^3
+
+
+def overlaps(outputs: np.ndarray, labels: np.ndarray) -> list[float]:
+    """The best intersection over union of each sample's one predicted box with any that is annotated."""
+    annotated = (label["boxes"] for label in labels)
+    return [
+        max((overlap(box, one) for one in boxes), default=0.0) for box, boxes in zip(outputs, annotated, strict=True)
+    ]
+
+
+def overlap(one: np.ndarray, other: np.ndarray) -> float:
+    """Intersection over union of two boxes (left, top, right, bottom)."""
+    sides = np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])
+    common = float(np.prod(np.maximum(sides, 0)))
+    return common / (float(np.prod(one[2:] - one[:2]) + np.prod(other[2:] - other[:2])) - common)
+
+
+def test_a_detection_metric_reads_annotations_of_any_length() -> None:
+    """Boxes moved by half their width overlap by a third; a sample with nothing annotated scores 0."""
+    boxes = np.array([[0, 0, 2, 2], [4, 4, 6, 6], [0, 0, 2, 2], [8, 0, 10, 2]], np.float32)
+    annotated: list[Any] = [
+        {"boxes": boxes[[0, 1]], "names": ["cat", "dog"]},
+        {"boxes": boxes[[3, 1, 0]], "names": ["cat", "dog", "cat"]},
+        {"boxes": boxes[:0], "names": []},
+        {"boxes": boxes[[3]], "names": ["dog"]},
+    ]
+    found = judged(Metric(overlaps, name="iou"), boxes, boxes + np.array([1, 0, 1, 0], np.float32), annotated)
+    assert found.reference == pytest.approx(75.0)
+    assert found.candidate == pytest.approx(100 * (3 / 3) / 4)
+
+
+def test_agreement_needs_no_labels_of_classes() -> None:
+    """Outputs (n, classes) are compared by class whatever the labels are; no class is the worst."""
+    scores = np.eye(4, dtype=np.float32)
+    metric = Metric(lambda o, y: [str(row.argmax()) == label for row, label in zip(o, y, strict=True)], name="named")
+    found = judged(metric, scores, scores[[0, 1, 2, 0]], ["0", "1", "2", "3"])
+    assert (found.reference, found.candidate, found.agreement_pct, found.worst_class) == (100.0, 75.0, 75.0, None)
+
+
+def test_a_function_of_scikit_learn_gets_the_objects() -> None:
+    """Whole-set metrics keep the labels as they are, too: lists of labels here, wrapped to be read."""
+
+    def named(labels: np.ndarray, classes: np.ndarray) -> float:
+        return float(accuracy_score(list(labels), [ALPHABET[index] for index in classes]))
+
+    named.__module__ = "sklearn.metrics._classification"
+    scores = np.eye(5, dtype=np.float32)
+    found = judged(Metric(named, name="named"), scores, scores[[0, 1, 2, 3, 3]], list(ALPHABET))
+    assert (found.reference, found.candidate) == (100.0, 80.0)
+
+
+def test_torchmetrics_takes_no_objects() -> None:
+    """Told before anything is measured, not by the last line of a traceback of torch."""
+    with pytest.raises(UsageError, match="cannot read these labels"):
+        resolve(Metric(torchmetrics.classification.MulticlassAccuracy(num_classes=5)), np.zeros((4, 5)))
+
+
+def test_objects_suggest_no_metric() -> None:
+    """Only class indices have a default."""
+    assert resolve(None, np.zeros((4, 5))) is None

@@ -13,7 +13,7 @@ from pytest_quant.metrics import Metric
 from pytest_quant.metrics.metric import resolve_wrapped
 from pytest_quant.metrics.scores import FEWEST_UNBOUNDED, Scores
 from pytest_quant.result import AccuracyResult
-from tests.unit.metrics.scoring import scores
+from tests.unit.metrics.scoring import said, scores
 
 
 @pytest.mark.parametrize(("better", "drop"), [("lower", 2.5), ("higher", -2.5)])
@@ -88,3 +88,31 @@ def test_errors_that_are_all_zero_have_no_interval() -> None:
     outputs = np.ones((40, 1))
     metric = Metric(_error, better="lower", unit="mm", scale=1)
     assert of(metric, outputs, outputs, np.ones(40)).drop_ci is None
+
+
+def test_a_score_that_is_not_finite() -> None:
+    """The sample is named by its index in the set."""
+    scores = Scores(resolve_wrapped(Metric(lambda outputs, _labels: outputs[:, 0], name="own")))
+    outputs = np.array([[1.0], [2.0], [np.inf]])
+    sound = np.array([True, False, True])
+    assert said(lambda: scores.add(outputs, outputs, np.zeros(3), sound, 40)) == (
+        "metric 'own' must give a finite score for every sample\n  got: inf for sample 42\n"
+        "  next: give the score of such a sample its worst value, or leave the sample out of the data"
+    )
+
+
+def test_a_third_party_that_gives_no_score() -> None:
+    """What it said, and what would be a score."""
+
+    def refuses(_labels: object, _outputs: object) -> float:
+        raise ValueError("only one class")
+
+    refuses.__module__ = "sklearn.metrics._ranking"
+    scores = Scores(resolve_wrapped(Metric(refuses, name="auc")))
+    outputs = np.zeros((5, 2))
+    scores.add(outputs, outputs, np.zeros(5), np.ones(5, dtype=bool), 0)
+    assert said(lambda: scores.added_to(AccuracyResult(n=5), None, 0.95)) == (
+        "metric 'auc' gives no score for 5 samples\n  got: ValueError: only one class\n"
+        "  allowed: one number for labels and outputs of all samples\n"
+        "  next: set its options with functools.partial, or wrap a callable (outputs, labels) -> one score per sample"
+    )

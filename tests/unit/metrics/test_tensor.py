@@ -1,4 +1,4 @@
-"""SQNR, cosine and largest error against NumPy, at the edges too."""
+"""SQNR, cosine and largest error against NumPy, at the edges too; what keeps an output from being compared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.metrics.tensor import TensorError
+from pytest_quant.metrics.tensor import TensorError, check_reference, find_mismatch, find_unsound, sound_rows
+from pytest_quant.result import OutputFault
+from tests.unit.metrics.scoring import said
 
 
 def compared(reference: np.ndarray, candidate: np.ndarray, start: int = 0) -> TensorError:
@@ -160,3 +162,80 @@ def test_a_candidate_that_does_not_vary_has_no_cosine_with_what_varies() -> None
     found = compared(np.array([[100.0], [102.0]]), np.array([[101.0], [101.0]]))
     assert found.centred_sqnr_db == pytest.approx(0.0)
     assert found.centred_cosine == 0.0
+
+
+N = 9
+
+
+@given(row=st.integers(0, N - 1), later=st.integers(0, N - 1), bad=st.sampled_from([np.nan, np.inf, -np.inf]))
+def test_the_first_sample_that_is_not_finite_is_named(row: int, later: int, bad: float) -> None:
+    """By its index in the whole set; every such sample is told apart from the sound ones."""
+    r = np.ones((N, 2, 2), dtype=np.float32)
+    c = r.copy()
+    c[[row, later], 1, 0] = bad
+    sound = sound_rows(r, c)
+    fault = find_unsound("y", c, sound, start=100)
+    assert fault is not None
+    assert (fault.kind, fault.sample) == ("not finite", 100 + min(row, later))
+    assert set(np.flatnonzero(~sound)) == {row, later}
+
+
+def test_the_same_infinity_on_both_sides_is_sound() -> None:
+    """A model that masks scores is not broken; one that masks others is."""
+    r = np.array([[-np.inf, 1.0], [np.inf, 1.0], [-np.inf, 1.0]])
+    c = np.array([[-np.inf, 1.0], [-np.inf, 1.0], [0.0, 1.0]])
+    assert sound_rows(r, c).tolist() == [True, False, False]
+    fault = find_unsound("y", c, np.array([True, True, False]), start=0)
+    assert fault is not None
+    assert fault.detail == "finite where the reference is infinite"
+
+
+@pytest.mark.parametrize("dtype", ["int64", "bool", "U1"])
+def test_what_cannot_be_nan_is_sound(dtype: str) -> None:
+    """Integers and text are always finite."""
+    values = np.array([["1"], ["0"]]).astype(dtype)
+    check_reference("y", values, 0)
+    assert sound_rows(values, values).all()
+
+
+F32 = np.ones((3, 2), dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "kind", "detail"),
+    [
+        (None, "missing", "the candidate does not give it"),
+        (F32[:, :1], "other shape", "(3, 1) in place of (3, 2)"),
+        (F32[0, 0], "other shape", "() in place of (3, 2)"),
+        (F32.astype(np.int8), "other dtype", "int8 in place of float32"),
+        (F32.astype(str), "other dtype", "<U32 in place of float32"),
+    ],
+)
+def test_another_kind_of_output(candidate: np.ndarray | None, kind: str, detail: str) -> None:
+    """What it is in place of what; the first sample of the chunk stands for all."""
+    assert find_mismatch("y", F32, candidate, 7) == OutputFault("y", kind, 7, detail)
+
+
+def test_texts_are_of_one_kind_whatever_holds_them() -> None:
+    """Objects and NumPy's texts of any length; two texts of other lengths too."""
+    texts = np.array([["a", "b"]])
+    assert find_mismatch("y", texts, texts.astype(object), 0) is None
+    assert find_mismatch("y", texts, np.array([["abc", "b"]]), 0) is None
+    assert find_mismatch("y", F32, F32.copy(), 0) is None
+
+
+def test_outputs_that_are_not_finite() -> None:
+    """The reference's stop everything; the candidate's are a fault that says which side is not."""
+    spoiled = F32.copy()
+    spoiled[1, 1] = np.nan
+    assert said(lambda: check_reference("y", spoiled, 10)) == (
+        "the reference gives NaN in output 'y'\n  got: sample 11\n"
+        "  next: check the model and the sample in FP32 first; where NaN is meant, export the model without this "
+        "output, or with numbers in place of NaN: torch.nan_to_num(x), or Where(IsNaN(x), 0, x) in ONNX"
+    )
+    sound = np.array([True, False, True])
+    expected = OutputFault("y", "not finite", 11, "NaN or Inf where the reference is finite")
+    assert find_unsound("y", spoiled, sound, 10) == expected
+    expected = OutputFault("y", "not finite", 11, "finite where the reference is infinite")
+    assert find_unsound("y", F32, sound, 10) == expected
+    assert find_unsound("y", spoiled, np.ones(3, dtype=bool), 10) is None

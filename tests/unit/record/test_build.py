@@ -1,9 +1,11 @@
-"""A record holds what the check asked for and what was found."""
+"""The record of one check whole, the key of its series, and the digests of samples that a run keeps."""
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+from array import array
 from dataclasses import fields, replace
 from typing import Any
 
@@ -12,35 +14,213 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.errors import UsageError
-from pytest_quant.record import LatencyFigures, Record, build_record, failed_record, series_key, to_json
-from pytest_quant.result import Blocks, LatencyResult, Measured, Status, Verdict
-from pytest_quant.spec import Check, LatencyPlan, Model
-from tests.unit.record.examples import ACCURACY, COVERAGE, LATENCY, RESOURCES, a_check, a_record
+from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.record import (
+    LatencyFigures,
+    PercentileBound,
+    Record,
+    build_record,
+    encoded,
+    failed_record,
+    series_key,
+    to_json,
+)
+from pytest_quant.record.kept_samples import pack_samples, unpack_samples
+from pytest_quant.record.run import gather_samples
+from pytest_quant.result import Blocks, Hint, LatencyResult, Status, Verdict
+from pytest_quant.spec import Calibration, Check, LatencyPlan, Model
+from tests.unit.record.examples import (
+    ACCURACY,
+    COVERAGE,
+    FAILED_DROP,
+    LATENCY,
+    NODEID,
+    RESOURCES,
+    RUN,
+    a_check,
+    a_record,
+    found,
+)
+
+HINT = Hint("leave /conv1 in float", "exclude=['/conv1']", "max_drop", 4.23, 0.5)
+HASHES = array("Q", [1 << 32, 7 << 40, (5 << 32) + 12345])
 
 
-def test_the_record_says_what_was_asked() -> None:
-    """Node id, model, engine, reference, batch size and calibration are those of the check."""
-    record = a_record()
-    asked = (record.model, record.backend, record.precision, record.scheme, record.batch_size)
-    assert asked == ("digits", "ort", "int8", "static", 1)
-    assert (record.engine_id, record.reference) == ("ort-int8-static", "ort-fp32")
-    assert (record.calibration, record.calibration_samples) == ("minmax", 64)
+def test_a_record_of_a_measured_check() -> None:
+    """Each figure in its own field; only single runs are left out."""
+    asked = replace(a_check(), confidence=0.9, latency_off="why not", batch_size=3)
+    measured = replace(found(asked, cached=True), sample_hashes=HASHES, threads=5, notes=("a", "b"))
+    record = build_record(measured, status=Status.FAIL, verdicts=[FAILED_DROP], hints=[HINT]).record
+    latency = record.latency
+    assert latency is not None
+    assert record == Record(
+        nodeid=NODEID,
+        model="digits",
+        backend="ort",
+        precision="int8",
+        scheme="static",
+        batch_size=1,
+        status=Status.FAIL,
+        series=series_key(asked, "top1"),
+        reference="ort-fp32",
+        metric="top1",
+        message="",
+        accuracy=ACCURACY,
+        latency=latency,
+        coverage=COVERAGE,
+        resources=RESOURCES,
+        cache={"engine": "hit", "reference": "hit"},
+        verdicts=(FAILED_DROP,),
+        confidence=0.9,
+        calibration="minmax",
+        calibration_samples=64,
+        threads=5,
+        isa=record.isa,
+        latency_off="why not",
+        digests={"engine": "abc123", "data": "def456"},
+        notes=("a", "b"),
+        samples=pack_samples(HASHES),
+        hints=(HINT,),
+    )
+    assert record.engine_id == "ort-int8-static"
+    assert latency.percentile_bounds == (PercentileBound(50.0, 0.2301, 0.2389), PercentileBound(99.0, 0.29, None))
+    same = (
+        "batch_size",
+        "rounds",
+        "reference_p50_ms",
+        "candidate_p50_ms",
+        "candidate_p90_ms",
+        "candidate_p99_ms",
+        "speedup",
+        "speedup_ci",
+        "null_ratio_ci",
+        "half_width_pct",
+        "reasons",
+        "notes",
+    )
+    assert {name: getattr(latency, name) for name in same} == {name: getattr(LATENCY, name) for name in same}
 
 
-def test_the_record_says_what_was_found() -> None:
-    """The sections are what the parts returned; of latency the single runs are left out."""
-    record = a_record()
-    assert (record.accuracy, record.coverage, record.resources) == (ACCURACY, COVERAGE, RESOURCES)
+def test_each_engine_has_its_own_rounds() -> None:
+    """Medians in milliseconds with four digits; a round without runs is none."""
+    sides: dict[str, Any] = {
+        name: Blocks(((ns, ns + 2, ns + 4), (), (ns * 2,)))
+        for name, ns in (("reference", 1_234_567), ("null", 2_000_000), ("candidate", 999))
+    }
+    record = a_record(latency=replace(LATENCY, **sides))
     assert record.latency is not None
-    assert record.latency.speedup_ci == LATENCY.speedup_ci
-    assert record.latency.round_p50_ms["candidate"] == (0.11, 0.102)
+    assert record.latency.round_p50_ms == {
+        "reference": (1.235, 2.469),
+        "null": (2.0, 4.0),
+        "candidate": (0.001001, 0.001998),
+    }
+
+
+@pytest.mark.parametrize(("rounds", "kept"), [(39, 39), (40, 40), (41, 40), (79, 40)])
+def test_of_many_rounds_evenly_spaced_ones_are_kept(rounds: int, kept: int) -> None:
+    """Forty at the most; of 79 every second."""
+    blocks = Blocks(tuple(((place + 1) * 1_000_000,) for place in range(rounds)))
+    record = a_record(latency=replace(LATENCY, candidate=blocks))
+    assert record.latency is not None
+    medians = record.latency.round_p50_ms["candidate"]
+    assert len(medians) == kept
+    if rounds == 79:
+        assert medians == tuple(float(place) for place in range(1, 80, 2))
+    assert len(set(medians)) == kept
+
+
+def test_a_record_of_a_check_that_never_came_to_be() -> None:
+    """What was asked for, and why there is nothing else."""
+    asked = replace(a_check(scheme=None, precision="fp16"), metric="mae", latency=None, batch_size=3)
+    record = failed_record(asked, status=Status.ERROR, message="broken\nin two lines").record
+    assert record == Record(
+        nodeid=NODEID,
+        model="digits",
+        backend="ort",
+        precision="fp16",
+        scheme=None,
+        batch_size=3,
+        status=Status.ERROR,
+        series=json.dumps(["tests/test_digits.py::test_int8", "digits", "ort", "fp16", None, 3, "mae"]),
+        reference="ort-fp32",
+        metric="mae",
+        isa=record.isa,
+        message="broken\nin two lines",
+        accuracy=None,
+        latency=None,
+        coverage=None,
+        resources=None,
+        cache=None,
+        verdicts=None,
+    )
+
+
+class Named:
+    """A metric that has a name, or a text in the place of one."""
+
+    def __init__(self, name: object) -> None:
+        self.name = name
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [
+        (None, None),
+        ("top1", "top1"),
+        (Named("own"), "own"),
+        (Named(""), "Named"),
+        (Named(3), "Named"),
+        (np.mean, "mean"),
+        (functools.partial(np.mean), "partial"),
+    ],
+)
+def test_the_metric_of_such_a_check_has_the_name_that_the_mark_gives_it(metric: Any, name: str | None) -> None:
+    """Its own name, that of its function, or that of its type."""
+    record = failed_record(replace(a_check(), metric=metric), status=Status.UNAVAILABLE, message="x").record
+    assert (record.metric, json.loads(record.series)[-1]) == (name, name)
+
+
+@pytest.mark.parametrize(("scheme", "method"), [("static", "entropy"), ("dynamic", None), ("weight-only", None)])
+def test_only_a_static_scheme_has_a_method(scheme: str, method: str | None) -> None:
+    """The one that the mark asks for."""
+    check = a_check(scheme=scheme)
+    check = replace(check, candidate=replace(check.candidate, calibration=Calibration("entropy")))
+    assert a_record(check).calibration == method
+
+
+def test_a_run_keeps_the_samples_of_each_data_once() -> None:
+    """The upper half of each hash, in the order of the set; records keep none of it."""
+    record = replace(a_record(accuracy=replace(ACCURACY, n=3)), samples=pack_samples(HASHES))
+    run, (thinned,) = gather_samples(replace(RUN, samples={"old": "AAAA"}), [encoded(record)])
+    kept = thinned.record
+    assert run.samples == {"old": "AAAA", "def456": record.samples}
+    assert kept == replace(record, samples=None)
+    digests = unpack_samples(run, kept)
+    assert digests is not None
+    assert digests.tolist() == [1, 7 << 8, 5]
+    assert unpack_samples(RUN, kept) is None
+    assert unpack_samples(run, replace(kept, accuracy=None)) is None
+    unknown = replace(record, digests={})
+    assert gather_samples(RUN, [encoded(unknown), encoded(replace(record, samples=None))])[0].samples == {}
+
+
+@pytest.mark.parametrize(("text", "value"), [("AAAA", "3 bytes for 3 samples"), ("?", "")])
+def test_samples_that_are_damaged(text: str, value: str) -> None:
+    """The test is named, and what to do."""
+    record = a_record(accuracy=replace(ACCURACY, n=3))
+    with pytest.raises(HistoryError) as raised:
+        unpack_samples(replace(RUN, samples={"def456": text}), record)
+    assert raised.value.what == f"the digests kept of the samples of {NODEID} are damaged"
+    assert raised.value.value is not None
+    assert raised.value.value.startswith(value)
+    assert raised.value.allowed == "four bytes for each sample, in base64"
+    assert raised.value.fix == "run the test again, or remove its run from the history"
 
 
 def test_every_figure_of_the_latency_is_kept() -> None:
     """Only single runs, the time they took and what verdicts say are left out; bounds name each of their numbers."""
-    found, kept = ({field.name for field in fields(kind)} for kind in (LatencyResult, LatencyFigures))
-    assert found - kept == {"reference", "null", "candidate", "percentile_bounds_ms", "spent_s", "over"}
+    measured, written = ({field.name for field in fields(kind)} for kind in (LatencyResult, LatencyFigures))
+    assert measured - written == {"reference", "null", "candidate", "percentile_bounds_ms", "spent_s", "over"}
     record = a_record(latency=replace(LATENCY, notes=("the clock was adjusted",)))
     assert record.latency is not None
     assert record.latency.notes == ("the clock was adjusted",)
@@ -52,11 +232,6 @@ def test_a_second_measurement_is_kept() -> None:
     assert record.latency is not None
     assert record.latency.repeat is not None
     assert record.latency.repeat.speedup == 1.5
-
-
-def test_only_a_static_scheme_is_calibrated() -> None:
-    """A dynamic check names no calibration method."""
-    assert a_record(a_check(scheme="dynamic")).calibration is None
 
 
 def test_the_batch_size_is_the_one_that_was_timed() -> None:
@@ -86,16 +261,6 @@ def test_an_array_in_a_figure_is_a_usage_error() -> None:
     accuracy = replace(ACCURACY, candidate=np.zeros(3))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"record\.accuracy\.candidate"):
         a_record(accuracy=accuracy)
-
-
-def test_a_failed_check_keeps_its_message() -> None:
-    """And the metric that was asked for, by its name."""
-
-    def my_metric() -> None: ...
-
-    check = replace(a_check(), metric=my_metric)
-    record = failed_record(check, status=Status.ERROR, message="broken\n  next: repair it").record
-    assert (record.status, record.message, record.metric) == (Status.ERROR, "broken\n  next: repair it", "my_metric")
 
 
 def _changed(check: Check) -> list[Check]:
@@ -149,22 +314,6 @@ def test_rounds_stay_small(rounds: int, runs_ns: int) -> None:
     if rounds:
         assert [kept[0], kept[-1]] == pytest.approx([runs_ns / 1e6, (runs_ns + rounds - 1) / 1e6], rel=1e-3)
     assert len(json.dumps(to_json(record)["latency"])) <= 4096
-
-
-def test_notes_and_digests_are_kept() -> None:
-    """They say what differs between two records."""
-    measured = Measured(
-        check=a_check(),
-        accuracy=ACCURACY,
-        latency=None,
-        coverage=COVERAGE,
-        resources=RESOURCES,
-        cache={"engine": "hit", "reference": "hit"},
-        digests={"data": "x"},
-        notes=("a note",),
-    )
-    record: Record = build_record(measured, status=Status.PASS, verdicts=()).record
-    assert (record.notes, record.digests, record.latency, record.verdicts) == (("a note",), {"data": "x"}, None, ())
 
 
 def test_the_record_knows_the_key_of_its_series() -> None:
