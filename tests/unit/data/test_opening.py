@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pytest_quant.data import Data
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Signature, TensorInfo
-from tests.unit.data.samples import ONE, RAGGED, TWO, Samples, all_inputs, numbers, opened, streamed
+from tests.unit.data.samples import RAGGED, TWO, Samples, all_inputs, numbers, opened, streamed
 
 FORMS = st.sampled_from(["arrays", "iterable"])
 
@@ -119,12 +119,6 @@ def test_an_iterable_may_reuse_its_buffer() -> None:
     np.testing.assert_array_equal(np.concatenate(labels), np.arange(7))
 
 
-def test_batches_can_be_kept() -> None:
-    """A later batch does not overwrite an earlier one."""
-    kept = list(streamed(Samples(9)).batches(2))
-    np.testing.assert_array_equal(np.concatenate([batch.feeds["x"] for batch in kept]), numbers(9))
-
-
 def test_several_inputs_by_name() -> None:
     """A dict of arrays gives every input of the model, in the model's order."""
     ids, mask = np.arange(12).reshape(4, 3), np.ones((4, 3), bool)
@@ -159,9 +153,3 @@ def test_a_batch_of_nothing_is_refused() -> None:
     """Size 0 would never end."""
     with pytest.raises(UsageError, match="at least one"):
         opened(numbers(3)).batches(0)
-
-
-def test_one_sample_works() -> None:
-    """One is enough, in every form."""
-    for data in (opened(numbers(1), [1]), streamed(Samples(1)), opened(numbers(1), signature=ONE)):
-        assert (data.n, all_inputs(data, 4).shape) == (1, (1, 3))
