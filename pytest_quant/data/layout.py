@@ -72,7 +72,7 @@ class Layout:
 
 def find_layout(
     signature: Signature,
-    asked: Mapping[str, int | None],
+    named: Mapping[str, int | None],
     ranks: Mapping[str, int],
     *,
     where: str,
@@ -83,7 +83,7 @@ def find_layout(
     Parameters
     ----------
     signature : inputs and outputs of the model.
-    asked : batch axes that the user names, by input or output name.
+    named : batch axes that the user names, by input or output name.
     ranks : number of axes of the data's array by input name, the sample axis included where it has one.
     where : name of the data in messages.
     states : inputs that receive an output of the step before; where there are any, samples are sequences.
@@ -94,12 +94,12 @@ def find_layout(
     """
     inputs = [tensor for tensor in signature.inputs if tensor.name in ranks]
     symbol = _batch_symbol(inputs)
-    free = any(_is_free(tensor, symbol, asked) for tensor in inputs)
-    fixed = _first_size(inputs, asked)
+    free = any(_is_free(tensor, symbol, named) for tensor in inputs)
+    fixed = _first_size(inputs, named)
     axes: dict[str, int | None] = {}
     for tensor in inputs:
-        if tensor.name in asked:
-            axes[tensor.name] = _named(tensor, asked[tensor.name], where)
+        if tensor.name in named:
+            axes[tensor.name] = _checked_axis(tensor, named[tensor.name], where)
         elif free:
             axes[tensor.name] = _free_axis(tensor, symbol)
         else:
@@ -123,10 +123,10 @@ def fixed_batch_size(signature: Signature, axes: Mapping[str, int | None]) -> in
     return next((size for size in sizes if size is not None), None)
 
 
-def _first_size(inputs: list[TensorInfo], asked: Mapping[str, int | None]) -> int | None:
+def _first_size(inputs: list[TensorInfo], named: Mapping[str, int | None]) -> int | None:
     """Return the size of the first axis that the user names, else of the first leading one."""
-    for tensor in sorted(inputs, key=lambda one: one.name not in asked):
-        axis = asked.get(tensor.name, 0)
+    for tensor in sorted(inputs, key=lambda tensor: tensor.name not in named):
+        axis = named.get(tensor.name, 0)
         if tensor.shape and axis is not None and axis < len(tensor.shape):
             return tensor.shape[axis]
     return None
@@ -151,15 +151,15 @@ def _free_axis(tensor: TensorInfo, symbol: str) -> int | None:
     return 0 if tensor.shape and tensor.shape[0] is None else None
 
 
-def _is_free(tensor: TensorInfo, symbol: str, asked: Mapping[str, int | None]) -> bool:
+def _is_free(tensor: TensorInfo, symbol: str, named: Mapping[str, int | None]) -> bool:
     """Whether the graph leaves the batch size of an input free, on the axis that the user names if any."""
-    if tensor.name not in asked:
+    if tensor.name not in named:
         return _free_axis(tensor, symbol) is not None
-    axis = asked[tensor.name]
+    axis = named[tensor.name]
     return axis is not None and (tensor.shape is None or (axis < len(tensor.shape) and tensor.shape[axis] is None))
 
 
-def _named(tensor: TensorInfo, axis: int | None, where: str) -> int | None:
+def _checked_axis(tensor: TensorInfo, axis: int | None, where: str) -> int | None:
     rank = None if tensor.shape is None else len(tensor.shape)
     if axis is not None and rank is not None and axis >= rank:
         raise DataError(

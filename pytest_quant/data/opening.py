@@ -216,12 +216,12 @@ def _split(whole: Part, taken: list[int]) -> tuple[Part, Part]:
 _MAX_OVERLAP = 0.1
 
 
-def calibration_count(asked: float, n: int, what: str) -> int:
+def calibration_count(calibration: float, n: int, what: str) -> int:
     """Return the number of calibration samples to take out of the data.
 
     Parameters
     ----------
-    asked : an int is the count itself; a float is a share of `n`, 0 < share < 1, and gives
+    calibration : an int is the count itself; a float is a share of `n`, 0 < share < 1, and gives
         ``max(1, round(share * n))``.
     n : samples in the data.
     what : name of the data in messages.
@@ -230,11 +230,11 @@ def calibration_count(asked: float, n: int, what: str) -> int:
     ------
     DataError : no sample would be left to evaluate.
     """
-    k = asked if isinstance(asked, int) else max(1, round(asked * n))
+    k = calibration if isinstance(calibration, int) else max(1, round(calibration * n))
     if k >= n:
         raise DataError(
             f"{what}: no sample is left to evaluate",
-            value=f"calibration={asked!r} takes {k} of {n} samples",
+            value=f"calibration={calibration!r} takes {k} of {n} samples",
             allowed=f"fewer than {n}",
             fix="take fewer, or give calibration samples of their own: calibration=inputs",
         )

@@ -87,7 +87,8 @@ def check_fit(feeds: Feeds, signature: Signature, layout: Layout, where: str) ->
     DataError : an array has another dtype, rank or size than its input takes.
     """
     fed = [tensor for tensor in signature.inputs if tensor.name in feeds]
-    filled = {one.name: None for one in fed if one.shape is not None and feeds[one.name].ndim == 1 + len(one.shape)}
+    ranks = {tensor.name: None if tensor.shape is None else 1 + len(tensor.shape) for tensor in fed}
+    filled = {name: None for name, rank in ranks.items() if feeds[name].ndim == rank}
     whole = {name: None for name in filled if layout.axes[name] is not None}
     for tensor in fed:
         _check_dtype(feeds[tensor.name], tensor, f"{where}, input '{tensor.name}'")
@@ -216,8 +217,8 @@ class DataContract:
 
     def layout(self, ranks: Mapping[str, int], where: str) -> Layout:
         """Return the batch axes, given the number of axes of the data's arrays; see `find_layout`."""
-        asked = {**self.batch_axes, **self.in_arrays}
-        return find_layout(self.signature, asked, ranks, where=where, states=self.states)
+        named = {**self.batch_axes, **self.in_arrays}
+        return find_layout(self.signature, named, ranks, where=where, states=self.states)
 
 
 def open_source(
@@ -252,9 +253,9 @@ def _from_arrays(inputs: object, labels: object | None, contract: DataContract, 
     layout = contract.layout({name: array.ndim for name, array in feeds.items()}, what)
     feeds, shared = _samples_first(feeds, contract, layout)
     lengths = {f"input '{name}'": _length(array, f"{what}, input '{name}'") for name, array in feeds.items()}
-    known = None if labels is None else labels_of(labels, next(iter(lengths.values()), 1), f"{what}, labels")
-    if known is not None:
-        lengths["labels"] = _length(known, f"{what}, labels")
+    every_label = None if labels is None else labels_of(labels, next(iter(lengths.values()), 1), f"{what}, labels")
+    if every_label is not None:
+        lengths["labels"] = _length(every_label, f"{what}, labels")
     if len(set(lengths.values())) > 1:
         raise DataError(
             f"{what}: the arrays differ in their number of samples",
@@ -272,10 +273,10 @@ def _from_arrays(inputs: object, labels: object | None, contract: DataContract, 
         for first in range(0, n, step):
             cut = slice(first, min(first + step, n))
             part = {name: array[cut] for name, array in feeds.items()}
-            numbers = None if known is None else widened(known[cut], f"{what}, labels")
+            numbers = None if every_label is None else widened(every_label[cut], f"{what}, labels")
             yield Block(part, numbers, cut.stop - first)
 
-    return Source(what, blocks, feeds, known)
+    return Source(what, blocks, feeds, every_label)
 
 
 def _samples_first(feeds: Feeds, contract: DataContract, layout: Layout) -> tuple[Feeds, Feeds]:

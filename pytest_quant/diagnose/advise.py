@@ -72,10 +72,10 @@ def rank_nodes(
                 parts.append(Group(part, power))
         # Nodes that there was no time for keep the error of the group that they belong to.
         parts += [Group(tuple(late), whole.noise)] if late else []
-        groups = sorted((one for one in (*groups, *parts) if one is not whole), key=lambda one: -one.noise)
+        groups = sorted((group for group in (*groups, *parts) if group is not whole), key=lambda group: -group.noise)
         whole = _next_to_split(groups)
-    bad = tuple(one for one in groups if one.noise > 0.0)
-    unsplit = {name for one in bad if len(one.nodes) > 1 for name in one.nodes} | set(late)
+    bad = tuple(group for group in groups if group.noise > 0.0)
+    unsplit = {name for group in bad if len(group.nodes) > 1 for name in group.nodes} | set(late)
     return Ranking(bad, len(unsplit) if late else 0)
 
 

@@ -54,7 +54,7 @@ class Effect:
     def mends(self) -> bool:
         """Whether no limit is broken with the remedy, but such as no way to quantize mends."""
         afters = (self._both(limit)[1] for limit in self.limits)
-        return not self._worsened and all(one is None or one.status not in _NOT_HELD for one in afters)
+        return not self._worsened and all(verdict is None or verdict.status not in _NOT_HELD for verdict in afters)
 
     @property
     def gain(self) -> float:
@@ -101,17 +101,17 @@ class Effect:
 
     def trade(self, samples: str) -> Hint:
         """Return a hint that says which figures gain and which lose, measured on `samples`; nothing to paste."""
-        gained = ", ".join(_change(one, *self._both(one)) for one in self._closer)
+        gained = ", ".join(_change(limit, *self._both(limit)) for limit in self._closer)
         lost = [
-            f"{_change(one, *self._both(one))} {'is further from' if one in self.limits else 'breaks'} {one}"
-            for one in self._worsened
+            f"{_change(limit, *self._both(limit))} {'is further from' if limit in self.limits else 'breaks'} {limit}"
+            for limit in self._worsened
         ]
         return Hint(f"{self.remedy.paste}: {gained}, but {' and '.join(lost)}, on {samples}")
 
     def hint(self, samples: str) -> Hint:
         """Return a hint that describes the change, measured on `samples`."""
         limit = self.limits[0]
-        changes = [_change(one, *self._both(one)) for one in self.limits]
+        changes = [_change(name, *self._both(name)) for name in self.limits]
         text = f"{', '.join(changes)} on {samples}"
         if self.mends:
             text += ", which repairs it"
@@ -135,7 +135,7 @@ class Effect:
         before, after = (_named(side.verdicts, limit) for side in sides)
         if limit != "min_coverage" or before is None or after is None:
             return before, after
-        of_all = [one.observed == side.coverage_pct for one, side in zip((before, after), sides, strict=True)]
+        of_all = [verdict.observed == side.coverage_pct for verdict, side in zip((before, after), sides, strict=True)]
         if of_all[0] == of_all[1]:
             return before, after
         return _of_all_compute(before, self.before), _of_all_compute(after, self.after)
@@ -148,7 +148,8 @@ def _of_all_compute(verdict: Verdict, side: TrialResult) -> Verdict:
 
 def broken(verdicts: Iterable[Verdict]) -> tuple[str, ...]:
     """Return the broken limits whose figure depends on how a model is quantized."""
-    return tuple(one.limit for one in verdicts if one.status is Status.FAIL and _kind(one.limit) in _REPAIRABLE)
+    failed = (verdict.limit for verdict in verdicts if verdict.status is Status.FAIL)
+    return tuple(limit for limit in failed if _kind(limit) in _REPAIRABLE)
 
 
 def _kind(limit: str) -> str:
@@ -162,7 +163,8 @@ def _named(verdicts: Iterable[Verdict], limit: str) -> Verdict | None:
 def _change(limit: str, before: Verdict | None, after: Verdict | None) -> str:
     name, unit = FIGURES[_kind(limit)]
     where = limit.removeprefix(_kind(limit))
-    digits = _digits([one.observed for one in (before, after) if one is not None and one.observed is not None])
+    observed = [None if verdict is None else verdict.observed for verdict in (before, after)]
+    digits = _digits([figure for figure in observed if figure is not None])
     return f"{name}{where} {_figure(limit, before, digits)} -> {_figure(limit, after, digits)}{unit}"
 
 

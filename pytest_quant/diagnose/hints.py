@@ -77,12 +77,12 @@ class EngineTrials:
         remedies: list[Remedy] = []
         if spec.exclude and "min_coverage" in broken(self.before.verdicts):
             remedies.append(Remedy("exclude=[]", replace(spec, exclude=())))
-        asked = spec.calibration.samples
-        if asked is not None and asked < data.n_calibration and backend.calibration_ingredients(spec) is not None:
+        samples = spec.calibration.samples
+        if samples is not None and samples < data.n_calibration and backend.calibration_ingredients(spec) is not None:
             remedies.append(with_all_samples(spec))
         if isinstance(backend, Advising):
             remedies += backend.remedies(spec)
-        return [one for one in remedies if self._offered(one.spec)]
+        return [remedy for remedy in remedies if self._offered(remedy.spec)]
 
     def nodes(self) -> tuple[str, ...]:
         """Return the nodes that the backend quantizes, none where it does not support ``exclude``."""
@@ -95,10 +95,10 @@ class EngineTrials:
 
         Where excluded nodes need other ranges, few calibration samples are used, since this only ranks nodes.
         """
-        backend, asked = self._candidate.backend, spec.calibration
+        backend, calibration = self._candidate.backend, spec.calibration
         if backend.calibration_ingredients(spec) != backend.calibration_ingredients(self.spec):
-            few = min(asked.samples or _FEW_CALIBRATION, _FEW_CALIBRATION)
-            spec = replace(spec, calibration=replace(asked, samples=few))
+            few = min(calibration.samples or _FEW_CALIBRATION, _FEW_CALIBRATION)
+            spec = replace(spec, calibration=replace(calibration, samples=few))
         try:
             return self._tried(spec, self._noise)
         except QuantError:
@@ -173,7 +173,7 @@ def find_hints(
     seconds : approximate budget for trials; 0 for none.
     tools : the cache, and the messages to the user.
     """
-    on_timing = timing_hints(measurement.latency, measurement.check.latency) if _untimed(verdicts) else ()
+    on_timing = timing_hints(measurement.latency, measurement.check.latency) if _latency_limit_not_met(verdicts) else ()
     bench = measurement.bench
     if bench is None or seconds == 0.0 or measurement.accuracy_again is not None or not broken(verdicts):
         return on_timing
@@ -193,7 +193,7 @@ def find_hints(
             return (Hint(f"looking for what repairs it broke off with {type(error).__name__}: {error}"), *on_timing)
 
 
-def _untimed(verdicts: Sequence[Verdict]) -> bool:
+def _latency_limit_not_met(verdicts: Sequence[Verdict]) -> bool:
     """Whether a limit on latency was not met."""
     on_latency = ("max_latency_ms", "min_speedup", "max_slowdown", "max_p50_increase")
-    return any(one.status is not Status.PASS and one.limit.startswith(on_latency) for one in verdicts)
+    return any(verdict.status is not Status.PASS and verdict.limit.startswith(on_latency) for verdict in verdicts)

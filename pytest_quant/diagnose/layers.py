@@ -66,8 +66,8 @@ class Alignment:
 
 def total_ms(layers: Sequence[LayerTime]) -> float | None:
     """Return the milliseconds of `layers` together; ``None`` where there are none, or one was not measured."""
-    found = [layer.ms for layer in layers if layer.ms is not None]
-    return sum(found) if layers and len(found) == len(layers) else None
+    times = [layer.ms for layer in layers if layer.ms is not None]
+    return sum(times) if layers and len(times) == len(layers) else None
 
 
 def align(reference: Iterable[LayerTime], candidate: Iterable[LayerTime]) -> Alignment:

@@ -155,11 +155,11 @@ def _whole_set(metric: Metric, score: Score, *, reads_objects: bool) -> Resolved
 
 def _rows(outputs: Array, labels: Array) -> Array:
     """Return a structured array (n,), so that the output and label of a sample are resampled together."""
-    known = labels.astype(np.int64) if labels.dtype.kind in "iub" else labels
+    labels = labels.astype(np.int64) if labels.dtype.kind in "iub" else labels
     rows = np.empty(
-        len(outputs), dtype=[("label", known.dtype, known.shape[1:]), ("output", outputs.dtype, outputs.shape[1:])]
+        len(outputs), dtype=[("label", labels.dtype, labels.shape[1:]), ("output", outputs.dtype, outputs.shape[1:])]
     )
-    rows["label"], rows["output"] = known, outputs
+    rows["label"], rows["output"] = labels, outputs
     return rows
 
 

@@ -53,8 +53,8 @@ class Scores:
             rows = np.flatnonzero(sound)
             chosen = slice(None) if whole else rows
             if len(rows):
-                for kept, outputs in ((self._reference, reference), (self._candidate, candidate)):
-                    kept.append(self._statistics(outputs[chosen], labels[chosen], start + rows))
+                for statistics, outputs in ((self._reference, reference), (self._candidate, candidate)):
+                    statistics.append(self._statistics(outputs[chosen], labels[chosen], start + rows))
             return
         right = np.zeros(len(reference), dtype=bool)
         right[sound] = self._metric.statistics(candidate[sound], labels[sound])
@@ -192,7 +192,7 @@ def _resampled(
     with warnings.catch_warnings():
         # A third party's warnings were shown when all samples were scored; resamples would repeat them.
         warnings.simplefilter("ignore")
-        found = paired_bootstrap(
+        drops = paired_bootstrap(
             better,
             worse,
             metric.aggregate,
@@ -202,14 +202,14 @@ def _resampled(
             bounded=bounded,
         )
     # Of scores that are all 0 nothing says how far another sample's could lie from it.
-    if found is None or found.low == found.high:
+    if drops is None or drops.low == drops.high:
         return result
     needed = None
     if margin is not None and result.drop is not None:
         needed = samples_to_resolve(
-            found.variance, result.drop, margin, span=found.span, bounded=bounded, confidence=result.confidence
+            drops.variance, result.drop, margin, span=drops.span, bounded=bounded, confidence=result.confidence
         )
-    return replace(result, drop_ci=Interval(found.low, found.high), n_to_resolve=needed)
+    return replace(result, drop_ci=Interval(drops.low, drops.high), n_to_resolve=needed)
 
 
 def _span(reference: Array, candidate: Array, metric: ResolvedMetric) -> float | None:
@@ -229,7 +229,7 @@ def _packed_scores(scores: Array) -> str | None:
     if len(scores) > MOST_SCORES:
         return None
     with np.errstate(over="ignore"):
-        kept = scores.astype("<f4")
-    if not np.isfinite(kept).all():
+        rounded = scores.astype("<f4")
+    if not np.isfinite(rounded).all():
         return None
-    return base64.b64encode(zlib.compress(kept.tobytes())).decode("ascii")
+    return base64.b64encode(zlib.compress(rounded.tobytes())).decode("ascii")

@@ -147,8 +147,8 @@ class ConstantOutput:
 
     def __init__(self) -> None:
         self._n = 0
-        self._reference, self._candidate = _First(), _First()
-        self._beside = _Beside()
+        self._reference, self._candidate = _FirstSample(), _FirstSample()
+        self._reference_spread = _ReferenceSpread()
 
     def add(self, reference: Array, candidate: Array) -> None:
         """Add outputs (n, ...) of one shape."""
@@ -158,7 +158,7 @@ class ConstantOutput:
         self._reference.add(reference)
         self._candidate.add(candidate)
         if self._candidate.same:
-            self._beside.add(reference, candidate)
+            self._reference_spread.add(reference, candidate)
 
     @property
     def reference_constant(self) -> bool:
@@ -171,15 +171,15 @@ class ConstantOutput:
         if self._n == 0 or not self._candidate.same:
             return None
         value = self._candidate.value
-        if value is not None and self._beside.varies_beyond(value):
-            return OutputFault(name, "constant", 0, f"{_shown(value)} everywhere, {self._beside.told()}")
-        if self._n > 1 and self._beside.varies_between_samples():
+        if value is not None and self._reference_spread.varies_beyond(value):
+            return OutputFault(name, "constant", 0, f"{_shown(value)} everywhere, {self._reference_spread.describe()}")
+        if self._n > 1 and self._reference_spread.varies_between_samples():
             detail = "the same for every sample, where the reference's are not"
             return OutputFault(name, "constant", 0, detail)
         return None
 
 
-class _First:
+class _FirstSample:
     """The first sample of a stream of outputs, kept for as long as all others equal it."""
 
     def __init__(self) -> None:
@@ -206,7 +206,7 @@ class _First:
         return values[0] if np.all(values == values[0]) else None
 
 
-class _Beside:
+class _ReferenceSpread:
     """Statistics of the reference while the candidate is constant; a few numbers for each element of a sample."""
 
     def __init__(self) -> None:
@@ -244,7 +244,7 @@ class _Beside:
             return int(self._other[self._varies].sum()) >= _FEWEST_DECISIONS
         return bool(np.any(self._high - self._low > self._rounding))
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Describe the reference's values, as the end of a sentence."""
         if self._are_decisions:
             return f"where {int(self._other.sum())} values of the reference are others"

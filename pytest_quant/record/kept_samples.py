@@ -29,8 +29,8 @@ def pack_samples(hashes: array[int]) -> str | None:
     """Return 64-bit hashes as a record keeps them; ``None`` when there are more than `MOST_SAMPLES`."""
     if len(hashes) > MOST_SAMPLES:
         return None
-    kept = (np.asarray(hashes, np.uint64) >> np.uint64(_HASH_BITS - _KEPT_BITS)).astype("<u4")
-    return base64.b64encode(kept.tobytes()).decode("ascii")
+    upper = (np.asarray(hashes, np.uint64) >> np.uint64(_HASH_BITS - _KEPT_BITS)).astype("<u4")
+    return base64.b64encode(upper.tobytes()).decode("ascii")
 
 
 def unpack_samples(run: Run, record: Record) -> NDArray[Any] | None:

@@ -116,7 +116,7 @@ class LatencyFigures:
 
     def bound_of(self, percentile: float) -> PercentileBound | None:
         """Return the interval of one of the candidate's percentiles, 0..100; ``None`` where it was not measured."""
-        return next((one for one in self.percentile_bounds if one.percentile == percentile), None)
+        return next((bound for bound in self.percentile_bounds if bound.percentile == percentile), None)
 
 
 @dataclass(frozen=True, slots=True)
