@@ -242,7 +242,7 @@ def open_source(
     """
     if kind == "arrays":
         return _from_arrays(inputs, labels, contract, what)
-    samples = _again_and_again(inputs, what)
+    samples = _require_reiterable(inputs, what)
     if kind == "loader":
         return Source(what, lambda: _loader_blocks(samples, contract, what, labelled=labelled))
     return Source(what, lambda: _iterable_blocks(samples, contract, what, labelled=labelled))
@@ -303,7 +303,7 @@ def _length(array: NDArray[Any], where: str) -> int:
     return len(array)
 
 
-def _again_and_again(samples: object, what: str) -> Iterable[object]:
+def _require_reiterable(samples: object, what: str) -> Iterable[object]:
     if isinstance(samples, Iterator):
         raise DataError(
             f"{what} can be read only once, and reference and candidate both read it",
