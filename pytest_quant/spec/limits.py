@@ -57,9 +57,9 @@ class Limit(Key):
         return f" {self.unit}" if self.unit not in ("", "%") else self.unit
 
 
-def _limit(reader: Reader[Any], help: str, **more: Any) -> Mapping[str, Key]:  # noqa: A002 - as in `Key`
-    """Return the metadata of a field with its row, which is named after the field."""
-    return row(Limit("", reader, help, **more))
+def _limit(reader: Reader[Any], help: str, default: object = None, **more: Any) -> Any:  # noqa: A002 - as in `Key`
+    """Return a field of `Limits` with its row, which is named after the field; `more` are attributes of `Limit`."""
+    return field(default=default, metadata=row(Limit("", reader, help, **more)))
 
 
 def _by_output(reader: Reader[float]) -> Reader[OutputLimit]:
@@ -136,165 +136,113 @@ class Limits:
     `min_sqnr_db`, `min_cosine` and `max_abs_error` apply to each output separately.
     """
 
-    max_drop: float | None = field(
-        default=None,
-        metadata=_limit(
-            in_unit("pp"),
-            "loss against the reference in the metric's unit, percentage points for percentages",
-            figure="score",
-            called="drop",
-        ),
+    max_drop: float | None = _limit(
+        in_unit("pp"),
+        "loss against the reference in the metric's unit, percentage points for percentages",
+        figure="score",
+        called="drop",
     )
-    min_ratio: float | None = field(
-        default=None,
-        metadata=_limit(
-            NUMBER,
-            "candidate / reference; the inverse for a metric where lower is better",
-            figure="score",
-            called="ratio of the scores",
-        ),
+    min_ratio: float | None = _limit(
+        NUMBER,
+        "candidate / reference; the inverse for a metric where lower is better",
+        figure="score",
+        called="ratio of the scores",
     )
-    min_accuracy: float | None = field(
-        default=None,
-        metadata=_limit(
-            in_unit("%"),
-            "the reference's own score, in the metric's unit",
-            figure="reference",
-            called="score of the reference",
-        ),
+    min_accuracy: float | None = _limit(
+        in_unit("%"),
+        "the reference's own score, in the metric's unit",
+        figure="reference",
+        called="score of the reference",
     )
-    min_agreement: float | None = field(
-        default=None,
-        metadata=_limit(
-            in_unit("%", PERCENT),
-            "samples with the same top-1 class, in percent",
-            unit="%",
-            figure="accuracy.agreement_pct",
-            called="agreement",
-            missing="no output is (n, classes)",
-        ),
+    min_agreement: float | None = _limit(
+        in_unit("%", PERCENT),
+        "samples with the same top-1 class, in percent",
+        unit="%",
+        figure="accuracy.agreement_pct",
+        called="agreement",
+        missing="no output is (n, classes)",
     )
-    min_sqnr_db: OutputLimit | None = field(
-        default=None,
-        metadata=_limit(
-            _by_output(in_unit("dB")),
-            "signal to quantization noise in dB of each output, or a dict by output, {'scores': 20}",
-            unit="dB",
-            figure="output.sqnr_db",
-            called="SQNR",
-            missing="has no SQNR: its reference is all zero, or text",
-            equal=math.inf,
-        ),
+    min_sqnr_db: OutputLimit | None = _limit(
+        _by_output(in_unit("dB")),
+        "signal to quantization noise in dB of each output, or a dict by output, {'scores': 20}",
+        unit="dB",
+        figure="output.sqnr_db",
+        called="SQNR",
+        missing="has no SQNR: its reference is all zero, or text",
+        equal=math.inf,
     )
-    min_cosine: OutputLimit | None = field(
-        default=None,
-        metadata=_limit(
-            _by_output(Reader("a number from 0 to 1", _cosine, NUMBER.refusal)),
-            "cosine similarity of each output, 0 to 1, or a dict by output",
-            figure="output.cosine",
-            called="cosine",
-            missing="has no cosine: it is all zero, or text",
-            equal=1.0,
-        ),
+    min_cosine: OutputLimit | None = _limit(
+        _by_output(Reader("a number from 0 to 1", _cosine, NUMBER.refusal)),
+        "cosine similarity of each output, 0 to 1, or a dict by output",
+        figure="output.cosine",
+        called="cosine",
+        missing="has no cosine: it is all zero, or text",
+        equal=1.0,
     )
-    max_abs_error: OutputLimit | None = field(
-        default=None,
-        metadata=_limit(
-            _by_output(NUMBER),
-            "largest difference in each output, or a dict by output",
-            figure="output.max_abs_error",
-            called="largest error",
-            missing="is text and has no error",
-            equal=0.0,
-        ),
+    max_abs_error: OutputLimit | None = _limit(
+        _by_output(NUMBER),
+        "largest difference in each output, or a dict by output",
+        figure="output.max_abs_error",
+        called="largest error",
+        missing="is text and has no error",
+        equal=0.0,
     )
-    max_latency_ms: tuple[tuple[float, float], ...] = field(
+    max_latency_ms: tuple[tuple[float, float], ...] = _limit(
+        _PERCENTILES,
+        "median of one run in ms, or a dict of percentiles, {'p50': 3, 'p99': 9}",
         default=(),
-        metadata=_limit(
-            _PERCENTILES,
-            "median of one run in ms, or a dict of percentiles, {'p50': 3, 'p99': 9}",
-            unit="ms",
-            figure="latency",
-            called="latency",
-        ),
+        unit="ms",
+        figure="latency",
+        called="latency",
     )
-    min_speedup: float | None = field(
-        default=None,
-        metadata=_limit(in_unit("x"), "reference time / candidate time", unit="x", figure="latency", called="speedup"),
+    min_speedup: float | None = _limit(
+        in_unit("x"), "reference time / candidate time", unit="x", figure="latency", called="speedup"
     )
-    max_size_mb: float | None = field(
-        default=None,
-        metadata=_limit(
-            in_unit("MB"), "engine file in 10^6 bytes", unit="MB", figure="resources.size_mb", called="size"
-        ),
+    max_size_mb: float | None = _limit(
+        in_unit("MB"), "engine file in 10^6 bytes", unit="MB", figure="resources.size_mb", called="size"
     )
-    max_memory_mb: float | None = field(
-        default=None,
-        metadata=_limit(
-            in_unit("MB"),
-            "peak memory added while running, in 10^6 bytes",
-            unit="MB",
-            figure="resources.peak_memory_mb",
-            called="memory",
-        ),
+    max_memory_mb: float | None = _limit(
+        in_unit("MB"),
+        "peak memory added while running, in 10^6 bytes",
+        unit="MB",
+        figure="resources.peak_memory_mb",
+        called="memory",
     )
-    max_build_s: float | None = field(
-        default=None,
-        metadata=_limit(
-            in_unit("s"),
-            "seconds to build the engine",
-            unit="s",
-            figure="resources.build_s",
-            called="time of the build",
-        ),
+    max_build_s: float | None = _limit(
+        in_unit("s"), "seconds to build the engine", unit="s", figure="resources.build_s", called="time of the build"
     )
-    max_energy_mj: float | None = field(
-        default=None,
-        metadata=_limit(
-            in_unit("mJ"),
-            "millijoules of one run, judged on the interval of 3 to 6 repeats of 5 s",
-            unit="mJ",
-            figure="resources.energy_mj",
-            called="energy",
-            interval="energy_mj_ci",
-        ),
+    max_energy_mj: float | None = _limit(
+        in_unit("mJ"),
+        "millijoules of one run, judged on the interval of 3 to 6 repeats of 5 s",
+        unit="mJ",
+        figure="resources.energy_mj",
+        called="energy",
+        interval="energy_mj_ci",
     )
-    min_coverage: float | None = field(
-        default=None,
-        metadata=_limit(
-            in_unit("%", PERCENT),
-            "compute that ran in the asked precision, in percent (default: 50; for dynamic and weight-only 50 of "
-            "what the scheme can quantize and 5 of all MACs)",
-            unit="%",
-            figure="coverage",
-            called="coverage",
-        ),
+    min_coverage: float | None = _limit(
+        in_unit("%", PERCENT),
+        "compute that ran in the asked precision, in percent (default: 50; for dynamic and weight-only 50 of what the "
+        "scheme can quantize and 5 of all MACs)",
+        unit="%",
+        figure="coverage",
+        called="coverage",
     )
     default_min_coverage: float | None = None
-    max_slowdown: float | None = field(
-        default=None,
-        metadata=_limit(
-            in_unit("%"), "slowdown against the baseline in percent", unit="%", figure="latency", called="slowdown"
-        ),
+    max_slowdown: float | None = _limit(
+        in_unit("%"), "slowdown against the baseline in percent", unit="%", figure="latency", called="slowdown"
     )
-    max_p50_increase: float | None = field(
-        default=None,
-        metadata=_limit(
-            in_unit("%"),
-            "increase of the candidate's median time against the baseline's in percent",
-            unit="%",
-            figure="latency",
-            called="increase of the median",
-        ),
+    max_p50_increase: float | None = _limit(
+        in_unit("%"),
+        "increase of the candidate's median time against the baseline's in percent",
+        unit="%",
+        figure="latency",
+        called="increase of the median",
     )
-    max_drop_increase: float | None = field(
-        default=None,
-        metadata=_limit(
-            in_unit("pp"),
-            "drop above the baseline's, in percentage points",
-            figure="score",
-            called="drop beyond the baseline's",
-        ),
+    max_drop_increase: float | None = _limit(
+        in_unit("pp"),
+        "drop above the baseline's, in percentage points",
+        figure="score",
+        called="drop beyond the baseline's",
     )
 
     @property
