@@ -28,7 +28,7 @@ from pytest_quant.cli import commands
 from pytest_quant.cli import main as main_command
 from pytest_quant.environment import revision
 from pytest_quant.marks.keys import KEYS
-from pytest_quant.plugin.options import add_options
+from pytest_quant.plugin.settings import add_options
 from pytest_quant.readers import Key, keys_of
 from pytest_quant.report.columns import COLUMNS
 from pytest_quant.result import Status

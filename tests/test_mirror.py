@@ -52,7 +52,6 @@ ELSEWHERE = {
     "plugin.fixtures": "tests/integration/test_fixtures.py",
     "plugin.hooks": "tests/integration/test_record_hook.py",
     "plugin.leave": "tests/integration/test_against.py",
-    "plugin.option_values": "tests/unit/plugin/test_options.py",
     "plugin.profiling": "tests/integration/test_profile.py",
     "plugin.pull_request": "tests/integration/test_pull_request.py",
     "plugin.runner": "tests/integration/test_runner_noise.py",

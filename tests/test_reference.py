@@ -7,7 +7,7 @@ import re
 
 from pytest_quant.cli import commands
 from pytest_quant.marks.keys import KEYS
-from pytest_quant.plugin.options import OPTIONS
+from pytest_quant.plugin.settings import OPTIONS
 from pytest_quant.result import Status
 from tests.reference import OF_CI, OF_OTHERS, PACKAGE, reference, variables
 from tests.support.documents import REFERENCE, Document

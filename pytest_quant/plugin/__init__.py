@@ -11,7 +11,7 @@ from pytest_quant.marks.marked import NAME, is_marked, marks_of_parameters, own_
 from pytest_quant.plugin import hooks
 from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge, sweep_storage
 from pytest_quant.plugin.controller import Controller, note_left_out
-from pytest_quant.plugin.options import add_options, check_options, on_command_line, option_value
+from pytest_quant.plugin.settings import add_options, on_command_line, settings_of
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse bad options, describe the mark, and register the collection of records in the controlling process."""
     sweep_storage(config)
-    check_options(config)
+    settings = settings_of(config)
     _refuse_unknown_names(config)
     if on_command_line(config, "quant_device"):
         from pytest_quant.plugin.devices import choose_early
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
         controller = Controller(config)
         config.pluginmanager.register(controller, "quant-controller")
         config.pluginmanager.register(BenchmarkBridge(config), "quant-benchmark-bridge")
-        if option_value(config, "quant_against") and not config.getoption("quant_leave"):
+        if settings.against and not config.getoption("quant_leave"):
             from pytest_quant.plugin.against import Against
 
             config.pluginmanager.register(Against(config, controller), "quant-against")
@@ -143,7 +143,7 @@ def pytest_runtest_makereport(
 def _refuse_unknown_names(config: pytest.Config) -> None:
     """Check names on the command line; those in the ini file wait for the first marked test, since this loads numpy."""
     if any(on_command_line(config, name) for name in ("quant_backend", "quant_require", "quant_columns")):
-        from pytest_quant.plugin.required import refuse_unknown_names
+        from pytest_quant.plugin.collect import refuse_unknown_names
 
         refuse_unknown_names(config)
 

@@ -18,7 +18,7 @@ import pytest
 
 from pytest_quant.plugin.controller import Controller, takes_all
 from pytest_quant.plugin.leave import OPTION, Leaving
-from pytest_quant.plugin.options import on_command_line
+from pytest_quant.plugin.settings import on_command_line, settings_of
 from pytest_quant.printable import clean, clean_lines, guard_lines
 
 if TYPE_CHECKING:
@@ -149,37 +149,31 @@ class Against:
 
     @property
     def _settings(self) -> Settings:
-        from pytest_quant.plugin.settings import settings_of
-
         return settings_of(self._config)
 
     def _compare(self) -> None:
         from pytest_quant.errors import QuantError
         from pytest_quant.history.compare import Outcome, rule
-        from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
-        from pytest_quant.measure.steps import STEP_TIMEOUT_S, Steps
+        from pytest_quant.measure.lock import DeviceLocks
+        from pytest_quant.measure.steps import Steps
         from pytest_quant.plugin.console import open_console
         from pytest_quant.sides.compare import Terms, compare_sides
-        from pytest_quant.sides.timing import LIMIT_PCT, PairTimer
-        from pytest_quant.spec import LatencyPlan
+        from pytest_quant.sides.timing import PairTimer
 
         settings = self._settings
         steps = Steps(open_console(self._config))
         head = self._left_by_head()
         whole = takes_all(self._config)
-        limit_pct = LIMIT_PCT if settings.against_limit_pct is None else settings.against_limit_pct
-        step_s = STEP_TIMEOUT_S if settings.step_timeout_s is None else settings.step_timeout_s
         try:
             with steps.show(f"running the tests of {self._commit[:12]}"):
                 base = self._left_by_base(head, whole=whole)
-            lock_s = LOCK_TIMEOUT_S if settings.lock_timeout_s is None else settings.lock_timeout_s
             times = PairTimer(
                 steps,
-                DeviceLocks(steps.notify, lock_s),
-                step_s or None,
-                LatencyPlan().max_s if settings.max_time_s is None else settings.max_time_s,
+                DeviceLocks(steps.notify, settings.lock_timeout_s),
+                settings.step_timeout_s or None,
+                settings.max_time_s,
             )
-            terms = Terms(limit_pct, settings.against_equal, whole, option="--quant-against-limit")
+            terms = Terms(settings.against_limit_pct, settings.against_equal, whole, option="--quant-against-limit")
             comparison = compare_sides(base, head, times, terms)
         except QuantError as error:
             self._leave_out(str(error))

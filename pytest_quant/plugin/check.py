@@ -17,9 +17,8 @@ from pytest_quant.history.baselines.choose import Baselines, Evaluated
 from pytest_quant.history.rows import way_of_timing
 from pytest_quant.marks.check import Measuring, build_check, named_only
 from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
-from pytest_quant.measure.lock import LOCK_TIMEOUT_S
 from pytest_quant.measure.measurement import Measurement
-from pytest_quant.measure.steps import STEP_TIMEOUT_S, Steps
+from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing import LaunchCount
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
 from pytest_quant.plugin.collect import PLANNED, Planned, prepare
@@ -34,7 +33,7 @@ from pytest_quant.record.kept_samples import pack_samples
 from pytest_quant.report.failure import failure, headline
 from pytest_quant.report.junit import junit_properties
 from pytest_quant.result import Baseline, NoBaseline, Status
-from pytest_quant.session import DIAGNOSE_S, Session
+from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, Model
 
 SESSION = pytest.StashKey[Session]()
@@ -45,18 +44,15 @@ def session_of(config: pytest.Config) -> Session:
     if SESSION not in config.stash:
         settings = settings_of(config)
         baselines = _baselines(config, settings)
-        limit_s = STEP_TIMEOUT_S if settings.step_timeout_s is None else settings.step_timeout_s
-        steps = Steps(open_console(config), limit_s)
+        steps = Steps(open_console(config), settings.step_timeout_s)
         config.stash[SESSION] = Session(
             Cache(settings.cache, notify=steps.notify),
             baseline=lambda measurement: _baseline(baselines, measurement),
             steps=steps,
             times=not settings.latency_off,
-            diagnose_s=DIAGNOSE_S if settings.diagnose_s is None else settings.diagnose_s,
-            lock_timeout_s=LOCK_TIMEOUT_S if settings.lock_timeout_s is None else settings.lock_timeout_s,
-            wanted=LaunchCount(settings.launches)
-            if isinstance(settings.launches, int)
-            else LaunchCount(auto=bool(settings.launches)),
+            diagnose_s=settings.diagnose_s,
+            lock_timeout_s=settings.lock_timeout_s,
+            wanted=LaunchCount(auto=True) if settings.launches == "auto" else LaunchCount(settings.launches),
         )
     return config.stash[SESSION]
 

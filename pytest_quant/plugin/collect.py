@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import pytest
 
 from pytest_quant.backends import backend_names, get_backend
-from pytest_quant.errors import QuantError, UsageError
+from pytest_quant.errors import QuantError, UsageError, nearest
 from pytest_quant.marks.check import check_backend, set_up_process
 from pytest_quant.marks.keys import Asked
 from pytest_quant.marks.marked import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.marks.variants import Offer, Variant, closest_first, combine, series_nodeid, variants
 from pytest_quant.plugin.resolve import fixture_exists
 from pytest_quant.plugin.settings import settings_of
-from pytest_quant.printable import clean_lines
+from pytest_quant.printable import clean, clean_lines
 from pytest_quant.report.columns import pick_columns
 
 VARIANT_FIXTURE = "_quant_variant"
@@ -37,6 +37,20 @@ class Planned:
 
 
 PLANNED = pytest.StashKey[Planned]()
+
+
+def refuse_unknown_names(config: pytest.Config) -> None:
+    """Raise `pytest.UsageError` for a backend that is not registered, and for a column that does not exist."""
+    settings = settings_of(config)
+    registered = backend_names()
+    for option, names in (("--quant-backend", (settings.backend,)), ("--quant-require", settings.require)):
+        for name in names:
+            if name not in registered:
+                raise pytest.UsageError(clean(f"{option}: unknown backend '{name}'; {nearest(name, registered)}"))
+    try:
+        pick_columns(settings.columns)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_quant.marks.marked import RECORD_ATTRIBUTE
-from pytest_quant.plugin.options import on_command_line, option_value
+from pytest_quant.plugin.settings import on_command_line, settings_of
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -99,10 +99,6 @@ class Reported:
 _ENDED_BY_TESTS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
-_WANTED_WITHOUT_CHECKS = ("quant_json", "quant_html", "quant_require", "quant_markdown")
-"""Options that a run without any check has an answer to."""
-
-
 class Controller:
     """Hooks of the controlling process only; without a check it neither imports, prints nor writes anything."""
 
@@ -136,7 +132,7 @@ class Controller:
         # Here, because it loads the records.
         from pytest_quant.plugin.unfinished import keep_finished
 
-        if self._config.getoption("dist", "no") != "no" and option_value(self._config, "quant_device"):
+        if self._config.getoption("dist", "no") != "no" and settings_of(self._config).device:
             from pytest_quant.plugin.devices import choose_for_record
 
             choose_for_record(self._config)
@@ -161,8 +157,9 @@ class Controller:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the records to the history and the JSON file, once; faults make the run fail."""
-        wanted = any(option_value(self._config, name) for name in _WANTED_WITHOUT_CHECKS)
-        if self._config.getoption("collectonly", False) or not (self._records or wanted):
+        settings = settings_of(self._config)
+        has_empty_answer = settings.json_file or settings.html_file or settings.markdown_file or settings.require
+        if self._config.getoption("collectonly", False) or not (self._records or has_empty_answer):
             return
         from pytest_quant.plugin.finish import end_run
 

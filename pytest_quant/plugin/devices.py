@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import cast
 
 import pytest
 
@@ -14,10 +13,9 @@ from pytest_quant.environment.gpu import Gpu, find_gpus
 from pytest_quant.environment.pin import pin_gpu, pin_share
 from pytest_quant.errors import QuantError
 from pytest_quant.plugin.collect import PLANNED
-from pytest_quant.plugin.options import option_value
+from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean_lines
 
-OPTION = "quant_device"
 OF_CONTROLLER = "quant_gpu"
 """What xdist's controller tells its workers: the UUID of the GPU that they have from it."""
 
@@ -34,9 +32,9 @@ def choose_early(config: pytest.Config) -> None:
     inherited: str | None = getattr(config, "workerinput", {}).get(OF_CONTROLLER)
     # What is cuda:1 for xdist's controller is the only GPU of the workers that it starts.
     has_it = inherited is not None and inherited == os.environ.get(VISIBLE_VARIABLE)
-    name = cast("str", inherited if has_it else config.getoption(OPTION))
+    name = inherited if has_it else settings_of(config).device
     try:
-        config.stash[_CHOSEN] = _pinned(config, name)
+        config.stash[_CHOSEN] = None if name is None else _pinned(config, name)
     except QuantError as error:
         raise pytest.UsageError(clean_lines(f"--quant-device: {error}")) from None
 
@@ -59,7 +57,7 @@ def choose_for_engine(config: pytest.Config, backend: str) -> None:
 
 
 def _choose(config: pytest.Config, needs_gpu: Callable[[], bool]) -> None:
-    is_named = option_value(config, OPTION) is not None
+    is_named = settings_of(config).device is not None
     if _CHOSEN in config.stash or not (is_named or needs_gpu()):
         return
     try:
@@ -97,7 +95,8 @@ def chosen_uuid(config: pytest.Config) -> str | None:
 
 
 def _of_ini(config: pytest.Config) -> Gpu | None:
-    return _pinned(config, cast("str", option_value(config, OPTION))) if find_gpus() else None
+    name = settings_of(config).device
+    return _pinned(config, name) if name is not None and find_gpus() else None
 
 
 def _share(config: pytest.Config) -> Gpu | None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_quant.errors import HistoryError
+from pytest_quant.backends import backend_names
+from pytest_quant.errors import HistoryError, nearest
 from pytest_quant.history import INSTALL, missing_libraries, open_store, set_aside
 from pytest_quant.marks.marked import ENCODED
 from pytest_quant.plugin.controller import Reported, takes_all
 from pytest_quant.plugin.hooks import send_records
 from pytest_quant.plugin.pull_request import tell_pull_request
-from pytest_quant.plugin.required import faults_of_required
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.plugin.unfinished import run_in_progress
 from pytest_quant.printable import clean, clean_lines, guard_lines
@@ -153,6 +153,25 @@ def _append(place: str, run: Run, records: Sequence[Encoded]) -> tuple[list[str]
         messages.append(f"the records were set aside; add them with: pytest-quant import {words}")
         return messages, True
     return [], True
+
+
+def faults_of_required(required: Collection[str], used: Collection[str], *, all_ran: bool) -> list[str]:
+    """Return a message for every required backend that is not registered, or that no check used.
+
+    Parameters
+    ----------
+    required : names of backends.
+    used : backends of the checks of this run.
+    all_ran : every test of the suite ran; otherwise unused backends are not reported, since tests that were left out
+        may use them.
+    """
+    registered = backend_names()
+    unknown = [name for name in required if name not in registered]
+    unused = [name for name in required if name in registered and name not in used] if all_ran else []
+    return [
+        *(f"--quant-require: unknown backend '{name}'; {nearest(name, registered)}" for name in unknown),
+        *(f"--quant-require: no test used '{name}'" for name in unused),
+    ]
 
 
 def _history_option(place: str) -> str:

@@ -1,148 +1,376 @@
-"""The options of one run as one frozen value: command line, environment and ini file, in this order."""
+"""The options of a run: one table, whose rows declare ``--quant-*`` and the ini options, and read their values.
+
+Nothing large is imported, and no dataclass is made, because every start of pytest imports this module.
+"""
 
 from __future__ import annotations
 
+import argparse
+import math
 import os
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pytest
 
-from pytest_quant.plugin.options import on_command_line, option_value
+from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
     from pytest_quant.spec import Pages
-
-DEFAULT_BACKEND = "ort"
 
 FOLDER = ".quant"
 
 HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
 """Environment variable for the history, so that its password need not be in a file or a command."""
 
+_MOST_LAUNCHES = 100
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The options of one run, resolved.
+
+class Kind(NamedTuple):
+    """One kind of written value.
 
     Attributes
     ----------
-    backend : for marks that name none.
-    strict : INCONCLUSIVE and NO_BASELINE fail.
-    require : backends that must be available and be used.
-    json_file : file for the records of the run, ``None`` for none.
-    html_file : file for the page about the run, ``None`` for none.
-    markdown_file : file for the run as a comment of a pull request, ``None`` for none.
-    for_github : GitHub Actions runs the tests, and gets a summary of the step.
-    cache : folder of engines and reference outputs.
-    history : a file or a database URL, ``None`` when nothing is added to a history. The command line takes precedence
-        over the environment variable, which takes precedence over the ini file.
-    compare : compare the records of this run with earlier ones.
-    compare_base : the revision to compare with; ``None`` for the merge base.
-    against : the revision whose tests are run and timed beside these; ``None`` for no such comparison.
-    against_env : the interpreter of its environment, or a command that makes one; ``None`` for that of this run.
-    against_limit_pct : largest slow-down in percent where a mark sets none; ``None`` for the default.
-    against_equal : time engines that are the same there too.
-    latency_off : reason why latency is not measured; empty when it is.
-    confidence : judge accuracy by its interval at this level; ``None`` judges it by the measured value.
-    max_time_s : longest latency measurement of one check in seconds; ``None`` for the default.
-    launches : processes that time each check; ``"auto"``: more than one where a limit is in doubt; ``None`` for one, or
-        as many as a comparison lacks.
-    diagnose_s : longest search for remedies of a broken limit in seconds; ``None`` for the default.
-    lock_timeout_s : longest wait for a device that another process holds, in seconds; ``None`` for the default.
-    pages : under engines on the processor while they are timed, see `LatencyPlan.pages`.
-    step_timeout_s : longest single run or build of an engine in seconds, 0 for any; ``None`` for the default.
-    simulate : compute capability to simulate TensorRT checks for where there is no GPU; ``None`` for never.
-    columns : of the table at the end; empty for the default.
+    read : takes a text without blanks around it and returns its value, of a type that xdist can send to its workers;
+        ``None`` or a `ValueError` if the text is not of this kind.
+    words : the kind and an example, in the words that follow "is not".
+    is_path : the value is a path; a relative one starts at the working directory on the command line, else at the root.
     """
 
-    backend: str
-    strict: bool
-    require: tuple[str, ...]
-    json_file: Path | None
-    html_file: Path | None
-    markdown_file: Path | None
-    for_github: bool
-    cache: Path
-    history: str | None
-    compare: bool
-    compare_base: str | None
-    against: str | None
-    against_env: str | None
-    against_limit_pct: float | None
-    against_equal: bool
-    latency_off: str
-    confidence: float | None
-    max_time_s: float | None
-    launches: int | Literal["auto"] | None
-    diagnose_s: float | None
-    lock_timeout_s: float | None
-    pages: Pages
-    step_timeout_s: float | None
-    simulate: str | None
-    columns: tuple[str, ...]
-
-    @classmethod
-    def from_config(cls, config: pytest.Config) -> Settings:
-        """Read every option; paths are relative to the working directory on the command line, else to the root."""
-        json_file = _path(config, "quant_json")
-        return cls(
-            backend=cast("str | None", option_value(config, "quant_backend")) or DEFAULT_BACKEND,
-            strict=bool(option_value(config, "quant_strict")),
-            require=_listed(config, "quant_require"),
-            json_file=json_file,
-            html_file=_path(config, "quant_html"),
-            markdown_file=_path(config, "quant_markdown"),
-            for_github=os.environ.get("GITHUB_ACTIONS") == "true" and not option_value(config, "quant_no_github"),
-            cache=_path(config, "quant_cache") or config.rootpath / FOLDER / "cache",
-            history=_history(config),
-            compare=bool(option_value(config, "quant_compare") or option_value(config, "quant_compare_base")),
-            compare_base=cast("str | None", option_value(config, "quant_compare_base")),
-            against=cast("str | None", option_value(config, "quant_against")),
-            against_env=cast("str | None", option_value(config, "quant_against_env")),
-            against_limit_pct=cast("float | None", option_value(config, "quant_against_limit")),
-            against_equal=bool(option_value(config, "quant_against_equal")),
-            latency_off=_latency_off(config),
-            confidence=cast("float | None", option_value(config, "quant_confidence")),
-            max_time_s=cast("float | None", option_value(config, "quant_max_time")),
-            launches=cast('int | Literal["auto"] | None', option_value(config, "quant_launches")),
-            diagnose_s=cast("float | None", option_value(config, "quant_diagnose_time")),
-            lock_timeout_s=cast("float | None", option_value(config, "quant_lock_timeout")),
-            pages=cast("Pages | None", option_value(config, "quant_pages")) or "huge",
-            step_timeout_s=cast("float | None", option_value(config, "quant_step_timeout")),
-            simulate=cast("str | None", option_value(config, "quant_simulate")),
-            columns=_listed(config, "quant_columns"),
-        )
+    read: Callable[[str], object | None]
+    words: str
+    is_path: bool = False
 
 
-def _listed(config: pytest.Config, name: str) -> tuple[str, ...]:
-    return tuple(cast("list[str] | None", option_value(config, name)) or ())
+def _matching(pattern: str, words: str) -> Kind:
+    return Kind(lambda text: text if re.fullmatch(pattern, text) else None, words)
 
 
-def _path(config: pytest.Config, name: str) -> Path | None:
-    text = cast("str | None", option_value(config, name))
-    if text is None:
-        return None
-    start = config.invocation_params.dir if on_command_line(config, name) else config.rootpath
-    return start / Path(text).expanduser()
+def _number(is_allowed: Callable[[float], bool], words: str) -> Kind:
+    return Kind(lambda text: number if is_allowed(number := float(text)) else None, words)
 
 
-def _history(config: pytest.Config) -> str | None:
-    if option_value(config, "quant_no_history"):
-        return None
-    asked = cast("str | None", option_value(config, "quant_history"))
+def _read_names(text: str) -> tuple[str, ...] | None:
+    return tuple(name.strip() for name in text.replace("\n", ",").split(",") if name.strip()) or None
+
+
+def _read_percent(text: str) -> float | None:
+    percent = float(text.removesuffix("%"))
+    return percent if 0.0 < percent < math.inf else None
+
+
+def _read_launches(text: str) -> int | str | None:
+    if text.lower() == "auto":
+        return "auto"
+    return int(text) if text.isdecimal() and 1 <= int(text) <= _MOST_LAUNCHES else None
+
+
+NAME = _matching(r".+", "a name, for example ort")
+NAMES = Kind(_read_names, "a list of names with commas between them; write ort,trt")
+LEVEL = _number(lambda level: 0.0 < level < 1.0, "a level strictly between 0 and 1; write 0.95")
+SECONDS = _number(lambda seconds: 0.0 < seconds < math.inf, "a time above 0 in seconds; write 30")
+SECONDS_OR_NONE = _number(lambda seconds: 0.0 <= seconds < math.inf, "a time in seconds; write 30, or 0 for none")
+PERCENT = Kind(_read_percent, "a percentage above 0; write 5")
+LAUNCHES = Kind(_read_launches, f"a number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
+SIZE_OF_PAGES = _matching("huge|small", "a size of pages; write small or huge")
+TARGET = _matching(r"SM\d{2,3}", "a compute capability; write SM89")
+DEVICE = _matching(
+    r"cuda:\d{1,3}|(GPU|MIG)-[0-9a-f][0-9a-f-]*", "a GPU; write cuda:1, or a UUID, GPU-8932f937 or MIG-c7384736"
+)
+FILE = Kind(lambda text: text if text and not Path(text).is_dir() else None, "the name of a file", is_path=True)
+DIRECTORY = Kind(lambda text: text or None, "a folder", is_path=True)
+LOCATION = _matching(r".+", "a file or a database URL")
+
+
+class Option(NamedTuple):
+    """One option: a row of the table.
+
+    Attributes
+    ----------
+    kind : of its value; ``None`` for a flag.
+    metavar, help : as in `argparse`.
+    default : the value if the option is not given.
+    alone : the value of an option that may be written without one.
+    name : of the ini option; ``quant_`` and the name of the field unless it is given.
+    """
+
+    kind: Kind | None
+    metavar: str
+    help: str
+    default: object = None
+    alone: str | None = None
+    name: str = ""
+
+    @property
+    def flag(self) -> str:
+        """The spelling on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+    def read(self, text: str) -> object:
+        """Return the value of a written option. Raises `argparse.ArgumentTypeError` with a text that may be printed."""
+        if self.kind is None:
+            raise TypeError(f"{self.flag} is a flag")
+        try:
+            value = self.kind.read(text.strip())
+        except ValueError:
+            value = None
+        if value is None:
+            raise argparse.ArgumentTypeError(clean(f"{text!r} is not {self.kind.words}"))
+        return value
+
+    def value(self, config: pytest.Config) -> Any:
+        """Return the value of the command line, else of the ini file, else the default.
+
+        ``--no-quant-strict`` on the command line overrides the ini file too.
+
+        Raises
+        ------
+        pytest.UsageError : the value in the ini file is not valid.
+        """
+        value: object | None = config.getoption(self.name)
+        if value is None and self.kind is None:
+            return bool(config.getini(self.name))
+        if value is None and config.getini(self.name):
+            try:
+                value = self.read(str(config.getini(self.name)))
+            except argparse.ArgumentTypeError as error:
+                raise pytest.UsageError(f"ini option {self.name}: {error}") from None
+        value = self.default if value is None else value
+        if isinstance(value, str) and self.kind is not None and self.kind.is_path:
+            return _start(config, self.name) / Path(value).expanduser()
+        return value
+
+
+def _option(kind: Kind, metavar: str, help: str, default: object = None, **more: str) -> Any:  # noqa: A002 - as there
+    return Option(kind, metavar, help, default, **more)
+
+
+def _flag(help: str, name: str = "") -> Any:  # noqa: A002 - as there
+    return Option(None, "", help, default=False, name=name)
+
+
+class Settings(NamedTuple):
+    """The options of one run. Each field is declared with its row, which says what it means.
+
+    Paths are absolute. `history` is a file or a database URL, ``None`` if nothing is added to a history; the command
+    line takes precedence over the environment variable, which takes precedence over the ini file. `compare` is also on
+    if `compare_base` is given. `latency_off` is the reason why latency is not measured, empty if it is. `for_github` is
+    true if GitHub Actions runs the tests and gets a summary of the step.
+    """
+
+    backend: str = _option(NAME, "NAME", "backend of marks that name none (default: ort)", "ort")
+    strict: bool = _flag(
+        "fail checks that could not be judged (INCONCLUSIVE) or have nothing to compare with (NO_BASELINE)"
+    )
+    require: tuple[str, ...] = _option(
+        NAMES,
+        "NAME[,NAME]",
+        "backends that must be here: a check on one of them fails where it would be skipped, an unknown name is an "
+        "error, and so is one that no test used in a run of the whole suite",
+        (),
+    )
+    json_file: Path | None = _option(
+        FILE, "FILE", "write the records of this run as JSON; without a check, an empty list", name="quant_json"
+    )
+    html_file: Path | None = _option(
+        FILE,
+        "FILE",
+        "write a page about this run that a browser opens from the disk: every check, the comparison, the history; "
+        "pytest-quant report writes one of earlier runs",
+        name="quant_html",
+    )
+    markdown_file: Path | None = _option(
+        FILE,
+        "FILE",
+        "write the verdict of this run, and of its comparison, as Markdown for a comment of a pull request, which "
+        "pytest-quant comment posts",
+        name="quant_markdown",
+    )
+    for_github: bool = _flag(
+        "where GitHub Actions runs the tests, do not write that Markdown to the summary of the step",
+        name="quant_no_github",
+    )
+    cache: Path = _option(
+        DIRECTORY,
+        "DIR",
+        "keep built engines and reference outputs here (default: .quant/cache)",
+        f"{FOLDER}/cache",
+    )
+    history: str | None = _option(
+        LOCATION,
+        "FILE_OR_URL",
+        "add the records to this history (default: $PYTEST_QUANT_HISTORY, else .quant/history.db)",
+        f"{FOLDER}/history.db",
+    )
+    no_history: bool = _flag("add the records of this run to no history")
+    compare: bool = _flag(
+        "compare the records of this run with those of the merge base with the target branch; a regression fails the "
+        "run"
+    )
+    compare_base: str | None = _option(NAME, "REV", "compare with this revision of git; turns --quant-compare on")
+    against: str | None = _option(
+        NAME,
+        "REV",
+        "when the tests have run, run those of this revision of git too, in a worktree with its own files, and time "
+        "the engines of both in pairs of processes whose runs alternate; a regression fails the run (without REV, or "
+        "merge-base: the merge base with the target branch)",
+        alone="merge-base",
+    )
+    against_env: str | None = _option(
+        NAME,
+        "PYTHON_OR_COMMAND",
+        "environment of --quant-against's base, where it is not that of this run: an interpreter, or a command that "
+        "prints one on its last line, with the base's folder for {worktree} in it",
+    )
+    against_limit_pct: float = _option(
+        PERCENT,
+        "PERCENT",
+        "largest slow-down that --quant-against allows a test whose mark sets neither max_slowdown nor "
+        "max_p50_increase (default: 5)",
+        5.0,
+        name="quant_against_limit",
+    )
+    against_equal: bool = _flag(
+        "let --quant-against time engines that are the same on both sides too, which shows the noise of this machine"
+    )
+    latency_off: str = _flag(
+        "measure no latency; its limits are then INCONCLUSIVE, never PASS", name="quant_no_latency"
+    )
+    confidence: float | None = _option(
+        LEVEL,
+        "LEVEL",
+        "ask for proof of max_drop at this level, for example 0.95: judge it on the paired confidence interval in "
+        "place of the measured value",
+    )
+    max_time_s: float = _option(
+        SECONDS,
+        "SECONDS",
+        "measure the latency of one check for at most this long, warming up and confirming a broken limit included "
+        "(default: 10); each further launch has as long again",
+        10.0,
+        name="quant_max_time",
+    )
+    launches: int | Literal["auto"] = _option(
+        LAUNCHES,
+        "N|auto",
+        "time each check in N processes, fresh ones that open the built engines and do nothing else, and judge "
+        "min_speedup and the median of max_latency_ms over all of them; auto: in more than one only where a limit is "
+        "in doubt, until it is decided, in at most 10 (default: 1; a comparison needs 5 on both sides)",
+        1,
+    )
+    diagnose_s: float = _option(
+        SECONDS_OR_NONE,
+        "SECONDS",
+        "when a limit on accuracy or coverage is broken, try for about this long at most what repairs it: other "
+        "options, and which nodes to exclude (default: 30; 0 tries nothing)",
+        30.0,
+        name="quant_diagnose_time",
+    )
+    lock_timeout_s: float = _option(
+        SECONDS,
+        "SECONDS",
+        "wait for a device that another process measures on, at most this long; then the check is an error that names "
+        "that process (default: 600)",
+        600.0,
+        name="quant_lock_timeout",
+    )
+    pages: Pages = _option(
+        SIZE_OF_PAGES,
+        "SIZE",
+        "small: time engines on the processor on the pages of memory that the system gives, for what is deployed so; "
+        "huge: move them into pages of 2 MB before, on which two sessions of an engine are alike (default: huge, where "
+        "the system can)",
+        "huge",
+    )
+    step_timeout_s: float = _option(
+        SECONDS_OR_NONE,
+        "SECONDS",
+        "end a single run or build of an engine that takes longer: the check is an error, or, where the runtime cannot "
+        "be asked to stop, the process is ended and finished checks are kept (default: 3600; 0 for no limit)",
+        3600.0,
+        name="quant_step_timeout",
+    )
+    simulate: str | None = _option(
+        TARGET,
+        "SMxx",
+        "on a machine without a GPU, build trt, ort-trt and trt-rtx checks with TensorRT-RTX for this compute "
+        "capability and judge them by float simulation; everywhere labelled simulated, and nothing that needs the "
+        "device, or for trt and ort-trt their own plan, is measured",
+    )
+    device: str | None = _option(
+        DEVICE,
+        "DEVICE",
+        "run on this GPU only, cuda:1 or the UUID of a card or of a MIG instance that nvidia-smi -L shows; it is then "
+        "cuda:0 everywhere (default: CUDA's first; workers of xdist spread over the GPUs of its model)",
+    )
+    columns: tuple[str, ...] = _option(
+        NAMES,
+        "NAME[,NAME]",
+        "columns of the table at the end, in this order; pytest-quant guide reference names them",
+        (),
+    )
+
+
+_ROWS: Mapping[str, Option] = {
+    field: row._replace(name=row.name or f"quant_{field}") for field, row in Settings._field_defaults.items()
+}
+
+OPTIONS = tuple(_ROWS.values())
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare every option on the command line and in the ini file."""
+    group = parser.getgroup("quant", "quantized models")
+    # What `pytest-quant profile` gives: see `pytest_quant.plugin.profiling`.
+    group.addoption("--quant-profile", metavar="FILE", default=None, help=argparse.SUPPRESS)
+    # What `--quant-against` and `pytest-quant bisect` give: see `pytest_quant.plugin.leave`.
+    group.addoption("--quant-leave", metavar="DIR", default=None, help=argparse.SUPPRESS)
+    for option in OPTIONS:
+        if option.kind is None:
+            # With ``--no-``, so that a run can turn off what the ini file turns on.
+            group.addoption(option.flag, action=argparse.BooleanOptionalAction, default=None, help=option.help)
+            parser.addini(option.name, f"{option.help}; as {option.flag}", type="bool", default=False)
+        else:
+            bare = {} if option.alone is None else {"nargs": "?", "const": option.alone}
+            group.addoption(
+                option.flag, metavar=option.metavar, type=option.read, default=None, help=option.help, **bare
+            )
+            parser.addini(option.name, f"{option.help}; as {option.flag}", type="string", default="")
+
+
+def on_command_line(config: pytest.Config, name: str) -> bool:
+    """Whether the option is given on the command line, not only in the ini file."""
+    return config.getoption(name) is not None
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """Read every option. Raises `pytest.UsageError` for a value of the ini file that is not valid."""
+    values = {field: row.value(config) for field, row in _ROWS.items()}
+    values["compare"] = values["compare"] or values["compare_base"] is not None
+    values["for_github"] = os.environ.get("GITHUB_ACTIONS") == "true" and not values["for_github"]
+    values["latency_off"] = _latency_off(config, is_off=values["latency_off"])
+    values["history"] = None if values["no_history"] else _history(config, values["history"])
+    return Settings(**values)
+
+
+def _start(config: pytest.Config, name: str) -> Path:
+    """Return the folder that a relative path in this option starts at."""
+    return config.invocation_params.dir if on_command_line(config, name) else config.rootpath
+
+
+def _history(config: pytest.Config, place: str) -> str:
+    start = _start(config, "quant_history")
     variable = os.environ.get(HISTORY_VARIABLE)
     if variable and not on_command_line(config, "quant_history"):
-        return variable if "://" in variable else str(config.invocation_params.dir / Path(variable).expanduser())
-    if asked is not None and "://" in asked:
-        return asked
-    return str(_path(config, "quant_history") or config.rootpath / FOLDER / "history.db")
+        place, start = variable, config.invocation_params.dir
+    return place if "://" in place else str(start / Path(place).expanduser())
 
 
-def _latency_off(config: pytest.Config) -> str:
+def _latency_off(config: pytest.Config, *, is_off: bool) -> str:
     """Return which option turns latency off, empty for none; pytest-benchmark's own switches do so too."""
-    if option_value(config, "quant_no_latency"):
+    if is_off:
         return "--quant-no-latency is set"
     for name, overruled_by in (("benchmark_disable", "benchmark_enable"), ("benchmark_skip", "benchmark_only")):
         if config.getoption(name, False) and not config.getoption(overruled_by, False):
@@ -156,5 +384,5 @@ _SETTINGS = pytest.StashKey[Settings]()
 def settings_of(config: pytest.Config) -> Settings:
     """Return the settings of this run, read once."""
     if _SETTINGS not in config.stash:
-        config.stash[_SETTINGS] = Settings.from_config(config)
+        config.stash[_SETTINGS] = read_settings(config)
     return config.stash[_SETTINGS]

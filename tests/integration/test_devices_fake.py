@@ -172,7 +172,7 @@ def test_a_value_that_names_no_gpu_is_refused(project: Project) -> None:
     """Before anything is looked up."""
     result = project.run("--quant-device=1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "'1' is no GPU; write cuda:1, or a UUID" in output(result)
+    assert "'1' is not a GPU; write cuda:1, or a UUID" in output(result)
 
 
 def test_without_a_check_on_a_gpu_none_is_chosen(project: Project, nvml_stub: NvmlStub) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME
 from pytest_quant.plugin.compare_with_base import Compared, compare_run
-from pytest_quant.plugin.settings import Settings
+from pytest_quant.plugin.settings import settings_of
 from pytest_quant.record import Record
 from tests.support.repository import ScratchRepository, make_repository, without_ci
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record
@@ -35,7 +35,7 @@ def _compare(
 ) -> Compared:
     config = pytester.parseconfig("--quant-compare", *args)
     run = replace(RUN, id="head", commit=scratch.git("rev-parse", "HEAD"))
-    return compare_run(config, Settings.from_config(config), run, records, whole=whole)
+    return compare_run(config, settings_of(config), run, records, whole=whole)
 
 
 def test_nothing_changed_is_no_fault(pytester: pytest.Pytester, scratch: ScratchRepository) -> None:

@@ -1,4 +1,4 @@
-"""The options of one run as one value."""
+"""Options on the command line and in the ini file, and the settings that they give."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.plugin.settings import Settings, settings_of
+from pytest_quant.measure.lock import LOCK_TIMEOUT_S
+from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
+from pytest_quant.plugin.settings import OPTIONS, Option, Settings, read_settings, settings_of
+from pytest_quant.session import DIAGNOSE_S
+from pytest_quant.sides.timing import LIMIT_PCT
+from pytest_quant.spec import LatencyPlan
 
 
 def test_defaults(pytester: pytest.Pytester) -> None:
-    """Nothing given: everything lies under the root, and nothing is required."""
+    """Nothing given: everything lies under the root, nothing is required, and times are those of what they bound."""
     config = pytester.parseconfig()
-    assert Settings.from_config(config) == Settings(
+    assert read_settings(config) == Settings(
         backend="ort",
         strict=False,
         require=(),
@@ -22,21 +27,23 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         for_github=False,
         cache=pytester.path / ".quant" / "cache",
         history=str(pytester.path / ".quant" / "history.db"),
+        no_history=False,
         compare=False,
         compare_base=None,
         against=None,
         against_env=None,
-        against_limit_pct=None,
+        against_limit_pct=LIMIT_PCT,
         against_equal=False,
         latency_off="",
         confidence=None,
-        max_time_s=None,
-        launches=None,
-        diagnose_s=None,
-        lock_timeout_s=None,
+        max_time_s=LatencyPlan().max_s,
+        launches=1,
+        diagnose_s=DIAGNOSE_S,
+        lock_timeout_s=LOCK_TIMEOUT_S,
         pages="huge",
-        step_timeout_s=None,
+        step_timeout_s=STEP_TIMEOUT_S,
         simulate=None,
+        device=None,
         columns=(),
     )
     assert settings_of(config) is settings_of(config)
@@ -49,10 +56,10 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
     args += ["--quant-max-time=3", "--quant-diagnose-time=0", "--quant-columns=model,drop", "--quant-simulate=SM89"]
     args += ["--quant-against=v0.9", "--quant-against-env=python3", "--quant-against-limit=3%", "--quant-against-equal"]
     args += ["--quant-compare-base=v1.0", "--quant-lock-timeout=20", "--quant-step-timeout=0"]
-    args += ["--quant-pages=small"]
+    args += ["--quant-pages=small", "--quant-device=cuda:1"]
     args += ["--quant-launches=auto", "--quant-html=page.html"]
     args += ["--quant-markdown=quant.md"]
-    assert Settings.from_config(pytester.parseconfig(*args)) == Settings(
+    assert read_settings(pytester.parseconfig(*args)) == Settings(
         backend="trt",
         strict=True,
         require=("ort", "trt"),
@@ -62,6 +69,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         for_github=False,
         cache=pytester.path / "c",
         history=str(pytester.path / "h.db"),
+        no_history=False,
         compare=True,
         compare_base="v1.0",
         against="v0.9",
@@ -77,6 +85,7 @@ def test_every_option_is_read_from_the_command_line(pytester: pytest.Pytester) -
         pages="small",
         step_timeout_s=0.0,
         simulate="SM89",
+        device="cuda:1",
         columns=("model", "drop"),
     )
 
@@ -102,7 +111,7 @@ def test_every_option_is_read_from_the_ini_file(pytester: pytest.Pytester) -> No
         quant_simulate = SM90
         """
     )
-    found = Settings.from_config(pytester.parseconfig())
+    found = read_settings(pytester.parseconfig())
     assert (found.backend, found.strict, found.require) == ("trt", True, ("ort", "trt"))
     assert (found.json_file, found.cache) == (pytester.path / "out" / "run.json", pytester.path / "c")
     assert found.history == "sqlite:///elsewhere.db"
@@ -114,7 +123,7 @@ def test_every_option_is_read_from_the_ini_file(pytester: pytest.Pytester) -> No
 def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> None:
     """What is written for one run counts."""
     pytester.makeini("[pytest]\nquant_backend = trt\nquant_cache = c\n")
-    found = Settings.from_config(pytester.parseconfig("--quant-backend=ort", f"--quant-cache={Path('/x')}"))
+    found = read_settings(pytester.parseconfig("--quant-backend=ort", f"--quant-cache={Path('/x')}"))
     assert (found.backend, found.cache) == ("ort", Path("/x"))
 
 
@@ -124,18 +133,91 @@ def test_the_environment_names_a_history(pytester: pytest.Pytester, monkeypatch:
     asked = [pytester.parseconfig(), pytester.parseconfig("--quant-history=told.db")]
     for told, expected in (("env.db", str(pytester.path / "env.db")), ("postgresql+psycopg://u@/h",) * 2):
         monkeypatch.setenv("PYTEST_QUANT_HISTORY", told)
-        found = [Settings.from_config(config).history for config in asked]
+        found = [read_settings(config).history for config in asked]
         assert found == [expected, str(pytester.path / "told.db")]
     monkeypatch.delenv("PYTEST_QUANT_HISTORY")
-    assert Settings.from_config(asked[0]).history == str(pytester.path / "ini.db")
+    assert read_settings(asked[0]).history == str(pytester.path / "ini.db")
 
 
 def test_no_history_wins_over_a_history(pytester: pytest.Pytester) -> None:
     """Nothing is added anywhere."""
-    assert Settings.from_config(pytester.parseconfig("--quant-no-history", "--quant-history=h.db")).history is None
+    assert read_settings(pytester.parseconfig("--quant-no-history", "--quant-history=h.db")).history is None
 
 
 @pytest.mark.parametrize("option", ["--benchmark-disable", "--benchmark-skip"])
 def test_pytest_benchmarks_switches_turn_our_timing_off(pytester: pytest.Pytester, option: str) -> None:
     """The reason names the option."""
-    assert Settings.from_config(pytester.parseconfig(option)).latency_off == f"{option} is set"
+    assert read_settings(pytester.parseconfig(option)).latency_off == f"{option} is set"
+
+
+def test_every_option_is_in_the_help_twice(pytester: pytest.Pytester) -> None:
+    """Once for the command line, once for the ini file, each with a text."""
+    text = pytester.runpytest("--help").stdout.str()
+    words = " ".join(text.split())
+    for option in OPTIONS:
+        assert f"  {option.flag}" in text
+        assert f"  {option.name} (" in text
+        assert words.count(" ".join(option.help.split())[:40]) == 2
+
+
+def test_the_mark_is_documented(pytester: pytest.Pytester) -> None:
+    """``--markers`` has every key."""
+    text = pytester.runpytest("--markers").stdout.str()
+    assert "@pytest.mark.quant(**keys):" in text
+    assert "max_drop: loss against the reference" in text
+
+
+@pytest.mark.parametrize("option", [option for option in OPTIONS if option.kind is None], ids=lambda one: one.name)
+def test_a_flag_of_the_ini_file_is_undone_by_its_no(pytester: pytest.Pytester, option: Option) -> None:
+    """For one run; of both on one line the last counts, and the ini file alone turns it on."""
+    pytester.makeini(f"[pytest]\n{option.name} = true\n")
+    undone = option.flag.replace("--", "--no-")
+    given = {(): True, (undone,): False, (option.flag, undone): False, (undone, option.flag): True}
+    for args, expected in given.items():
+        assert option.value(pytester.parseconfig(*args)) is expected
+
+
+BAD = [
+    ("quant_confidence", "0", "strictly between 0 and 1"),
+    ("quant_confidence", "95", "strictly between 0 and 1"),
+    ("quant_confidence", "nan", "strictly between 0 and 1"),
+    ("quant_confidence", "high", "is not a level strictly between 0 and 1; write 0.95"),
+    ("quant_max_time", "0", "is not a time above 0"),
+    ("quant_max_time", "inf", "is not a time above 0"),
+    ("quant_max_time", "soon", "is not a time above 0 in seconds; write 30"),
+    ("quant_launches", "0", "write auto, or 1 to 100"),
+    ("quant_launches", "some", "is not a number of launches"),
+    ("quant_simulate", "8.9", "is not a compute capability; write SM89"),
+    ("quant_require", " ,", "is not a list of names with commas between them; write ort,trt"),
+    ("quant_columns", ",", "is not a list of names"),
+    ("quant_backend", " ", "is not a name, for example ort"),
+    ("quant_json", ".", "is not the name of a file"),
+    ("quant_markdown", ".", "is not the name of a file"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "words"), BAD)
+def test_a_bad_value_is_a_usage_error(pytester: pytest.Pytester, name: str, value: str, words: str) -> None:
+    """Exit code 4 before anything is collected, from the command line and from the ini file."""
+    on_line = pytester.runpytest(f"--{name.replace('_', '-')}={value}")
+    in_ini = pytester.runpytest("-o", f"{name}={value}")
+    for result in (on_line, in_ini):
+        text = result.stdout.str() + result.stderr.str()
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert words in text
+        assert "Traceback" not in text
+
+
+def test_an_unknown_column_is_a_usage_error_that_names_the_nearest(pytester: pytest.Pytester) -> None:
+    """The table at the end is too late to say so."""
+    result = pytester.runpytest_subprocess("--quant-columns=model,dropp")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*there is no column 'dropp'*", "*did you mean 'drop'?*"])
+
+
+@pytest.mark.parametrize("option", ["--quant-require=ort,otr", "--quant-backend=otr"])
+def test_an_unknown_backend_is_a_usage_error_that_names_the_nearest(pytester: pytest.Pytester, option: str) -> None:
+    """A typing error ends the run before it begins."""
+    result = pytester.runpytest_subprocess(option)  # numpy cannot be loaded twice in one process
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {option.split('=')[0]}: unknown backend 'otr'; did you mean 'ort'?*"])
