@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +17,13 @@ import pytest
 
 from pytest_quant.plugin.controller import Controller, takes_all
 from pytest_quant.plugin.leave import OPTION, Leaving
+from pytest_quant.plugin.outputs import Compared
 from pytest_quant.plugin.settings import on_command_line, settings_of
 from pytest_quant.printable import clean, clean_lines, guard_lines
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
 
-    from pytest_quant.history.compare import Comparison, Ruling
     from pytest_quant.plugin.settings import Settings
     from pytest_quant.sides.left import Left
     from pytest_quant.sides.run import Asked
@@ -41,22 +40,6 @@ _PASSED_ON = (
 _UNDECIDED = "not everything could be compared, and --quant-strict is set"
 
 
-@dataclass(frozen=True, slots=True)
-class SidesCompared:
-    """What came out; `base` names the base in one line."""
-
-    base: str
-    comparison: Comparison
-    ruling: Ruling
-
-
-AGAINST = pytest.StashKey[SidesCompared]()
-"""The comparison of a run with ``--quant-against``, once there is one."""
-
-NOT_COMPARED = pytest.StashKey[str]()
-"""Why there is none, where that is known."""
-
-
 class Against:
     """Hooks of the controlling process of a run with ``--quant-against``.
 
@@ -70,7 +53,6 @@ class Against:
         self._config = config
         self._controller = controller
         self._held = ExitStack()
-        self._compared: SidesCompared | None = None
         self._fault = ""
 
     @pytest.hookimpl(tryfirst=True)
@@ -119,12 +101,12 @@ class Against:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the section of the comparison, and why the run fails."""
-        if self._compared is not None:
-            self._print(self._compared, terminalreporter)
+        if self._controller.against is not None:
+            self._print(self._controller.against, terminalreporter)
         if self._fault:
             terminalreporter.write_line(clean_lines(f"--quant-against: {self._fault}"), red=True)
 
-    def _print(self, compared: SidesCompared, terminalreporter: pytest.TerminalReporter) -> None:
+    def _print(self, compared: Compared, terminalreporter: pytest.TerminalReporter) -> None:
         from pytest_quant.history.compare import Outcome
         from pytest_quant.report.comparison_text import comparison_text
 
@@ -179,16 +161,16 @@ class Against:
             self._leave_out(str(error))
             return
         ruling = rule(comparison, strict=settings.strict)
-        self._compared = self._config.stash[AGAINST] = SidesCompared(self._named, comparison, ruling)
+        self._controller.against = Compared(self._named, comparison, ruling)
         if ruling.code:
             worse = len(comparison.having(Outcome.REGRESSION))
             self._fault = f"{worse} of {len(comparison.rows)} rows regressed" if worse else _UNDECIDED
 
     def _leave_out(self, why: str) -> None:
-        self._fault = self._config.stash[NOT_COMPARED] = why
+        self._fault = self._controller.not_compared = why
 
     def _left_by_head(self) -> Left:
-        from pytest_quant.plugin.unfinished import run_in_progress
+        from pytest_quant.plugin.run_end import run_in_progress
         from pytest_quant.record import Encoded, from_json
         from pytest_quant.record.run import gather_samples
         from pytest_quant.sides.left import Collected, Left, read_collected

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from pytest_quant.plugin.settings import on_command_line, settings_of
 if TYPE_CHECKING:
     from types import SimpleNamespace
 
-    from pytest_quant.plugin.finish import Ended
+    from pytest_quant.plugin.outputs import Compared, RunEnd
     from pytest_quant.record import Json
 
 
@@ -72,42 +71,23 @@ def _names_a_part(config: pytest.Config) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a test stands: a file as pytest spells it, below the root directory, and a line counted from 0."""
-
-    file: str
-    line: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Reported:
-    """What pytest reported about the tests of a run.
-
-    Attributes
-    ----------
-    failed : the run fails so far.
-    broken : places of tests with a record that failed and should not have, by their node ids.
-    expected : node ids of tests that failed as they were expected to.
-    """
-
-    failed: bool = False
-    broken: Mapping[str, Place] = field(default_factory=dict)
-    expected: frozenset[str] = frozenset()
-
-
 _ENDED_BY_TESTS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 class Controller:
-    """Hooks of the controlling process only; without a check it neither imports, prints nor writes anything."""
+    """Hooks of the controlling process only; without a check it neither imports, prints nor writes anything.
+
+    `against` and `not_compared` are set by `pytest_quant.plugin.against`, see `RunEnd`.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._records: dict[str, tuple[int, dict[str, Json]]] = {}
         self._expected: set[str] = set()
-        self._broken: dict[str, Place] = {}
-        self._ended: Ended | None = None
+        self._broken: set[str] = set()
+        self._end: RunEnd | None = None
+        self.against: Compared | None = None
+        self.not_compared = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the record that is attached to a report; of several reports of one test the last one counts."""
@@ -120,23 +100,22 @@ class Controller:
             self._records[key] = (place, record)
             self._keep(record)
             self._expected.discard(key)
-            self._broken.pop(key, None)
+            self._broken.discard(key)
             if report.failed:
-                file, line, _ = report.location
-                self._broken[key] = Place(file, line)
+                self._broken.add(key)
             if report.skipped and hasattr(report, "wasxfail"):
                 self._expected.add(key)
 
     def _keep(self, record: dict[str, Json]) -> None:
         """Put a finished check on the disk, before the next one starts."""
         # Here, because it loads the records.
-        from pytest_quant.plugin.unfinished import keep_finished
+        from pytest_quant.plugin.run_end import journal_check
 
         if self._config.getoption("dist", "no") != "no" and settings_of(self._config).device:
             from pytest_quant.plugin.devices import choose_for_record
 
             choose_for_record(self._config)
-        keep_finished(self._config, record)
+        journal_check(self._config, record)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
@@ -161,25 +140,31 @@ class Controller:
         has_empty_answer = settings.json_file or settings.html_file or settings.markdown_file or settings.require
         if self._config.getoption("collectonly", False) or not (self._records or has_empty_answer):
             return
-        from pytest_quant.plugin.finish import end_run
+        from pytest_quant.plugin.outputs import RunEnd
+        from pytest_quant.plugin.run_end import end_run
 
         ended_by_tests = session.exitstatus in _ENDED_BY_TESTS
         whole = ended_by_tests and not (session.shouldstop or session.shouldfail)
-        reported = self._reported(session.exitstatus != pytest.ExitCode.OK)
-        self._ended = end_run(self._config, self.in_order(), reported, check_required=ended_by_tests, whole=whole)
-        if self._ended.faults and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        end = self._end = RunEnd(
+            failed=session.exitstatus != pytest.ExitCode.OK,
+            broken=frozenset(self._broken),
+            expected=frozenset(self._expected),
+            against=self.against,
+            not_compared=self.not_compared,
+        )
+        all_ran = whole and takes_all(self._config)
+        end_run(self._config, end, self.in_order(), ended_by_tests=ended_by_tests, all_ran=all_ran)
+        could_pass = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        if could_pass and (end.regression or end.faults):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the section ``quant``, below the long tables of pytest-benchmark."""
-        if self._ended is not None:
-            from pytest_quant.plugin.finish import show
+        if self._end is not None:
+            from pytest_quant.plugin.run_end import show
 
-            show(self._config, self._ended, terminalreporter, self._expected)
-
-    def _reported(self, failed: bool) -> Reported:
-        return Reported(failed, dict(self._broken), frozenset(self._expected))
+            show(self._config, self._end, terminalreporter)
 
     def in_order(self) -> list[dict[str, Json]]:
         """Return the records so far, in the order of the tests."""

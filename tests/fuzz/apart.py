@@ -42,7 +42,7 @@ _PRELOADED = (
     "pytest_quant.backends.ort.engine",
     "pytest_quant.plugin.check",
     "pytest_quant.plugin.collect",
-    "pytest_quant.plugin.finish",
+    "pytest_quant.plugin.run_end",
     "pytest_benchmark.plugin",
     "tests.fuzz.on_models",
     "tests.fuzz.on_marks",

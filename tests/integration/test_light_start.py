@@ -84,7 +84,7 @@ def test_a_backend_is_named_without_its_libraries(pytester: pytest.Pytester, nam
 
 def test_a_run_that_compares_nothing_loads_no_comparison(pytester: pytest.Pytester) -> None:
     """Only ``--quant-compare`` needs it."""
-    result = pytester.runpython_c("import sys, pytest_quant.plugin.finish; print(*sys.modules)")
+    result = pytester.runpython_c("import sys, pytest_quant.plugin.run_end; print(*sys.modules)")
     assert "pytest_quant.history.compare" not in result.stdout.str().split()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_quant.plugin.finish import faults_of_required
+from pytest_quant.plugin.run_end import faults_of_required
 
 _UNUSED = "--quant-require: no test used 'trt'"
 

@@ -1,0 +1,193 @@
+"""The end of a run as a value, and the files that are made from it: JSON, a page, Markdown for a pull request."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.plugin.settings import settings_of
+from pytest_quant.whole_file import next_step, write_whole
+
+if TYPE_CHECKING:
+    from pytest_quant.history.compare import Comparison, Ruling
+    from pytest_quant.history.series_history import SeriesHistory
+    from pytest_quant.record import Encoded, Record, Run
+
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+"""Environment variable of GitHub Actions that names the file of the step's summary."""
+
+MAX_SUMMARY_BYTES = 1024 * 1024
+"""GitHub shows none of a summary that is larger."""
+
+_TO_COMPARE = "pytest --quant-compare --quant-html FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A comparison of a run with another commit, which `base` names in one line."""
+
+    base: str
+    comparison: Comparison
+    ruling: Ruling
+
+
+@dataclass(slots=True, kw_only=True)
+class RunEnd:
+    """A run whose tests have ended, and what becomes of it.
+
+    Attributes
+    ----------
+    failed : the tests let the run fail.
+    broken : node ids of tests with a record that failed and should not have.
+    expected : node ids of tests that failed as they were expected to.
+    run : ``None`` without a check.
+    records : of the checks, in the order of the tests.
+    compared : the comparison of ``--quant-compare``, if there is one.
+    regression : why ``--quant-compare`` lets the run fail; empty if it does not.
+    against : the comparison of ``--quant-against``, if there is one.
+    not_compared : why there is none although it was asked for.
+    notes : what the user should know beside the checks.
+    warnings : problems that do not change the exit code.
+    faults : problems that make the run fail, beside the regression.
+    """
+
+    failed: bool = False
+    broken: frozenset[str] = frozenset()
+    expected: frozenset[str] = frozenset()
+    run: Run | None = None
+    records: tuple[Record, ...] = ()
+    compared: Compared | None = None
+    regression: str = ""
+    against: Compared | None = None
+    not_compared: str = ""
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def comparisons(self) -> list[Compared]:
+        """The comparisons, that of ``--quant-compare`` first."""
+        beside = [] if self.against is None else [replace(self.against, base=f"timed beside it: {self.against.base}")]
+        return [*([] if self.compared is None else [self.compared]), *beside]
+
+
+def write_output(option: str, file: Path, content: bytes) -> list[str]:
+    """Write the file that an option names, in one step; its folder is made. Return why that failed, if it did."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, content)
+    except OSError as error:
+        step = next_step(error, "name a file in a writable folder")
+        return [f"{option}: {file} cannot be written: {error.strerror or error}; next: {step}"]
+    return []
+
+
+def json_of(run: Run, records: Sequence[Encoded]) -> bytes:
+    """Return the document of ``--quant-json``."""
+    from pytest_quant.record import run_to_json
+
+    return (json.dumps(run_to_json(run, records), indent=1, allow_nan=False) + "\n").encode()
+
+
+def write_page(config: pytest.Config, end: RunEnd) -> None:
+    """Write the page of ``--quant-html``, with what the history knows of the run's series."""
+    file = settings_of(config).html_file
+    if file is None or end.run is None:
+        return
+    try:
+        end.faults += write_output("--quant-html", file, _page(config, end.run, end))
+    except HistoryError as error:
+        end.faults.append(f"--quant-html: {error}")
+
+
+def _page(config: pytest.Config, run: Run, end: RunEnd) -> bytes:
+    # Here, because only a run with a page should import what makes one.
+    from pytest_quant.history import StoredCheck
+    from pytest_quant.report.page.assemble import Sources, assemble
+    from pytest_quant.report.page.compared import ComparedRuns
+    from pytest_quant.report.page.render import one_file
+
+    settings = settings_of(config)
+    history, why_no_history = _history(config, [record.series for record in end.records])
+    # Of two, the one that was timed beside this run, which has less noise.
+    shown = [ComparedRuns(each.comparison, each.ruling, (each.base,)) for each in end.comparisons][-1:]
+    why_not = f"--quant-against: {end.not_compared}" if end.not_compared else end.regression
+    sources = Sources(
+        checks=tuple(StoredCheck(run, record) for record in end.records),
+        runs=(run,),
+        expected=end.expected,
+        compared=shown[0] if shown else None,
+        why_not_compared="" if shown else why_not or "This run was not compared with another commit.",
+        next_step="" if settings.compare or settings.against is not None else _TO_COMPARE,
+        history=history,
+        why_no_history=why_no_history,
+    )
+    return one_file(assemble(sources))
+
+
+def _history(config: pytest.Config, keys: Sequence[str]) -> tuple[list[SeriesHistory], str]:
+    """Return the history of the series, or why there is none."""
+    from pytest_quant.history import missing_libraries, open_store
+    from pytest_quant.history.baselines.file import NAME, read_baselines
+    from pytest_quant.history.series_history import series_histories
+
+    place = settings_of(config).history
+    if place is None:
+        return [], "The history is turned off."
+    missing = missing_libraries()
+    if missing:
+        return [], f"There is no history: {missing}."
+    try:
+        history = series_histories(open_store(place), keys, read_baselines(config.rootpath / NAME))
+    except HistoryError as error:
+        return [], f"The history cannot be read: {error}"
+    return history, "The history has no series of this run yet."
+
+
+def write_markdown(config: pytest.Config, end: RunEnd) -> None:
+    """Write the run as Markdown, where that is asked for: to a file, and to the summary of a step of GitHub Actions."""
+    settings = settings_of(config)
+    summary = os.environ.get(SUMMARY_VARIABLE) if settings.for_github and end.records else None
+    if settings.markdown_file is None and not summary:
+        return
+    text = _markdown(end)
+    if settings.markdown_file is not None:
+        end.faults += write_output("--quant-markdown", settings.markdown_file, text.encode())
+    if summary:
+        end.warnings += _append(Path(summary), text)
+
+
+def _markdown(end: RunEnd) -> str:
+    # Here, because only a run that writes Markdown should import it, and the comparisons with it.
+    from pytest_quant.report.run_markdown import Beside, Outcomes, run_markdown
+
+    comparisons = [Beside(each.base, each.comparison, each.ruling) for each in end.comparisons]
+    # The verdict says that rows regressed, but not why nothing was compared, nor what to do about tests that are gone.
+    is_said = end.compared is not None and not end.compared.ruling.missing
+    faults = [*end.faults, *([end.regression] if end.regression and not is_said else [])]
+    if end.not_compared:
+        faults.append(f"--quant-against: {end.not_compared}")
+    failed = end.failed or bool(faults) or any(each.ruling.code for each in comparisons)
+    return run_markdown(end.run, end.records, Outcomes(failed, end.broken, end.expected), comparisons, faults)
+
+
+def _append(file: Path, text: str) -> list[str]:
+    """Add `text` to the summary of the step, which others write to as well. Return why that failed, if it did."""
+    content = f"{text}\n".encode()
+    try:
+        size = file.stat().st_size if file.exists() else 0
+        if size + len(content) > MAX_SUMMARY_BYTES:
+            return [f"{SUMMARY_VARIABLE} is full: {size} of {MAX_SUMMARY_BYTES} bytes; this run is not in it"]
+        with file.open("ab") as stream:
+            stream.write(content)
+    except OSError as error:
+        why = error.strerror or error
+        return [f"{SUMMARY_VARIABLE}: {file} cannot be written: {why}; to do without: --quant-no-github"]
+    return []

@@ -1,0 +1,245 @@
+"""From the first finished check to the end of a run: its records are kept, stored, compared, written and printed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from pytest_quant.backends import backend_names
+from pytest_quant.environment import git_trouble
+from pytest_quant.errors import HistoryError, QuantError, nearest
+from pytest_quant.history import INSTALL, missing_libraries, open_store, set_aside
+from pytest_quant.history.journal import Journal, recover
+from pytest_quant.marks.marked import ENCODED
+from pytest_quant.plugin.hooks import send_records
+from pytest_quant.plugin.outputs import RunEnd, json_of, write_markdown, write_output, write_page
+from pytest_quant.plugin.settings import settings_of
+from pytest_quant.printable import clean, clean_lines, guard_lines
+from pytest_quant.record import Encoded, Json, Run, from_json, start_run
+from pytest_quant.record.run import gather_samples
+from pytest_quant.report.summary import summary
+
+
+@dataclass
+class RunInProgress:
+    """A run whose tests have not ended.
+
+    Attributes
+    ----------
+    run : the run.
+    journal : of its finished checks; ``None`` without one, where no history is written, or where the disk refuses it.
+    notes, warnings : as in `RunEnd`.
+    """
+
+    run: Run
+    journal: Journal | None = None
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def close(self, *, stored: bool) -> None:
+        """Give up what is on the disk: it is `stored` elsewhere, or left to the next run."""
+        if self.journal is not None:
+            self.journal.close(stored=stored)
+            self.journal = None
+
+
+_IN_PROGRESS = pytest.StashKey[RunInProgress]()
+
+
+def run_in_progress(config: pytest.Config) -> RunInProgress:
+    """Return the run of this process, which begins with the first call."""
+    if _IN_PROGRESS not in config.stash:
+        begun = config.stash[_IN_PROGRESS] = RunInProgress(start_run(config.rootpath))
+        if not begun.run.parents and (trouble := git_trouble(config.rootpath)):
+            begun.warnings.append(trouble)
+    return config.stash[_IN_PROGRESS]
+
+
+def journal_check(config: pytest.Config, record: dict[str, Json]) -> None:
+    """Put the JSON of a finished check on the disk; where that fails, the run goes on and says so at its end.
+
+    With the first one, what dead runs left is added to the history.
+    """
+    is_first = _IN_PROGRESS not in config.stash
+    begun = run_in_progress(config)
+    try:
+        if is_first:
+            _open_journal(config, begun)
+        if begun.journal is not None:
+            begun.journal.keep(record)
+    except (OSError, NotImplementedError) as error:
+        why = getattr(error, "strerror", None) or error
+        begun.warnings.append(f"finished checks could not be kept on the disk while other tests ran: {why}")
+        begun.close(stored=False)
+
+
+def _open_journal(config: pytest.Config, begun: RunInProgress) -> None:
+    place = settings_of(config).history
+    if place is None or missing_libraries():
+        return
+    recovered = recover(place, config.rootpath)
+    begun.notes += [str(recovered)] if recovered.runs else []
+    begun.warnings += recovered.refused
+    begun.journal = Journal(place, config.rootpath, begun.run)
+
+
+def end_run(
+    config: pytest.Config,
+    end: RunEnd,
+    collected: Sequence[dict[str, Json]],
+    *,
+    ended_by_tests: bool,
+    all_ran: bool,
+) -> None:
+    """Write the records to the JSON file, the history, the page and the Markdown, and compare them.
+
+    When one of these fails the others are still done.
+
+    Parameters
+    ----------
+    config : of the controlling process.
+    end : has the outcomes of the tests; gets everything else.
+    collected : encoded records, in the order of the tests.
+    ended_by_tests : the tests ended by themselves: required backends that are unknown are faults and, if `all_ran`,
+        those that no test used.
+    all_ran : every test of the suite ran.
+    """
+    settings = settings_of(config)
+    # Runs of other commits, for --quant-against, are no runs of the user's.
+    is_own = not config.getoption("quant_leave")
+    encoded = _decoded(config, collected)
+    end.records = tuple(each.record for each in encoded)
+    if encoded or settings.json_file is not None or settings.html_file is not None:
+        begun = run_in_progress(config)
+        run, encoded = gather_samples(begun.run, encoded)
+        end.run, end.records = run, tuple(each.record for each in encoded)
+        if settings.json_file is not None:
+            end.faults += write_output("--quant-json", settings.json_file, json_of(run, encoded))
+        if encoded and settings.history is not None:
+            messages, stored = _append(settings.history, run, encoded)
+            end.warnings += messages
+            begun.close(stored=stored)
+        end.notes += begun.notes
+        end.warnings += begun.warnings
+        if is_own:
+            end.warnings += send_records(config, run, end.records)
+        if encoded and settings.compare:
+            _compare(config, end, run, all_ran=all_ran)
+    if ended_by_tests:
+        references = {record.reference.removesuffix("-fp32") for record in end.records}
+        used = references | {record.backend for record in end.records}
+        end.faults += faults_of_required(settings.require, used, all_ran=all_ran)
+    if is_own:
+        write_page(config, end)
+        write_markdown(config, end)
+
+
+def _decoded(config: pytest.Config, collected: Sequence[dict[str, Json]]) -> tuple[Encoded, ...]:
+    of_this_process = config.stash.get(ENCODED, {})
+    return tuple(of_this_process.get(id(data)) or Encoded(from_json(data), data) for data in collected)
+
+
+def _compare(config: pytest.Config, end: RunEnd, run: Run, *, all_ran: bool) -> None:
+    # Here, because only runs that compare should import the comparison.
+    from pytest_quant.plugin.compare_with_base import compare_run, regression
+
+    try:
+        end.compared = compare_run(config, run, end.records, all_ran=all_ran)
+        end.regression = regression(end.compared)
+    except QuantError as error:
+        end.regression = f"--quant-compare: {error}"
+
+
+def _append(place: str, run: Run, records: Sequence[Encoded]) -> tuple[list[str], bool]:
+    """Add the records to the history, or write them to a file of their own where that fails.
+
+    Without the libraries of the history there is nothing that a file could be imported into, so none is written.
+
+    Returns
+    -------
+    Warnings, and whether the records are in either.
+    """
+    missing = missing_libraries()
+    if missing:
+        return [f"no history is written: {missing}; to keep one: {INSTALL}; to do without: --quant-no-history"], False
+    try:
+        open_store(place).append(run, records)
+    except HistoryError as error:
+        messages = [str(error)]
+        try:
+            file = set_aside(place, run, records)
+        except HistoryError as second:
+            return [*messages, str(second)], False
+        words = f"{shlex.quote(str(file))}{_history_option(place)}"
+        messages.append(f"the records were set aside; add them with: pytest-quant import {words}")
+        return messages, True
+    return [], True
+
+
+def _history_option(place: str) -> str:
+    """Return the option that names a server to ``pytest-quant import``, without its password; empty for a file."""
+    if "://" not in place:
+        return ""
+    # Here, because it loads the database libraries, which a run without a history does not need.
+    from pytest_quant.history.connect import shown_place
+
+    return f" --history {shlex.quote(shown_place(place))}"
+
+
+def faults_of_required(required: Collection[str], used: Collection[str], *, all_ran: bool) -> list[str]:
+    """Return a message for every required backend that is not registered, or that no check used.
+
+    Parameters
+    ----------
+    required : names of backends.
+    used : backends of the checks of this run.
+    all_ran : every test of the suite ran; otherwise unused backends are not reported, since tests that were left out
+        may use them.
+    """
+    registered = backend_names()
+    unknown = [name for name in required if name not in registered]
+    unused = [name for name in required if name in registered and name not in used] if all_ran else []
+    return [
+        *(f"--quant-require: unknown backend '{name}'; {nearest(name, registered)}" for name in unknown),
+        *(f"--quant-require: no test used '{name}'" for name in unused),
+    ]
+
+
+def show(config: pytest.Config, end: RunEnd, reporter: pytest.TerminalReporter) -> None:
+    """Print the table of all checks with their summary, the comparison, and in red warnings and faults."""
+    red = [*end.warnings, *([end.regression] if end.regression else []), *end.faults]
+    if end.records or end.notes or red:
+        reporter.write_sep("=", "quant")
+    for line in _tables(config, end):
+        reporter.write_line(guard_lines(line))
+    if end.compared is not None:
+        # Here, because only runs that compare should import it.
+        from pytest_quant.report.comparison_text import comparison_text
+
+        terminal = config.get_terminal_writer()
+        reporter.write_sep("-", "quant compare")
+        reporter.write_line(clean(end.compared.base))
+        text = comparison_text(end.compared.comparison, end.compared.ruling, terminal.fullwidth, terminal.hasmarkup)
+        reporter.write_line(guard_lines(text))
+    for line in end.notes:
+        reporter.write_line(clean_lines(line))
+    for line in red:
+        reporter.write_line(clean_lines(line), red=True)
+
+
+def _tables(config: pytest.Config, end: RunEnd) -> Iterator[str]:
+    if not end.records:
+        return
+    # Here, because a run without a check has no table, and needs no rich.
+    from pytest_quant.report.summary import table
+
+    terminal = config.get_terminal_writer()
+    columns = settings_of(config).columns or None
+    width, color = terminal.fullwidth, terminal.hasmarkup
+    yield table(end.records, width, columns, color, expected=end.expected, picks="--quant-columns")
+    text = summary(end.records, end.expected)
+    if text:
+        yield text
