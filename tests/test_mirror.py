@@ -44,7 +44,6 @@ ELSEWHERE = {
     "plugin.benchmark_bridge": "tests/integration/test_benchmark_bridge_contract.py",
     "plugin.console": "tests/integration/test_progress_lines.py",
     "plugin.check": "tests/integration/test_statuses.py",
-    "plugin.collect": "tests/integration/test_bad_marks.py",
     "plugin.devices": "tests/integration/test_devices_fake.py",
     "plugin.engine_fixture": "tests/integration/test_fixtures.py",
     "plugin.fixtures": "tests/integration/test_fixtures.py",

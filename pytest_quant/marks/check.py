@@ -1,78 +1,153 @@
-"""From a mark to a check: the engines, the limits with their defaults, and the plan of the timing."""
+"""From the keys of a mark to a check for each engine that they name: its reference, its limits and its timing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from pytest_quant.backends import Backend, EarlyBackend, Tf32Backend, get_backend
-from pytest_quant.errors import UsageError
-from pytest_quant.marks.keys import Asked, ModelSource
-from pytest_quant.marks.variants import Variant
+from pytest_quant.backends import EarlyBackend, Tf32Backend, get_backend
+from pytest_quant.errors import UsageError, nearest
+from pytest_quant.marks.keys import MarkKeys, ModelSource
 from pytest_quant.spec import (
+    QUANTIZED_PRECISIONS,
     REFERENCE_PRECISIONS,
-    UNMEASURED,
     Check,
     Dataset,
     EngineSpec,
     LatencyPlan,
     Limits,
     Model,
-    Pages,
-    Spread,
 )
 
+_DEFAULT_SCHEME = "static"
 _MIN_COVERAGE_PCT = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Measuring:
-    """What the run says about measuring; see `pytest_quant.plugin.settings.Settings` and `LatencyPlan.sessions`."""
+def checks_of(keys: MarkKeys, default_backend: str) -> tuple[Check, ...]:
+    """Return a check for each combination of backend, precision, scheme and batch size of a mark, without doubles.
 
-    confidence: float | None = None
-    latency_off: str = ""
-    max_time_s: float | None = None
-    sessions: Spread = UNMEASURED
-    pages: Pages = "huge"
-
-
-def engine_specs(
-    asked: Asked, variant: Variant, model: Model, quantized: Model | None
-) -> tuple[EngineSpec, EngineSpec]:
-    """Return the specs of the reference, at exact FP32, and the candidate; options are of the candidate's backend.
+    Its models have nothing but names, it has neither data nor node ids, and its backends have not seen it yet: see
+    `fill_in` and `check_backends`.
 
     Parameters
     ----------
-    asked : the keys of the mark; a reference in another backend gets no options.
-    variant : one combination of backend, precision, scheme and batch size.
-    model : the FP32 model.
-    quantized : the model that is quantized already; used with the scheme ``qat`` only.
+    keys : of the mark.
+    default_backend : the backend of a mark that names none.
+
+    Raises
+    ------
+    UsageError : keys contradict each other, or a backend does not offer an engine.
     """
-    candidate = EngineSpec(
-        backend=variant.backend,
-        precision=variant.precision,
-        scheme=variant.scheme,
-        model=model,
-        quantized=quantized if variant.scheme == "qat" else None,
-        calibration=asked.calibration,
-        exclude=asked.exclude,
-        options=asked.options,
+    _check_quantized(keys)
+    return tuple(
+        _check(keys, _candidate(keys, backend, precision, scheme), batch_size)
+        for backend in keys.backend or (default_backend,)
+        for precision in keys.precision
+        for scheme in _schemes(keys, backend, precision)
+        for batch_size in keys.batch_size
     )
-    backend = asked.reference or variant.backend
-    options = asked.options if backend == variant.backend else ()
-    reference = EngineSpec(backend, "fp32", None, model, options=options)
+
+
+def check_id(check: Check, keys: MarkKeys) -> str:
+    """Return what tells a check from the others of its mark, for the id of its test."""
+    return f"{check.candidate.id}-b{check.batch_size}" if "batch_size" in keys.lists else check.candidate.id
+
+
+def _check_quantized(keys: MarkKeys) -> None:
+    """Refuse `quantized` and `scheme` or `precision` that contradict each other."""
+    if keys.quantized is None:
+        if "qat" in keys.scheme:
+            raise UsageError(
+                "scheme 'qat' needs the model that is already quantized",
+                allowed="quantized= with a path or a fixture",
+                fix="write quantized='models/resnet18_qat.onnx'",
+            )
+        return
+    if keys.scheme not in ((), ("qat",)):
+        raise UsageError(
+            "quantized= is a model that is already quantized, so its scheme is qat",
+            value=f"scheme={', '.join(keys.scheme)}",
+            fix="leave scheme out",
+        )
+    if not set(keys.precision) & set(QUANTIZED_PRECISIONS):
+        raise UsageError(
+            "quantized= needs a quantized precision",
+            value=", ".join(keys.precision),
+            allowed=", ".join(QUANTIZED_PRECISIONS),
+            fix="write precision='int8'",
+        )
+
+
+def _schemes(keys: MarkKeys, backend: str, precision: str) -> tuple[str | None, ...]:
+    """Return the schemes to build; an unwritten one is static where offered, else the backend's first."""
+    schemes = get_backend(backend).schemes
+    if precision not in schemes:
+        raise UsageError(f"backend '{backend}' does not offer '{precision}'", allowed=nearest(precision, schemes))
+    if precision not in QUANTIZED_PRECISIONS:
+        return (None,)
+    offered = tuple(scheme for scheme in schemes[precision] if scheme is not None)
+    default = (_DEFAULT_SCHEME,) if _DEFAULT_SCHEME in offered else offered[:1]
+    chosen = ("qat",) if keys.quantized is not None else keys.scheme or default
+    for scheme in chosen:
+        if scheme not in offered:
+            raise UsageError(
+                f"backend '{backend}' does not offer {precision} with the scheme '{scheme}'",
+                allowed=nearest(scheme, offered),
+            )
+    return chosen
+
+
+def _candidate(keys: MarkKeys, backend: str, precision: str, scheme: str | None) -> EngineSpec:
+    return EngineSpec(
+        backend=backend,
+        precision=precision,
+        scheme=scheme,
+        model=_named(keys.model or "quant_model"),
+        quantized=_named(keys.quantized) if scheme == "qat" and keys.quantized is not None else None,
+        calibration=keys.calibration,
+        exclude=keys.exclude,
+        options=keys.options,
+    )
+
+
+def _named(source: ModelSource) -> Model:
+    return source if isinstance(source, Model) else Model(name=str(source))
+
+
+def _check(keys: MarkKeys, candidate: EngineSpec, batch_size: int) -> Check:
+    reference = _reference(keys, candidate)
+    return Check(
+        nodeid="",
+        series_nodeid="",
+        candidate=candidate,
+        reference=reference,
+        dataset=Dataset("arrays", None),
+        limits=_limits(keys.limits, candidate),
+        metric=keys.metric,
+        output=keys.output,
+        channels=keys.channels,
+        latency=LatencyPlan(batch_size=batch_size),
+        batch_size=batch_size,
+        reference_precision=keys.reference_precision,
+        timed_reference=timed_reference(reference, keys.reference_precision),
+    )
+
+
+def _reference(keys: MarkKeys, candidate: EngineSpec) -> EngineSpec:
+    """Return the reference at exact FP32; options are of the candidate's backend, so another one gets none."""
+    backend = keys.reference or candidate.backend
+    options = keys.options if backend == candidate.backend else ()
+    reference = EngineSpec(backend, "fp32", None, candidate.model, options=options)
     maker = get_backend(backend)
-    return maker.with_tf32(reference, allowed=False) if isinstance(maker, Tf32Backend) else reference, candidate
+    return maker.with_tf32(reference, allowed=False) if isinstance(maker, Tf32Backend) else reference
 
 
-def timed_reference(reference: EngineSpec, precision: str, get: Callable[[str], Backend]) -> EngineSpec | None:
+def timed_reference(reference: EngineSpec, precision: str) -> EngineSpec | None:
     """Return the engine that latency is compared with, ``None`` where that is `reference`.
 
     Parameters
     ----------
     reference : the engine at exact FP32.
     precision : one of `REFERENCE_PRECISIONS`.
-    get : returns the backend of a name.
 
     Raises
     ------
@@ -80,11 +155,11 @@ def timed_reference(reference: EngineSpec, precision: str, get: Callable[[str], 
     """
     if precision == reference.precision:
         return None
-    backend = get(reference.backend)
+    backend = get_backend(reference.backend)
     has_tf32 = isinstance(backend, Tf32Backend)
     if precision == "tf32" and isinstance(backend, Tf32Backend):
         return backend.with_tf32(reference, allowed=True)
-    offered = [one for one in REFERENCE_PRECISIONS if one in backend.schemes or (one == "tf32" and has_tf32)]
+    offered = [name for name in REFERENCE_PRECISIONS if name in backend.schemes or (name == "tf32" and has_tf32)]
     if precision not in offered:
         raise UsageError(
             f"backend '{reference.backend}' has no {precision} to compare latency with",
@@ -95,105 +170,40 @@ def timed_reference(reference: EngineSpec, precision: str, get: Callable[[str], 
     return replace(reference, precision=precision)
 
 
-def build_check(
-    asked: Asked,
-    variant: Variant,
-    *,
-    model: Model,
-    quantized: Model | None,
-    dataset: Dataset,
-    nodeid: str,
-    series_nodeid: str,
-    measuring: Measuring,
-) -> Check:
-    """Return the check of one test.
-
-    Parameters
-    ----------
-    asked : the keys of the mark.
-    variant : one combination of backend, precision, scheme and batch size.
-    model, quantized : as in `engine_specs`.
-    dataset : calibration and evaluation samples.
-    nodeid : of the test.
-    series_nodeid : `nodeid` without what the mark's own lists add to it.
-    measuring : options of the run.
-    """
-    reference, candidate = engine_specs(asked, variant, model, quantized)
-    timed = timed_reference(reference, asked.reference_precision, get_backend)
-    return Check(
-        nodeid=nodeid,
-        series_nodeid=series_nodeid,
-        candidate=candidate,
-        reference=reference,
-        dataset=dataset,
-        limits=_limits(asked.limits, variant),
-        metric=asked.metric,
-        output=asked.output,
-        channels=asked.channels,
-        latency=_plan(variant, measuring),
-        latency_off=measuring.latency_off,
-        confidence=measuring.confidence,
-        batch_size=variant.batch_size,
-        reference_precision=asked.reference_precision,
-        timed_reference=timed,
-    )
-
-
-def _limits(limits: Limits, variant: Variant) -> Limits:
+def _limits(limits: Limits, candidate: EngineSpec) -> Limits:
     """Add the coverage that a quantized engine must prove; of fp32 there is nothing to prove."""
-    if variant.precision == "fp32":
+    if candidate.precision == "fp32":
         return replace(limits, min_coverage=None)
-    if limits.min_coverage is not None or variant.scheme is None:
+    if limits.min_coverage is not None or candidate.scheme is None:
         return limits
     return replace(limits, default_min_coverage=_MIN_COVERAGE_PCT)
 
 
-def _plan(variant: Variant, measuring: Measuring) -> LatencyPlan | None:
-    if measuring.latency_off:
-        return None
-    plan = LatencyPlan(batch_size=variant.batch_size, sessions=measuring.sessions, pages=measuring.pages)
-    return plan if measuring.max_time_s is None else replace(plan, max_s=measuring.max_time_s)
+def fill_in(check: Check, model: Model, quantized: Model | None, dataset: Dataset) -> Check:
+    """Return `check` with its model and its data; `quantized` is for the scheme ``qat`` only."""
+    filled = replace(check.map_engines(lambda spec: replace(spec, model=model)), dataset=dataset)
+    if check.candidate.scheme != "qat":
+        return filled
+    return replace(filled, candidate=replace(filled.candidate, quantized=quantized))
 
 
-def set_up_process(asked: Asked, variant: Variant, get: Callable[[str], Backend]) -> None:
-    """Let the backends of a check that will run set what their runtimes read of the process, before any is loaded.
-
-    Parameters
-    ----------
-    asked : the keys of the mark.
-    variant : one combination of backend, precision, scheme and batch size.
-    get : returns the backend of a name.
-    """
-    for spec in engine_specs(asked, variant, named_only(asked.model, "quant_model"), None):
-        backend = get(spec.backend)
+def set_up_process(check: Check) -> None:
+    """Let the backends of a check that will run set what their runtimes read of the process, before any is loaded."""
+    for spec in (check.reference, check.candidate):
+        backend = get_backend(spec.backend)
         if isinstance(backend, EarlyBackend):
             backend.before_loading(spec)
 
 
-def named_only(source: ModelSource | None, default: str) -> Model:
-    """Return a model that has nothing but the name the mark gives it."""
-    return source if isinstance(source, Model) else Model(name=str(source or default))
-
-
-def check_backend(asked: Asked, variant: Variant, get: Callable[[str], Backend]) -> None:
+def check_backends(check: Check) -> None:
     """Let each backend refuse options, calibration, precision or a limit on speed; loads no runtime.
-
-    Parameters
-    ----------
-    asked : the keys of the mark.
-    variant : one combination of backend, precision, scheme and batch size.
-    get : returns the backend of a name.
 
     Raises
     ------
     UsageError : a backend refuses; the message names the key and what is allowed.
     """
-    model = named_only(asked.model, "quant_model")
-    quantized = None if asked.quantized is None else named_only(asked.quantized, "quantized")
-    reference, candidate = engine_specs(asked, variant, model, quantized)
-    timed = timed_reference(reference, asked.reference_precision, get)
-    for spec in (reference, candidate, *([timed] if timed is not None else [])):
-        get(spec.backend).check(spec)
-    refusal = get(candidate.backend).refuses_speed(candidate) if asked.limits.on_latency else None
+    for spec in check.engines:
+        get_backend(spec.backend).check(spec)
+    refusal = get_backend(check.candidate.backend).refuses_speed(check.candidate) if check.limits.on_latency else None
     if refusal is not None:
         raise refusal

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
+from pytest_quant.backends import get_backend
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.marks.marked import NAME
 from pytest_quant.metrics import Metric, metric_by_name
-from pytest_quant.readers import NUMBER, Key, Reader, accepting, count, each, one_of, read_values, refuse_share, text
+from pytest_quant.readers import (
+    NUMBER,
+    Key,
+    Reader,
+    accepting,
+    count,
+    each,
+    keys_of,
+    one_of,
+    read_values,
+    refuse_share,
+    row,
+    text,
+)
 from pytest_quant.spec import (
     LIMITS,
     PRECISIONS,
@@ -201,8 +216,8 @@ def check_scores(values: Mapping[str, object], metric: str | Metric | None) -> N
     ------
     UsageError : it says what to write.
     """
-    found = metric_by_name(metric) if isinstance(metric, str) else metric
-    if found is None or found.unit == "%":
+    scored = metric_by_name(metric) if isinstance(metric, str) else metric
+    if scored is None or scored.unit == "%":
         value = values.get("min_accuracy")
         if value is not None and not isinstance(value, str):
             refuse_share("min_accuracy", value, NUMBER.read("min_accuracy", value))
@@ -210,60 +225,81 @@ def check_scores(values: Mapping[str, object], metric: str | Metric | None) -> N
     for name in _OF_METRIC:
         value = values.get(name)
         if isinstance(value, str):
-            what = f"{name} is in the unit of {found.name}{f', {found.unit}' if found.unit else ''}"
+            what = f"{name} is in the unit of {scored.name}{f', {scored.unit}' if scored.unit else ''}"
             raise UsageError(what, value=repr(value), allowed="a number", fix=f"write {name}=0.1")
 
 
-def mark_keys(backends: tuple[str, ...] = ()) -> dict[str, Key]:
-    """Return the table; `backends` are the registered names, which the values of two keys must be."""
-    rows = (
-        Key("backend", each(one_of(*backends)), "runtime, or a list of them (default: ort)"),
-        Key("precision", each(one_of(*PRECISIONS)), "fp32, fp16, bf16, int8, int4, fp8, or a list (default: int8)"),
-        Key(
-            "scheme",
-            each(one_of(*SCHEMES)),
-            "static, dynamic, weight-only, qat, or a list (default: static); for quantized precisions only",
-        ),
-        Key(
-            "model",
-            MODEL,
-            "name of a fixture, else a path next to the test file, else under the root (default: quant_model)",
-        ),
-        Key("quantized", MODEL, "the model already quantized, as for model; the scheme is then qat"),
-        Key("data", DATA, "name of a fixture that gives a Dataset (default: quant_data)"),
-        Key("reference", one_of(*backends), "backend of the reference (default: the candidate's)"),
-        Key(
-            "reference_precision",
-            one_of(*REFERENCE_PRECISIONS),
-            "what latency is compared with: fp32, tf32, fp16, bf16 (default: fp32, exact; accuracy is always compared "
-            "with that)",
-        ),
-        Key(
-            "output",
-            text(),
-            "name of the output that the metric reads (default: the first); tensor limits are then for it alone",
-        ),
-        Key(
-            "channels",
-            CHANNELS,
-            "groups of channels in an output, judged as outputs: "
-            "{'output0': {'axis': 1, 'boxes': (0, 4), 'scores': (4, 84)}} gives output0.boxes and output0.scores",
-        ),
-        Key("batch_size", each(count()), "samples in one timed run, or a list (default: 1)"),
-        Key(
-            "calibration",
-            CALIBRATION,
-            "minmax, entropy, percentile, or a dict of method, percentile (above 50), samples, batch_size",
-        ),
-        Key("exclude", NODES, "names of nodes to leave in float"),
-        Key("options", OPTIONS, "dict that only the backend understands"),
-        Key("metric", METRIC, "top1, top5, mae, rmse, f1, cosine, or a Metric (default: top1 for class labels)"),
+def _backend(_: str, value: object) -> str | None:
+    if isinstance(value, str):
+        # An unknown name is a `UsageError` that names the nearest.
+        get_backend(value)
+    return value if isinstance(value, str) else None
+
+
+def _no_backend(key: str, value: object) -> UsageError:
+    return UsageError(f"{key} must be the name of a backend", value=repr(value), fix=f"write {key}='ort'")
+
+
+BACKEND: Reader[str] = Reader("the name of a backend", _backend, _no_backend)
+
+
+def _key(reader: Reader[Any], help: str, default: object = None) -> Any:  # noqa: A002 - as in `Key`
+    return field(default=default, metadata=row(Key("", reader, help)))
+
+
+@dataclass(frozen=True, slots=True)
+class MarkKeys:
+    """The keys of a mark, checked one by one: each field is a row of the table; those of limits are in `Limits`.
+
+    `lists` names the keys that were written as lists and so parametrize the test.
+    """
+
+    backend: tuple[str, ...] = _key(each(BACKEND), "runtime, or a list of them (default: ort)", ())
+    precision: tuple[str, ...] = _key(
+        each(one_of(*PRECISIONS)), "fp32, fp16, bf16, int8, int4, fp8, or a list (default: int8)", ("int8",)
     )
-    return {row.name: row for row in (*rows, *LIMITS.values())}
+    scheme: tuple[str, ...] = _key(
+        each(one_of(*SCHEMES)),
+        "static, dynamic, weight-only, qat, or a list (default: static); for quantized precisions only",
+        (),
+    )
+    model: ModelSource | None = _key(
+        MODEL, "name of a fixture, else a path next to the test file, else under the root (default: quant_model)"
+    )
+    quantized: ModelSource | None = _key(MODEL, "the model already quantized, as for model; the scheme is then qat")
+    data: str | Dataset | None = _key(DATA, "name of a fixture that gives a Dataset (default: quant_data)")
+    reference: str | None = _key(BACKEND, "backend of the reference (default: the candidate's)")
+    reference_precision: str = _key(
+        one_of(*REFERENCE_PRECISIONS),
+        "what latency is compared with: fp32, tf32, fp16, bf16 (default: fp32, exact; accuracy is always compared "
+        "with that)",
+        "fp32",
+    )
+    output: str | None = _key(
+        text(), "name of the output that the metric reads (default: the first); tensor limits are then for it alone"
+    )
+    channels: tuple[ChannelGroup, ...] = _key(
+        CHANNELS,
+        "groups of channels in an output, judged as outputs: "
+        "{'output0': {'axis': 1, 'boxes': (0, 4), 'scores': (4, 84)}} gives output0.boxes and output0.scores",
+        (),
+    )
+    batch_size: tuple[int, ...] = _key(each(count()), "samples in one timed run, or a list (default: 1)", (1,))
+    calibration: Calibration = _key(
+        CALIBRATION,
+        "minmax, entropy, percentile, or a dict of method, percentile (above 50), samples, batch_size",
+        Calibration(),
+    )
+    exclude: tuple[str, ...] = _key(NODES, "names of nodes to leave in float", ())
+    options: tuple[tuple[str, object], ...] = _key(OPTIONS, "dict that only the backend understands", ())
+    metric: str | Metric | None = _key(
+        METRIC, "top1, top5, mae, rmse, f1, cosine, or a Metric (default: top1 for class labels)"
+    )
+    limits: Limits = field(default_factory=Limits)
+    lists: tuple[str, ...] = ()
 
 
-KEYS: Mapping[str, Key] = mark_keys()
-"""The table as far as it does not depend on which backends are registered."""
+KEYS: Mapping[str, Key] = {**keys_of(MarkKeys), **LIMITS}
 
 LISTABLE = tuple(name for name, row in KEYS.items() if row.reader.listed)
 """Keys whose lists parametrize the test."""
@@ -288,61 +324,17 @@ def check_names(args: tuple[object, ...], keys: Mapping[str, object]) -> None:
             raise UsageError(f"@pytest.mark.quant has no key '{name}'", allowed=nearest(name, KEYS))
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A mark with its keys checked one by one; an unset list key is empty, any other is ``None``.
-
-    `lists` names the keys that were written as lists and so parametrize the test.
-    """
-
-    backends: tuple[str, ...]
-    precisions: tuple[str, ...]
-    schemes: tuple[str, ...]
-    batch_sizes: tuple[int, ...]
-    lists: tuple[str, ...]
-    model: ModelSource | None
-    quantized: ModelSource | None
-    data: str | Dataset | None
-    reference: str | None
-    reference_precision: str
-    output: str | None
-    channels: tuple[ChannelGroup, ...]
-    calibration: Calibration
-    exclude: tuple[str, ...]
-    options: tuple[tuple[str, object], ...]
-    metric: str | Metric | None
-    limits: Limits
-
-
-def read(values: Mapping[str, object], backends: tuple[str, ...], lists: tuple[str, ...] = ()) -> Asked:
+def read(values: Mapping[str, object], lists: tuple[str, ...] = ()) -> MarkKeys:
     """Check every key of `values`, which are those of a mark; one that is ``None`` is not set.
 
     Parameters
     ----------
-    backends : the registered names.
     lists : the keys that were written as lists.
 
     Raises
     ------
     UsageError : it names the key, the value and what is allowed.
     """
-    found = read_values(mark_keys(backends), values)
-    return Asked(
-        backends=found.get("backend", ()),
-        precisions=found.get("precision", ()),
-        schemes=found.get("scheme", ()),
-        batch_sizes=found.get("batch_size", ()),
-        lists=lists,
-        model=found.get("model"),
-        quantized=found.get("quantized"),
-        data=found.get("data"),
-        reference=found.get("reference"),
-        reference_precision=found.get("reference_precision", "fp32"),
-        output=found.get("output"),
-        channels=found.get("channels", ()),
-        calibration=found.get("calibration", Calibration()),
-        exclude=found.get("exclude", ()),
-        options=found.get("options", ()),
-        metric=found.get("metric"),
-        limits=Limits(**{name: found[name] for name in LIMITS if name in found}),
-    )
+    checked = read_values(KEYS, values)
+    limits = Limits(**{name: checked.pop(name) for name in LIMITS if name in checked})
+    return MarkKeys(**checked, limits=limits, lists=lists)

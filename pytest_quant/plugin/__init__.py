@@ -119,11 +119,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Apply the verdict after the body; a body that raises shows its own error."""
     if not is_marked(item):
         return (yield)
-    from pytest_quant.plugin.check import before_body, pronounce
+    from pytest_quant.plugin.check import apply_verdict, before_body
 
     before_body(item)
     result = yield
-    pronounce(item)
+    apply_verdict(item)
     return result
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
 
@@ -15,16 +16,16 @@ from pytest_quant.errors import BackendUnavailable, InconclusiveWarning, QuantEr
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.choose import Baselines, Evaluated
 from pytest_quant.history.rows import way_of_timing
-from pytest_quant.marks.check import Measuring, build_check, named_only
+from pytest_quant.marks.check import fill_in
 from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
 from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing import LaunchCount
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
-from pytest_quant.plugin.collect import PLANNED, Planned, prepare
+from pytest_quant.plugin.collect import STATE, ItemState, prepare
 from pytest_quant.plugin.console import open_console, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
-from pytest_quant.plugin.resolve import find_data, find_model, model_of, simulate_check
+from pytest_quant.plugin.resolve import find_data, find_models, simulate_check
 from pytest_quant.plugin.runner import noise_of_runner
 from pytest_quant.plugin.settings import Settings, settings_of
 from pytest_quant.printable import clean
@@ -34,7 +35,7 @@ from pytest_quant.report.failure import failure, headline
 from pytest_quant.report.junit import junit_properties
 from pytest_quant.result import Baseline, NoBaseline, Status
 from pytest_quant.session import Session
-from pytest_quant.spec import Check, Dataset, Model
+from pytest_quant.spec import Check
 
 SESSION = pytest.StashKey[Session]()
 
@@ -78,24 +79,15 @@ def _baselines(config: pytest.Config, settings: Settings) -> Baselines:
     )
 
 
-CHECK = pytest.StashKey[Check]()
-RECORD = pytest.StashKey[Encoded]()
-SAMPLES = pytest.StashKey[dict[str, list[int]]]()
-"""Nanoseconds of every timed run by engine, for pytest-benchmark."""
-FAILURE = pytest.StashKey[str]()
-"""The message of the failure that the verdict caused."""
-ABSENT = pytest.StashKey[BackendUnavailable]()
-"""The error of a required backend that cannot run here; the test fails with it before its body."""
-
-
 def short_message(item: pytest.Item, error: BaseException | None) -> str:
     """Return the broken limit with both figures, for a line of pytest's short summary.
 
     Empty where `error` is not the failure of the verdict, or no single limit describes it.
     """
-    if not isinstance(error, pytest.fail.Exception) or error.msg != item.stash.get(FAILURE, None):
+    state = item.stash.get(STATE, None)
+    if state is None or state.record is None or not isinstance(error, pytest.fail.Exception):
         return ""
-    return headline(item.stash[RECORD].record)
+    return headline(state.record.record) if error.msg == state.failure else ""
 
 
 def check_test(request: pytest.FixtureRequest) -> Measurement | None:
@@ -111,38 +103,37 @@ def check_test(request: pytest.FixtureRequest) -> Measurement | None:
     QuantError : the check cannot be measured; its record is made when pytest reports the error.
     """
     item: pytest.Item = request.node
-    planned = item.stash.get(PLANNED, None)
-    if planned is None:
+    state = item.stash.get(STATE, None)
+    if state is None:
         raise UsageError(
             "the fixture 'quant' is the check of a marked test, and this test is not marked",
             value=item.nodeid,
             fix="write @pytest.mark.quant(max_drop=1.0) above it, or use build_engine, which needs no mark",
         )
-    check = _resolve(request, planned)
-    item.stash[CHECK] = check
+    check = state.check = _with_inputs(request, state)
     session = session_of(item.config)
     try:
         measurement = session.measure(check)
     except BackendUnavailable as error:
-        _keep(item, session.failed(check, error))
+        _set_record(item, state, session.failed(check, error))
         if not {check.candidate.backend, check.reference.backend} & set(settings_of(item.config).require):
             pytest.skip(one_line(error))
-        item.stash[ABSENT] = error
+        state.absent = error
         return None
     try:
-        _keep(item, session.judge(measurement))
+        _set_record(item, state, session.judge(measurement))
     except BaseException:
         measurement.close()
         raise
     if measurement.latency is not None and is_active(item.config):
-        item.stash[SAMPLES] = samples_of(measurement.latency)
+        state.samples_ns = samples_of(measurement.latency)
     return measurement
 
 
-def present(item: pytest.Item, measurement: Measurement | None) -> Measurement:
+def measurement_or_error(item: pytest.Item, measurement: Measurement | None) -> Measurement:
     """Return the measurement; raise the error of a required backend that cannot run here."""
     if measurement is None:
-        raise item.stash[ABSENT]
+        raise cast("BackendUnavailable", item.stash[STATE].absent)
     return measurement
 
 
@@ -154,9 +145,10 @@ def before_body(item: pytest.Item) -> None:
     BackendUnavailable : a required backend cannot run here.
     UsageError : another fixture has replaced the plugin's fixture ``quant``.
     """
-    if ABSENT in item.stash:
-        raise item.stash[ABSENT]
-    if RECORD not in item.stash:
+    state = item.stash.get(STATE, None)
+    if state is not None and state.absent is not None:
+        raise state.absent
+    if state is None or state.record is None:
         raise UsageError(
             "this marked test would run without its check",
             value=item.nodeid,
@@ -164,40 +156,32 @@ def before_body(item: pytest.Item) -> None:
         )
 
 
-def pronounce(item: pytest.Item) -> None:
+def apply_verdict(item: pytest.Item) -> None:
     """Fail, warn about or pass a test whose body has run, according to its record."""
-    record = item.stash[RECORD].record
-    strict = settings_of(item.config).strict
+    state = item.stash[STATE]
+    record = cast("Encoded", state.record).record
     unsure = record.status in (Status.INCONCLUSIVE, Status.NO_BASELINE)
-    if record.status is Status.FAIL or (unsure and strict):
-        item.stash[FAILURE] = failure(record, width_of(item.config))
-        pytest.fail(item.stash[FAILURE], pytrace=False)
+    if record.status is Status.FAIL or (unsure and settings_of(item.config).strict):
+        state.failure = failure(record, width_of(item.config))
+        pytest.fail(state.failure, pytrace=False)
     if record.status is Status.INCONCLUSIVE:
         item.warn(InconclusiveWarning(clean(_unjudged(record))))
 
 
 def set_up(item: pytest.Item) -> None:
     """Plan the check of a marked item before its fixtures are set up, and drop the results of an earlier run of it."""
-    if CHECK in item.stash:
-        del item.stash[CHECK]
-    if SAMPLES in item.stash:
-        del item.stash[SAMPLES]
-    if RECORD in item.stash:
-        del item.stash[RECORD]
-    if ABSENT in item.stash:
-        del item.stash[ABSENT]
     prepare(item)
     refuse_without_gpu(item)
+    state = item.stash[STATE]
+    state.check = simulate_check(state.check, settings_of(item.config).simulate)
 
 
-def keep_error(item: pytest.Item, error: BaseException) -> None:
-    """Keep the record of a check that was not measured because its set-up failed."""
-    planned = item.stash.get(PLANNED, None)
-    if planned is None:
-        return
-    check = item.stash.get(CHECK, None) or _nameless(item, planned)
-    known = error if isinstance(error, QuantError) else QuantError(f"{type(error).__name__}: {error}")
-    _keep(item, session_of(item.config).failed(check, known))
+def record_error(item: pytest.Item, error: BaseException) -> None:
+    """Make the record of a check that was not measured because its set-up failed."""
+    state = item.stash.get(STATE, None)
+    if state is not None:
+        ours = error if isinstance(error, QuantError) else QuantError(f"{type(error).__name__}: {error}")
+        _set_record(item, state, session_of(item.config).failed(state.check, ours))
 
 
 def one_line(error: QuantError) -> str:
@@ -210,54 +194,20 @@ def _unjudged(record: Record) -> str:
     return "; ".join(f"{verdict.limit}: {verdict.reason}" for verdict in open_limits)
 
 
-def _resolve(request: pytest.FixtureRequest, planned: Planned) -> Check:
-    asked = planned.asked
-    if asked.model is None:
-        model = model_of(request, request.getfixturevalue("quant_model"), "quant_model")
-    else:
-        model = find_model(request, asked.model, "model")
-    quantized = None if asked.quantized is None else find_model(request, asked.quantized, "quantized")
-    dataset = find_data(request, "quant_data" if asked.data is None else asked.data)
-    return _check(request.config, planned, model, quantized, dataset)
+def _with_inputs(request: pytest.FixtureRequest, state: ItemState) -> Check:
+    """Return the check with its model, its data and, where it is timed, the noise of its runner."""
+    model, quantized = find_models(request, state.keys)
+    dataset = find_data(request, state.keys.data or "quant_data")
+    check = fill_in(state.check, model, quantized, dataset)
+    if check.latency is None:
+        return check
+    noise = noise_of_runner(request.config, get_backend(check.candidate.backend).device)
+    return replace(check, latency=replace(check.latency, sessions=noise.sessions))
 
 
-def _nameless(item: pytest.Item, planned: Planned) -> Check:
-    """Return the check of a test whose fixtures of model or data failed."""
-    model = named_only(planned.asked.model, "quant_model")
-    return _check(item.config, planned, model, None, Dataset("arrays", None))
-
-
-def _check(config: pytest.Config, planned: Planned, model: Model, quantized: Model | None, dataset: Dataset) -> Check:
-    settings = settings_of(config)
-    check = build_check(
-        planned.asked,
-        planned.variant,
-        model=model,
-        quantized=quantized,
-        dataset=dataset,
-        nodeid=planned.nodeid,
-        series_nodeid=planned.series_nodeid,
-        measuring=_measuring(config, settings, planned.variant.backend),
-    )
-    return simulate_check(check, settings.simulate)
-
-
-def _measuring(config: pytest.Config, settings: Settings, backend: str) -> Measuring:
-    """Return how the run measures; what its runner is known for only where that is timed."""
-    measuring = Measuring(
-        settings.confidence,
-        settings.latency_off,
-        settings.max_time_s,
-        pages=settings.pages,
-    )
-    if settings.latency_off:
-        return measuring
-    return replace(measuring, sessions=noise_of_runner(config, get_backend(backend).device).sessions)
-
-
-def _keep(item: pytest.Item, record: Encoded) -> None:
+def _set_record(item: pytest.Item, state: ItemState, record: Encoded) -> None:
     """Keep the record and its JUnit properties; a rerun replaces those of the run before."""
-    item.stash[RECORD] = record
+    state.record = record
     properties = junit_properties(record.record)
     own = {name for name, _ in properties}
     others = [(name, value) for name, value in item.user_properties if name not in own]
@@ -278,20 +228,20 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     error = None if call.excinfo is None else call.excinfo.value
     skipped = isinstance(error, pytest.skip.Exception)
     if report.when == "setup" and error is not None and not skipped:
-        keep_error(item, error)
+        record_error(item, error)
     if isinstance(error, QuantError) and report.failed:
         _show_text_only(item, call, report, error)
     message = short_message(item, error)
     if message:
         _name_the_limit(report, message)
-    if report.when == "call" or (report.when == "setup" and error is not None):
-        record = item.stash.get(RECORD, None)
-        if record is not None:
-            vars(report)[RECORD_ATTRIBUTE] = record.json
-            item.config.stash.setdefault(ENCODED, {})[id(record.json)] = record
-            vars(report)[SAMPLES_ATTRIBUTE] = item.stash.get(SAMPLES, None)
-            if skipped and report.when == "setup":
-                _show_at_the_test(item, report)
+    state = item.stash.get(STATE, None)
+    is_last_phase = report.when == "call" or (report.when == "setup" and error is not None)
+    if is_last_phase and state is not None and state.record is not None:
+        vars(report)[RECORD_ATTRIBUTE] = state.record.json
+        item.config.stash.setdefault(ENCODED, {})[id(state.record.json)] = state.record
+        vars(report)[SAMPLES_ATTRIBUTE] = state.samples_ns
+        if skipped and report.when == "setup":
+            _show_at_the_test(item, report)
 
 
 def _show_text_only(

@@ -5,38 +5,52 @@ from __future__ import annotations
 import unittest
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
-from pytest_quant.backends import backend_names, get_backend
-from pytest_quant.errors import QuantError, UsageError, nearest
-from pytest_quant.marks.check import check_backend, set_up_process
-from pytest_quant.marks.keys import Asked
+from pytest_quant.backends import backend_names
+from pytest_quant.errors import BackendUnavailable, QuantError, UsageError, nearest
+from pytest_quant.marks.check import check_backends, check_id, checks_of, set_up_process
+from pytest_quant.marks.combine import closest_first, combine, series_nodeid
+from pytest_quant.marks.keys import MarkKeys
 from pytest_quant.marks.marked import NAME, is_marked, marks_of_parameters, own_marks
-from pytest_quant.marks.variants import Offer, Variant, closest_first, combine, series_nodeid, variants
 from pytest_quant.plugin.resolve import fixture_exists
-from pytest_quant.plugin.settings import settings_of
+from pytest_quant.plugin.settings import Settings, settings_of
 from pytest_quant.printable import clean, clean_lines
+from pytest_quant.record import Encoded
 from pytest_quant.report.columns import pick_columns
+from pytest_quant.spec import Check
 
 VARIANT_FIXTURE = "_quant_variant"
 _DEFAULT_FIXTURES = {"model": "quant_model", "data": "quant_data", "quantized": None}
-_BACKENDS = pytest.StashKey[tuple[str, ...]]()
-_ASKED = pytest.StashKey[dict[tuple[object, ...], tuple[Asked, object]]]()
+_MARKS = pytest.StashKey[dict[tuple[object, ...], tuple[MarkKeys, tuple[Check, ...], object]]]()
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """The plan of one item's check; `nodeid` is the one at collection, before xdist adds a group to it."""
+@dataclass(slots=True)
+class ItemState:
+    """What is known of the check of one item.
 
-    asked: Asked
-    variant: Variant
-    nodeid: str
-    series_nodeid: str
+    Attributes
+    ----------
+    keys : of its marks.
+    check : planned at collection; the fixture ``quant`` fills in model and data. Its node id is the one at collection,
+        before xdist adds a group to it.
+    record : of the check, once it is judged or has failed.
+    samples_ns : of every timed run by engine, for pytest-benchmark.
+    failure : the message of the failure that the verdict caused.
+    absent : the error of a required backend that cannot run here; the test fails with it before its body.
+    """
+
+    keys: MarkKeys
+    check: Check
+    record: Encoded | None = None
+    samples_ns: dict[str, list[int]] | None = None
+    failure: str | None = None
+    absent: BackendUnavailable | None = None
 
 
-PLANNED = pytest.StashKey[Planned]()
+STATE = pytest.StashKey[ItemState]()
 
 
 def refuse_unknown_names(config: pytest.Config) -> None:
@@ -91,13 +105,12 @@ def _fixtures_named(collector: pytest.Collector, function: object, *, is_all_mar
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Parametrize a test by the engines that the lists of its mark name."""
-    settings = settings_of(metafunc.config)
     with _collect_errors(metafunc.definition.nodeid):
-        pick_columns(settings.columns)
-        asked = _ask(metafunc.definition)
-        engines = variants(asked, settings.backend, _offer)
-    if asked.lists and VARIANT_FIXTURE in metafunc.fixturenames:
-        metafunc.parametrize(VARIANT_FIXTURE, engines, ids=[variant.id for variant in engines], indirect=True)
+        pick_columns(settings_of(metafunc.config).columns)
+        keys, checks = _read_marks(metafunc.definition)
+    if keys.lists and VARIANT_FIXTURE in metafunc.fixturenames:
+        ids = [check_id(check, keys) for check in checks]
+        metafunc.parametrize(VARIANT_FIXTURE, checks, ids=ids, indirect=True)
 
 
 def check_collected(made: object) -> None:
@@ -125,13 +138,13 @@ def prepare(item: pytest.Item) -> None:
             allowed="test functions and methods of plain classes",
             fix="write it as a function: def test_model(): ...",
         )
-    asked = _ask(item)
-    variant = _variant(item, asked)
-    check_backend(asked, variant, get_backend)
-    known = item.stash.get(PLANNED, None)
-    nodeid = item.nodeid if known is None else known.nodeid
-    listed = variant.id if asked.lists else None
-    item.stash[PLANNED] = Planned(asked, variant, nodeid, series_nodeid(nodeid, listed))
+    keys, checks = _read_marks(item)
+    check = _listed(item, keys) if keys.lists else checks[0]
+    check_backends(check)
+    before = item.stash.get(STATE, None)
+    nodeid = item.nodeid if before is None else before.check.nodeid
+    series = series_nodeid(nodeid, check_id(check, keys) if keys.lists else None)
+    item.stash[STATE] = ItemState(keys, replace(check, nodeid=nodeid, series_nodeid=series))
     if NAME not in item.fixturenames:
         item.fixturenames = [*item.fixturenames, NAME]
 
@@ -139,47 +152,45 @@ def prepare(item: pytest.Item) -> None:
 def before_loading(items: Iterable[pytest.Item]) -> None:
     """Let the backends of the items that will run set what their runtimes read of the process, before any is loaded."""
     for item in items:
-        planned = item.stash.get(PLANNED, None)
-        if planned is not None:
-            set_up_process(planned.asked, planned.variant, get_backend)
+        if STATE in item.stash:
+            set_up_process(item.stash[STATE].check)
 
 
-def _variant(item: pytest.Function, asked: Asked) -> Variant:
-    if not asked.lists:
-        return variants(asked, settings_of(item.config).backend, _offer)[0]
+def _listed(item: pytest.Function, keys: MarkKeys) -> Check:
     callspec = getattr(item, "callspec", None)
-    chosen = None if callspec is None else callspec.params.get(VARIANT_FIXTURE)
-    if not isinstance(chosen, Variant):
+    check = None if callspec is None else callspec.params.get(VARIANT_FIXTURE)
+    if not isinstance(check, Check):
         raise UsageError(
-            f"{', '.join(asked.lists)}: the list cannot parametrize this test",
+            f"{', '.join(keys.lists)}: the list cannot parametrize this test",
             value=f"{item.nodeid}: the mark came after collection, or another fixture is named 'quant'",
             fix="write the list in the mark of the function, its class or its module, and name no fixture 'quant'",
         )
-    return chosen
+    return check
 
 
-def _ask(node: pytest.Item) -> Asked:
-    """Return the parsed marks of `node`, parsed once for all nodes with the same marks and values."""
+def _read_marks(node: pytest.Item) -> tuple[MarkKeys, tuple[Check, ...]]:
+    """Return the keys of a node's marks, and their checks, made once for all nodes with the same marks and values."""
     of_parameter, others = closest_first(node)
     marks = (*of_parameter, *others)
     written = [(id(mark), *((key, id(value)) for key, value in mark.kwargs.items())) for mark in marks]
-    known = node.config.stash.setdefault(_ASKED, {})
+    cache = node.config.stash.setdefault(_MARKS, {})
     key = (len(of_parameter), *written)
-    if key not in known:
-        asked = combine(others, of_parameter, backends=_known_backends(node.config))
+    if key not in cache:
+        keys = combine(others, of_parameter)
+        settings = settings_of(node.config)
+        checks = tuple(with_settings(check, settings) for check in checks_of(keys, settings.backend))
         # The key has ids of marks and values, which stay unique as long as the objects are kept.
-        known[key] = asked, [(mark, *mark.kwargs.values()) for mark in marks]
-    return known[key][0]
+        cache[key] = keys, checks, [(mark, *mark.kwargs.values()) for mark in marks]
+    keys, checks, _ = cache[key]
+    return keys, checks
 
 
-def _known_backends(config: pytest.Config) -> tuple[str, ...]:
-    if _BACKENDS not in config.stash:
-        config.stash[_BACKENDS] = backend_names()
-    return config.stash[_BACKENDS]
-
-
-def _offer(backend: str) -> Offer:
-    return get_backend(backend).schemes
+def with_settings(check: Check, settings: Settings) -> Check:
+    """Return the check with what the options of the run say about it."""
+    latency = None
+    if check.latency is not None and not settings.latency_off:
+        latency = replace(check.latency, max_s=settings.max_time_s, pages=settings.pages)
+    return replace(check, latency=latency, latency_off=settings.latency_off, confidence=settings.confidence)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE
 from pytest_quant.environment.gpu import Gpu, find_gpus
 from pytest_quant.environment.pin import pin_gpu, pin_share
 from pytest_quant.errors import QuantError
-from pytest_quant.plugin.collect import PLANNED
+from pytest_quant.plugin.collect import STATE
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean_lines
 
@@ -126,11 +126,8 @@ def _bring_back_at_end(config: pytest.Config) -> None:
 
 
 def _needs_gpu(item: pytest.Item) -> bool:
-    planned = item.stash.get(PLANNED, None)
-    if planned is None:
-        return False
-    names = {planned.variant.backend, planned.asked.reference or planned.variant.backend}
-    return any(_is_on_gpu(name) for name in names)
+    state = item.stash.get(STATE, None)
+    return state is not None and any(_is_on_gpu(spec.backend) for spec in state.check.engines)
 
 
 def _is_on_gpu(backend: str) -> bool:

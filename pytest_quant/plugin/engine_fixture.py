@@ -7,13 +7,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from pytest_quant.backends import Engine, ShapedBackend, backend_names, get_backend
-from pytest_quant.marks.check import engine_specs
+from pytest_quant.backends import Engine, ShapedBackend, get_backend
+from pytest_quant.marks.check import checks_of, fill_in
 from pytest_quant.marks.keys import ModelSource, read
-from pytest_quant.marks.variants import variants
 from pytest_quant.plugin.check import session_of
 from pytest_quant.plugin.devices import choose_for_engine
-from pytest_quant.plugin.resolve import find_data, find_model, model_of
+from pytest_quant.plugin.resolve import find_data, find_models
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.spec import Calibration, Dataset
 
@@ -65,19 +64,14 @@ class EngineFactory:
             "options": dict(options or {}),
         }
         request, config = self._request, self._request.config
-        asked = read(values, backend_names())
-        (variant,) = variants(asked, settings_of(config).backend, lambda name: get_backend(name).schemes)
-        if asked.model is None:
-            float_model = model_of(request, request.getfixturevalue("quant_model"), "quant_model")
-        else:
-            float_model = find_model(request, asked.model, "model")
-        ready = None if asked.quantized is None else find_model(request, asked.quantized, "quantized")
-        _, spec = engine_specs(asked, variant, float_model, ready)
+        keys = read(values)
+        (check,) = checks_of(keys, settings_of(config).backend)
+        spec = fill_in(check, *find_models(request, keys), check.dataset).candidate
         choose_for_engine(config, spec.backend)
         chosen = get_backend(spec.backend)
-        shaped = asked.data is not None and isinstance(chosen, ShapedBackend)
+        shaped = keys.data is not None and isinstance(chosen, ShapedBackend)
         reads = shaped or chosen.calibration_ingredients(spec) is not None
-        dataset = find_data(request, asked.data or "quant_data") if reads else None
+        dataset = find_data(request, keys.data or "quant_data") if reads else None
         engine = session_of(config).open_engine(spec, dataset)
         self._opened.callback(engine.close)
         return engine

@@ -68,17 +68,17 @@ def quant(request: pytest.FixtureRequest, _quant_variant: object | None) -> Iter
 @pytest.fixture
 def quant_engine(request: pytest.FixtureRequest, quant: Measurement | None) -> Engine:
     """Give the open candidate."""
-    from pytest_quant.plugin.check import present
+    from pytest_quant.plugin.check import measurement_or_error
 
-    return present(request.node, quant).engine
+    return measurement_or_error(request.node, quant).engine
 
 
 @pytest.fixture
 def quant_reference(request: pytest.FixtureRequest, quant: Measurement | None) -> Engine:
     """Give the open reference."""
-    from pytest_quant.plugin.check import present
+    from pytest_quant.plugin.check import measurement_or_error
 
-    return present(request.node, quant).reference
+    return measurement_or_error(request.node, quant).reference
 
 
 @pytest.fixture

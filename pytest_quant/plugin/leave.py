@@ -108,23 +108,23 @@ class Leaving:
 
 def _nodeid(item: pytest.Item) -> str:
     """Return the node id of the check, to which xdist may have added a group since."""
-    from pytest_quant.plugin.collect import PLANNED
+    from pytest_quant.plugin.collect import STATE
 
-    planned = item.stash.get(PLANNED, None)
-    return item.nodeid if planned is None else planned.nodeid
+    state = item.stash.get(STATE, None)
+    return item.nodeid if state is None else state.check.nodeid
 
 
 def _digest(item: pytest.Item) -> str:
     """Return a digest of a test's mark and code; addresses of objects in it do not count."""
-    from pytest_quant.plugin.collect import PLANNED
+    from pytest_quant.plugin.collect import STATE
 
-    planned = item.stash.get(PLANNED, None)
+    state = item.stash.get(STATE, None)
     function = getattr(item, "function", None)
     try:
         code = "" if function is None else inspect.getsource(function)
     except (OSError, TypeError):
         code = ""
-    mark = "" if planned is None else _ADDRESS.sub("", repr(planned.asked))
+    mark = "" if state is None else _ADDRESS.sub("", repr(state.keys))
     return hashlib.sha256(f"{mark}\n{code}".encode()).hexdigest()[:16]
 
 

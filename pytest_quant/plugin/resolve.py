@@ -9,7 +9,7 @@ import pytest
 
 from pytest_quant.backends import TargetedBackend, get_backend
 from pytest_quant.errors import UsageError
-from pytest_quant.marks.keys import ModelSource
+from pytest_quant.marks.keys import MarkKeys, ModelSource
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model
 
 
@@ -17,6 +17,20 @@ def fixture_exists(node: pytest.Item | pytest.Collector, name: str) -> bool:
     """Whether a fixture called `name` is visible to `node`."""
     manager = node.session._fixturemanager  # noqa: SLF001 - pytest has no public way to ask
     return bool(manager.getfixturedefs(name, node))
+
+
+def find_models(request: pytest.FixtureRequest, keys: MarkKeys) -> tuple[Model, Model | None]:
+    """Return the float model that a mark names, by default that of the fixture ``quant_model``, and the quantized one.
+
+    Raises
+    ------
+    UsageError : see `find_model`.
+    """
+    if keys.model is None:
+        model = model_of(request, request.getfixturevalue("quant_model"), "quant_model")
+    else:
+        model = find_model(request, keys.model, "model")
+    return model, None if keys.quantized is None else find_model(request, keys.quantized, "quantized")
 
 
 def find_model(request: pytest.FixtureRequest, source: ModelSource, key: str) -> Model:
@@ -94,13 +108,7 @@ def simulate_check(check: Check, target: str | None) -> Check:
     """Return a check whose engines are built for `target`, ``SM89`` say, where they take one and cannot run here."""
     if target is None:
         return check
-    timed = check.timed_reference
-    return replace(
-        check,
-        candidate=_targeted(check.candidate, target),
-        reference=_targeted(check.reference, target),
-        timed_reference=None if timed is None else _targeted(timed, target),
-    )
+    return check.map_engines(lambda spec: _targeted(spec, target))
 
 
 def _targeted(spec: EngineSpec, target: str) -> EngineSpec:

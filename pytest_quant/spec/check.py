@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from pytest_quant.errors import UsageError
@@ -187,3 +188,17 @@ class Check:
     batch_size: int = 1
     reference_precision: str = "fp32"
     timed_reference: EngineSpec | None = None
+
+    @property
+    def engines(self) -> tuple[EngineSpec, ...]:
+        """The reference, the candidate and, if it is another one, the engine that latency is compared with."""
+        return (self.reference, self.candidate, *([] if self.timed_reference is None else [self.timed_reference]))
+
+    def map_engines(self, change: Callable[[EngineSpec], EngineSpec]) -> Check:
+        """Return the check with each of its engines changed."""
+        return replace(
+            self,
+            candidate=change(self.candidate),
+            reference=change(self.reference),
+            timed_reference=None if self.timed_reference is None else change(self.timed_reference),
+        )

@@ -17,10 +17,9 @@ import pytest
 from hypothesis import strategies as st
 
 from pytest_quant import Metric
-from pytest_quant.backends import backend_names, get_backend
-from pytest_quant.marks.check import Measuring, build_check, check_backend, named_only
+from pytest_quant.marks.check import check_backends, checks_of
+from pytest_quant.marks.combine import combine
 from pytest_quant.marks.keys import KEYS
-from pytest_quant.marks.variants import combine, variants
 from pytest_quant.spec import Calibration, Dataset, Limits, Model
 from tests.fuzz import odd
 from tests.fuzz.apart import meet_apart
@@ -114,19 +113,9 @@ def _marks(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 def read(case: Marks) -> None:
     """Read the marks as collection does, and make the check that they ask for."""
-    asked = combine(case.own, case.of_parameter, backends=backend_names())
-    for variant in variants(asked, "ort", lambda name: get_backend(name).schemes):
-        check_backend(asked, variant, get_backend)
-        build_check(
-            asked,
-            variant,
-            model=named_only(asked.model, "quant_model"),
-            quantized=None,
-            dataset=Dataset.from_arrays(np.zeros((2, 2))),
-            nodeid="a.py::b",
-            series_nodeid="a.py::b",
-            measuring=Measuring(),
-        )
+    keys = combine(case.own, case.of_parameter)
+    for check in checks_of(keys, "ort"):
+        check_backends(check)
 
 
 def collect(case: Any, folder: Path) -> None:

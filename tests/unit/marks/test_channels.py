@@ -12,12 +12,12 @@ from pytest_quant.spec import ChannelGroup
 def test_groups_are_read_in_their_order() -> None:
     """The axis is the first one after that of the samples unless it is written."""
     value = {"y": {"boxes": (0, 4), "scores": [4, None]}, "z": {"axis": -1, "all": (0, 2)}}
-    assert read({"channels": value}, ()).channels == (
+    assert read({"channels": value}).channels == (
         ChannelGroup("y", "boxes", 1, 0, 4),
         ChannelGroup("y", "scores", 1, 4, None),
         ChannelGroup("z", "all", -1, 0, 2),
     )
-    assert read({}, ()).channels == ()
+    assert read({}).channels == ()
 
 
 @pytest.mark.parametrize(
@@ -48,5 +48,5 @@ def test_groups_are_read_in_their_order() -> None:
 def test_what_is_no_range_of_channels_is_refused(value: object) -> None:
     """The message begins with the key, and shows how it is written or what is allowed."""
     with pytest.raises(UsageError, match=r"^channels") as caught:
-        read({"channels": value}, ())
+        read({"channels": value})
     assert caught.value.fix or caught.value.allowed

@@ -1,25 +1,22 @@
-"""From a mark to a check: defaults of coverage, the reference, and the plan of the timing."""
+"""From the keys of a mark to checks: one for each engine, with its id, its reference, its limits and its timing."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.backends.tf32 import OVERRIDE
 from pytest_quant.errors import UsageError
-from pytest_quant.marks.check import Measuring, build_check, check_backend
-from pytest_quant.marks.variants import Offer, combine, variants
+from pytest_quant.marks.check import check_backends, check_id, checks_of, fill_in
+from pytest_quant.marks.keys import read
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Model
 
 MODEL, QUANTIZED = Model.from_onnx("m.onnx"), Model.from_onnx("q.onnx")
-OFFER: Offer = {
-    "fp32": (None,),
-    "fp16": (None,),
-    "int8": ("static", "dynamic", "qat"),
-    "int4": ("weight-only",),
-}
+DATASET = Dataset("arrays", None, name="mine")
 
 
 @pytest.fixture(autouse=True)
@@ -28,19 +25,9 @@ def no_override(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(OVERRIDE, raising=False)
 
 
-def _check(keys: dict[str, object] | None = None, measuring: Measuring | None = None) -> Check:
-    asked = combine([pytest.mark.quant(**(keys or {})).mark], backends=("ort", "trt"))
-    (variant,) = variants(asked, "ort", lambda _: OFFER)
-    return build_check(
-        asked,
-        variant,
-        model=MODEL,
-        quantized=QUANTIZED,
-        dataset=Dataset("arrays", None),
-        nodeid="test_a.py::test_a[x]",
-        series_nodeid="test_a.py::test_a",
-        measuring=measuring or Measuring(),
-    )
+def _check(**keys: object) -> Check:
+    (check,) = checks_of(read(keys), "ort")
+    return fill_in(check, MODEL, QUANTIZED, DATASET)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +38,11 @@ def _check(keys: dict[str, object] | None = None, measuring: Measuring | None = 
         ({"scheme": "dynamic"}, None, 50.0),
         ({"precision": "int4"}, None, 50.0),
         ({"precision": "fp32"}, None, None),
-        ({"precision": "fp16"}, None, None),
+        ({"backend": "trt", "precision": "fp16"}, None, None),
         ({"min_coverage": 80}, 80.0, None),
         ({"scheme": "dynamic", "min_coverage": 80}, 80.0, None),
         ({"scheme": "dynamic", "min_coverage": 0}, 0.0, None),
-        ({"precision": "fp16", "min_coverage": 80}, 80.0, None),
+        ({"backend": "trt", "precision": "fp16", "min_coverage": 80}, 80.0, None),
         ({"precision": "fp32", "min_coverage": 80}, None, None),
     ],
 )
@@ -63,50 +50,46 @@ def test_quantized_engines_must_prove_their_coverage(
     keys: dict[str, object], asked: float | None, default: float | None
 ) -> None:
     """Half of the compute by default where there is a scheme, nothing for fp32."""
-    limits = _check(keys).limits
+    limits = _check(**keys).limits
     assert (limits.min_coverage, limits.default_min_coverage) == (asked, default)
 
 
 def test_the_reference_is_the_same_backend_at_fp32_with_the_same_options() -> None:
     """Threads and other options of the runtime hold for both, or the times would not compare."""
-    check = _check({"options": {"threads": 2}})
+    check = _check(options={"threads": 2})
     assert check.reference == EngineSpec("ort", "fp32", None, MODEL, options=(("threads", 2),))
     assert check.candidate.options == (("threads", 2),)
 
 
 def test_another_backends_reference_gets_no_options_of_ours() -> None:
     """Options are what one backend alone understands."""
-    assert _check({"reference": "trt", "options": {"threads": 2}}).reference == EngineSpec("trt", "fp32", None, MODEL)
+    check = _check(reference="trt", options={"threads": 2})
+    assert check.reference == EngineSpec("trt", "fp32", None, MODEL)
 
 
 def test_only_qat_reads_the_quantized_model() -> None:
     """The model stays the FP32 one."""
-    check = _check({"quantized": "q.onnx"})
+    check = _check(quantized="q.onnx")
     assert (check.candidate.model, check.candidate.quantized) == (MODEL, QUANTIZED)
     assert _check().candidate.quantized is None
 
 
-def test_latency_is_planned_with_the_marks_batch_size_and_the_options_budget() -> None:
+def test_latency_is_planned_with_the_marks_batch_size() -> None:
     """The batch size is that of one timed run."""
-    assert _check({"batch_size": 4}).latency == LatencyPlan(batch_size=4)
-    assert _check(measuring=Measuring(max_time_s=3.0)).latency == LatencyPlan(max_s=3.0)
+    assert _check(batch_size=4).latency == LatencyPlan(batch_size=4)
 
 
-def test_latency_that_is_off_says_why() -> None:
-    """No plan, and the reason in words."""
-    check = _check(measuring=Measuring(latency_off="--quant-no-latency is set"))
-    assert check.latency is None
-    assert check.latency_off == "--quant-no-latency is set"
-
-
-def test_confidence_comes_from_the_options() -> None:
-    """Proof is asked for a whole run, not for one mark."""
-    assert _check(measuring=Measuring(confidence=0.9)).confidence == 0.9
+def test_model_and_data_are_filled_in_later() -> None:
+    """Until then each engine has the name that the mark gives its model."""
+    (check,) = checks_of(read({"model": "net", "quantized": "q.onnx"}), "ort")
+    assert [spec.model.name for spec in check.engines] == ["net", "net"]
+    filled = fill_in(check, MODEL, QUANTIZED, DATASET)
+    assert ([spec.model for spec in filled.engines], filled.dataset) == ([MODEL, MODEL], DATASET)
 
 
 def test_accuracy_is_compared_with_exact_fp32_whatever_the_options_say() -> None:
     """TF32 is an option that is the candidate's alone."""
-    check = _check({"backend": "trt", "options": {"tf32": True, "workspace_mb": 8}})
+    check = _check(backend="trt", options={"tf32": True, "workspace_mb": 8})
     assert check.reference.options == (("workspace_mb", 8),)
     assert check.candidate.options == (("tf32", True), ("workspace_mb", 8))
 
@@ -122,14 +105,14 @@ def test_latency_is_compared_with_what_the_mark_names() -> None:
         ("fp16", replace(exact, precision="fp16")),
         ("bf16", replace(exact, precision="bf16")),
     ):
-        check = _check({"backend": "trt", "reference_precision": precision, "options": options})
+        check = _check(backend="trt", reference_precision=precision, options=options)
         assert check.reference == exact
         assert (check.reference_precision, check.timed_reference) == (precision or "fp32", timed)
 
 
 def test_the_engine_in_another_backend_is_that_ones() -> None:
     """Options of the candidate's backend are not for it."""
-    check = _check({"backend": "ort", "reference": "trt", "reference_precision": "fp16", "options": {"threads": 2}})
+    check = _check(reference="trt", reference_precision="fp16", options={"threads": 2})
     assert check.timed_reference == EngineSpec("trt", "fp16", None, MODEL)
 
 
@@ -145,17 +128,77 @@ def test_the_engine_in_another_backend_is_that_ones() -> None:
 )
 def test_what_a_backend_has_not_is_refused_with_what_it_has(backend: str, precision: str, offered: str) -> None:
     """When the test is collected, before anything is loaded."""
-    asked = combine([pytest.mark.quant(backend=backend, reference_precision=precision).mark], backends=backend_names())
-    (variant,) = variants(asked, "ort", lambda name: get_backend(name).schemes)
     with pytest.raises(UsageError, match=f"backend '{backend}' has no {precision} to compare latency with") as caught:
-        check_backend(asked, variant, get_backend)
+        _check(backend=backend, reference_precision=precision)
     assert (caught.value.value, caught.value.allowed) == (f"reference_precision='{precision}'", offered)
 
 
 def test_a_provider_without_an_option_for_tf32_says_so() -> None:
     """ONNX Runtime's TensorRT provider: TF32 is off for the whole process, or on for all of it."""
-    asked = combine([pytest.mark.quant(backend="ort-trt", reference_precision="tf32").mark], backends=backend_names())
-    (variant,) = variants(asked, "ort", lambda name: get_backend(name).schemes)
     with pytest.raises(UsageError, match="has no option for TF32") as caught:
-        check_backend(asked, variant, get_backend)
+        check_backends(_check(backend="ort-trt", reference_precision="tf32"))
     assert caught.value.fix == "backend='trt' times FP32 with TF32"
+
+
+def _ids(**keys: object) -> list[str]:
+    lists = tuple(name for name, value in keys.items() if isinstance(value, list))
+    marked = read(keys, lists)
+    return [check_id(check, marked) for check in checks_of(marked, "ort")]
+
+
+def test_combinations_that_name_one_engine_collapse() -> None:
+    """A scheme says nothing about fp32, so the ladder has three steps."""
+    ids = _ids(precision=["fp32", "int8"], scheme=["static", "dynamic"])
+    assert ids == ["ort-fp32", "ort-int8-static", "ort-int8-dynamic"]
+
+
+def test_batch_sizes_are_in_the_id_only_when_they_are_listed() -> None:
+    """``b8`` tells variants apart; a single batch size tells nothing apart."""
+    assert _ids(batch_size=8) == ["ort-int8-static"]
+    assert _ids(batch_size=[1, 8]) == ["ort-int8-static-b1", "ort-int8-static-b8"]
+
+
+def test_without_keys_it_is_the_default_backend_at_int8_static() -> None:
+    """The defaults are ort, int8 and static."""
+    assert _ids() == ["ort-int8-static"]
+
+
+def test_an_unwritten_scheme_is_the_one_the_backend_offers() -> None:
+    """Int4 has no static scheme there, so nobody needs to write weight-only."""
+    assert _ids(precision=["int8", "int4"]) == ["ort-int8-static", "ort-int4-weight-only"]
+
+
+def test_quantized_makes_the_scheme_qat() -> None:
+    """A model that is already quantized is not quantized again; fp32 stays what it is."""
+    assert _ids(quantized="q.onnx", precision=["fp32", "int8"]) == ["ort-fp32", "ort-int8-qat"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"scheme": "weight-only"}, "does not offer int8 with the scheme 'weight-only'"),
+        ({"precision": "int4", "scheme": "static"}, "does not offer int4 with the scheme 'static'"),
+        ({"backend": ["ort", "trt"], "scheme": "dynamic"}, "'trt' does not offer int8 with the scheme 'dynamic'"),
+        ({"precision": "bf16"}, "'ort' does not offer 'bf16'"),
+        ({"scheme": "qat"}, "needs the model that is already quantized"),
+        ({"quantized": "q.onnx", "scheme": "static"}, "its scheme is qat"),
+        ({"quantized": "q.onnx", "precision": "fp32"}, "needs a quantized precision"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(keys: dict[str, object], message: str) -> None:
+    """Contradictions and what a backend does not offer are usage errors."""
+    with pytest.raises(UsageError, match=message):
+        _ids(**keys)
+
+
+@given(
+    st.lists(st.sampled_from(["fp32", "int8"]), min_size=1, max_size=4),
+    st.lists(st.sampled_from(["static", "dynamic"]), min_size=1, max_size=4),
+    st.lists(st.integers(1, 4), min_size=1, max_size=3),
+)
+def test_every_engine_comes_once(precisions: list[str], schemes: list[str], sizes: list[int]) -> None:
+    """The ids are the set of all combinations, with the scheme left out where it says nothing."""
+    ids = _ids(precision=precisions, scheme=schemes, batch_size=sizes)
+    engines = {f"ort-{p}" if p == "fp32" else f"ort-{p}-{s}" for p, s in product(precisions, schemes)}
+    assert len(ids) == len(set(ids))
+    assert set(ids) == {f"{engine}-b{size}" for engine, size in product(engines, sizes)}

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_quant import Metric, UsageError
-from pytest_quant.marks.keys import KEYS, Asked, describe
-from pytest_quant.marks.variants import combine
+from pytest_quant.marks.combine import combine, series_nodeid
+from pytest_quant.marks.keys import KEYS, MarkKeys, describe
 from pytest_quant.spec import Limits
 
 
-def _combine(*marks: dict[str, object], parameter: dict[str, object] | None = None) -> Asked:
+def _combine(*marks: dict[str, object], parameter: dict[str, object] | None = None) -> MarkKeys:
     of_parameter = [] if parameter is None else [pytest.mark.quant(**parameter).mark]
-    return combine([pytest.mark.quant(**mark).mark for mark in marks], of_parameter, backends=("ort", "trt"))
+    return combine([pytest.mark.quant(**mark).mark for mark in marks], of_parameter)
 
 
 def test_the_closest_wins_key_by_key() -> None:
     """What the closest does not write comes from farther away."""
-    asked = _combine({"max_drop": 1.0}, {"max_drop": 2.0, "min_agreement": 99}, {"min_speedup": 1.5})
-    assert asked.limits == Limits(max_drop=1.0, min_agreement=99.0, min_speedup=1.5)
+    keys = _combine({"max_drop": 1.0}, {"max_drop": 2.0, "min_agreement": 99}, {"min_speedup": 1.5})
+    assert keys.limits == Limits(max_drop=1.0, min_agreement=99.0, min_speedup=1.5)
 
 
 def test_a_parameter_is_closer_than_the_function() -> None:
@@ -48,7 +50,7 @@ def test_an_unknown_key_names_the_nearest(key: str) -> None:
 def test_positional_arguments_are_refused() -> None:
     """A mark takes keys only."""
     with pytest.raises(UsageError, match="takes keys only"):
-        combine([pytest.mark.quant("ort").mark], backends=("ort",))
+        combine([pytest.mark.quant("ort").mark])
 
 
 def test_a_list_in_a_parameter_is_refused() -> None:
@@ -84,3 +86,30 @@ def test_a_bare_callable_is_no_metric() -> None:
     """Nobody can tell whether more is better."""
     with pytest.raises(UsageError, match="Metric\\(fn, better='higher'"):
         _combine({"metric": len, "max_drop": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "expected"),
+    [
+        ("a.py::test_a[ort-int8-static]", "a.py::test_a"),
+        ("a.py::test_a[x-ort-int8-static]", "a.py::test_a[x]"),
+        ("a.py::test_a[ort-int8-static-x]", "a.py::test_a[x]"),
+        ("a.py::test_a[x]", "a.py::test_a[x]"),
+        ("a.py::test_a", "a.py::test_a"),
+    ],
+)
+def test_only_our_part_goes(nodeid: str, expected: str) -> None:
+    """The author's own parameters stay."""
+    assert series_nodeid(nodeid, "ort-int8-static") == expected
+
+
+@given(st.text(min_size=1))
+def test_without_a_list_nothing_goes(nodeid: str) -> None:
+    """A test without a list of ours keeps its name, whatever it looks like."""
+    assert series_nodeid(nodeid, None) == nodeid
+
+
+@given(st.from_regex(r"[a-z0-9-]{1,20}", fullmatch=True))
+def test_what_the_list_added_is_taken_off_again(own: str) -> None:
+    """Adding the id and removing it gives the author's id back."""
+    assert series_nodeid(f"a.py::test_a[{own}-ort-fp32]", "ort-fp32") == f"a.py::test_a[{own}]"
