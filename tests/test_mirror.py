@@ -51,7 +51,6 @@ ELSEWHERE = {
     "plugin.leave": "tests/integration/test_against.py",
     "plugin.profiling": "tests/integration/test_profile.py",
     "plugin.outputs": "tests/integration/test_pull_request.py",
-    "plugin.runner": "tests/integration/test_runner_noise.py",
     "record.kept_samples": "tests/unit/record/test_build.py",
     "record.record": "tests/unit/record/test_codec.py",
     "report.columns": "tests/unit/report/test_run_table.py",

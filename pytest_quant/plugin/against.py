@@ -10,23 +10,32 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
 
 import pytest
 
+from pytest_quant.environment import Repository, git_state
+from pytest_quant.environment.worktree import check_out, top_level, workplace
+from pytest_quant.errors import QuantError
+from pytest_quant.history.compare import Outcome, rule
+from pytest_quant.measure.lock import DeviceLocks
+from pytest_quant.measure.steps import Steps
+from pytest_quant.plugin.console import open_console
 from pytest_quant.plugin.controller import Controller, takes_all
 from pytest_quant.plugin.leave import OPTION, Leaving
 from pytest_quant.plugin.outputs import Compared
-from pytest_quant.plugin.settings import on_command_line, settings_of
-from pytest_quant.printable import clean, clean_lines, guard_lines
-
-if TYPE_CHECKING:
-    from types import SimpleNamespace
-
-    from pytest_quant.plugin.settings import Settings
-    from pytest_quant.sides.left import Left
-    from pytest_quant.sides.run import Asked
+from pytest_quant.plugin.run_end import decoded, print_comparison, run_in_progress
+from pytest_quant.plugin.settings import Settings, on_command_line, settings_of
+from pytest_quant.printable import clean, clean_lines
+from pytest_quant.record.run import gather_samples
+from pytest_quant.sides.base_commit import find_base
+from pytest_quant.sides.compare import Terms, compare_sides
+from pytest_quant.sides.dependencies import changed_dependencies, own_python
+from pytest_quant.sides.left import Collected, Left, Selection, read_collected
+from pytest_quant.sides.run import Asked, run_side
+from pytest_quant.sides.timing import PairTimer
 
 MERGE_BASE = "merge-base"
 """What stands for the revision where the user names none."""
@@ -60,8 +69,6 @@ class Against:
         """Find the base before any test runs, and a place for what both sides leave."""
         if self._config.getoption("collectonly", False):
             return
-        from pytest_quant.environment.worktree import top_level, workplace
-        from pytest_quant.errors import QuantError
 
         try:
             checkout = top_level(self._config.rootpath)
@@ -101,47 +108,27 @@ class Against:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the section of the comparison, and why the run fails."""
-        if self._controller.against is not None:
-            self._print(self._controller.against, terminalreporter)
+        compared = self._controller.against
+        if compared is not None:
+            terminalreporter.write_sep("=", f"quant against {clean(self._commit[:12])}")
+            listed = (Outcome.INCONCLUSIVE, Outcome.NO_BASELINE)
+            rows = [row for row in compared.comparison.rows if row.outcome not in listed]
+            print_comparison(self._config, compared, rows, terminalreporter)
         if self._fault:
             terminalreporter.write_line(clean_lines(f"--quant-against: {self._fault}"), red=True)
 
-    def _print(self, compared: Compared, terminalreporter: pytest.TerminalReporter) -> None:
-        from pytest_quant.history.compare import Outcome
-        from pytest_quant.report.comparison_text import comparison_text
-
-        found, terminal = compared.comparison, self._config.get_terminal_writer()
-        listed = (Outcome.INCONCLUSIVE, Outcome.NO_BASELINE)
-        rows = [row for row in found.rows if row.outcome not in listed]
-        terminalreporter.write_sep("=", f"quant against {clean(self._commit[:12])}")
-        terminalreporter.write_line(clean(compared.base))
-        text = comparison_text(found, compared.ruling, terminal.fullwidth, terminal.hasmarkup, rows=rows)
-        terminalreporter.write_line(guard_lines(text))
-
     def _base(self) -> tuple[str, str]:
         """Return the base's commit and the line that names it. Raises `UsageError`."""
-        from pytest_quant.environment import Repository, git_state
-        from pytest_quant.sides.base_commit import find_base
-
-        asked = self._settings.against or MERGE_BASE
-        root = self._config.rootpath
-        state = git_state(root)
+        revision = None if self._settings.against == MERGE_BASE else self._settings.against
+        state = git_state(self._config.rootpath)
         dirty = state is not None and state.dirty
-        return find_base(Repository(root), None if asked == MERGE_BASE else asked, dirty=dirty)
+        return find_base(Repository(self._config.rootpath), revision, dirty=dirty)
 
     @property
     def _settings(self) -> Settings:
         return settings_of(self._config)
 
     def _compare(self) -> None:
-        from pytest_quant.errors import QuantError
-        from pytest_quant.history.compare import Outcome, rule
-        from pytest_quant.measure.lock import DeviceLocks
-        from pytest_quant.measure.steps import Steps
-        from pytest_quant.plugin.console import open_console
-        from pytest_quant.sides.compare import Terms, compare_sides
-        from pytest_quant.sides.timing import PairTimer
-
         settings = self._settings
         steps = Steps(open_console(self._config))
         head = self._left_by_head()
@@ -170,14 +157,9 @@ class Against:
         self._fault = self._controller.not_compared = why
 
     def _left_by_head(self) -> Left:
-        from pytest_quant.plugin.run_end import run_in_progress
-        from pytest_quant.record import Encoded, from_json
-        from pytest_quant.record.run import gather_samples
-        from pytest_quant.sides.left import Collected, Left, read_collected
-
-        encoded = [Encoded(from_json(one), one) for one in self._controller.in_order()]
-        run, kept = gather_samples(run_in_progress(self._config).run, encoded)
-        records = {one.record.nodeid: one.record for one in reversed(kept)}
+        encoded = decoded(self._config, self._controller.in_order())
+        run, encoded = gather_samples(run_in_progress(self._config).run, encoded)
+        records = {each.record.nodeid: each.record for each in reversed(encoded)}
         return Left(
             self._head,
             run,
@@ -188,12 +170,6 @@ class Against:
         )
 
     def _left_by_base(self, head: Left, *, whole: bool) -> Left:
-        from dataclasses import replace
-
-        from pytest_quant.environment.worktree import check_out
-        from pytest_quant.sides.dependencies import changed_dependencies, own_python
-        from pytest_quant.sides.left import Selection
-        from pytest_quant.sides.run import run_side
 
         tree = check_out(self._checkout, self._commit, self._place / "base-tree")
         python = sys.executable
@@ -215,8 +191,6 @@ class Against:
         return replace(left, notes=(*notes, *left.notes))
 
     def _asked(self) -> Asked:
-        from pytest_quant.sides.run import Asked
-
         config, source = self._config, pytest.Config.ArgsSource
         paths = None if config.args_source is source.TESTPATHS else tuple(config.args)
         return Asked(

@@ -12,10 +12,11 @@ import pytest
 from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
 from pytest_quant.environment import fingerprint
-from pytest_quant.errors import BackendUnavailable, InconclusiveWarning, QuantError, UsageError
-from pytest_quant.history import open_store
+from pytest_quant.errors import BackendUnavailable, HistoryError, InconclusiveWarning, QuantError, UsageError
+from pytest_quant.history import missing_libraries, open_store
 from pytest_quant.history.baselines.choose import Baselines, Evaluated
 from pytest_quant.history.rows import way_of_timing
+from pytest_quant.history.runner_noise import DEFAULT, RunnerNoise, session_noise
 from pytest_quant.marks.check import fill_in
 from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
 from pytest_quant.measure.measurement import Measurement
@@ -26,7 +27,6 @@ from pytest_quant.plugin.collect import STATE, ItemState, prepare
 from pytest_quant.plugin.console import open_console, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.resolve import find_data, find_models, simulate_check
-from pytest_quant.plugin.runner import noise_of_runner
 from pytest_quant.plugin.settings import Settings, settings_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Record, series_key
@@ -201,8 +201,36 @@ def _with_inputs(request: pytest.FixtureRequest, state: ItemState) -> Check:
     check = fill_in(state.check, model, quantized, dataset)
     if check.latency is None:
         return check
-    noise = noise_of_runner(request.config, get_backend(check.candidate.backend).device)
+    noise = _noise_of_runner(request.config, get_backend(check.candidate.backend).device)
     return replace(check, latency=replace(check.latency, sessions=noise.sessions))
+
+
+_NOISE = pytest.StashKey[dict[str, RunnerNoise]]()
+
+
+def _noise_of_runner(config: pytest.Config, device: str) -> RunnerNoise:
+    """Return the noise between sessions on `device`, ``cpu`` or ``cuda:0``.
+
+    It is the default where nothing is known, or the history is off. A history that cannot be read is shown to the user,
+    once, and changes nothing else.
+    """
+    by_device = config.stash.setdefault(_NOISE, {})
+    if device not in by_device:
+        by_device[device] = _read_noise(config, device)
+    return by_device[device]
+
+
+def _read_noise(config: pytest.Config, device: str) -> RunnerNoise:
+    place = settings_of(config).history
+    # Without libraries there is no history, which the end of the run says.
+    if place is None or missing_libraries():
+        return DEFAULT
+    try:
+        return session_noise(place, fingerprint().identity, device)
+    except HistoryError as error:
+        why = f"{error.what}: {error.value}" if error.value else error.what
+        Steps(open_console(config)).notify(f"the noise of this runner is taken to be {DEFAULT.source}: {why}")
+        return DEFAULT
 
 
 def _set_record(item: pytest.Item, state: ItemState, record: Encoded) -> None:

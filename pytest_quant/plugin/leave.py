@@ -12,16 +12,17 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_quant.errors import LaunchError
 from pytest_quant.marks.marked import is_marked
+from pytest_quant.measure.measurement import Measurement
+from pytest_quant.measure.timing_process import TimingJob
+from pytest_quant.plugin.collect import STATE
 from pytest_quant.plugin.settings import settings_of
-
-if TYPE_CHECKING:
-    from pytest_quant.spec import Pages
+from pytest_quant.sides.left import Collected, launch_file, read_selection, write_collected
+from pytest_quant.spec import LatencyPlan, Pages
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _MOST_LETTERS = 2000
@@ -37,9 +38,6 @@ class Leaving:
     """
 
     def __init__(self, folder: Path) -> None:
-        # Here, because only such a run needs it.
-        from pytest_quant.sides.left import read_selection
-
         self._folder = folder
         self._selection = read_selection(folder)
         self._errors: dict[str, str] = {}
@@ -64,8 +62,6 @@ class Leaving:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Function) -> None:
         """Leave what was timed; of another commit nothing but the measurement is wanted."""
-        from pytest_quant.measure.measurement import Measurement
-
         measurement = item.funcargs.get("quant") if is_marked(item) else None
         if isinstance(measurement, Measurement):
             self._leave(_nodeid(item), measurement, settings_of(item.config).pages)
@@ -85,17 +81,9 @@ class Leaving:
             self._write_collected(_imported_from(Path(self._selection.elsewhere)))
 
     def _write_collected(self, imported: Sequence[str]) -> None:
-        from pytest_quant.sides.left import Collected, write_collected
-
         write_collected(self._folder, Collected(self._tests, self._errors, tuple(imported)))
 
-    def _leave(self, nodeid: str, measurement: object, pages: Pages) -> None:
-        from pytest_quant.measure.measurement import Measurement
-        from pytest_quant.measure.timing_process import TimingJob
-        from pytest_quant.sides.left import launch_file
-        from pytest_quant.spec import LatencyPlan
-
-        assert isinstance(measurement, Measurement)  # nosec B101 # noqa: S101 - for the type checker
+    def _leave(self, nodeid: str, measurement: Measurement, pages: Pages) -> None:
         if measurement.bench is None:
             return
         plan = measurement.check.latency or LatencyPlan(batch_size=measurement.check.batch_size, pages=pages)
@@ -108,16 +96,12 @@ class Leaving:
 
 def _nodeid(item: pytest.Item) -> str:
     """Return the node id of the check, to which xdist may have added a group since."""
-    from pytest_quant.plugin.collect import STATE
-
     state = item.stash.get(STATE, None)
     return item.nodeid if state is None else state.check.nodeid
 
 
 def _digest(item: pytest.Item) -> str:
     """Return a digest of a test's mark and code; addresses of objects in it do not count."""
-    from pytest_quant.plugin.collect import STATE
-
     state = item.stash.get(STATE, None)
     function = getattr(item, "function", None)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,12 +16,15 @@ from pytest_quant.history import INSTALL, missing_libraries, open_store, set_asi
 from pytest_quant.history.journal import Journal, recover
 from pytest_quant.marks.marked import ENCODED
 from pytest_quant.plugin.hooks import send_records
-from pytest_quant.plugin.outputs import RunEnd, json_of, write_markdown, write_output, write_page
+from pytest_quant.plugin.outputs import Compared, RunEnd, json_of, write_markdown, write_output, write_page
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean, clean_lines, guard_lines
 from pytest_quant.record import Encoded, Json, Run, from_json, start_run
 from pytest_quant.record.run import gather_samples
 from pytest_quant.report.summary import summary
+
+if TYPE_CHECKING:
+    from pytest_quant.history.compare import Row
 
 
 @dataclass
@@ -110,7 +114,7 @@ def end_run(
     settings = settings_of(config)
     # Runs of other commits, for --quant-against, are no runs of the user's.
     is_own = not config.getoption("quant_leave")
-    encoded = _decoded(config, collected)
+    encoded = decoded(config, collected)
     end.records = tuple(each.record for each in encoded)
     if encoded or settings.json_file is not None or settings.html_file is not None:
         begun = run_in_progress(config)
@@ -137,7 +141,8 @@ def end_run(
         write_markdown(config, end)
 
 
-def _decoded(config: pytest.Config, collected: Sequence[dict[str, Json]]) -> tuple[Encoded, ...]:
+def decoded(config: pytest.Config, collected: Sequence[dict[str, Json]]) -> tuple[Encoded, ...]:
+    """Return encoded records; those that this process made are not decoded again."""
     of_this_process = config.stash.get(ENCODED, {})
     return tuple(of_this_process.get(id(data)) or Encoded(from_json(data), data) for data in collected)
 
@@ -216,14 +221,8 @@ def show(config: pytest.Config, end: RunEnd, reporter: pytest.TerminalReporter) 
     for line in _tables(config, end):
         reporter.write_line(guard_lines(line))
     if end.compared is not None:
-        # Here, because only runs that compare should import it.
-        from pytest_quant.report.comparison_text import comparison_text
-
-        terminal = config.get_terminal_writer()
         reporter.write_sep("-", "quant compare")
-        reporter.write_line(clean(end.compared.base))
-        text = comparison_text(end.compared.comparison, end.compared.ruling, terminal.fullwidth, terminal.hasmarkup)
-        reporter.write_line(guard_lines(text))
+        print_comparison(config, end.compared, None, reporter)
     for line in end.notes:
         reporter.write_line(clean_lines(line))
     for line in red:
@@ -243,3 +242,16 @@ def _tables(config: pytest.Config, end: RunEnd) -> Iterator[str]:
     text = summary(end.records, end.expected)
     if text:
         yield text
+
+
+def print_comparison(
+    config: pytest.Config, compared: Compared, rows: Sequence[Row] | None, reporter: pytest.TerminalReporter
+) -> None:
+    """Print a comparison: the line that names its base, the given rows or all, and its verdict."""
+    # Here, because only runs that compare should import it.
+    from pytest_quant.report.comparison_text import comparison_text
+
+    terminal = config.get_terminal_writer()
+    width, color = terminal.fullwidth, terminal.hasmarkup
+    reporter.write_line(clean(compared.base))
+    reporter.write_line(guard_lines(comparison_text(compared.comparison, compared.ruling, width, color, rows=rows)))
