@@ -25,8 +25,8 @@ class Reader(Generic[T]):
     Attributes
     ----------
     allowed : the kind in words, ``an int of at least 1``.
-    form : takes a name for messages and the value as written; gives the value in its one form, and ``None`` where it
-        is not of this kind. It raises `UsageError` where more can be said.
+    form : takes a name for messages and the value as written; returns the value in its one form, or ``None`` if it is
+        not of this kind. It raises `UsageError` if more can be said.
     refusal : the error for a value that is not of this kind.
     listed : a list of such values may be written too.
     """
@@ -38,20 +38,20 @@ class Reader(Generic[T]):
 
     def read(self, name: str, value: object) -> T:
         """Return `value` in its one form. Raises `UsageError`, with `name` in its message, where it is not allowed."""
-        found = self.form(name, value)
-        if found is None:
+        formed = self.form(name, value)
+        if formed is None:
             raise self.refusal(name, value)
-        return found
+        return formed
 
 
 def accepting(allowed: str, form: Callable[[object], T | None], example: str = "") -> Reader[T]:
-    """Return a reader of which one sentence says what it takes.
+    """Return a reader whose refusal is one sentence.
 
     Parameters
     ----------
-    allowed : goes on with "must be".
-    form : gives a value in its one form, and ``None`` where it is not allowed.
-    example : a value that may be written, as it is written; empty where there is none to show.
+    allowed : follows "must be" in that sentence.
+    form : returns a value in its one form, or ``None`` if it is not allowed.
+    example : a value as it is written; empty if there is none to show.
     """
 
     def refusal(name: str, value: object) -> UsageError:
@@ -66,12 +66,12 @@ def _number(_: str, value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError:
         return None
-    if not math.isfinite(found) or found < 0.0:
+    if not math.isfinite(number) or number < 0.0:
         return None
-    return int(value) if isinstance(value, Integral) else found
+    return int(value) if isinstance(value, Integral) else number
 
 
 def _no_number(name: str, value: object) -> UsageError:
@@ -81,8 +81,8 @@ def _no_number(name: str, value: object) -> UsageError:
             value=repr(value),
             allowed="lists of backend, precision, scheme and batch_size parametrize; limits hold for each of them",
         )
-    wanted = "finite and at least 0" if isinstance(value, Real) and not isinstance(value, bool) else "a number"
-    return UsageError(f"{name} must be {wanted}", value=repr(value), fix=f"write {name}=1.0")
+    allowed = "finite and at least 0" if isinstance(value, Real) and not isinstance(value, bool) else "a number"
+    return UsageError(f"{name} must be {allowed}", value=repr(value), fix=f"write {name}=1.0")
 
 
 NUMBER = Reader("a finite number of at least 0", _number, _no_number)
@@ -90,32 +90,32 @@ NUMBER = Reader("a finite number of at least 0", _number, _no_number)
 
 
 def _percent(name: str, value: object) -> float | None:
-    found = _number(name, value)
-    if found is not None:
-        refuse_share(name, value, found)
-    return found
+    percent = _number(name, value)
+    if percent is not None:
+        refuse_share(name, value, percent)
+    return percent
 
 
 PERCENT = Reader("a number from 0 to 100", _percent, _no_number)
 """A minimum in percent; a share between 0 and 1 is a mistake that would let nearly anything pass."""
 
 
-def refuse_share(name: str, value: object, found: float) -> None:
+def refuse_share(name: str, value: object, percent: float) -> None:
     """Refuse a percentage written as a share, or above 100; the float 1.0 is a share, the int 1 is one percent.
 
     Parameters
     ----------
     name : of the key, for the message.
     value : as it was written.
-    found : the same as a float, in percent.
+    percent : the same as a float.
 
     Raises
     ------
     UsageError : the message says which percentage to write.
     """
-    if 0.0 < found < 1.0 or (found == 1.0 and isinstance(value, float)):
-        raise UsageError(f"{name} is in percent", value=repr(value), allowed="0 to 100", fix=f"write {100 * found:g}")
-    if found > 100.0:
+    if 0.0 < percent < 1.0 or (percent == 1.0 and isinstance(value, float)):
+        raise UsageError(f"{name} is in percent", value=repr(value), allowed="0 to 100", fix=f"write {100 * percent:g}")
+    if percent > 100.0:
         raise UsageError(f"{name} is in percent", value=repr(value), allowed="0 to 100", fix=f"write {name}=100")
 
 
@@ -133,12 +133,12 @@ def in_unit(unit: str, reader: Reader[float] = NUMBER) -> Reader[float]:
         written = _WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
         if written is None:
             return reader.form(name, value)
-        number, given = written.groups()
-        if given != unit:
+        digits, written_unit = written.groups()
+        if written_unit != unit:
             allowed = f"a number, or one with its unit: {example!r}"
             raise UsageError(f"{name} is in {unit}", value=repr(value), allowed=allowed, fix=f"convert it to {unit}")
-        found = float(number)
-        return reader.read(name, int(found) if number.isdecimal() and math.isfinite(found) else found)
+        number = float(digits)
+        return reader.read(name, int(number) if digits.isdecimal() and math.isfinite(number) else number)
 
     return Reader(f"{reader.allowed}, or a text with its unit, {example!r}", form, reader.refusal)
 
@@ -164,19 +164,19 @@ def count(at_least: int = 1) -> Reader[int]:
     return Reader(f"an int of at least {at_least}", form, refusal)
 
 
-def one_of(*known: T) -> Reader[T]:
+def one_of(*choices: T) -> Reader[T]:
     """Return the reader of some values, which are compared together with their types: True is not 1."""
 
     def form(_: str, value: object) -> T | None:
-        return next((one for one in known if (type(value), value) == (type(one), one)), None)
+        return next((choice for choice in choices if (type(value), value) == (type(choice), choice)), None)
 
     def refusal(name: str, value: object) -> UsageError:
-        names = [str(one) for one in known]
+        names = [str(choice) for choice in choices]
         if not isinstance(value, str):
             return UsageError(f"{name} must be a name", value=repr(value), allowed=", ".join(sorted(names)))
         return UsageError(f"unknown {name} '{value}'", allowed=nearest(value, names))
 
-    return Reader(", ".join(map(repr, known)), form, refusal)
+    return Reader(", ".join(map(repr, choices)), form, refusal)
 
 
 FLAG = one_of(True, False)
@@ -206,7 +206,7 @@ def each(reader: Reader[T]) -> Reader[tuple[T, ...]]:
             return (reader.read(name, value),)
         if not value:
             raise UsageError(f"{name} is an empty list", allowed="one value or several", fix=f"leave {name} out")
-        return tuple(dict.fromkeys(reader.read(name, one) for one in value))
+        return tuple(dict.fromkeys(reader.read(name, element) for element in value))
 
     return Reader(f"{reader.allowed}, or a list of them", form, reader.refusal, listed=True)
 
@@ -217,7 +217,7 @@ class Key:
 
     Attributes
     ----------
-    unit : of a number, as tables write it; empty where there is none, or where it is told elsewhere.
+    unit : of a number, as tables write it; empty if there is none, or if another key decides it.
     help : what it means and its default, in half a sentence.
     """
 
@@ -242,7 +242,7 @@ def option(reader: Reader[Any], help: str) -> Mapping[str, Key]:  # noqa: A002 -
 
 def keys_of(table: type) -> dict[str, Key]:
     """Return the rows of a dataclass by the names of their fields, in their order."""
-    rows = ((one.name, one.metadata.get(_ROW)) for one in fields(table))
+    rows = ((column.name, column.metadata.get(_ROW)) for column in fields(table))
     return {name: replace(key, name=name) for name, key in rows if key is not None}
 
 

@@ -34,7 +34,7 @@ DIAGNOSE_S = 30.0
 
 @contextmanager
 def _placeholder_named(dataset: Dataset) -> Iterator[None]:
-    """Add to an error that samples may cause that these only stand in for real ones."""
+    """If the data is a placeholder, say so in errors that the data may have caused."""
     try:
         yield
     except (BuildError, DataError, ModelError) as error:
@@ -62,7 +62,7 @@ class Session:
     times : the run measures latency; a run that does not never waits for another process's timing.
     diagnose_s : budget in seconds for the search for advice about one check; 0 for no advice.
     lock_timeout_s : longest wait in seconds for a device that another process holds.
-    wanted : how many launches a measurement is given.
+    wanted : how many launches a measurement gets.
     """
 
     def __init__(
@@ -93,20 +93,20 @@ class Session:
                 raise
 
     def _launched(self, measurement: Measurement) -> Measurement:
-        """Add further launches to a measurement that is wanted in several."""
+        """Add further launches to a measurement, as far as more than one is wanted."""
         if measurement.latency is None or measurement.bench is None:
             return measurement
         if self._wanted == _ONE_LAUNCH:
             return measurement
         baseline = self._baseline(measurement)
 
-        def unsure(found: LatencyResult) -> bool:
-            return in_doubt(replace(measurement, latency=found), baseline)
+        def unsure(latency: LatencyResult) -> bool:
+            return in_doubt(replace(measurement, latency=latency), baseline)
 
-        found = add_launches(
+        latency = add_launches(
             measurement.check, measurement.latency, measurement.bench.timed, self._wanted, unsure, self._tools
         )
-        return replace(measurement, latency=found)
+        return replace(measurement, latency=latency)
 
     def judge(self, measurement: Measurement) -> Encoded:
         """Judge every limit, search for remedies of a broken one, and return the record of the check."""
@@ -118,7 +118,7 @@ class Session:
         return build_record(noted, status=worst(verdicts), verdicts=verdicts, hints=hints)
 
     def profile(self, measurement: Measurement) -> LayerProfile:
-        """Time the layers of both engines, see `profile_layers`. Raises as it does."""
+        """Time the layers of both engines. Raises what `profile_layers` raises."""
         # Here, because only a run that profiles needs it.
         from pytest_quant.measure.layers import profile_layers
 

@@ -247,7 +247,7 @@ def _tables(config: pytest.Config, end: RunEnd) -> Iterator[str]:
 def print_comparison(
     config: pytest.Config, compared: Compared, rows: Sequence[Row] | None, reporter: pytest.TerminalReporter
 ) -> None:
-    """Print a comparison: the line that names its base, the given rows or all, and its verdict."""
+    """Print a comparison: the line that names its base, its verdict, and the given rows or those that changed."""
     # Here, because only runs that compare should import it.
     from pytest_quant.report.comparison_text import comparison_text
 
