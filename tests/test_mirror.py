@@ -45,7 +45,6 @@ ELSEWHERE = {
     "plugin.console": "tests/integration/test_progress_lines.py",
     "plugin.check": "tests/integration/test_statuses.py",
     "plugin.devices": "tests/integration/test_devices_fake.py",
-    "plugin.engine_fixture": "tests/integration/test_fixtures.py",
     "plugin.fixtures": "tests/integration/test_fixtures.py",
     "plugin.hooks": "tests/integration/test_record_hook.py",
     "plugin.leave": "tests/integration/test_against.py",

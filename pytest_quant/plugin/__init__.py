@@ -99,10 +99,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     note_left_out(config, collected, items)
     marked = [item for item in items if is_marked(item)]
     if marked:
-        from pytest_quant.plugin.collect import before_loading
+        from pytest_quant.plugin.collect import backends_of, before_loading
         from pytest_quant.plugin.devices import choose
 
-        choose(config, marked)
+        choose(config, backends_of(marked))
         before_loading(marked)
 
 

@@ -23,7 +23,7 @@ from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing import LaunchCount
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
-from pytest_quant.plugin.collect import STATE, ItemState, prepare
+from pytest_quant.plugin.collect import STATE, ItemState, backends_of, prepare
 from pytest_quant.plugin.console import open_console, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.resolve import find_data, find_models, simulate_check
@@ -171,7 +171,7 @@ def apply_verdict(item: pytest.Item) -> None:
 def set_up(item: pytest.Item) -> None:
     """Plan the check of a marked item before its fixtures are set up, and drop the results of an earlier run of it."""
     prepare(item)
-    refuse_without_gpu(item)
+    refuse_without_gpu(item.config, backends_of([item]))
     state = item.stash[STATE]
     state.check = simulate_check(state.check, settings_of(item.config).simulate)
 

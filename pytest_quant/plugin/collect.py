@@ -149,6 +149,13 @@ def prepare(item: pytest.Item) -> None:
         item.fixturenames = [*item.fixturenames, NAME]
 
 
+def backends_of(items: Iterable[pytest.Item]) -> Iterator[str]:
+    """Yield the backends of the checks of `items`."""
+    for item in items:
+        if STATE in item.stash:
+            yield from (spec.backend for spec in item.stash[STATE].check.engines)
+
+
 def before_loading(items: Iterable[pytest.Item]) -> None:
     """Let the backends of the items that will run set what their runtimes read of the process, before any is loaded."""
     for item in items:

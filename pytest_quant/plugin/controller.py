@@ -112,9 +112,10 @@ class Controller:
         from pytest_quant.plugin.run_end import journal_check
 
         if self._config.getoption("dist", "no") != "no" and settings_of(self._config).device:
-            from pytest_quant.plugin.devices import choose_for_record
+            from pytest_quant.plugin.devices import choose
 
-            choose_for_record(self._config)
+            # The process runs no test, but the record of the run names the GPU of its workers.
+            choose(self._config, ())
         journal_check(self._config, record)
 
     @pytest.hookimpl(optionalhook=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import pytest
 
@@ -12,7 +12,6 @@ from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE
 from pytest_quant.environment.gpu import Gpu, find_gpus
 from pytest_quant.environment.pin import pin_gpu, pin_share
 from pytest_quant.errors import QuantError
-from pytest_quant.plugin.collect import STATE
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean_lines
 
@@ -39,52 +38,28 @@ def choose_early(config: pytest.Config) -> None:
         raise pytest.UsageError(clean_lines(f"--quant-device: {error}")) from None
 
 
-def choose(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
-    """Give this process its GPU before the marked `items` run: that of the ini file, or a worker's share.
+def choose(config: pytest.Config, backends: Iterable[str]) -> None:
+    """Give this process its GPU before engines of `backends` are opened: that of the ini file, or a worker's share.
 
-    Without the option, checks on the CPU alone leave the process as it is. An error waits for the checks on a GPU, see
-    `refuse_without_gpu`. A machine without any GPU has nothing to choose from: there the checks are simulated, or say
-    that none is here.
+    Without the option, backends on the CPU alone leave the process as it is. An error waits for `refuse_without_gpu`. A
+    machine without any GPU has nothing to choose from: there the checks are simulated, or say that none is here.
     """
-    _choose(config, lambda: any(_needs_gpu(item) for item in items))
-
-
-def choose_for_engine(config: pytest.Config, backend: str) -> None:
-    """Do the same before a test opens an engine of a backend by itself; raises what keeps it from its GPU."""
-    if _is_on_gpu(backend):
-        _choose(config, lambda: True)
-        _refuse(config)
-
-
-def _choose(config: pytest.Config, needs_gpu: Callable[[], bool]) -> None:
-    is_named = settings_of(config).device is not None
-    if _CHOSEN in config.stash or not (is_named or needs_gpu()):
+    name = settings_of(config).device
+    if _CHOSEN in config.stash or not (name or any(map(_is_on_gpu, backends))):
         return
     try:
-        config.stash[_CHOSEN] = _of_ini(config) if is_named else _share(config)
+        if name is None:
+            config.stash[_CHOSEN] = _share(config)
+        else:
+            config.stash[_CHOSEN] = _pinned(config, name) if find_gpus() else None
     except QuantError as error:
         config.stash[_CHOSEN] = error
 
 
-def choose_for_record(config: pytest.Config) -> None:
-    """Let the controller of xdist's workers, which runs no test, tell of their GPU in the record of the run."""
-    if _CHOSEN not in config.stash:
-        try:
-            config.stash[_CHOSEN] = _of_ini(config)
-        except QuantError as error:
-            # Each check has said so in its worker.
-            config.stash[_CHOSEN] = error
-
-
-def refuse_without_gpu(item: pytest.Item) -> None:
-    """Raise the error that kept the process from the GPU that a check of it needs."""
-    if _needs_gpu(item):
-        _refuse(item.config)
-
-
-def _refuse(config: pytest.Config) -> None:
+def refuse_without_gpu(config: pytest.Config, backends: Iterable[str]) -> None:
+    """Raise the error that kept the process from the GPU that one of `backends` needs."""
     chosen = config.stash.get(_CHOSEN, None)
-    if isinstance(chosen, QuantError):
+    if isinstance(chosen, QuantError) and any(map(_is_on_gpu, backends)):
         raise chosen
 
 
@@ -92,11 +67,6 @@ def chosen_uuid(config: pytest.Config) -> str | None:
     """Return the UUID of the GPU that this process has been given; ``None`` where it keeps all."""
     chosen = config.stash.get(_CHOSEN, None)
     return chosen.uuid if isinstance(chosen, Gpu) else None
-
-
-def _of_ini(config: pytest.Config) -> Gpu | None:
-    name = settings_of(config).device
-    return _pinned(config, name) if name is not None and find_gpus() else None
 
 
 def _share(config: pytest.Config) -> Gpu | None:
@@ -123,11 +93,6 @@ def _bring_back_at_end(config: pytest.Config) -> None:
             os.environ[VISIBLE_VARIABLE] = before
 
     config.add_cleanup(bring_back)
-
-
-def _needs_gpu(item: pytest.Item) -> bool:
-    state = item.stash.get(STATE, None)
-    return state is not None and any(_is_on_gpu(spec.backend) for spec in state.check.engines)
 
 
 def _is_on_gpu(backend: str) -> bool:
