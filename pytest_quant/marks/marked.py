@@ -1,4 +1,4 @@
-"""Which test functions and items carry the mark, told fast: every collected function passes through here."""
+"""Which test functions and items carry the mark. It must be fast: every collected function passes through here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENCODED: pytest.StashKey[dict[int, Encoded]] = pytest.StashKey()
 
 
 def is_marked(node: pytest.Item | pytest.Collector) -> bool:
-    """Tell whether `node` or one of its parents carries the mark."""
+    """Whether `node` or one of its parents carries the mark."""
     return node.get_closest_marker(NAME) is not None
 
 
@@ -37,9 +37,9 @@ def marks_of_parameters(obj: object, collector: pytest.Collector) -> list[list[p
     """Return the marks of that name in each ``pytest.param`` of a function's parametrizations that has any."""
     parametrizations = (*own_marks(obj, "parametrize"), *collector.iter_markers("parametrize"))
     values = (mark.args[1] if len(mark.args) > 1 else mark.kwargs.get("argvalues") for mark in parametrizations)
-    sets = (one for listed in values if isinstance(listed, (list, tuple)) for one in listed)
-    marks = ([_mark_of(one) for one in given.marks] for given in sets if isinstance(given, _PARAMETER_SET))
-    return [named for of_one in marks if (named := [mark for mark in of_one if mark.name == NAME])]
+    sets = (entry for listed in values if isinstance(listed, (list, tuple)) for entry in listed)
+    marks = ([_mark_of(mark) for mark in entry.marks] for entry in sets if isinstance(entry, _PARAMETER_SET))
+    return [ours for of_entry in marks if (ours := [mark for mark in of_entry if mark.name == NAME])]
 
 
 def _mark_of(written: pytest.Mark | pytest.MarkDecorator) -> pytest.Mark:

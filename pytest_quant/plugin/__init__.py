@@ -72,14 +72,15 @@ def pytest_pycollect_makeitem(
         from pytest_quant.plugin.collect import requesting_check
 
         with requesting_check(collector, obj):
-            made = yield
+            collected = yield
     else:
-        made = yield
-    if made is not None and any(isinstance(item, pytest.Item) and is_marked(item) for item in _items(made)):
+        collected = yield
+    items = collected if isinstance(collected, list) else [collected]
+    if any(isinstance(item, pytest.Item) and is_marked(item) for item in items):
         from pytest_quant.plugin.collect import check_collected
 
-        check_collected(_items(made))
-    return made
+        check_collected(items)
+    return collected
 
 
 @pytest.hookimpl(trylast=True)
@@ -154,7 +155,3 @@ def _raised_by_us(call: pytest.CallInfo[None]) -> bool:
     from pytest_quant.errors import QuantError
 
     return isinstance(call.excinfo.value, QuantError)
-
-
-def _items(made: object) -> list[object]:
-    return made if isinstance(made, list) else [made]

@@ -113,9 +113,9 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(VARIANT_FIXTURE, checks, ids=ids, indirect=True)
 
 
-def check_collected(made: object) -> None:
+def check_collected(items: Iterable[object]) -> None:
     """Check the marks of every collected item; an error ends the collection of its file without a traceback."""
-    for item in made if isinstance(made, list) else [made]:
+    for item in items:
         if isinstance(item, pytest.Function) and is_marked(item):
             with _collect_errors(item.nodeid):
                 prepare(item)

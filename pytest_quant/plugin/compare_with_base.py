@@ -85,5 +85,5 @@ def _with_stored(recorded: Recorded, run: Run, now: Sequence[StoredCheck], base:
         return [*now]
     mine = {check.record.series for check in now}
     stored = records_of(recorded, Committed(run.commit, run.tree))
-    others = [one for one in stored if one.run.id not in {run.id, *base} and one.record.series in mine]
+    others = [check for check in stored if check.run.id not in {run.id, *base} and check.record.series in mine]
     return [*others, *now]

@@ -24,16 +24,16 @@ _LEFT_OUT = pytest.StashKey[bool]()
 _OF_WORKER = "quant_left_out"
 
 
-def note_left_out(config: pytest.Config, collected: Sequence[pytest.Item], kept: Sequence[pytest.Item]) -> None:
+def note_left_out(config: pytest.Config, collected: Sequence[pytest.Item], left: Sequence[pytest.Item]) -> None:
     """Remember that collected tests will not run, whatever removed them; a worker passes it to its controller.
 
     Parameters
     ----------
     config : where it is remembered.
     collected : tests before the removal.
-    kept : tests after it.
+    left : tests after it.
     """
-    still_here = {id(item) for item in kept}
+    still_here = {id(item) for item in left}
     if any(id(item) not in still_here for item in collected):
         config.stash[_LEFT_OUT] = True
         output = getattr(config, "workeroutput", None)
@@ -66,7 +66,7 @@ def _names_a_part(config: pytest.Config) -> bool:
         for path in glob.iglob(str(config.rootpath / pattern), recursive=True)  # noqa: PTH207
     ]
     return not any(
-        folders and all(any(folder.resolve().is_relative_to(one) for one in named) for folder in folders)
+        folders and all(any(folder.resolve().is_relative_to(path) for path in named) for folder in folders)
         for folders in ([config.rootpath], suite)
     )
 
@@ -169,4 +169,4 @@ class Controller:
 
     def in_order(self) -> list[dict[str, Json]]:
         """Return the records so far, in the order of the tests."""
-        return [record for _, record in sorted(self._records.values(), key=lambda kept: kept[0])]
+        return [record for _, record in sorted(self._records.values(), key=lambda placed: placed[0])]

@@ -55,7 +55,7 @@ def send_records(config: pytest.Config, run: Run, records: Sequence[Record]) -> 
         try:
             called(record=record, run=run, config=config)
         except _RAISED as error:
-            failed.setdefault(_told(error, config.rootpath), []).append(record.nodeid)
+            failed.setdefault(_described(error, config.rootpath), []).append(record.nodeid)
     return [
         f"pytest_quant_record failed for {tests[0]}{_others(len(tests) - 1)}: {why}; the records are kept"
         for why, tests in failed.items()
@@ -66,11 +66,11 @@ def _others(number: int) -> str:
     return f" and {number} more" if number else ""
 
 
-def _told(error: BaseException, root: Path) -> str:
+def _described(error: BaseException, root: Path) -> str:
     """Return what was raised, and where in the code that implements the hook: from `root` on, if it is there."""
     callers = (Path(__file__).parent, Path(pluggy.__file__).parent)
     frames = traceback.extract_tb(error.__traceback__)
-    outside = [frame for frame in frames if not any(Path(frame.filename).is_relative_to(one) for one in callers)]
+    outside = [frame for frame in frames if not any(map(Path(frame.filename).is_relative_to, callers))]
     text = f"{type(error).__name__}: {error}"
     if not outside:
         return text

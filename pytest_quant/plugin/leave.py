@@ -56,8 +56,7 @@ class Leaving:
         if self._selection is None:
             return
         wanted = set(self._selection.nodeids)
-        kept = [item for item in marked if self._selection.others or _nodeid(item) in wanted]
-        items[:] = kept
+        items[:] = [item for item in marked if self._selection.others or _nodeid(item) in wanted]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Function) -> None:
@@ -115,13 +114,13 @@ def _digest(item: pytest.Item) -> str:
 def _imported_from(checkout: Path) -> Sequence[str]:
     """Return the modules that came from a folder, but for this package and what is installed there."""
     installed = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
-    found = set()
+    names = set()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or name.partition(".")[0] in ("pytest_quant", "__main__"):
             continue
         place = Path(file).resolve()
         inside = place.is_relative_to(checkout.resolve())
-        if inside and not any(place.is_relative_to(one) for one in installed):
-            found.add(name.partition(".")[0])
-    return sorted(found)
+        if inside and not any(map(place.is_relative_to, installed)):
+            names.add(name.partition(".")[0])
+    return sorted(names)

@@ -1,6 +1,6 @@
 """A run that profiles the layers of one check, for ``pytest-quant profile``: it judges nothing and keeps no record.
 
-What it found goes as JSON into the file that the option names: ``{"profile": ...}``, see `LayerProfile`; or
+Its outcome goes as JSON into the file that the option names: ``{"profile": ...}``, see `LayerProfile`; or
 ``{"skipped": reason}``; or, where not exactly one marked test was collected, ``{"tests": [node ids]}``. There is no
 file where the test, or the collection, ended in an error, which pytest prints.
 """
@@ -21,7 +21,7 @@ class Profiling:
 
     Parameters
     ----------
-    file : gets what was found.
+    file : gets the outcome.
     """
 
     def __init__(self, file: Path) -> None:
@@ -61,5 +61,5 @@ class Profiling:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
             self._write({"skipped": reason.removeprefix("Skipped: ")})
 
-    def _write(self, found: dict[str, object]) -> None:
-        self._file.write_text(json.dumps(found), encoding="utf-8")
+    def _write(self, outcome: dict[str, object]) -> None:
+        self._file.write_text(json.dumps(outcome), encoding="utf-8")

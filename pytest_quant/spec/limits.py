@@ -249,7 +249,7 @@ class Limits:
     def by_output(self) -> tuple[tuple[str, str], ...]:
         """The ``(limit, output)`` pairs of limits that name outputs."""
         limits = {name: getattr(self, name) for name in limits_on("output")}
-        return tuple((limit, pair[0]) for limit, asked in limits.items() if isinstance(asked, tuple) for pair in asked)
+        return tuple((limit, pair[0]) for limit, value in limits.items() if isinstance(value, tuple) for pair in value)
 
     @property
     def on_history(self) -> bool:
