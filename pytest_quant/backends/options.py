@@ -1,4 +1,4 @@
-"""Options of a mark checked against what a backend offers; no runtime is loaded."""
+"""Options of a mark: checked against what a backend offers, and part of keys and notes. No runtime is loaded."""
 
 from __future__ import annotations
 
@@ -39,6 +39,30 @@ def check_calibration(spec: EngineSpec, methods: Sequence[str]) -> None:
     for name, count in (("batch_size", asked.batch_size), ("samples", asked.samples)):
         if count is not None and count < 1:
             raise UsageError(f"calibration {name} must be at least 1", value=str(count))
+
+
+def calibration_ingredients(spec: EngineSpec) -> dict[str, str]:
+    """Return what decides the ranges of a calibration beside the model, the data and the library that finds them."""
+    asked = spec.calibration
+    return {
+        "method": asked.method,
+        "percentile": str(asked.percentile) if asked.method == "percentile" else "not used",
+        "samples": str(asked.samples),
+        "batch_size": str(asked.batch_size),
+    }
+
+
+def seven_bits_note(what: str, tier: str, keeps_8: str) -> str:
+    """Return the note that `what` got seven bits, because the kernels of this CPU add products in 16 bits.
+
+    Parameters
+    ----------
+    what : weights or activations.
+    tier : the instruction set of the kernels.
+    keeps_8 : the option that keeps eight bits, as a mark has it.
+    """
+    cause = f"this CPU ({tier}) has no VNNI, and its int8 kernels saturate with 8"
+    return f"{what} have 7 bits: {cause}; options={{{keeps_8}}} keeps 8"
 
 
 def checked(backend: str, options: Iterable[tuple[str, object]], keys: Mapping[str, Key]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Runtimes: whether one is installed, new enough and loads, and what it raised as one error of ours.
+"""Runtimes: whether one is installed, new enough and loads, its noise, and what it raised as one error of ours.
 
 An exporter or a quantizer fails with hundreds of lines. The message shows the step and the first of them; the whole,
 with the traceback, goes into a file that the message names. Backends do not know the cache, so the file lies in a
@@ -9,11 +9,14 @@ writes one file, and only the latest are kept.
 from __future__ import annotations
 
 import hashlib
+import io
+import logging
 import os
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires
@@ -22,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_quant.backends.base import Availability
+from pytest_quant.environment.nvml import driver_cuda
 from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError, QuantError
 from pytest_quant.whole_file import write_whole
@@ -29,12 +33,13 @@ from pytest_quant.whole_file import write_whole
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
-
 Answer = TypeVar("Answer")
 
 _BROKEN_IMPORT = (ImportError, OSError, RuntimeError, AttributeError, ValueError, TypeError, SystemError)
 """What a package that is installed and does not load raises: a missing library, another numpy, half an upgrade."""
 
+_FIRST_DRIVER = {12: "driver 525", 13: "driver 580"}
+"""Of each major version of CUDA, by the release notes; within one, newer wheels run on older drivers."""
 
 _OWN = "pytest-quant"
 
@@ -125,6 +130,29 @@ def find_outdated(*wheels: str) -> Availability | None:
     return None
 
 
+def driver_too_old(wheels: Mapping[str, str], otherwise: str) -> Availability | None:
+    """Return why the driver runs some of `wheels` not at all; ``None`` where it does, or where nothing tells.
+
+    Parameters
+    ----------
+    wheels : the version of CUDA that each wants, such as ``13.0``, by its name and version; empty where not known.
+    otherwise : what to do where the driver must stay, after "or".
+    """
+    driver = driver_cuda()
+    if driver is None:
+        return None
+    version, cuda = driver
+    majors = ((name, int(wants.partition(".")[0])) for name, wants in wheels.items() if wants)
+    newer = {name: wants for name, wants in majors if wants > cuda // 1000}
+    if not newer:
+        return None
+    most = max(newer.values())
+    want = f"{' and '.join(newer)} want{'s' if len(newer) == 1 else ''} {most}"
+    reason = f"driver {version} has CUDA {cuda // 1000}.{cuda % 1000 // 10}, and {want}"
+    fix = f"{_FIRST_DRIVER.get(most, f'a driver with CUDA {most}')} or later, or {otherwise}"
+    return Availability(False, reason=reason, fix=fix)
+
+
 def installed_version(distribution: str) -> str:
     """Return the version of an installed distribution, empty where it is not installed."""
     try:
@@ -159,7 +187,7 @@ def told(error: BaseException) -> str:
 
 def failed(
     what: str,
-    error: BaseException,
+    error: BaseException | str,
     *,
     value: str | None = None,
     allowed: str | None = None,
@@ -171,38 +199,18 @@ def failed(
     Parameters
     ----------
     what : the step that failed, in words; it begins the message.
-    error : the exception of the library; its traceback is written to the file that the message names.
-    value : the library's own words, of which the first lines are shown; ``None`` for those that `told` returns.
+    error : the exception of the library; or everything that it wrote, where it left no exception, as one in another
+        process does. The file that the message names gets the traceback or that text.
+    value : the library's own words, of which the first lines are shown, up to a traceback; ``None`` for those of
+        `error`, see `told`.
     allowed : what would have worked; ``None`` where that is not known.
     fix : what the user can do; ``None`` where nothing is known to help.
     kind : class of the error that is returned.
     """
-    text = "".join(traceback.format_exception(error))
-    return failed_with_text(what, text, value=value or told(error), allowed=allowed, fix=fix, kind=kind)
-
-
-def failed_with_text(
-    what: str,
-    text: str,
-    *,
-    value: str,
-    allowed: str | None = None,
-    fix: str | None = None,
-    kind: type[QuantError] = BuildError,
-) -> QuantError:
-    """Return the error to raise for a failure that left only text and no exception, as one of another process does.
-
-    Parameters
-    ----------
-    what : the step that failed, in words; it begins the message.
-    text : everything that the library wrote; it goes into the file that the message names.
-    value : the library's own words, of which the first lines are shown, up to a traceback.
-    allowed : what would have worked; ``None`` where that is not known.
-    fix : what the user can do; ``None`` where nothing is known to help.
-    kind : class of the error that is returned.
-    """
-    kept = keep_text(f"{what}\n\n{text}")
-    return kind(what, value=_shortened(value), allowed=allowed, fix=fix, log=None if kept is None else str(kept))
+    text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
+    words = value or (error if isinstance(error, str) else told(error))
+    log = keep_text(f"{what}\n\n{text}")
+    return kind(what, value=_shortened(words), allowed=allowed, fix=fix, log=None if log is None else str(log))
 
 
 @contextmanager
@@ -214,6 +222,45 @@ def failing_as(what: str, fix: str = _NEXT) -> Iterator[None]:
         raise
     except Exception as error:
         raise failed(what, error, fix=fix) from error
+
+
+@contextmanager
+def quiet(*loggers: str) -> Iterator[list[str]]:
+    """Keep what a library prints, logs and warns of in the block off the screen; give what ONNX Runtime logs as errors.
+
+    The root logger has a handler meanwhile: a module that calls ``logging.basicConfig`` when it is imported then
+    changes nothing, and the user's logging stays as it was.
+
+    Parameters
+    ----------
+    loggers : names of the library's own loggers, which would write past the root logger.
+    """
+    errors = _Errors()
+    root, silenced = logging.getLogger(), [logging.getLogger(name) for name in loggers]
+    before = [logger.level for logger in silenced]
+    root.addHandler(errors)
+    for logger in silenced:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield errors.messages
+    finally:
+        root.removeHandler(errors)
+        for logger, level in zip(silenced, before, strict=True):
+            logger.setLevel(level)
+
+
+class _Errors(logging.Handler):
+    """Collects the messages that ONNX Runtime logs as errors."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.startswith("onnxruntime"):
+            self.messages.append(record.getMessage())
 
 
 def keep_text(text: str) -> Path | None:

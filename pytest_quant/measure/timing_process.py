@@ -27,7 +27,7 @@ import msgspec
 
 from pytest_quant.backends import Backend, backend_names, get_backend
 from pytest_quant.backends.apart import running_apart
-from pytest_quant.backends.runtime import failed, failed_with_text
+from pytest_quant.backends.runtime import failed
 from pytest_quant.errors import LaunchError, QuantError
 from pytest_quant.measure.block import Block
 from pytest_quant.measure.sessions import TimingSubject
@@ -262,7 +262,7 @@ class TimingProcess:
         return msgspec.msgpack.decode(answer.value, type=kind)
 
     def _failure(self, words: str, value: str) -> QuantError:
-        return failed_with_text(words, self._written(), value=value, fix=_NEXT, kind=LaunchError)
+        return failed(words, self._written(), value=value, fix=_NEXT, kind=LaunchError)
 
     def _written(self) -> str:
         self._log.seek(0, os.SEEK_SET)

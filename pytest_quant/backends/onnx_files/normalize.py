@@ -20,14 +20,21 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, inliner, numpy_helper, shape_inference, version_converter
 
-from pytest_quant.backends.onnx_files.read import all_graphs, end_sharing, read_graph, rename_reads, write_model
+from pytest_quant.backends.onnx_files.read import (
+    all_graphs,
+    defined_names,
+    fresh_name,
+    read_graph,
+    rename_reads,
+    write_model,
+)
 from pytest_quant.backends.runtime import failed, told
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.spec import EngineSpec
@@ -118,6 +125,31 @@ def normalized(model: onnx.ModelProto) -> onnx.ModelProto:
         _read_through_identities(graph)
     model.ir_version = max(model.ir_version, _INITIALIZERS_APART)
     return model
+
+
+def end_sharing(graph: onnx.GraphProto) -> None:
+    """Give a number to every name that a body in `graph` defines and another graph before it does too.
+
+    The standard rules it out for graphs around a body, and runtimes take it as long as nothing looks at the whole.
+    Branches side by side may share names; OpenVINO then numbers them, by rules of its own.
+    """
+    taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
+    met: set[str] = set()
+    for inner in all_graphs(graph):
+        _rename_defined(inner, {name: fresh_name(name, taken) for name in sorted(defined_names(inner) & met)})
+        met |= defined_names(inner)
+
+
+def _rename_defined(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    if not names:
+        return
+    rename_reads(graph.node, names)
+    values = [*graph.input, *graph.output, *graph.value_info, *graph.initializer]
+    for value in (*values, *(sparse.values for sparse in graph.sparse_initializer)):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        for place, name in enumerate(node.output):
+            node.output[place] = names.get(name, name)
 
 
 def _name_calls(model: onnx.ModelProto) -> None:

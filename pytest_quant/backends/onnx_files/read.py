@@ -92,31 +92,6 @@ def rename_captured(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
                 value.name = inside.get(value.name, value.name)
 
 
-def end_sharing(graph: onnx.GraphProto) -> None:
-    """Give a number to every name that a body in `graph` defines and another graph before it does too.
-
-    The standard rules it out for graphs around a body, and runtimes take it as long as nothing looks at the whole.
-    Branches side by side may share names; OpenVINO then numbers them, by rules of its own.
-    """
-    taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
-    met: set[str] = set()
-    for inner in all_graphs(graph):
-        _rename_defined(inner, {name: fresh_name(name, taken) for name in sorted(defined_names(inner) & met)})
-        met |= defined_names(inner)
-
-
-def _rename_defined(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
-    if not names:
-        return
-    rename_reads(graph.node, names)
-    values = [*graph.input, *graph.output, *graph.value_info, *graph.initializer]
-    for value in (*values, *(sparse.values for sparse in graph.sparse_initializer)):
-        value.name = names.get(value.name, value.name)
-    for node in graph.node:
-        for place, name in enumerate(node.output):
-            node.output[place] = names.get(name, name)
-
-
 def fresh_name(wanted: str, taken: set[str]) -> str:
     """Return `wanted`, or that with the first number that no name in `taken` has, and add it to `taken`."""
     name, number = wanted, 1
@@ -247,6 +222,12 @@ def file_digests(path: Path) -> dict[str, str]:
     """
     files = external_files(read_graph(path), path)
     return {"": _digest(path)} | {location: _digest(file) for location, file in files.items()}
+
+
+def model_ingredients(name: str, model: Model) -> dict[str, str]:
+    """Return the digests of the files of `model`, under names that begin with `name`. Raises `ModelFileError`."""
+    digests = file_digests(model_file(model))
+    return {f"{name} data {location}" if location else name: digest for location, digest in digests.items()}
 
 
 def size_bytes(path: Path) -> int:

@@ -10,8 +10,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.onnx_files import file_digests, model_file, read_graph, read_signature
+from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_graph, read_signature
 from pytest_quant.backends.openvino.recipe import overflow_fix, parse_options
+from pytest_quant.backends.options import calibration_ingredients
 from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.environment import onednn_tier
 from pytest_quant.environment.packages import version
@@ -67,7 +68,7 @@ def digests_of(name: str, model: Model) -> dict[str, str]:
     """Return SHA-256 of every file of the model, under names that start with `name`. Raises `ModelFileError`."""
     path = model_file(model)
     if not is_own(model):
-        return {f"{name} data {place}" if place else name: digest for place, digest in file_digests(path).items()}
+        return model_ingredients(name, model)
     digests = {}
     for key, file in zip((name, f"{name} data {path.stem}.bin"), _own_files(path), strict=True):
         with _opened(file) as content:
@@ -183,16 +184,12 @@ def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
 
 def quantizing_ingredients(spec: EngineSpec) -> dict[str, str]:
     """Return everything but the data that decides the quantized model. Raises `ModelFileError`."""
-    asked = spec.calibration
     return {
         **digests_of("model", spec.model),
         **_quantizer(spec),
-        "method": asked.method,
-        "percentile": str(asked.percentile) if asked.method == "percentile" else "not used",
+        **calibration_ingredients(spec),
         "openvino": version("openvino"),
         "recipe": RECIPE_VERSION,
-        "samples": str(asked.samples),
-        "batch_size": str(asked.batch_size),
     }
 
 

@@ -5,14 +5,11 @@ The nodes that the user excludes stay in float.
 
 from __future__ import annotations
 
-import io
-import logging
 import re
 import tempfile
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -32,6 +29,7 @@ from pytest_quant.backends.onnx_files import (
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
 from pytest_quant.backends.openvino.recipe import overflow_fix, parse_options
 from pytest_quant.backends.remedy import Remedy, calibrated, with_option
+from pytest_quant.backends.runtime import quiet
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
 _CALIBRATIONS = (Calibration("percentile"), Calibration("percentile", 99.9), Calibration("minmax"))
@@ -212,7 +210,9 @@ def write_quantized(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fo
         model = read_model(source)
         ignored = excluded_nodes(spec, model, source)
         try:
-            with _quiet():
+            # Before the screen is taken away: NNCF's logger keeps the stream that it finds when it is imported.
+            import_module("nncf")
+            with quiet("nncf"):
                 quantized = _quantize(spec, model, _Again(batches), count, ignored)
         except Exception as error:
             raise refused(f"to quantize {spec.model.name}", error, _fix(spec, error)) from error
@@ -303,20 +303,3 @@ class _Again:
         for feeds in self._batches():
             # OpenVINO copies an array that is read-only, and shares the memory of a scalar whatever it is.
             yield {name: array if array.ndim else array.copy() for name, array in feeds.items()}
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep NNCF's log lines and progress bars off the screen; its logger is as it was afterwards.
-
-    NNCF is imported before the screen is taken away, since its logger keeps the stream that it finds then.
-    """
-    logger = logging.getLogger("nncf")
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        import_module("nncf")
-        with redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        logger.disabled = before

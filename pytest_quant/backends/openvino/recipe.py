@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pytest_quant.backends.options import checked
+from pytest_quant.backends.options import checked, seven_bits_note
 from pytest_quant.environment import has_vnni, onednn_tier
 from pytest_quant.readers import FLAG, count, keys_of, one_of, option
 from pytest_quant.spec import EngineSpec
@@ -21,8 +21,7 @@ def notes_of(spec: EngineSpec) -> tuple[str, ...]:
     options = parse_options(spec.options)
     if spec.scheme != "static" or options.overflow_fix is not None or overflow_fix(options) != "enable":
         return ()
-    cause = f"this CPU ({onednn_tier()}) has no VNNI, and its int8 kernels saturate with 8"
-    return (f"weights have 7 bits: {cause}; options={{'overflow_fix': 'disable'}} keeps 8",)
+    return (seven_bits_note("weights", onednn_tier(), "'overflow_fix': 'disable'"),)
 
 
 @dataclass(frozen=True, slots=True)

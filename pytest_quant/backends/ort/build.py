@@ -11,13 +11,22 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from pytest_quant.backends.onnx_files import all_graphs, all_nodes, file_digests, model_file, needs_external_data
+from pytest_quant.backends.onnx_files import (
+    all_graphs,
+    all_nodes,
+    file_digests,
+    model_file,
+    model_ingredients,
+    needs_external_data,
+)
+from pytest_quant.backends.options import calibration_ingredients
 from pytest_quant.backends.ort.calibrate import RANGES_FILE, calibration_method, static_op_types
-from pytest_quant.backends.ort.options import parse_options, quiet, runtime_version
+from pytest_quant.backends.ort.options import parse_options, runtime_version
 from pytest_quant.backends.ort.parting import part_from_pairs
 from pytest_quant.backends.ort.prepare import prepare
 from pytest_quant.backends.ort.recipe import DYNAMIC, RECIPE_VERSION, WEIGHTED, Recipe, excluded_nodes, recipe_of
 from pytest_quant.backends.ort.session import refused
+from pytest_quant.backends.runtime import quiet
 from pytest_quant.environment import isa_tier
 from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError, ModelError, QuantError
@@ -252,19 +261,16 @@ def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
         "exclude": json.dumps(sorted(spec.exclude)),
         "threads": str(parse_options(spec.options).threads),
         **options,
-        **({} if spec.quantized is None else _model("quantized model", spec.quantized)),
+        **({} if spec.quantized is None else model_ingredients("quantized model", spec.quantized)),
     }
 
 
 def range_ingredients(spec: EngineSpec) -> dict[str, str]:
     """Return everything but the data that decides the ranges of activations. Raises `ModelError`."""
-    recipe, asked = recipe_of(spec), spec.calibration
+    recipe = recipe_of(spec)
     return {
         **_common(spec),
-        "method": asked.method,
-        "percentile": str(asked.percentile) if asked.method == "percentile" else "not used",
-        "samples": str(asked.samples),
-        "batch_size": str(asked.batch_size),
+        **calibration_ingredients(spec),
         "op_types": _text(recipe, "op_types"),
         "upgraded opset": str(recipe.per_channel),
         "calibrator options": json.dumps(recipe.calibrator_extra, sort_keys=True),
@@ -274,17 +280,12 @@ def range_ingredients(spec: EngineSpec) -> dict[str, str]:
 def _common(spec: EngineSpec) -> dict[str, str]:
     versions = {name: version(name) for name in ("onnx", "numpy")}
     return {
-        **_model("model", spec.model),
+        **model_ingredients("model", spec.model),
         **versions,
         "onnxruntime": runtime_version(),
         "instruction set": isa_tier(),
         "recipe": RECIPE_VERSION,
     }
-
-
-def _model(name: str, model: Model) -> dict[str, str]:
-    digests = file_digests(model_file(model))
-    return {f"{name} data {location}" if location else name: digest for location, digest in digests.items()}
 
 
 def _text(recipe: Recipe, name: str) -> str:

@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine
-from pytest_quant.backends.driver import driver_too_old
 from pytest_quant.backends.options import check_offer
 from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT, load_provider, loading_trouble
@@ -23,7 +22,7 @@ from pytest_quant.backends.ort.tensorrt import (
     uses_table,
     write_float_with_table,
 )
-from pytest_quant.backends.runtime import WHEELS, import_runtime, installed_version
+from pytest_quant.backends.runtime import WHEELS, driver_too_old, import_runtime, installed_version
 from pytest_quant.backends.tf32 import switch_off, with_option
 from pytest_quant.backends.trt import TrtRtxBackend
 from pytest_quant.backends.trt.gpu.device import installed_tensorrt

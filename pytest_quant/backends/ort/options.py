@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
-import logging
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pytest_quant.backends.options import Schemes, check_calibration, check_offer, checked
@@ -20,36 +17,6 @@ def runtime_version() -> str:
     import onnxruntime
 
     return str(onnxruntime.__version__)
-
-
-@contextmanager
-def quiet() -> Iterator[list[str]]:
-    """Keep the quantizer's prints and log lines off the screen, and give the errors that it only logs.
-
-    One of its modules calls ``logging.basicConfig`` when it is imported; a handler that is already there makes that
-    do nothing, so the user's logging stays as it was.
-    """
-    errors: list[str] = []
-    handler = _Errors(errors)
-    root = logging.getLogger()
-    root.addHandler(handler)
-    try:
-        with redirect_stdout(io.StringIO()):
-            yield errors
-    finally:
-        root.removeHandler(handler)
-
-
-class _Errors(logging.Handler):
-    """Keeps the messages that ONNX Runtime logs as errors."""
-
-    def __init__(self, errors: list[str]) -> None:
-        super().__init__()
-        self._errors = errors
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.ERROR and record.name.startswith("onnxruntime"):
-            self._errors.append(record.getMessage())
 
 
 _QUANTIZER_KEYS = frozenset(

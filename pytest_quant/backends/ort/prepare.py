@@ -34,8 +34,8 @@ from pytest_quant.backends.onnx_files import (
     write_model,
     write_normalized,
 )
-from pytest_quant.backends.ort.options import quiet
 from pytest_quant.backends.ort.session import refused
+from pytest_quant.backends.runtime import quiet
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
 

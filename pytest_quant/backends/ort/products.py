@@ -14,8 +14,8 @@ from onnx import shape_inference
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.onnx_files import normalized, size_bytes
 from pytest_quant.backends.ort.macs import FLOAT_OPS, Operand, RanNode, macs_of
-from pytest_quant.backends.ort.options import quiet
 from pytest_quant.backends.ort.prepare import tools_without_torch
+from pytest_quant.backends.runtime import quiet
 
 _INFERRED_BYTES = 1_500_000_000
 """Shape inference hands the model over as one protobuf message, which ends at 2 GB."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_quant.backends.onnx_files import all_nodes, check_excluded, model_file, names_made_of, read_graph
+from pytest_quant.backends.options import seven_bits_note
 from pytest_quant.backends.ort.options import ALL_OPS, CALIBRATOR_KEYS, OrtOptions, parse_options
 from pytest_quant.environment import has_vnni, isa_tier, onednn_tier
 from pytest_quant.spec import EngineSpec
@@ -123,5 +124,4 @@ def _reduce_range(spec: EngineSpec, asked: OrtOptions) -> tuple[bool, tuple[str,
     tier = _tier(spec)
     if spec.scheme not in ("static", "dynamic") or asked.weight_type == "uint8" or has_vnni(tier):
         return False, ()
-    note = f"weights have 7 bits: this CPU ({tier}) has no VNNI, and its int8 kernels saturate with 8"
-    return True, (f"{note}; options={{'reduce_range': False}} keeps 8",)
+    return True, (seven_bits_note("weights", tier, "'reduce_range': False"),)

@@ -21,7 +21,7 @@ from pytest_quant.backends.ort.libraries import TENSORRT
 from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.backends.ort.tensorrt import TABLE_FILE
 from pytest_quant.backends.ort.tensorrt_layers import layers_in_summary, told_of_build
-from pytest_quant.backends.runtime import failed_with_text
+from pytest_quant.backends.runtime import failed
 from pytest_quant.backends.trt.coverage import ops_of
 from pytest_quant.backends.trt.run_builder import LAYERS_FILE, TIME_LIMIT_S, write_log
 from pytest_quant.errors import BuildError, QuantError
@@ -60,7 +60,7 @@ def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name
         except subprocess.TimeoutExpired as error:
             raise BuildError(f"TensorRT did not build {name} within {TIME_LIMIT_S:g} s", fix=_NEXT) from error
     if ended.returncode:
-        raise failed_with_text(
+        raise failed(
             f"ONNX Runtime's TensorRT provider {_how(ended.returncode)} {name}",
             f"{ended.stdout}\n{ended.stderr}",
             value=ended.stdout.strip() or told_of_build(ended.stderr)[-600:] or "it said nothing",

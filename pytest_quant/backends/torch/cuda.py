@@ -10,8 +10,8 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from pytest_quant.backends.base import Availability, Engine
-from pytest_quant.backends.driver import driver_too_old
 from pytest_quant.backends.options import check_offer
+from pytest_quant.backends.runtime import driver_too_old
 from pytest_quant.backends.tf32 import with_option
 from pytest_quant.backends.torch import TorchBackend
 from pytest_quant.backends.torch.options import float_type, import_torch, parse_options

@@ -13,8 +13,9 @@ import numpy as np
 
 from pytest_quant.backends.base import EngineBase, Feeds, Outputs
 from pytest_quant.backends.coverage import Kind, Tallied, tally
+from pytest_quant.backends.options import seven_bits_note
 from pytest_quant.backends.runtime import failed, failing_as
-from pytest_quant.backends.torch.export import quiet
+from pytest_quant.backends.torch.export import torch_quiet
 from pytest_quant.backends.torch.module import cast, free_axes, input_names, named_outputs, signature_of
 from pytest_quant.backends.torch.options import parse_options
 from pytest_quant.backends.torch.program import PROGRAM_FILE, load_program
@@ -80,7 +81,11 @@ def measure_coverage(
     """
     from torch.profiler import ProfilerActivity, profile
 
-    with _native_stderr_closed(), quiet(), profile(activities=[ProfilerActivity.CPU], record_shapes=True) as found:
+    with (
+        _native_stderr_closed(),
+        torch_quiet(),
+        profile(activities=[ProfilerActivity.CPU], record_shapes=True) as found,
+    ):
         call()
     events: list[Any] = list(found.events() or [])
     outermost = (event for event in events if not _is_inside(event))
@@ -173,7 +178,7 @@ class TorchEngine(EngineBase):
     def _run(self, feeds: Feeds) -> Outputs:
         filled, size = self._filled(feeds)
         call = self._call(filled)
-        with quiet(), failing_as(f"a run of {self.spec.id} failed"):
+        with torch_quiet(), failing_as(f"a run of {self.spec.id} failed"):
             outputs = named_outputs(call())
         return {
             name: np.array((one.float() if one.is_floating_point() else one).cpu().numpy())[:size]
@@ -183,7 +188,7 @@ class TorchEngine(EngineBase):
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return the compiled program's own call over `feeds`."""
         call = self._call(feeds)
-        with quiet(), failing_as(f"a run of {self.spec.id} failed"):
+        with torch_quiet(), failing_as(f"a run of {self.spec.id} failed"):
             call()
         return call
 
@@ -260,7 +265,7 @@ class TorchEngine(EngineBase):
             # Without freezing, Q/DQ pairs stay and every product runs in float; with it, weights that are kept in int8
             # would be widened once and kept in float.
             with (
-                quiet(),
+                torch_quiet(),
                 torch.no_grad(),
                 torch._inductor.config.patch(freezing=self._freezes),  # noqa: SLF001 - its only home
                 torch._dynamo.config.patch(fail_on_recompile_limit_hit=True),  # noqa: SLF001 - its only home
@@ -297,6 +302,5 @@ def _notes(spec: EngineSpec) -> tuple[str, ...]:
     if spec.scheme in ("static", "dynamic", "qat") and not options.compiled:
         notes.append(_SIMULATION)
     if spec.scheme in ("static", "dynamic") and options.reduce_range is None and options.seven_bits:
-        cause = f"this CPU ({onednn_tier()}) has no VNNI, and its int8 kernels saturate with 8"
-        notes.append(f"activations have 7 bits: {cause}; options={{'reduce_range': False}} keeps 8")
+        notes.append(seven_bits_note("activations", onednn_tier(), "'reduce_range': False"))
     return tuple(notes)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +11,14 @@ from numpy.typing import NDArray
 
 from pytest_quant.backends.base import EXPORTED_FILE
 from pytest_quant.backends.ort.prepare import run_unoptimized
-from pytest_quant.backends.runtime import failed, failing_as
+from pytest_quant.backends.runtime import failed, failing_as, quiet
 from pytest_quant.backends.torch.module import free_axes, input_names, module_digest, module_of, named_outputs
 from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import Model
 
-_LOGGERS = ("torch", "torch.__trace", "torchao", "onnxscript", "onnx_ir")
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep what is printed, logged and warned about by exporters and compilers off the screen."""
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
+torch_quiet = partial(quiet, "torch", "torch.__trace", "torchao", "onnxscript", "onnx_ir")
+"""Keeps the noise of exporters and compilers off the screen, see `quiet`."""
 
 
 OPSET = 20
@@ -80,7 +61,7 @@ def export_onnx(model: Model, folder: Path) -> Path:
         with failing_as(f"running '{model.name}' on its example inputs failed", _RUN_FIX):
             outputs = named_outputs(module(*examples))
         try:
-            with quiet():
+            with torch_quiet():
                 program = torch.onnx.export(
                     module,
                     examples,

@@ -10,8 +10,9 @@ from typing import Any
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.fitting import fitting_batches
+from pytest_quant.backends.options import calibration_ingredients
 from pytest_quant.backends.runtime import failed, failing_as
-from pytest_quant.backends.torch.export import quiet
+from pytest_quant.backends.torch.export import torch_quiet
 from pytest_quant.backends.torch.module import (
     cast,
     cast_module,
@@ -122,7 +123,7 @@ def traced(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
         examples = tuple(torch.cat([one, one]) for one in examples)
     shapes = tuple(dict.fromkeys(free, torch.export.Dim.DYNAMIC) for free in axes.values())
     try:
-        with quiet(), torch.no_grad():
+        with torch_quiet(), torch.no_grad():
             return torch.export.export(module, examples, dynamic_shapes=shapes)
     except Exception as error:
         raise failed(
@@ -137,7 +138,7 @@ def _prepared(spec: EngineSpec, *, is_dynamic: bool) -> Any:
     module = module_of(spec.model)
     graph = traced(spec.model, module, _examples(spec.model)).module()
     _check_excluded(spec, module)
-    with quiet():
+    with torch_quiet():
         import torchao.quantization.pt2e.quantizer.x86_inductor_quantizer as x86
         from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
@@ -163,7 +164,7 @@ def _converted(spec: EngineSpec, prepared: Any) -> Any:
     from torchao.quantization.pt2e import move_exported_model_to_eval
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
-    with quiet():
+    with torch_quiet():
         converted = _guarded(spec, lambda: convert_pt2e(prepared))
         move_exported_model_to_eval(converted)
     return converted
@@ -186,7 +187,7 @@ def _save(spec: EngineSpec, module: Any, folder: Path) -> None:
     if isinstance(module, torch.fx.GraphModule):
         _drop_unread(module)
     program = traced(model, module, examples)
-    with quiet(), failing_as(f"writing the program of '{model.name}' failed"):
+    with torch_quiet(), failing_as(f"writing the program of '{model.name}' failed"):
         torch.export.save(program, folder / PROGRAM_FILE)
 
 
@@ -225,7 +226,7 @@ def load_program(file: Path) -> Any:
     """
     import torch
 
-    with quiet():
+    with torch_quiet():
         # Programs name operators that only this import registers.
         import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401
 
@@ -258,8 +259,7 @@ def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
 
 def observing_ingredients(spec: EngineSpec) -> dict[str, str]:
     """Return everything but the data that decides the converted program. Raises `ModelError`."""
-    asked = spec.calibration
-    return {**_common(spec), **_quantizer(spec), "samples": str(asked.samples), "batch_size": str(asked.batch_size)}
+    return {**_common(spec), **_quantizer(spec), **calibration_ingredients(spec)}
 
 
 def _common(spec: EngineSpec) -> dict[str, str]:

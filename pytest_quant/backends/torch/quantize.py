@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_quant.backends.coverage import Kind, Tallied, tally
-from pytest_quant.backends.torch.export import quiet
+from pytest_quant.backends.torch.export import torch_quiet
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
@@ -34,7 +34,7 @@ def prepare_qat(module: Any, example_inputs: tuple[Any, ...], *, reduce_range: b
     """
     import torch
 
-    with quiet():
+    with torch_quiet():
         import torchao.quantization.pt2e.quantizer.x86_inductor_quantizer as x86
         from torchao.quantization.pt2e import allow_exported_model_train_eval, move_exported_model_to_train
         from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
@@ -54,7 +54,7 @@ def prepare_qat(module: Any, example_inputs: tuple[Any, ...], *, reduce_range: b
 
 def convert_qat(prepared: Any) -> Any:
     """Return the trained module with Q/DQ pairs in place of the rounding, in evaluation mode; judge this one."""
-    with quiet():
+    with torch_quiet():
         from torchao.quantization.pt2e import move_exported_model_to_eval
         from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
@@ -99,7 +99,7 @@ def hold_weights(spec: EngineSpec, module: Any) -> Any:
             fix="use scheme='static', or another backend: backend='ort'",
         )
     chosen = layers.difference(spec.exclude)
-    with quiet():
+    with torch_quiet():
         from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
         quantize_(module, Int8WeightOnlyConfig(), filter_fn=lambda _, name: name in chosen)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_quant.backends.onnx_files import all_graphs, normalized, opset_of, raised, write_model
-from pytest_quant.backends.ort.options import quiet
 from pytest_quant.backends.ort.session import refused
+from pytest_quant.backends.runtime import quiet
 from pytest_quant.errors import BuildError
 
 _PAIRS = frozenset({"QuantizeLinear", "DequantizeLinear"})

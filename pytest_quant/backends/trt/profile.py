@@ -10,7 +10,8 @@ import numpy as np
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.fitting import spelled
-from pytest_quant.backends.onnx_files import file_digests, model_file, read_signature
+from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_signature
+from pytest_quant.backends.options import calibration_ingredients
 from pytest_quant.backends.trt.options import Range, TrtOptions, parse_options
 from pytest_quant.backends.trt.quantize import trt_quantize_ingredients
 from pytest_quant.errors import DataError, UsageError, nearest
@@ -258,15 +259,12 @@ def engine_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, str]
 
 def implicit_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
     """Return everything but the data that decides a plan whose ranges TensorRT finds. Raises `ModelError`."""
-    asked = spec.calibration
     return {
         **_builder(spec, runtime_version),
         **_models(spec),
         "precision": spec.precision,
         "scheme": str(spec.scheme),
-        "method": asked.method,
-        "samples": str(asked.samples),
-        "batch_size": str(asked.batch_size),
+        **calibration_ingredients(spec),
         "exclude": json.dumps(sorted(spec.exclude)),
     }
 
@@ -285,9 +283,5 @@ def _builder(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
 
 
 def _models(spec: EngineSpec) -> dict[str, str]:
-    models = {"model": spec.model} | ({} if spec.quantized is None else {"quantized model": spec.quantized})
-    return {
-        f"{name} data {place}" if place else name: digest
-        for name, model in models.items()
-        for place, digest in file_digests(model_file(model)).items()
-    }
+    quantized = {} if spec.quantized is None else model_ingredients("quantized model", spec.quantized)
+    return model_ingredients("model", spec.model) | quantized

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.apart import run_apart
-from pytest_quant.backends.runtime import failed_with_text
+from pytest_quant.backends.runtime import failed
 from pytest_quant.backends.trt.options import Range
 from pytest_quant.errors import BuildError
 
@@ -194,7 +194,7 @@ def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S)
     if ended.returncode == 0:
         return
     told = "\n".join(_told(ended.stderr, request))
-    raise failed_with_text(
+    raise failed(
         f"{request.module} refused to build {name}"
         if ended.returncode > 0
         else _crash(request, name, ended.returncode),

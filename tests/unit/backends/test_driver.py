@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.backends import driver
-from pytest_quant.backends.driver import driver_too_old
+from pytest_quant.backends import runtime
 from pytest_quant.backends.ort import gpu
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
+from pytest_quant.backends.runtime import driver_too_old
 from pytest_quant.backends.torch import cuda as torch_cuda
 from pytest_quant.backends.trt.gpu import device
 from pytest_quant.environment.cuda_driver import Answer
@@ -71,7 +71,7 @@ def test_stub_driver_with_an_older_cuda_is_told_with_the_first_that_has_it(old_d
 def test_fake_driver_runs_every_minor_version_of_its_major(major: int, minor: int, wanted: list[int]) -> None:
     """CUDA's rule since 11: a wheel is refused if and only if its major version is above the driver's."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "driver_cuda", lambda: ("1.0", major * 1000 + minor * 10))
+        patch.setattr(runtime, "driver_cuda", lambda: ("1.0", major * 1000 + minor * 10))
         found = driver_too_old({f"wheel {place}": f"{one}.9" for place, one in enumerate(wanted)}, "")
     assert (found is not None) == any(one > major for one in wanted)
 

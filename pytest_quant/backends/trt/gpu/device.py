@@ -16,8 +16,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from pytest_quant.backends.base import Availability
-from pytest_quant.backends.driver import driver_too_old
-from pytest_quant.backends.runtime import installed_version, memory_libraries
+from pytest_quant.backends.runtime import driver_too_old, installed_version, memory_libraries
 from pytest_quant.backends.trt.configure import complaints, make_logger
 from pytest_quant.backends.trt.gpu.memory import DeviceMemory
 from pytest_quant.environment.gpu import cuda_gpus
