@@ -1,4 +1,4 @@
-"""From the nodes that ran to a `Coverage`: the same arithmetic for every runtime."""
+"""From the nodes that ran to a `Coverage`: words for precisions, compute and shares, the same for every runtime."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import prod
 
 from pytest_quant.result import Coverage, OpCoverage
 
@@ -20,6 +21,72 @@ class Kind(Enum):
     CONVERSION = "turns float into integers or back"
     OPAQUE = "a product whose precision cannot be seen, or a fused node that may hold some"
     BESIDE = "not compute: no weights, few operations"
+
+
+_WORDS = {
+    "fp64": ("double", "f64"),
+    "fp32": ("float", "f32"),
+    "fp16": ("half", "float16", "f16"),
+    "bf16": ("bfloat16",),
+    "int8": ("i8", "uint8", "u8"),
+    "int4": ("i4", "uint4", "u4"),
+}
+"""What runtimes call a precision, in small letters, beside our own word for it."""
+
+_PRECISIONS = {word: precision for precision, words in _WORDS.items() for word in words}
+
+FLOATS = frozenset({"fp64", "fp32", "fp16", "bf16"})
+
+
+def precision_of(word: str) -> str:
+    """Return the precision that a runtime calls `word`, ``fp32`` for ``Float``; else `word` in small letters."""
+    small = word.lower().removeprefix("c10::")
+    return _PRECISIONS.get(small, small)
+
+
+def product_kind(word: str, precision: str) -> Kind:
+    """Return how a product counts in the coverage of an engine.
+
+    Parameters
+    ----------
+    word : what it computed in, as the runtime spells it. A product of other integers than bytes, token numbers for
+        example, is no compute of the network.
+    precision : the one asked for, ``fp32`` or ``int8`` for example.
+    """
+    computed_in = precision_of(word)
+    if computed_in not in FLOATS | {"int8"}:
+        return Kind.BESIDE
+    return Kind.ASKED if computed_in == precision else Kind.OTHER
+
+
+Shape = tuple[int, ...]
+
+
+def convolution_macs(elements: Shape, weights: Shape, leading: int = 1) -> int:
+    """Return the multiply-accumulates of a convolution: each element takes one for each weight of its channel.
+
+    Parameters
+    ----------
+    elements : shape of its output, or of its input where it is a transposed one.
+    weights : shape of its weights.
+    leading : how many first axes of `weights` count groups and channels of `elements`.
+    """
+    return prod(elements) * prod(weights[leading:])
+
+
+def matrix_macs(first: Shape, output: Shape) -> int:
+    """Return the multiply-accumulates of a product of matrices or vectors: K for each element of the output.
+
+    Either matrix may be transposed: the first one holds M x K elements.
+    """
+    if len(first) == 1 or len(output) < len(first):
+        return prod(output) * first[-1]
+    return prod(output) * prod(first[-2:]) // max(1, output[-2])
+
+
+def recurrent_macs(sequence: Shape, weights: Shape, recurrence: Shape) -> int:
+    """Return the multiply-accumulates of a recurrent cell: all its weights, for each step of each sample."""
+    return prod(sequence[:-1]) * (prod(weights) + prod(recurrence))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from pytest_quant.backends.openvino.coverage import Layer
+from pytest_quant.backends.openvino.coverage import PluginLayer
 
 RECORDED = Path(__file__).parent
 
 
-def layers_in(file: Path) -> list[Layer]:
+def layers_in(file: Path) -> list[PluginLayer]:
     """Return the layers of a runtime model that OpenVINO serialized."""
     found = []
     for layer in ElementTree.parse(file).getroot().iter("layer"):  # noqa: S314 - written by this project
@@ -24,7 +24,7 @@ def layers_in(file: Path) -> list[Layer]:
         reads, gives = layer.findall("./input/port"), layer.findall("./output/port")
         shapes = [tuple(int(dim.text or 0) for dim in port.findall("dim")) for port in (*reads, *gives[:1])]
         found.append(
-            Layer(
+            PluginLayer(
                 name=layer.attrib["name"],
                 kind=layer.attrib["type"],
                 kernel=data.attrib["primitiveType"],

@@ -7,15 +7,24 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from pytest_quant.backends.coverage import Kind, Tallied, tally
+from pytest_quant.backends.coverage import (
+    FLOATS,
+    Kind,
+    Shape,
+    Tallied,
+    convolution_macs,
+    matrix_macs,
+    precision_of,
+    product_kind,
+    recurrent_macs,
+    tally,
+)
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 
-Shape = tuple[int, ...]
-
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class PluginLayer:
     """One layer that the CPU plugin runs.
 
     Attributes
@@ -37,14 +46,14 @@ class Layer:
     shapes: tuple[Shape, ...] | None
 
 
-def layers_of(runtime: Any) -> list[Layer]:
+def layers_of(runtime: Any) -> list[PluginLayer]:
     """Return the layers of ``CompiledModel.get_runtime_model()`` in the order they run."""
     return [_layer(node) for node in runtime.get_ordered_ops()]
 
 
-def _layer(node: Any) -> Layer:
+def _layer(node: Any) -> PluginLayer:
     facts = node.get_rt_info()
-    return Layer(
+    return PluginLayer(
         name=node.get_friendly_name(),
         kind=_text(facts, "layerType"),
         kernel=_text(facts, "primitiveType"),
@@ -129,12 +138,8 @@ def _holds_products(node: Any) -> bool:
     )
 
 
-def operator_macs(kind: str, inputs: tuple[Shape, ...], output: Shape) -> int | None:
+def operator_macs(kind: str, inputs: Sequence[Shape], output: Shape) -> int | None:
     """Return the multiply-accumulates of an operator, bias and activation apart.
-
-    A convolution takes one product for each weight of an output channel; weights are (out, in, ...), grouped ones
-    (groups, out, in, ...). A transposed one does so for each element of its input. A product of matrices takes K for
-    each output element, and a recurrent cell each of its weights (second and third from the end) in each step.
 
     Parameters
     ----------
@@ -148,27 +153,18 @@ def operator_macs(kind: str, inputs: tuple[Shape, ...], output: Shape) -> int | 
     """
     if kind in _CONVOLUTIONS:
         place, leading = _CONVOLUTIONS[kind]
-        return prod(output) * prod(inputs[place][leading:])
+        return convolution_macs(output, inputs[place], leading)
     if kind in _TRANSPOSED:
         place, leading = _TRANSPOSED[kind]
-        return prod(inputs[0]) * prod(inputs[place][leading:])
+        return convolution_macs(inputs[0], inputs[place], leading)
     if kind == "MatMul":
-        rows = output[-2] if min(len(inputs[0]), len(inputs[1])) > 1 else 1
-        return prod(output) * _depth(inputs, rows)
+        return matrix_macs(inputs[0], output)
     if kind in _RECURRENT:
-        return prod(inputs[0][:-1]) * (prod(inputs[-3]) + prod(inputs[-2]))
+        return recurrent_macs(inputs[0], inputs[-3], inputs[-2])
     if kind == _ATTENTION:
         queries, keys, values = inputs[:3]
         return prod(queries[:-1]) * keys[-2] * (queries[-1] + values[-1])
     return None
-
-
-def _depth(inputs: tuple[Shape, ...], rows: int) -> int:
-    """K of a product of matrices, either of which may be transposed: the first holds M x K elements."""
-    first, second = inputs[:2]
-    if len(first) == 1:
-        return first[0]
-    return second[0] if len(second) == 1 else prod(first[-2:]) // max(1, rows)
 
 
 PROVIDER = "CPU"
@@ -195,11 +191,8 @@ COMPUTE = frozenset(
 _BODIES = frozenset({"If", "SubModel", "TensorIterator"})
 """Layer types with a model of their own inside, which the runtime model does not show."""
 
-_FUSED = "Subgraph"
-_CONVERSIONS = frozenset({"FakeQuantize", "Reorder"})
-_ASKED = {"fp32": frozenset({"f32"}), "int8": frozenset({"u8", "i8"})}
-_FLOATS = frozenset({"f32", "f16", "bf16"})
-_INTEGERS = frozenset({"u4", "i4", "u8", "i8"})
+FUSED = "Subgraph"
+CONVERSIONS = frozenset({"FakeQuantize", "Reorder"})
 
 SEEN_APART: Mapping[str, object] = {"SNIPPETS_MODE": "DISABLE"}
 """A setting of the CPU plugin: it fuses nothing into a `Subgraph` then. Which products are integers is decided
@@ -229,7 +222,7 @@ def measure_coverage(source: Any, precision: str, compiled: Callable[[Mapping[st
     return count_layers(layers, facts, precision, apart)
 
 
-def hidden_products(layers: Sequence[Layer], source: Source, precision: str) -> list[str]:
+def hidden_products(layers: Sequence[PluginLayer], source: Source, precision: str) -> list[str]:
     """Return the names of the operators of `source` that ran inside a layer whose products cannot be seen.
 
     Parameters
@@ -241,7 +234,9 @@ def hidden_products(layers: Sequence[Layer], source: Source, precision: str) -> 
     return [one.name for one in _tallied(layers, source, precision) if one.kind is Kind.OPAQUE and one.name]
 
 
-def count_layers(layers: Sequence[Layer], source: Source, precision: str, apart: Sequence[Layer] = ()) -> Coverage:
+def count_layers(
+    layers: Sequence[PluginLayer], source: Source, precision: str, apart: Sequence[PluginLayer] = ()
+) -> Coverage:
     """Return the coverage of the layers that run.
 
     Parameters
@@ -273,10 +268,10 @@ def count_layers(layers: Sequence[Layer], source: Source, precision: str, apart:
     return replace(tally(seen, PROVIDER), notes=notes)
 
 
-def _tallied(layers: Sequence[Layer], source: Source, precision: str) -> list[Tallied]:
+def _tallied(layers: Sequence[PluginLayer], source: Source, precision: str) -> list[Tallied]:
     """Return every layer, or one entry for each product of the model that became part of it."""
     products = {
-        place: _products_in(layer, source) for place, layer in enumerate(layers) if layer.kind in COMPUTE | {_FUSED}
+        place: _products_in(layer, source) for place, layer in enumerate(layers) if layer.kind in COMPUTE | {FUSED}
     }
     answered = {name for place, names in products.items() if layers[place].kind in COMPUTE for name in names}
     for place, names in products.items():
@@ -289,7 +284,7 @@ def _tallied(layers: Sequence[Layer], source: Source, precision: str) -> list[Ta
     unnamed = 0
     for place, layer in enumerate(layers):
         names = products.get(place, [])
-        if layer.kind == _FUSED:
+        if layer.kind == FUSED:
             names = [name for name in names if name not in answered]
             answered.update(names)
         kind = kind_of(layer, precision, source.quantizers, swallows_compute=bool(names))
@@ -297,17 +292,18 @@ def _tallied(layers: Sequence[Layer], source: Source, precision: str) -> list[Ta
             found += [Tallied(name, layer.kind, kind, source.macs[name]) for name in names]
             continue
         eligible = kind in (Kind.ASKED, Kind.OTHER)
+        own = None if layer.shapes is None else layer_macs(layer.kind, layer.shapes)
         unnamed += eligible
         if layer.kind in _BODIES and layer.origins and source.hollow.issuperset(layer.origins):
             kind = Kind.BESIDE
         hidden = kind is Kind.OPAQUE
-        found.append(Tallied("" if hidden else layer.name, layer.kind, kind, _own_macs(layer) if eligible else None))
+        found.append(Tallied("" if hidden else layer.name, layer.kind, kind, own if eligible else None))
     lost = [name for name in source.macs if name not in answered] if layers else []
     # Which of them the layers without a name are is not known.
     return found + [Tallied("", "Unknown", Kind.OPAQUE, None if unnamed else source.macs[it]) for it in lost[unnamed:]]
 
 
-def _products_in(layer: Layer, source: Source) -> list[str]:
+def _products_in(layer: PluginLayer, source: Source) -> list[str]:
     """Return the products of the model that a layer is made from.
 
     The pass that makes integer layers renames: the product becomes ``name_original``, and what is left of the scale
@@ -327,10 +323,10 @@ def computed_in(precision: str, kernel: str) -> str:
     A layer of int8 weights and float inputs reports i8 and runs ``brgemm_avx2_f32``: it decompresses its weights.
     """
     word = kernel.rpartition("_")[2].lower()
-    return word if word in _FLOATS | _ASKED["int8"] else precision
+    return precision if product_kind(word, "") is Kind.BESIDE else word
 
 
-def kind_of(layer: Layer, precision: str, quantizers: frozenset[str], *, swallows_compute: bool = False) -> Kind:
+def kind_of(layer: PluginLayer, precision: str, quantizers: frozenset[str], *, swallows_compute: bool = False) -> Kind:
     """Return how a layer counts in the coverage of an engine of `precision`.
 
     A fused subgraph without integers ran everything inside it in float. One that holds integers, as inputs, as its own
@@ -346,47 +342,40 @@ def kind_of(layer: Layer, precision: str, quantizers: frozenset[str], *, swallow
     if layer.kind in _BODIES:
         return Kind.OPAQUE
     ran_in = computed_in(layer.precision, layer.kernel)
-    if layer.kind in COMPUTE or (layer.kind == _FUSED and swallows_compute):
-        if layer.kind == _FUSED and (ran_in not in _FLOATS or _holds_integers(layer, quantizers)):
+    if layer.kind in COMPUTE or (layer.kind == FUSED and swallows_compute):
+        if layer.kind == FUSED and (precision_of(ran_in) not in FLOATS or _holds_integers(layer, quantizers)):
             return Kind.OPAQUE
-        if ran_in not in _FLOATS | _ASKED["int8"]:
-            return Kind.BESIDE
-        return Kind.ASKED if ran_in in _ASKED[precision] else Kind.OTHER
-    return Kind.CONVERSION if layer.kind in _CONVERSIONS else Kind.BESIDE
+        return product_kind(ran_in, precision)
+    return Kind.CONVERSION if layer.kind in CONVERSIONS else Kind.BESIDE
 
 
-def _holds_integers(layer: Layer, quantizers: frozenset[str]) -> bool:
-    return not (_INTEGERS.isdisjoint(layer.input_types) and quantizers.isdisjoint(layer.origins))
+def _holds_integers(layer: PluginLayer, quantizers: frozenset[str]) -> bool:
+    reads = set(map(precision_of, layer.input_types))
+    return not ({"int4", "int8"}.isdisjoint(reads) and quantizers.isdisjoint(layer.origins))
 
 
-def macs(layer: str, inputs: Sequence[Shape], output: Shape) -> int | None:
+_OPERATORS = {
+    "Convolution": ("Convolution", "GroupConvolution"),
+    "Deconvolution": ("ConvolutionBackpropData", "GroupConvolutionBackpropData"),
+    "FullyConnected": ("MatMul", "MatMul"),
+    "MatMul": ("MatMul", "MatMul"),
+}
+"""The operator that a layer computes; the second where its weights have groups, and so one axis more than its input."""
+
+
+def layer_macs(kind: str, shapes: Sequence[Shape]) -> int | None:
     """Return the multiply-accumulates of a layer that carries no name of an operator of the source model.
-
-    A convolution takes one product for each weight of an output channel: weights are (out, in, ...), grouped ones
-    (groups, out, in, ...), one axis more than the input. A product of matrices takes K for each output element.
 
     Parameters
     ----------
-    layer : the CPU plugin's type of it, ``FullyConnected`` for example.
-    inputs : shapes of all its inputs, weights among them, in the layer's order.
-    output : shape of its first output.
+    kind : the CPU plugin's type of it, ``FullyConnected`` for example.
+    shapes : those of its inputs, weights among them, and of its first output.
 
     Returns
     -------
-    A count; ``None`` for a type or a rank that it cannot be computed for.
+    A count; ``None`` for a type that it cannot be computed for.
     """
-    if layer == "Convolution":
-        leading = 2 if len(inputs[1]) > len(inputs[0]) else 1
-        return prod(output) * prod(inputs[1][leading:])
-    if layer == "Deconvolution":
-        leading = 2 if len(inputs[1]) > len(inputs[0]) else 1
-        return prod(inputs[0]) * prod(inputs[1][leading:])
-    if layer == "FullyConnected":
-        return prod(output) * inputs[0][-1]
-    if layer == "MatMul" and len(inputs[0]) > 1 and len(output) > 1:
-        return prod(output) * prod(inputs[0][-2:]) // max(1, output[-2])
-    return None
-
-
-def _own_macs(layer: Layer) -> int | None:
-    return None if layer.shapes is None else macs(layer.kind, layer.shapes[:-1], layer.shapes[-1])
+    if kind not in _OPERATORS:
+        return None
+    *inputs, output = shapes
+    return operator_macs(_OPERATORS[kind][len(inputs[1]) > len(inputs[0])], inputs, output)

@@ -7,9 +7,10 @@ from typing import Any
 
 import onnx
 
+from pytest_quant.backends.coverage import precision_of
 from pytest_quant.backends.layers import LayerTime, Role, medians, warm_runs
 from pytest_quant.backends.onnx_files import model_file, normalized
-from pytest_quant.backends.openvino.coverage import layers_of
+from pytest_quant.backends.openvino.coverage import CONVERSIONS, layers_of
 from pytest_quant.backends.openvino.files import is_own
 from pytest_quant.backends.ort.lineage import nodes_behind
 from pytest_quant.spec import Model
@@ -19,11 +20,8 @@ COUNTING: Mapping[str, object] = {"PERF_COUNT": True}
 
 _RAN = "EXECUTED"
 _MS_PER_S = 1e3
-_REFORMATS = frozenset({"FakeQuantize", "Reorder"})
 _AT_TIMES = frozenset({"Convert", "Transpose"})
 """Reformats only where they come from no node of the model: the plugin adds them, and so do users."""
-
-_PRECISIONS = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "f64": "fp64", "i8": "int8", "u8": "int8", "i4": "int4"}
 
 
 def time_layers(compiled: Any, inputs: Mapping[int, Any], model: Model) -> tuple[LayerTime, ...]:
@@ -46,7 +44,7 @@ def time_layers(compiled: Any, inputs: Mapping[int, Any], model: Model) -> tuple
 
     found = medians(warm_runs(run))
     origins = {layer.name: layer.origins for layer in layers_of(compiled.get_runtime_model())}
-    named = [() if kinds[name][0] in _REFORMATS else origins.get(name, ()) for name in found]
+    named = [() if kinds[name][0] in CONVERSIONS else origins.get(name, ()) for name in found]
     nodes = named if is_own(model) else _nodes(model, named)
     return tuple(layer_time(name, *kinds[name], found[name], own) for name, own in zip(found, nodes, strict=True))
 
@@ -60,10 +58,9 @@ def layer_time(name: str, kind: str, kernel: str, ms: float, nodes: tuple[str, .
     ms : milliseconds.
     nodes : of the user's model, that it stands for.
     """
-    word = kernel.rpartition("_")[2].lower()
-    moves = kind in _REFORMATS or (kind in _AT_TIMES and not nodes)
+    moves = kind in CONVERSIONS or (kind in _AT_TIMES and not nodes)
     role: Role = "reformat" if moves else "compute" if nodes else "other"
-    return LayerTime(name, kind, _PRECISIONS.get(word, word), ms, nodes, role)
+    return LayerTime(name, kind, precision_of(kernel.rpartition("_")[2]), ms, nodes, role)
 
 
 def _nodes(model: Model, named: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:

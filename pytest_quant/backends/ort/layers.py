@@ -14,6 +14,7 @@ from typing import Any
 import onnx
 
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.coverage import precision_of
 from pytest_quant.backends.layers import LayerTime, Role, medians, warm_runs
 from pytest_quant.backends.onnx_files import normalized
 from pytest_quant.backends.ort.lineage import trace
@@ -22,15 +23,6 @@ from pytest_quant.backends.ort.session import OPTIMIZED_FILE, Provider, open_ses
 
 _SUFFIX = "_kernel_time"
 _MS_PER_US = 1e-3
-_PRECISIONS = {
-    "bfloat16": "bf16",
-    "double": "fp64",
-    "float": "fp32",
-    "float16": "fp16",
-    "uint8": "int8",
-    "int4": "int4",
-    "uint4": "int4",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +97,7 @@ def layers_of(runs: Sequence[Sequence[Event]], traced: Mapping[str, tuple[tuple[
 def _precision(event: Event) -> str:
     if event.op in INT8_OPS:
         return "int8"
-    return "int4" if event.op in NARROW_OPS else _PRECISIONS.get(event.dtype, event.dtype)
+    return "int4" if event.op in NARROW_OPS else precision_of(event.dtype)
 
 
 def time_layers(

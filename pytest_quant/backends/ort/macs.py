@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 
-from pytest_quant.backends.coverage import Kind
+from pytest_quant.backends.coverage import Kind, convolution_macs, matrix_macs, product_kind, recurrent_macs
 
 _SUFFIX = "_kernel_time"
 
@@ -116,9 +115,6 @@ _OPAQUE_OPS = frozenset({"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamS
 COMPILING = frozenset({"NvTensorRTRTXExecutionProvider", "OpenVINOExecutionProvider", "TensorrtExecutionProvider"})
 """Providers whose every node is a subgraph that they compiled."""
 
-_FLOATS = {"bfloat16": "bf16", "double": "fp32", "float": "fp32", "float16": "fp16"}
-"""The precision of a product of floats, by the type of its first operand."""
-
 _QUANTIZED = {"int8": INT8_OPS, "int4": NARROW_OPS}
 PRODUCT_OPS = FLOAT_OPS | INT8_OPS | NARROW_OPS | _PACKED_OPS
 
@@ -126,10 +122,8 @@ PRODUCT_OPS = FLOAT_OPS | INT8_OPS | NARROW_OPS | _PACKED_OPS
 def kind_of(node: RanNode, precision: str) -> Kind:
     """Return how `node` counts in the coverage of an engine of `precision`."""
     if node.op_type in FLOAT_OPS:
-        computed_in = _FLOATS.get(node.inputs[0].dtype if node.inputs else "float")
-        if computed_in is None:
-            return Kind.BESIDE
-        return Kind.ASKED if computed_in == precision else Kind.OTHER
+        dtype = node.inputs[0].dtype if node.inputs else "float"
+        return product_kind("float" if dtype == "double" else dtype, precision)
     if node.op_type in PRODUCT_OPS:
         return Kind.ASKED if node.op_type in _QUANTIZED.get(precision, ()) else Kind.OTHER
     if node.op_type in CONVERSIONS:
@@ -142,55 +136,25 @@ def _is_opaque(node: RanNode) -> bool:
     return node.op_type in _OPAQUE_OPS or node.provider in COMPILING or "ExecutionProvider" in node.op_type
 
 
-_CONVOLUTIONS = {"Conv": 1, "FusedConv": 1, "NhwcFusedConv": 1, "ConvInteger": 1, "QLinearConv": 3}
-_TRANSPOSED = {"ConvTranspose": 1, "QLinearConvTranspose": 3}
-_ATTENTIONS = {"Attention": 1, "QAttention": 1}
-_RECURRENT = {"LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"}
-"""Values are the position of the weights among the inputs."""
-
-_GEMMS = {"Gemm", "FusedGemm", "QGemm"}
-_TRANSPOSING = {"FusedMatMul", "FusedMatMulActivation", "TransposeMatMul"}
-_PRODUCTS = {
-    "MatMul",
-    "QLinearMatMul",
-    "MatMulInteger",
-    "MatMulInteger16",
-    "MatMulIntegerToFloat",
-    "DynamicQuantizeMatMul",
-    "MatMulNBits",
-    "MatMulBnb4",
-}
+_SEVERAL = {"MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv"}
+"""Several products in one node, whose shapes do not tell them apart."""
 
 
 def macs_of(node: RanNode) -> int | None:
-    """Return the multiply-accumulates of `node`, bias and activation apart; ``None`` where shapes do not give them.
-
-    Convolution: each output element takes one product for each weight of its channel. Transposed convolution: each
-    input element does. Matrix product: each output element takes K of them.
-    """
+    """Return the multiply-accumulates of `node`, bias and activation apart; ``None`` where shapes do not give them."""
     inputs = [operand.shape for operand in node.inputs]
     output = node.outputs[0].shape if node.outputs else None
     if output is None or not inputs:
         return None
-    kind = node.op_type
-    if kind in _CONVOLUTIONS:
-        return _weighted(output, inputs, _CONVOLUTIONS[kind])
-    if kind in _TRANSPOSED:
-        return _weighted(inputs[0], inputs, _TRANSPOSED[kind])
-    if kind in _GEMMS:
-        return prod(inputs[0]) * output[-1]
-    if kind in _PRODUCTS:
-        return prod(output) * inputs[0][-1]
-    if kind in _TRANSPOSING and len(output) > 1:
-        return prod(output) * prod(inputs[0][-2:]) // max(1, output[-2])
-    if kind in _RECURRENT and len(inputs) > 2:
-        return prod(inputs[0][:2]) * (prod(inputs[1]) + prod(inputs[2]))
-    return _attention(inputs) if kind in _ATTENTIONS and len(inputs) > 1 else None
-
-
-def _weighted(elements: tuple[int, ...], inputs: list[tuple[int, ...]], position: int) -> int | None:
-    """`elements` times the weights that belong to one channel of them, axis 0 of the weights."""
-    return prod(elements) * prod(inputs[position][1:]) if len(inputs) > position else None
+    base = ONNX_OPS.get(node.op_type, node.op_type)
+    weights = 3 if node.op_type.startswith("QLinear") else 1
+    if base in ("Conv", "ConvTranspose") and len(inputs) > weights:
+        return convolution_macs(output if base == "Conv" else inputs[0], inputs[weights])
+    if base in ("Gemm", "MatMul") and node.op_type not in _SEVERAL:
+        return matrix_macs(inputs[0], output)
+    if base in ("GRU", "LSTM", "RNN") and len(inputs) > 2:
+        return recurrent_macs(*inputs[:3])
+    return _attention(inputs) if node.op_type in ("Attention", "QAttention") and len(inputs) > 1 else None
 
 
 def _attention(inputs: list[tuple[int, ...]]) -> int:

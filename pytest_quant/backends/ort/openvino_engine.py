@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.coverage import Kind, Tallied, tally
-from pytest_quant.backends.openvino.coverage import COMPUTE
+from pytest_quant.backends.coverage import FLOATS, Kind, Tallied, precision_of, product_kind, tally
+from pytest_quant.backends.openvino.coverage import COMPUTE, CONVERSIONS, FUSED
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.engine import OrtEngine
 from pytest_quant.backends.ort.macs import RanNode, kind_of, read_profile
@@ -70,13 +70,6 @@ _PRODUCTS = COMPUTE | {
 }
 """Counters carry OpenVINO's names of operators, where its runtime model carries those of layers."""
 
-_FUSED = "Subgraph"
-_CONVERSIONS = frozenset({"FakeQuantize", "Reorder"})
-_ASKED = {"fp32": frozenset({"f32"}), "int8": frozenset({"i8", "u8"})}
-_FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
-_COMPUTES_IN = _FLOATS | {"i8", "u8"}
-"""A product of other integers, token numbers for example, is no compute of the network."""
-
 
 def count_kernels(
     kernels: Sequence[Kernel], nodes: Sequence[RanNode], products: Sequence[Product], precision: str
@@ -105,15 +98,15 @@ def count_kernels(
 
 def _swallowed(kernels: Sequence[Kernel], products: Sequence[Product], missing: int, precision: str) -> list[Tallied]:
     """Return the `missing` products, by name where it is clear which they are."""
-    fused = {kernel.precision for kernel in kernels if kernel.layer == _FUSED}
-    unanswered = [one for one in products if not any(one.is_called(kernel.name) for kernel in kernels)]
+    fused = {kernel.precision for kernel in kernels if kernel.layer == FUSED}
+    unanswered = [product for product in products if not any(product.is_called(kernel.name) for kernel in kernels)]
     if len(unanswered) != missing:
-        return [Tallied("", _FUSED, Kind.OPAQUE)] * missing
-    kind = Kind.ASKED if fused <= _ASKED[precision] else Kind.OTHER
-    clear = len(fused) == 1 and fused <= _FLOATS
+        return [Tallied("", FUSED, Kind.OPAQUE)] * missing
+    word = fused.pop() if len(fused) == 1 else ""
+    kind = product_kind(word, precision) if precision_of(word) in FLOATS else Kind.OPAQUE
     return [
-        Tallied(one.name, _FUSED, kind if clear and not one.reads_levels else Kind.OPAQUE, one.macs)
-        for one in unanswered
+        Tallied(product.name, FUSED, Kind.OPAQUE if product.reads_levels else kind, product.macs)
+        for product in unanswered
     ]
 
 
@@ -128,9 +121,9 @@ def _tallied(kernel: Kernel, products: Sequence[Product], precision: str) -> Tal
 
 def kernel_kind(kernel: Kernel, precision: str) -> Kind:
     """Return how a kernel counts in the coverage of an engine of `precision`."""
-    if kernel.layer in _PRODUCTS and kernel.precision in _COMPUTES_IN:
-        return Kind.ASKED if kernel.precision in _ASKED[precision] else Kind.OTHER
-    return Kind.CONVERSION if kernel.layer in _CONVERSIONS else Kind.BESIDE
+    if kernel.layer in _PRODUCTS:
+        return product_kind(kernel.precision, precision)
+    return Kind.CONVERSION if kernel.layer in CONVERSIONS else Kind.BESIDE
 
 
 _SETTINGS = {

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.backends.base import EngineBase, Feeds, Outputs
-from pytest_quant.backends.coverage import Kind, Tallied, tally
+from pytest_quant.backends.coverage import Kind, Tallied, precision_of, tally
 from pytest_quant.backends.options import seven_bits_note
 from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.backends.torch.export import torch_quiet
@@ -54,9 +54,6 @@ _FLOAT = frozenset(
     }
 )
 _CONVERSIONS = ("quantized_decomposed::",)
-_DTYPES = {"fp32": ("float",), "bf16": ("c10::BFloat16", "bfloat16"), "fp16": ("c10::Half", "half")}
-"""The profiler's words for the type of a product's first operand."""
-
 
 _LINEAR = frozenset({"aten::addmm", "aten::linear", "aten::mm", "mkl::_mkl_linear", "mkldnn::_linear_pointwise"})
 """Products with weights of a linear layer, the only ones that dynamic quantization takes."""
@@ -109,7 +106,7 @@ def kind_of(name: str, dtype: str, precision: str) -> Kind:
     if name in _INT8 or name.startswith(_INT8_PREFIXES):
         return Kind.ASKED if precision == "int8" else Kind.OTHER
     if name in _FLOAT:
-        return Kind.ASKED if dtype in _DTYPES.get(precision, ()) else Kind.OTHER
+        return Kind.ASKED if precision_of(dtype) == precision else Kind.OTHER
     return Kind.CONVERSION if name.startswith(_CONVERSIONS) else Kind.BESIDE
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import onnx
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.coverage import Kind, Tallied, tally
+from pytest_quant.backends.coverage import Kind, Tallied, precision_of, tally
 from pytest_quant.backends.ort.products import find_products
 from pytest_quant.result import Coverage
 
@@ -82,8 +82,6 @@ _GENERATED = frozenset({"fusion", "kgen"})
 _KERNELS = re.compile(r"(?i:conv|gemm|gemv|mha|xmma)|__myl_Fc")
 """Words in the names of kernels that Myelin generated and that multiply: ``_gemm_mha_v2``, and not ``__myl_Slic``."""
 
-PRECISIONS = {"Float": "fp32", "Half": "fp16", "BFloat16": "bf16", "Int8": "int8", "FP8": "fp8", "Int4": "int4"}
-
 
 def ops_of(graph: onnx.GraphProto) -> dict[str, str]:
     """Return the op type of every node of `graph` by the name that TensorRT's parser gives it."""
@@ -152,7 +150,7 @@ def _kind(layers: Sequence[Layer], name: str, op: str, precision: str) -> Kind:
 def _read(layers: Sequence[Layer], name: str) -> set[str]:
     """Return the precisions of the activations that the product `name` reads; an empty text where a layer hides it."""
     words = {(layer.input_types or ("",))[0] for layer in layers if name in layer.nodes and _multiplies(layer)}
-    return {PRECISIONS.get(word, word) for word in words}
+    return set(map(precision_of, words))
 
 
 def _multiplies(layer: Layer) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pytest_quant.backends.coverage import precision_of
 from pytest_quant.backends.layers import LayerTime, Role
-from pytest_quant.backends.trt.coverage import PRECISIONS, Layer
+from pytest_quant.backends.trt.coverage import Layer
 
 _QUANTIZING = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"})
 _REFORMATS = ("Reformat", "Shuffle")
@@ -34,7 +35,7 @@ def layer_times_of(
 def _layer_time(name: str, layer: Layer, ops: Mapping[str, str], ms: float | None) -> LayerTime:
     nodes = tuple(node for node in dict.fromkeys(layer.nodes) if ops.get(node) not in _QUANTIZING)
     word = layer.input_types[0] if layer.input_types else ""
-    return LayerTime(name, layer.kind, PRECISIONS.get(word, word.lower()), ms, nodes, _role(layer, nodes))
+    return LayerTime(name, layer.kind, precision_of(word), ms, nodes, _role(layer, nodes))
 
 
 def _role(layer: Layer, nodes: Sequence[str]) -> Role:
