@@ -1,4 +1,4 @@
-"""Where the time of one run goes: the layers that a runtime ran, each traced to nodes of the user's model."""
+"""Where the time of one run goes: to layers, each traced to nodes of the user's model, and to copies and compute."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from statistics import median
 from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pytest_quant.backends.base import Feeds
+from pytest_quant.result import DeviceTimes
 
 Role: TypeAlias = Literal["compute", "reformat", "copy", "other"]
 """``compute``: nodes of the model. ``reformat``: another type or layout of the same values. ``copy``: between devices.
@@ -18,6 +19,8 @@ MIN_RUNS = 10
 """Fewest runs, after warm ones, that the time of a layer is the median of."""
 
 _WARM_RUNS = 3
+_TIMED_RUNS = 21
+_MS_PER_NS = 1e-6
 _MAX_RUNS = 100
 _ENOUGH_S = 1.0
 """Runs go on to `_MAX_RUNS` for at most so long: many profilers count whole microseconds, and short layers have few."""
@@ -79,3 +82,43 @@ def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """
     names = dict.fromkeys(name for run in sorted(runs, key=len, reverse=True) for name in run)
     return {name: median(run.get(name, 0.0) for run in runs) for name in names}
+
+
+def device_times(
+    copy_in: Callable[[], object],
+    start: Callable[[], object],
+    copy_out: Callable[[], object],
+    *,
+    wait: Callable[[], object],
+    time_ms: Callable[[Callable[[], object]], float],
+    pinned: bool,
+) -> DeviceTimes:
+    """Take one run apart: copies and compute by the clock of the device, the way to it by the clock of the host.
+
+    Parameters
+    ----------
+    copy_in, start, copy_out : put the copies of all inputs, one run over them, and the copies of all outputs into the
+        engine's stream.
+    wait : waits until all of that is done.
+    time_ms : milliseconds that the device takes for what a function puts into the stream.
+    pinned : see `DeviceTimes`.
+    """
+    rows = []
+    for _ in range(_WARM_RUNS + _TIMED_RUNS):
+        h2d_ms = time_ms(copy_in)
+        began_ns = time.perf_counter_ns()
+        start()
+        started_ns = time.perf_counter_ns()
+        wait()
+        ended_ns = time.perf_counter_ns()
+        rows.append((h2d_ms, time_ms(start), time_ms(copy_out), ended_ns - began_ns, started_ns - began_ns))
+    h2d_ms, gpu_ms, d2h_ms, host_ns, enqueue_ns = (median(column) for column in zip(*rows[_WARM_RUNS:], strict=True))
+    return DeviceTimes(
+        _TIMED_RUNS,
+        gpu_ms,
+        h2d_ms,
+        d2h_ms,
+        host_ns * _MS_PER_NS,
+        pinned=pinned,
+        enqueue_ms=enqueue_ns * _MS_PER_NS,
+    )

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from pytest_quant.backends.ort.device_clock import DeviceClock
+from pytest_quant.backends.ort.device_clock import on_stream
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT
 from pytest_quant.backends.ort.session import Provider
 from pytest_quant.backends.ort.tensorrt import profile_options, provider_options
 from pytest_quant.backends.ort.tensorrt_build import LISTS_LAYERS
+from pytest_quant.backends.trt.gpu.memory import DeviceClock
 from pytest_quant.spec import EngineSpec, Model
 from tests.support import models
 from tests.support.fake_tensorrt import HostMemory
@@ -136,7 +137,7 @@ def test_the_options_of_cuda_are_its_own(wheel: Path, libraries: tuple[Path, lis
     """The provider reads all of ours and goes on to ask for a device; it names one that it does not know."""
     model = models.select_first(tmp_path / "model.onnx")
     clock = DeviceClock(HostMemory(), 123456, None, None)
-    (asked,) = clock.asked([Provider(CUDA, CUDA_OPTIONS)])
+    (asked,) = on_stream(clock, [Provider(CUDA, CUDA_OPTIONS)])
     # The stub tells of no device, so that none has a number.
     ours = {name: value for name, value in asked.options.items() if name != "device_id"} | {"enable_cuda_graph": "1"}
     assert {"use_tf32", "has_user_compute_stream", "user_compute_stream"} <= ours.keys()
@@ -152,7 +153,7 @@ def test_the_options_of_tensorrt_are_its_own(wheel: Path) -> None:
     clock = DeviceClock(HostMemory(), 123456, None, None)
     shapes, _ = profile_options({"x": ((1, 2), (1, 2), (1, 2))})
     options = {**provider_options(spec, Path()), **shapes, LISTS_LAYERS: "1"}
-    (asked,) = clock.asked([Provider(TENSORRT, options)])
+    (asked,) = on_stream(clock, [Provider(TENSORRT, options)])
     wanted = {name for name in asked.options if name != "device_id"}
     assert len(wanted) > 10
     assert not [name for name in wanted if name.encode() not in names]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +21,18 @@ from pytest_quant.backends.onnx_files import (
 )
 from pytest_quant.backends.options import calibration_ingredients
 from pytest_quant.backends.ort.calibrate import RANGES_FILE, calibration_method, static_op_types
+from pytest_quant.backends.ort.lineage import PARTED
 from pytest_quant.backends.ort.options import parse_options, runtime_version
-from pytest_quant.backends.ort.parting import part_from_pairs
 from pytest_quant.backends.ort.prepare import prepare
-from pytest_quant.backends.ort.recipe import DYNAMIC, RECIPE_VERSION, WEIGHTED, Recipe, excluded_nodes, recipe_of
+from pytest_quant.backends.ort.recipe import (
+    DYNAMIC,
+    PASSING,
+    RECIPE_VERSION,
+    WEIGHTED,
+    Recipe,
+    excluded_nodes,
+    recipe_of,
+)
 from pytest_quant.backends.ort.session import refused
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.environment import isa_tier
@@ -290,3 +298,34 @@ def _common(spec: EngineSpec) -> dict[str, str]:
 
 def _text(recipe: Recipe, name: str) -> str:
     return json.dumps(getattr(recipe, name))
+
+
+def part_from_pairs(path: Path, exclude: Collection[str]) -> None:
+    """Put a copy of the values between dequantized tensors and the nodes of the names `exclude` that read them.
+
+    ONNX Runtime fuses a node of dequantized operands into an integer one, and quantizes the weights of Conv and Gemm
+    behind a dequantized operand when a session opens. A maximum of one operand is what no optimizer sees through, so
+    the nodes stay in float in each session of the file, whoever opens it, and those around them stay what they are.
+    """
+    model = onnx.load(path, load_external_data=False)
+    for graph in all_graphs(model.graph):
+        makers = {tensor: node for node in graph.node for tensor in node.output}
+        nodes = []
+        for node in graph.node:
+            if node.name in exclude and node.input and _is_dequantized(node.input[0], makers):
+                copied = f"{PARTED}_{node.input[0]}_{node.name}"
+                nodes.append(onnx.helper.make_node("Max", node.input[:1], [copied], f"{PARTED}_{node.name}"))
+                node.input[0] = copied
+                makers[copied] = nodes[-1]
+            nodes.append(node)
+        del graph.node[:]
+        graph.node.extend(nodes)
+    onnx.save_model(model, path)
+
+
+def _is_dequantized(tensor: str, makers: Mapping[str, onnx.NodeProto]) -> bool:
+    """Tell whether `tensor` holds dequantized values, moved perhaps: the optimizer takes moves into the integers."""
+    node = makers.get(tensor)
+    while node is not None and node.op_type in PASSING and node.input:
+        node = makers.get(node.input[0])
+    return node is not None and node.op_type == "DequantizeLinear"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,16 +13,13 @@ import numpy as np
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.layers import LayerTime
-from pytest_quant.backends.ort.device_clock import device_clock
+from pytest_quant.backends.ort.device_clock import device_clock, on_stream, time_parts
 from pytest_quant.backends.ort.engine import OrtEngine
 from pytest_quant.backends.ort.gpu_layers import time_layers_on_gpu
 from pytest_quant.backends.ort.session import Provider, new_run_options
-from pytest_quant.backends.trt.gpu.graph import NOTE as GRAPH_NOTE
+from pytest_quant.backends.trt.gpu.runner import GRAPH_NOTE
 from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec
-
-_TIMED_RUNS = 21
-
 
 _GRAPH_ID = "gpu_graph_id"
 """Key of a run: the CUDA graph that it captures the first time and replays afterwards."""
@@ -60,7 +55,7 @@ class OrtGpuEngine(OrtEngine):
             ours = (replace(first, options={**first.options, "enable_cuda_graph": "1"}), *others)
         if self._clock is None:
             notes = (*notes, f"timed by the host's clock: {why}")
-        super().__init__(spec, path, ours if self._clock is None else self._clock.asked(ours), notes=notes)
+        super().__init__(spec, path, ours if self._clock is None else on_stream(self._clock, ours), notes=notes)
         # Sessions that are opened apart run once, in other processes too, and have streams of their own.
         self._providers = providers
         if graphs:
@@ -95,19 +90,17 @@ class OrtGpuEngine(OrtEngine):
         self._session.run_with_iobinding(binding, _options(graph))
         return binding, graph
 
-    def _device_times(self, feeds: Feeds) -> DeviceTimes:
-        """Time copies and compute apart, by events where there is a stream of our own, else all of it by the host."""
-        binding, graph = self._settled(feeds)
+    def _device_times(self, feeds: Feeds) -> DeviceTimes | None:
+        """Time copies and compute apart by events; ``None`` without a stream of our own."""
         if self._clock is None:
-            start = partial(self._session.run_with_iobinding, binding, _options(graph))
-            run = partial(_run_bound, start, binding.synchronize_outputs)
-            return _times_by_host(partial(self._bound, feeds), run, binding.get_outputs)
+            return None
+        binding, graph = self._settled(feeds)
 
         def outputs() -> list[tuple[int, int]]:
             return [(value.data_ptr(), value.tensor_size_in_bytes()) for value in binding.get_outputs()]
 
         sizes = [np.asarray(array).nbytes for array in feeds.values()]
-        times = self._clock.time_parts(self._start(binding, graph), sizes, outputs)
+        times = time_parts(self._clock, self._start(binding, graph), sizes, outputs)
         return replace(times, enqueue_ms=None) if graph else times
 
     def _start(self, binding: Any, graph: str) -> Callable[[], object]:
@@ -138,25 +131,6 @@ def _options(graph: str, *, waits: bool = True) -> Any:
     if not waits:
         options.add_run_config_entry("disable_synchronize_execution_providers", "1")
     return options
-
-
-def _times_by_host(
-    copy_in: Callable[[], object], run: Callable[[], object], outputs: Callable[[], Sequence[Any]]
-) -> DeviceTimes:
-    """Time copies and runs by the clock of the process, which counts launching and waiting too."""
-    times: dict[str, list[float]] = {"h2d": [], "run": [], "d2h": []}
-    for _ in range(_TIMED_RUNS):
-        started = time.perf_counter()
-        copy_in()
-        copied = time.perf_counter()
-        run()
-        ran = time.perf_counter()
-        for value in outputs():
-            value.numpy()
-        for name, seconds in zip(times, (copied - started, ran - copied, time.perf_counter() - ran), strict=True):
-            times[name].append(1e3 * seconds)
-    found = {name: statistics.median(values) for name, values in times.items()}
-    return DeviceTimes(_TIMED_RUNS, None, found["h2d"], found["d2h"], found["run"])
 
 
 def _run_bound(run: Callable[[], object], done: Callable[[], object]) -> None:

@@ -23,11 +23,17 @@ from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT
 from pytest_quant.backends.ort.macs import FLOAT_OPS, PRODUCT_OPS
 from pytest_quant.backends.ort.session import Provider
 from pytest_quant.backends.ort.tensorrt import builder_spec, profile_options, provider_options
-from pytest_quant.backends.ort.tensorrt_build import CACHED_FILE
-from pytest_quant.backends.ort.tensorrt_layers import is_told_of
+from pytest_quant.backends.ort.tensorrt_build import CACHED_FILE, is_told_of
 from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt.coverage import Layer, layer_of, macs_by_node, ops_of, precision_notes, tallied_products
-from pytest_quant.backends.trt.gpu.inspection import layers_in_inspection
+from pytest_quant.backends.trt.coverage import (
+    Layer,
+    layer_of,
+    layers_in_inspection,
+    macs_by_node,
+    ops_of,
+    precision_notes,
+    tallied_products,
+)
 from pytest_quant.backends.trt.gpu.plan import Plan
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt.run_builder import LAYERS_FILE, build_notes

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
 
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.layers import device_times
 from pytest_quant.backends.torch.engine import TorchEngine
 from pytest_quant.backends.torch.module import named_outputs
 from pytest_quant.backends.torch.options import parse_options
@@ -44,45 +43,22 @@ class TorchCudaEngine(TorchEngine):
 
     def _prepare_events(self, feeds: Feeds) -> Callable[[], float]:
         """Return two runs, the second one between two events on their stream, synchronized before it returns."""
+        return partial(_time_ms, super()._prepare(feeds))
+
+    def _device_times(self, feeds: Feeds) -> DeviceTimes | None:
+        """Time copies, from and to memory that is not page-locked, and compute by events on the stream."""
         import torch
 
         call = super()._prepare(feeds)
-        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-
-        def between_events() -> float:
-            # In an idle stream the host's way to the first kernel would count.
-            call()
-            first.record()
-            call()
-            last.record()
-            torch.cuda.synchronize()
-            return float(first.elapsed_time(last))
-
-        return between_events
-
-    def _device_times(self, feeds: Feeds) -> DeviceTimes | None:
-        """Time compute between two events on the stream, and copies and the whole run by the host's clock."""
-        import torch
-
-        call, between_events = super()._prepare(feeds), self._prepare_events(feeds)
-        times: dict[str, list[float]] = {"h2d": [], "host": [], "d2h": [], "enqueue": [], "gpu": []}
-        for _ in range(_TIMED_RUNS):
-            started = time.perf_counter()
-            self._tensors(feeds)
-            torch.cuda.synchronize()
-            copied = time.perf_counter()
-            found = call()
-            enqueued = time.perf_counter()
-            torch.cuda.synchronize()
-            ran = time.perf_counter()
-            for one in named_outputs(found).values():
-                one.cpu()
-            spent = (copied - started, ran - copied, time.perf_counter() - ran, enqueued - copied)
-            for name, seconds in zip(times, spent, strict=False):
-                times[name].append(1e3 * seconds)
-            times["gpu"].append(between_events())
-        ms = {name: statistics.median(values) for name, values in times.items()}
-        return DeviceTimes(_TIMED_RUNS, ms["gpu"], ms["h2d"], ms["d2h"], ms["host"], enqueue_ms=ms["enqueue"])
+        outputs = named_outputs(call()).values()
+        return device_times(
+            partial(self._tensors, feeds),
+            call,
+            lambda: [output.cpu() for output in outputs],
+            wait=torch.cuda.synchronize,
+            time_ms=_time_ms,
+            pinned=False,
+        )
 
     def _call(self, feeds: Feeds) -> Callable[[], Any]:
         """Return a call in which the process's switches of TF32 are the engine's; compiling looks at them too."""
@@ -106,6 +82,20 @@ class TorchCudaEngine(TorchEngine):
         module = move_to_device_pass(load_program(self._file), "cuda").module()
         self.device_bytes = (self.device_bytes or 0) + torch.cuda.memory_allocated() - before
         return module
+
+
+def _time_ms(start: Callable[[], object]) -> float:
+    """Do twice what `start` does, and return the milliseconds between two events around the second time."""
+    import torch
+
+    first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    # In an idle stream the host's way to the first kernel would count.
+    start()
+    first.record()
+    start()
+    last.record()
+    torch.cuda.synchronize()
+    return float(first.elapsed_time(last))
 
 
 @cache

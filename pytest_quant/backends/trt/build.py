@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.onnx_files import external_files, model_file, read_graph, read_signature
-from pytest_quant.backends.trt.gpu.samples import write_samples
+from pytest_quant.backends.trt.gpu.implicit import write_samples
 from pytest_quant.backends.trt.half import write_half
 from pytest_quant.backends.trt.options import float_type, parse_options
 from pytest_quant.backends.trt.preflight import check_graph

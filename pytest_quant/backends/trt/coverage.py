@@ -1,7 +1,14 @@
-"""The precisions that a built TensorRT engine computes in: counted from the layers in the builder's log."""
+"""The layers of a built TensorRT engine: what they compute in, and the nodes that they were made from.
+
+They stand in the builder's log, or the engine's inspector lists them. Version 10 writes format and type of a layer as
+one phrase there, ``"Format/Datatype": "Row major linear FP32"``; version 11 writes ``"Format"`` and ``"DataType"``
+apart. Without the detailed verbosity a layer is a bare name. Of tensors with free axes it may say ``N/A due to dynamic
+shapes``, even to a context that has shapes.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +20,9 @@ import onnx
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.coverage import Kind, Tallied, precision_of, tally
+from pytest_quant.backends.layers import LayerTime, Role
 from pytest_quant.backends.ort.products import find_products
+from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 
 _LAYER = re.compile(
@@ -158,3 +167,87 @@ def _multiplies(layer: Layer) -> bool:
         return bool(_PRODUCTS.search(layer.kind))
     own = re.sub("|".join(map(re.escape, layer.nodes)), "", layer.name)
     return bool(_KERNELS.search(f"{own} {layer.tactic}"))
+
+
+_WORDS = {"FP32": "Float", "FP16": "Half", "BF16": "BFloat16", "INT8": "Int8", "FP8": "FP8", "INT4": "Int4"}
+_WORD = re.compile(r"\b(FP32|FP16|BF16|BFloat16|INT8|INT4|INT32|INT64|FP8|FP4|Float|Half|Bool)\b", re.IGNORECASE)
+_CANONICAL = {word.lower(): word for word in ("Float", "Half", "BFloat16", "Int32", "Int64", "Bool")} | {
+    short.lower(): word for short, word in _WORDS.items()
+}
+_TACTIC = re.compile(
+    r"(?P<Int8>i8(?:i8|i32|f16|f32)|imma|int8)|(?P<BFloat16>bf16(?:bf16|f32))|(?P<FP8>e4m3e4m3)"
+    r"|(?P<Half>(?<!b)f16(?:f16|f32)|h884|h1688|h16816)|(?P<Float>f32(?:f32|tf32)|ffma|scudnn|sgemm)"
+)
+"""In the name of a kernel its operands come first, ``i8f32_i8i32_f32``: what it reads, writes and multiplies in."""
+
+
+def layers_in_inspection(text: str) -> list[Layer]:
+    """Return the layers that ``get_engine_information(JSON)`` lists.
+
+    Raises
+    ------
+    BuildError : it lists names only, so the precision of the layers is not known.
+    """
+    rows = json.loads(text)["Layers"]
+    if any(not isinstance(row, Mapping) for row in rows):
+        raise BuildError(
+            "the engine's inspector gives names of layers only",
+            fix="build it again with ProfilingVerbosity.DETAILED, as this plugin does",
+        )
+    return [_layer(row) for row in rows]
+
+
+def _layer(row: Mapping[str, Any]) -> Layer:
+    kinds = [_type_of(tensor) for tensor in row.get("Inputs", ())]
+    tactic = row.get("TacticName") or ""
+    if kinds[:1] == [""]:
+        by_kernel = _TACTIC.search(tactic)
+        kinds[0] = _word((row.get("Weights") or {}).get("Type")) or (by_kernel and by_kernel.lastgroup) or ""
+    return Layer(row["Name"], row["LayerType"], tuple(kinds), tuple(nodes_in(row.get("Metadata") or "")), tactic)
+
+
+def _type_of(tensor: Mapping[str, Any]) -> str:
+    """Return the type as the builder's log spells it, Float, Half or Int8; an empty text where it is hidden."""
+    return _word(next((tensor[key] for key in ("DataType", "Datatype", "Format/Datatype") if tensor.get(key)), ""))
+
+
+def _word(phrase: str | None) -> str:
+    found = _WORD.search(phrase or "")
+    return _CANONICAL.get(found[1].lower(), found[1]) if found else ""
+
+
+_QUANTIZING = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"})
+_REFORMATS = ("Reformat", "Shuffle")
+"""How types of layers begin that change type or layout only; of a node of the model they are that node's work."""
+
+
+def layer_times_of(
+    layers: Sequence[Layer], ops: Mapping[str, str], spent_ms: Mapping[str, float] | None = None
+) -> tuple[LayerTime, ...]:
+    """Return the layers of an engine.
+
+    Parameters
+    ----------
+    layers : as the inspector or the log of the build lists them.
+    ops : op type of each node of the ONNX graph, see `pytest_quant.backends.trt.coverage.ops_of`.
+    spent_ms : milliseconds of each layer that ran, by its name; ``None`` where nothing ran, and all are returned.
+    """
+    known = {layer.name: layer for layer in layers}
+    names = list(known) if spent_ms is None else list(spent_ms)
+    unknown = Layer("", "", (), ())
+    return tuple(
+        _layer_time(name, known.get(name, unknown), ops, None if spent_ms is None else spent_ms[name]) for name in names
+    )
+
+
+def _layer_time(name: str, layer: Layer, ops: Mapping[str, str], ms: float | None) -> LayerTime:
+    nodes = tuple(node for node in dict.fromkeys(layer.nodes) if ops.get(node) not in _QUANTIZING)
+    word = layer.input_types[0] if layer.input_types else ""
+    return LayerTime(name, layer.kind, precision_of(word), ms, nodes, _role(layer, nodes))
+
+
+def _role(layer: Layer, nodes: Sequence[str]) -> Role:
+    """Return what a layer does; one that was made from Q/DQ nodes alone changes types."""
+    if layer.kind.startswith("Reformat") or (not nodes and (layer.nodes or layer.kind.startswith(_REFORMATS))):
+        return "reformat"
+    return "compute" if nodes else "other"

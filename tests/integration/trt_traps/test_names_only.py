@@ -9,7 +9,7 @@ import pytest
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.onnx_files import read_graph
-from pytest_quant.backends.ort.tensorrt_layers import layers_in_summary
+from pytest_quant.backends.ort.tensorrt_build import layers_in_summary
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_of, layers_in_log, ops_of
 from pytest_quant.spec import EngineSpec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -10,22 +11,18 @@ from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.base import EngineBase, Feeds, Outputs
-from pytest_quant.backends.layers import LayerTime
+from pytest_quant.backends.layers import LayerTime, device_times, medians, warm_runs
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.ort.lineage import excluded_among
 from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt.coverage import count_layers, macs_by_node, ops_of
+from pytest_quant.backends.trt.coverage import count_layers, layer_times_of, layers_in_inspection, macs_by_node, ops_of
 from pytest_quant.backends.trt.gpu.device import open_device
-from pytest_quant.backends.trt.gpu.graph import NOTE, GraphedRun
-from pytest_quant.backends.trt.gpu.inspection import layers_in_inspection
-from pytest_quant.backends.trt.gpu.layers import LayerClock
 from pytest_quant.backends.trt.gpu.memory import DeviceMemory
-from pytest_quant.backends.trt.gpu.plan import Plan, held_bytes
-from pytest_quant.backends.trt.gpu.runner import Runner, time_compute, time_parts
-from pytest_quant.backends.trt.gpu.slots import slots_of
-from pytest_quant.backends.trt.layers import layer_times_of
+from pytest_quant.backends.trt.gpu.plan import Plan, held_bytes, slots_of
+from pytest_quant.backends.trt.gpu.runner import GRAPH_NOTE, GraphedRun, Runner
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.run_builder import PLAN_FILE, build_notes
+from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import EngineSpec
 
@@ -73,7 +70,7 @@ class GpuEngine(EngineBase):
         if options.cuda_graph:
             self._graph_run = GraphedRun(self._runner, self._device)
             self._execute = self._graph_run.execute
-        graph_notes = () if self._graph_run is None else (NOTE,)
+        graph_notes = () if self._graph_run is None else (GRAPH_NOTE,)
         self.notes = (f"device memory by {self._device.name}", *graph_notes, *build_notes(folder))
 
     def _run(self, feeds: Feeds) -> Outputs:
@@ -111,22 +108,48 @@ class GpuEngine(EngineBase):
         ops = ops_of(read_graph(self._graph).graph)
         layers = layers_in_inspection(self._inspected(feeds))
         with self._current():
-            clock = self._new_clock()
-            try:
-                found = clock.times_ms(feeds)
-            finally:
-                clock.close()
-        return layer_times_of(layers, ops, found)
+            spent_ms = self._profiled(feeds)
+        return layer_times_of(layers, ops, spent_ms)
 
     def _device_times(self, feeds: Feeds) -> DeviceTimes:
         """Time copies and compute apart, by events on the engine's stream."""
         with self._current():
             self._settle(feeds)
-            return time_parts(self._runner, self._execute)
+            clock, copy_out = self._runner.clock, self._runner.copy_out
+            return device_times(
+                self._runner.copy_in, self._execute, copy_out, wait=clock.wait, time_ms=clock.time_ms, pinned=True
+            )
 
-    def _new_clock(self) -> LayerClock:
-        context = self._plan.new_context()
-        return LayerClock(self._trt, context, self._new_runner(context))
+    def _profiled(self, feeds: Feeds) -> dict[str, float]:
+        """Return the median milliseconds of each layer by its name, in the order they run.
+
+        A profiler makes TensorRT wait for each layer.
+        """
+        runner = self._new_runner(self._plan.new_context())
+        spent_ms: dict[str, float] = defaultdict(float)
+        profiler = _profiler(self._trt, spent_ms)
+
+        def run() -> dict[str, float]:
+            spent_ms.clear()
+            runner.execute()
+            runner.wait()
+            if not runner.context.report_to_profiler() or not spent_ms:
+                raise BuildError(
+                    "TensorRT tells no times of layers",
+                    fix="pytest-quant cache clear --kind engine, and the next run builds it anew",
+                )
+            return dict(spent_ms)
+
+        try:
+            runner.context.profiler = profiler
+            # Else each run waits, and tells its times, within the call that starts it.
+            runner.context.enqueue_emits_profile = False
+            runner.stage(feeds)
+            runner.copy_in()
+            runner.wait()
+            return medians(warm_runs(run))
+        finally:
+            runner.close()
 
     def _inspected(self, feeds: Feeds) -> str:
         """Ask with the shapes of `feeds`, without which TensorRT hides the types of tensors with free axes."""
@@ -157,7 +180,7 @@ class GpuEngine(EngineBase):
         with self._current():
             if self._staged is not feeds:
                 self._settle(feeds)
-            return time_compute(self._runner, self._execute)
+            return self._runner.clock.time_ms(self._execute)
 
     def _current(self) -> AbstractContextManager[None]:
         """Make the primary context current, and let what TensorRT logs be told of this plan."""
@@ -181,3 +204,17 @@ class GpuEngine(EngineBase):
 
     def _new_runner(self, context: tensorrt.IExecutionContext) -> Runner:
         return Runner(self._plan.engine, context, self._plan.lines, self._slots, self._device)
+
+
+def _profiler(trt: Any, spent_ms: dict[str, float]) -> tensorrt.IProfiler:
+    class Profiler(trt.IProfiler):  # type: ignore[misc]
+        """Adds up what TensorRT tells: a layer within a loop is told in each turn."""
+
+        def __init__(self) -> None:
+            trt.IProfiler.__init__(self)
+
+        def report_layer_time(self, layer_name: str, ms: float) -> None:
+            """Take down one layer."""
+            spent_ms[layer_name] += ms
+
+    return Profiler()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -100,6 +101,51 @@ class DeviceMemory(Protocol):
 
     def end_graph(self, graph: Any) -> None:
         """Give back what `capture` returned."""
+
+
+@dataclass(frozen=True)
+class DeviceClock:
+    """A stream of a device and two events in it, for one run at a time.
+
+    Attributes
+    ----------
+    memory : the library that made them.
+    """
+
+    memory: DeviceMemory
+    stream: int
+    first: Any
+    last: Any
+
+    def wait(self) -> None:
+        """Wait until everything in the stream is done."""
+        with self.memory.current():
+            self.memory.wait(self.stream)
+
+    def time_ms(self, start: Callable[[], object]) -> float:
+        """Do twice what `start` puts into the stream, wait for it, and return the milliseconds of the second time.
+
+        In an idle stream the host's way to what is put there would count.
+        """
+        with self.memory.current():
+            start()
+            self.memory.record(self.first, self.stream)
+            start()
+            self.memory.record(self.last, self.stream)
+            self.memory.wait(self.stream)
+            return self.memory.between_ms(self.first, self.last)
+
+    def close(self) -> None:
+        """Give back the events and the stream."""
+        for event in (self.first, self.last):
+            self.memory.end_event(event)
+        self.memory.end_stream(self.stream)
+
+
+def make_clock(memory: DeviceMemory) -> DeviceClock:
+    """Return a stream with two events of `memory`. Raises `BuildError`."""
+    with memory.current():
+        return DeviceClock(memory, memory.new_stream(), memory.new_event(), memory.new_event())
 
 
 class OutOfMemoryError(BuildError):

@@ -1,10 +1,7 @@
-"""Runs of one execution context on a stream of its own, and where the time of one goes."""
+"""Runs of one execution context on a stream of its own, one by one or as a CUDA graph."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,18 +9,15 @@ from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.trt.configure import complaints
-from pytest_quant.backends.trt.gpu.memory import DeviceMemory, OutOfMemoryError
-from pytest_quant.backends.trt.gpu.slots import Slot
+from pytest_quant.backends.trt.gpu.memory import DeviceMemory, OutOfMemoryError, make_clock
+from pytest_quant.backends.trt.gpu.plan import Slot
 from pytest_quant.backends.trt.options import sizes_of
 from pytest_quant.errors import BuildError, DataError
-from pytest_quant.result import DeviceTimes
 
 if TYPE_CHECKING:
     import tensorrt
 
-RUNS = 20
-
-_WARMUP = 3
+GRAPH_NOTE = "timed runs replay a CUDA graph"
 
 
 class Runner:
@@ -49,8 +43,8 @@ class Runner:
         self._on_device: dict[str, tuple[int, int]] = {}
         self._locked: dict[str, NDArray[np.uint8]] = {}
         self._host: dict[str, NDArray[Any]] = {}
-        self._events: dict[str, Any] = {}
-        self.stream = device.new_stream()
+        self.clock = make_clock(device)
+        self.stream = self.clock.stream
 
     def stage(self, feeds: Feeds) -> None:
         """Set shapes, make room for every tensor, and keep a copy of the inputs for `copy_in`.
@@ -102,24 +96,12 @@ class Runner:
         """Return a copy of the outputs, which no later run writes to."""
         return {slot.name: self._host[slot.name].copy() for slot in self._slots if not slot.is_input}
 
-    def mark(self, name: str) -> None:
-        """Let the event `name` hold the time at which the stream gets here; one of that name is used again."""
-        if name not in self._events:
-            self._events[name] = self._device.new_event()
-        self._device.record(self._events[name], self.stream)
-
-    def between_ms(self, first: str, second: str) -> float:
-        """Wait for the event `second` and return the milliseconds since `first`."""
-        return self._device.between_ms(self._events[first], self._events[second])
-
     def close(self) -> None:
         """Let the context go, and give back memory, events and the stream."""
         del self._context
         del self._engine
         self._free_all()
-        while self._events:
-            self._device.end_event(self._events.popitem()[1])
-        self._device.end_stream(self.stream)
+        self.clock.close()
 
     def _free_all(self) -> None:
         self._host.clear()
@@ -203,42 +185,49 @@ class Runner:
         return complaints(self._lines)
 
 
-def time_parts(runner: Runner, execute: Callable[[], None]) -> DeviceTimes:
-    """Time copies in, compute and copies out between events, and the host's part in compute alone.
+class GraphedRun:
+    """Launches at once the run that `runner` is staged for, where TensorRT would launch its kernels one by one.
 
-    `runner` is staged, `execute` starts one run of it, and its primary context is current.
+    Every method needs the primary context current.
     """
-    rows = [_one(runner, execute) for _ in range(_WARMUP + RUNS)][_WARMUP:]
-    h2d_ms, gpu_ms, d2h_ms, host_ms, enqueue_ms = (median(column) for column in zip(*rows, strict=True))
-    return DeviceTimes(RUNS, gpu_ms, h2d_ms, d2h_ms, host_ms, pinned=True, enqueue_ms=enqueue_ms)
 
+    def __init__(self, runner: Runner, device: DeviceMemory) -> None:
+        self._runner = runner
+        self._device = device
+        self._graph: Any = None
+        self._captured: object = None
 
-def time_compute(runner: Runner, execute: Callable[[], None]) -> float:
-    """Start two runs of `runner` by `execute`, and return the milliseconds between two events around the second.
+    def ready(self) -> None:
+        """Capture the run, unless the graph is one of what is staged.
 
-    On an idle device the first event would be reached at once, and the host's way to the first kernel would count.
-    """
-    execute()
-    runner.mark("before")
-    execute()
-    runner.mark("after")
-    runner.wait()
-    return runner.between_ms("before", "after")
+        Raises
+        ------
+        BuildError : TensorRT does in a run what cannot be captured, or the library has no graphs.
+        """
+        if self._graph is not None and self._captured == self._runner.staged:
+            return
+        self.close()
+        # What depends on the shapes TensorRT settles in the first run after they changed, which cannot be captured.
+        self._runner.execute()
+        self._runner.wait()
+        try:
+            self._graph = self._device.capture(self._runner.stream, self._runner.execute)
+        except BuildError as error:
+            self._device.check()
+            raise BuildError(
+                "a run of this engine cannot be captured as a CUDA graph",
+                value=str(error),
+                fix="drop options={'cuda_graph': True}: models with loops, conditions or sizes that depend on values "
+                "wait for the device in between, and pycuda has no graphs",
+            ) from error
+        self._captured = self._runner.staged
 
+    def execute(self) -> None:
+        """Start one run; `ready` came before, and nothing was staged since."""
+        self._device.launch(self._graph, self._runner.stream)
 
-def _one(runner: Runner, execute: Callable[[], None]) -> tuple[float, float, float, float, float]:
-    runner.mark("start")
-    runner.copy_in()
-    runner.mark("copied")
-    runner.wait()
-    began_ns = time.perf_counter_ns()
-    execute()
-    enqueue_ms = (time.perf_counter_ns() - began_ns) / 1e6
-    runner.wait()
-    host_ms = (time.perf_counter_ns() - began_ns) / 1e6
-    gpu_ms = time_compute(runner, execute)
-    runner.mark("outward")
-    runner.copy_out()
-    runner.mark("end")
-    runner.wait()
-    return runner.between_ms("start", "copied"), gpu_ms, runner.between_ms("outward", "end"), host_ms, enqueue_ms
+    def close(self) -> None:
+        """Give the graph back; closing twice is harmless."""
+        if self._graph is not None:
+            graph, self._graph = self._graph, None
+            self._device.end_graph(graph)

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pytest_quant.backends.ort import gpu_engine
-from pytest_quant.backends.ort.device_clock import device_clock, make_clock
+from pytest_quant.backends.ort.device_clock import device_clock, on_stream
 from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.ort.session import Provider
 from pytest_quant.backends.trt.gpu import device
+from pytest_quant.backends.trt.gpu.memory import make_clock
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import dense
 from tests.support.fake_tensorrt import HostMemory
@@ -55,10 +55,6 @@ class FakeValue:
     def tensor_size_in_bytes(self) -> int:
         """Its size."""
         return 40
-
-    def numpy(self) -> Any:
-        """A copy of it."""
-        return np.zeros(10, np.float32)
 
 
 class FakeBinding:
@@ -186,10 +182,7 @@ def test_without_a_library_for_streams_time_is_the_hosts(
     engine = _opened(CUDA, memory, monkeypatch, tmp_path)
     feeds = dense().feeds(4, 1)
     assert engine.prepare_events(feeds) is None
-    times = engine.device_times(feeds)
-    assert times is not None
-    assert times.gpu_ms is None
-    assert times.host_ms >= 0
+    assert engine.device_times(feeds) is None
 
 
 @pytest.mark.parametrize("clocked", [True, False])
@@ -242,7 +235,7 @@ def test_a_graph_is_for_timed_runs_only(memory: TickingMemory, monkeypatch: pyte
 def test_only_gpus_take_the_stream(memory: TickingMemory) -> None:
     """The CPU's provider knows no such option."""
     clock = make_clock(memory)
-    asked = clock.asked([Provider(TENSORRT, {"a": "1"}), Provider(CUDA), Provider(CPU)])
+    asked = on_stream(clock, [Provider(TENSORRT, {"a": "1"}), Provider(CUDA), Provider(CPU)])
     ours = {"has_user_compute_stream": "1", "user_compute_stream": str(clock.stream)}
     assert [dict(one.options) for one in asked] == [{"a": "1", **ours}, ours, {}]
 

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.backends.layers import LayerTime, LayerTimed
-from pytest_quant.backends.openvino.layers import layer_time
+from pytest_quant.backends.openvino.engine import layer_time
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
 DIGITS = Path(__file__).parents[4] / "example_project" / "digits.onnx"

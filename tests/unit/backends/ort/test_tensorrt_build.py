@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_quant.backends.ort.tensorrt_layers import is_told_of, layers_in_summary, told_of_build
+from pytest_quant.backends.ort.tensorrt_build import is_told_of, layers_in_summary, told_of_build
 from pytest_quant.backends.trt.coverage import count_layers, layer_of
 
 TENSORRT_10 = """\
