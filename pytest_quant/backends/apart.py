@@ -2,17 +2,95 @@
 
 from __future__ import annotations
 
+import pickle
+import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeVar
+
+Returned = TypeVar("Returned")
+
+TIME_LIMIT_S = 24 * 3600.0
+"""Longest call that nobody watches; a session's own limit is shorter."""
 
 _RUNNING: set[subprocess.Popen[str]] = set()
 """Processes under way, by which another thread can end them."""
 
 
-def run_apart(command: Sequence[str], limit_s: float) -> subprocess.CompletedProcess[str]:
+class ApartError(Exception):
+    """A call in a process of its own returned nothing.
+
+    Attributes
+    ----------
+    error : what the function raised there; ``None`` where the process did not live to say so.
+    how : how it ended then, to be read behind "it", as ``crashed (SIGSEGV)``; else empty.
+    said : everything that the process wrote, with the traceback of `error`.
+    """
+
+    def __init__(self, said: str, *, error: Exception | None = None, how: str = "") -> None:
+        super().__init__(how or str(error))
+        self.said = said
+        self.error = error
+        self.how = how
+
+
+def call_apart(
+    function: Callable[..., Returned],
+    *arguments: object,
+    limit_s: float = TIME_LIMIT_S,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[Returned, str]:
+    """Call a function in a process of its own, and return what it returns and what the process wrote as errors.
+
+    Parameters
+    ----------
+    function : one that its module and its name lead to.
+    arguments : of `function`; they are pickled, as is what it returns or raises.
+    limit_s : longest time in seconds.
+    environment : of the process; ``None`` for that of this one.
+
+    Raises
+    ------
+    ApartError : the function raised, or the process crashed, ended or took too long.
+    """
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
+        file = Path(folder) / "call"
+        file.write_bytes(pickle.dumps((function, arguments)))
+        try:
+            ended = run_apart((sys.executable, "-m", __name__, str(file)), limit_s, environment)
+        except subprocess.TimeoutExpired as error:
+            raise ApartError("", how=f"took more than {limit_s:g} s, and was ended") from error
+        said = f"{ended.stdout}{ended.stderr}"
+        if ended.returncode < 0:
+            raise ApartError(said, how=f"crashed ({signal.Signals(-ended.returncode).name})")
+        if ended.returncode:
+            raise ApartError(said, how=f"ended with exit code {ended.returncode}")
+        value, error = pickle.loads(file.read_bytes())  # nosec B301 # noqa: S301 - our own file
+    if error is not None:
+        raise ApartError(said, error=error)
+    return value, ended.stderr
+
+
+def _answer(file: Path) -> None:
+    """Make the call in `file`, and replace it by what came of it."""
+    answer: tuple[Any, Exception | None]
+    try:
+        function, arguments = pickle.loads(file.read_bytes())  # nosec B301 # noqa: S301 - our own file
+        answer = function(*arguments), None
+    except Exception as error:
+        traceback.print_exc()
+        answer = None, error
+    file.write_bytes(pickle.dumps(answer))
+
+
+def run_apart(
+    command: Sequence[str], limit_s: float, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run `command` to its end and return what it wrote.
 
     However this ends, also by an interrupt, neither the process nor one that it started is left.
@@ -21,6 +99,7 @@ def run_apart(command: Sequence[str], limit_s: float) -> subprocess.CompletedPro
     ----------
     command : a program and its arguments; no shell reads them.
     limit_s : longest time in seconds.
+    environment : of the process; ``None`` for that of this one.
 
     Raises
     ------
@@ -28,11 +107,16 @@ def run_apart(command: Sequence[str], limit_s: float) -> subprocess.CompletedPro
     """
     with _ended_with_block(
         subprocess.Popen(  # nosec B603 # noqa: S603 - our own modules and files
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=environment,
         )
     ) as process:
-        out, told = process.communicate(timeout=limit_s)
-    return subprocess.CompletedProcess(command, process.returncode, out, told)
+        written, errors = process.communicate(timeout=limit_s)
+    return subprocess.CompletedProcess(command, process.returncode, written, errors)
 
 
 @contextmanager
@@ -92,7 +176,11 @@ def _end(process: subprocess.Popen[str]) -> None:
     import psutil
 
     with suppress(psutil.NoSuchProcess):
-        found = psutil.Process(process.pid)
-        for one in (*found.children(recursive=True), found):
+        parent = psutil.Process(process.pid)
+        for member in (*parent.children(recursive=True), parent):
             with suppress(psutil.NoSuchProcess):
-                one.kill()
+                member.kill()
+
+
+if __name__ == "__main__":
+    _answer(Path(sys.argv[1]))

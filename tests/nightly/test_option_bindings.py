@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +14,6 @@ import pytest
 
 from pytest_quant.backends.trt.build import request_for
 from pytest_quant.backends.trt.options import TrtOptions
-from pytest_quant.backends.trt.run_builder import write_request
 from pytest_quant.readers import keys_of
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import dense
@@ -37,11 +37,10 @@ ELSEWHERE = {"compute_capability", "max_batch", "opt_batch", "shapes", "beside",
 """Decide the target of TensorRT-RTX, the profile, the graph and the run."""
 
 ASK = """
-import json, sys
+import json, pickle, sys
 from pathlib import Path
 import tensorrt as trt
 from pytest_quant.backends.trt.configure import BuildFailedError, configure, configure_parser, network_flags
-from pytest_quant.backends.trt.run_builder import read_request
 
 
 class Asked:
@@ -58,7 +57,7 @@ class Asked:
 
 
 told = []
-request = read_request(Path(sys.argv[1]))
+request = pickle.loads(Path(sys.argv[1]).read_bytes())
 try:
     network_flags(trt, request)
     configure_parser(trt, Asked(trt.OnnxParser, told), request)
@@ -80,9 +79,9 @@ def asked(environment: dict[str, str], folder: Path, options: dict[str, object])
     """Return what the builder and the parser are told, in the words of the binding."""
     spec = EngineSpec("trt", "int8", "static", dense().write(folder), options=tuple(sorted(options.items())))
     request = request_for(spec, folder / "dense.onnx", module="tensorrt")
-    write_request(replace(request, target=None), folder / "request.json")
+    (folder / "request").write_bytes(pickle.dumps(replace(request, target=None)))
     ended = subprocess.run(
-        (sys.executable, "-c", ASK, str(folder / "request.json")),
+        (sys.executable, "-c", ASK, str(folder / "request")),
         env=environment, capture_output=True, text=True, check=False, timeout=120, cwd=folder,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr

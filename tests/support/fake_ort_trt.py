@@ -1,14 +1,12 @@
 """A fake of ONNX Runtime's TensorRT provider: a session on the CPU that keeps engines in a folder as the provider does.
 
 Its engines are files of a few bytes. It computes every graph as the CPU does, writes to native standard error what the
-provider writes when it builds, and leaves nodes to CUDA that the environment names. As a program, this module takes the
-place of the one that builds with the provider.
+provider writes when it builds, and leaves nodes to CUDA that the environment names.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ import pytest
 from pytest_quant.backends.base import Availability
 from pytest_quant.backends.ort import gpu, tensorrt_build
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
+from pytest_quant.backends.ort.session import Provider
 from pytest_quant.backends.trt.coverage import COMPUTE_OPS
 
 LEFT = "FAKE_ORT_TRT_LEFT"
@@ -117,15 +116,11 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the provider be here in this process, and in the one that builds."""
     monkeypatch.setattr(gpu, "find_provider", _find)
     monkeypatch.setattr(onnxruntime, "InferenceSession", _open)
-    monkeypatch.setattr(tensorrt_build, "MODULE", __name__)
+    monkeypatch.setattr(tensorrt_build, "open_here", open_with_fake)
 
 
-def main(file: str) -> int:
-    """Build as the provider would, in this process alone."""
+def open_with_fake(model: Path, providers: Sequence[Provider]) -> None:
+    """Build as the provider would, in a process that is made for it."""
     vars(tensorrt_build)["find_provider"] = _find
     vars(onnxruntime)["InferenceSession"] = _open
-    return tensorrt_build.main(file)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    tensorrt_build.open_here(model, providers)

@@ -1,18 +1,15 @@
 """The time of each layer on a GPU provider of ONNX Runtime, in a process of its own, which waits for each kernel.
 
-Without that, the time of a node on a GPU is the time to hand its kernels over, not to run them. CUDA's driver is told
-to wait before it is first used, which in the process of the tests was long ago.
+Without that, the time of a node on a GPU is the time to hand its kernels over, not to run them.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from pathlib import Path
 
+from pytest_quant.backends.apart import ApartError, call_apart
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.ort.gpu import find_provider
@@ -20,7 +17,7 @@ from pytest_quant.backends.ort.layers import time_layers
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.session import Provider
 from pytest_quant.backends.runtime import failed
-from pytest_quant.errors import BuildError
+from pytest_quant.errors import BuildError, QuantError
 
 
 def time_layers_on_gpu(engine: Path, model: Path, providers: Sequence[Provider], feeds: Feeds) -> tuple[LayerTime, ...]:
@@ -35,16 +32,16 @@ def time_layers_on_gpu(engine: Path, model: Path, providers: Sequence[Provider],
     ------
     BuildError : a provider does not load there, ONNX Runtime refuses the model or a run, or the process ended.
     """
-    context = get_context("spawn")
     try:
-        with ProcessPoolExecutor(1, mp_context=context, initializer=_wait_for_kernels) as pool:
-            return pool.submit(time_here, engine, model, providers, feeds).result()
-    except BrokenProcessPool as error:
-        raise failed(f"the process that profiles {engine.name} ended", error, fix="run it once more") from error
-
-
-def _wait_for_kernels() -> None:
-    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+        # CUDA's driver is told to wait before it is first used, which in the process of the tests was long ago.
+        waits = {**os.environ, "CUDA_LAUNCH_BLOCKING": "1"}
+        layers, _ = call_apart(time_here, engine, model, list(providers), feeds, environment=waits)
+    except ApartError as ended:
+        if isinstance(ended.error, QuantError):
+            raise ended.error from None
+        what = f"the process that profiles {engine.name} {ended.how or 'failed'}"
+        raise failed(what, ended.said, value=str(ended.error or ended.how), fix="run it once more") from ended
+    return layers
 
 
 def time_here(engine: Path, model: Path, providers: Sequence[Provider], feeds: Feeds) -> tuple[LayerTime, ...]:

@@ -1,4 +1,4 @@
-"""Builds by ONNX Runtime's TensorRT provider, in a process of their own: ``python -m ... REQUEST``.
+"""Builds by ONNX Runtime's TensorRT provider, in a process of their own, and the layers that their log lists.
 
 Opening a session builds the engines where there are none in the provider's folder; what TensorRT says meanwhile goes to
 native standard error. A native crash ends that process and no other.
@@ -17,15 +17,11 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.apart import run_apart
+from pytest_quant.backends.apart import TIME_LIMIT_S, ApartError, call_apart
 from pytest_quant.backends.onnx_files import read_graph
 from pytest_quant.backends.ort.gpu import find_provider
 from pytest_quant.backends.ort.libraries import TENSORRT
@@ -33,10 +29,9 @@ from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.backends.ort.tensorrt import TABLE_FILE
 from pytest_quant.backends.runtime import failed
 from pytest_quant.backends.trt.coverage import Layer, ops_of
-from pytest_quant.backends.trt.run_builder import LAYERS_FILE, TIME_LIMIT_S, write_log
-from pytest_quant.errors import BuildError, QuantError
+from pytest_quant.backends.trt.run_builder import LAYERS_FILE, write_log
+from pytest_quant.errors import BuildError
 
-MODULE = "pytest_quant.backends.ort.tensorrt_build"
 CACHED_FILE = "cached.json"
 """Names of the files that the provider is to find beside the model, all of them written by the build."""
 
@@ -61,46 +56,31 @@ def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name
     """
     first, *others = providers
     # It lists the layers; sessions that find the engines built have nothing to log.
-    asked = [(first.name, {**first.options, LISTS_LAYERS: "1"}), *((one.name, dict(one.options)) for one in others)]
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
-        request = Path(work) / "request.json"
-        request.write_text(json.dumps({"model": str(model), "providers": asked}), encoding="utf-8")
-        try:
-            ended = run_apart((sys.executable, "-m", MODULE, str(request)), TIME_LIMIT_S)
-        except subprocess.TimeoutExpired as error:
-            raise BuildError(f"TensorRT did not build {name} within {TIME_LIMIT_S:g} s", fix=_NEXT) from error
-    if ended.returncode:
+    listing = Provider(first.name, {**first.options, LISTS_LAYERS: "1"})
+    try:
+        _, log = call_apart(open_here, model, [listing, *others], limit_s=TIME_LIMIT_S)
+    except ApartError as ended:
         raise failed(
-            f"ONNX Runtime's TensorRT provider {_how(ended.returncode)} {name}",
-            f"{ended.stdout}\n{ended.stderr}",
-            value=ended.stdout.strip() or told_of_build(ended.stderr)[-600:] or "it said nothing",
+            f"ONNX Runtime's TensorRT provider refused to build {name}"
+            if ended.error
+            else f"ONNX Runtime's TensorRT provider did not build {name}: it {ended.how}",
+            ended.said,
+            value=str(ended.error or told_of_build(ended.said)[-600:]) or "it said nothing",
             fix=_NEXT,
-        )
-    write_log(folder, told_of_build(ended.stderr))
-    layers = layers_in_summary(ended.stderr, ops_of(read_graph(model).graph))
+        ) from ended
+    write_log(folder, told_of_build(log))
+    layers = layers_in_summary(log, ops_of(read_graph(model).graph))
     (folder / LAYERS_FILE).write_text(json.dumps(layers), encoding="utf-8")
     cached = sorted(file.name for pattern in _CACHED for file in folder.glob(pattern))
     (folder / CACHED_FILE).write_text(json.dumps(cached), encoding="utf-8")
 
 
-def _how(returncode: int) -> str:
-    return "refused to build" if returncode > 0 else f"crashed ({signal.Signals(-returncode).name}) building"
-
-
-def main(file: str) -> int:
-    """Build the engines that the request in `file` asks for; return the exit code."""
-    request = json.loads(Path(file).read_text(encoding="utf-8"))
-    providers = [Provider(name, options) for name, options in request["providers"]]
+def open_here(model: Path, providers: Sequence[Provider]) -> None:
+    """Load the provider's libraries into this process, which is a new one, and build as a session opens."""
     found = find_provider(TENSORRT)
     if not found.available:
-        sys.stdout.write(f"{found.reason}\n")
-        return 1
-    try:
-        open_session(Path(request["model"]), providers)
-    except QuantError as error:
-        sys.stdout.write(f"{error}\n")
-        return 1
-    return 0
+        raise BuildError(found.reason)
+    open_session(model, providers)
 
 
 _LINE = re.compile(
@@ -148,7 +128,3 @@ def is_told_of(layers: Sequence[Layer], names: Sequence[str]) -> bool:
     """Tell whether engines whose inspector gives `names` have all `layers` of a log that hold nodes of the graph."""
     known = set(names)
     return all(layer.name in known for layer in layers if layer.nodes and layer.kind != "Reformat")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

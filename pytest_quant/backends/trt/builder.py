@@ -1,13 +1,11 @@
-"""One build with TensorRT's own parser and builder, in a process of its own: ``python -m ... REQUEST``.
+"""One build with TensorRT's own parser and builder, in a process that is made for it: a native crash ends no other.
 
-It writes the plan, the layers and the log into the request's folder. Errors go to standard error as lines of text and
-the exit code is 1; a native crash ends this process and no other.
+It writes the plan, the layers and the log into the request's folder.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -31,10 +29,8 @@ from pytest_quant.backends.trt.run_builder import (
     PLAN_FILE,
     SHAPE_INPUT,
     BuildRequest,
-    read_request,
     write_log,
 )
-from pytest_quant.errors import QuantError
 from pytest_quant.spec import Shape
 
 if TYPE_CHECKING:
@@ -119,17 +115,3 @@ def _node_of(error: Any) -> str:
     name = error.node_name() if hasattr(error, "node_name") else ""
     operator = error.node_operator() if hasattr(error, "node_operator") else ""
     return f"node '{name}' ({operator}): " if name or operator else ""
-
-
-def main(file: str) -> int:
-    """Build the engine that the request in `file` asks for; return the exit code."""
-    try:
-        build(read_request(Path(file)))
-    except (BuildFailedError, QuantError, ImportError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

@@ -1,22 +1,15 @@
-"""Builds in a process of their own: the request as JSON, the run, and how it ended."""
+"""Builds in a process of their own: what is asked for, how it ended, and what the log means for the user."""
 
 from __future__ import annotations
 
-import json
 import re
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from pytest_quant.backends.apart import run_apart
+from pytest_quant.backends.apart import TIME_LIMIT_S, ApartError, call_apart
 from pytest_quant.backends.runtime import failed
 from pytest_quant.backends.trt.options import Range
-from pytest_quant.errors import BuildError
 
 PLAN_FILE = "model.engine"
 LAYERS_FILE = "layers.json"
@@ -53,11 +46,6 @@ _SHAPES = re.compile(
 )
 
 _QUANTIZED = re.compile(r"quantiz|zero.?point|\bscale\b|int8|fp8|int4", re.IGNORECASE)
-
-MODULE = "pytest_quant.backends.trt.builder"
-
-TIME_LIMIT_S = 24 * 3600.0
-"""Longest build that nobody watches; a session's own limit is shorter."""
 
 _LINES_SHOWN = 6
 
@@ -99,22 +87,6 @@ class BuildRequest:
     calibration: str = ""
     samples: str = ""
     ranges: str = ""
-
-
-def write_request(request: BuildRequest, file: Path) -> None:
-    """Write `request` for the building process."""
-    file.write_text(json.dumps(asdict(request)), encoding="utf-8")
-
-
-def read_request(file: Path) -> BuildRequest:
-    """Read what `write_request` wrote."""
-    found = json.loads(file.read_text(encoding="utf-8"))
-    ranges = {name: _ranges(found[name]) for name in ("shapes", "values")}
-    return BuildRequest(**{**found, **ranges, "precisions": tuple(found["precisions"])})
-
-
-def _ranges(found: dict[str, Any]) -> dict[str, Range]:
-    return {name: (tuple(low), tuple(usual), tuple(high)) for name, (low, usual, high) in found.items()}
 
 
 def write_log(folder: Path, text: str) -> None:
@@ -167,7 +139,7 @@ def _about_shapes(shapes: Mapping[str, Range]) -> str:
 
 
 def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S) -> None:
-    """Build the engine that `request` asks for.
+    """Build the engine that `request` asks for, in a process of its own.
 
     Parameters
     ----------
@@ -179,42 +151,23 @@ def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S)
     ------
     BuildError : TensorRT refused the model, with its messages; or its process crashed or took too long.
     """
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
-        file = Path(folder) / "request.json"
-        write_request(request, file)
-        try:
-            ended = run_apart((sys.executable, "-m", MODULE, str(file)), limit_s)
-        except subprocess.TimeoutExpired as error:
-            last = "; ".join(_log(request).splitlines()[-1:]) or "it said nothing"
-            raise BuildError(
-                f"{request.module} did not build {name} within {limit_s:g} s, and was ended",
-                value=last,
-                fix="a lower optimization_level, or a timing_cache, makes builds shorter",
-            ) from error
-    if ended.returncode == 0:
-        return
-    told = "\n".join(_told(ended.stderr, request))
-    raise failed(
-        f"{request.module} refused to build {name}"
-        if ended.returncode > 0
-        else _crash(request, name, ended.returncode),
-        f"{ended.stderr}\n{_log(request)}",
-        value=told,
-        fix=next_step(told, request.shapes),
-    )
+    from pytest_quant.backends.trt.builder import build
 
-
-def _crash(request: BuildRequest, name: str, returncode: int) -> str:
-    return f"{request.module} crashed building {name} ({signal.Signals(-returncode).name})"
-
-
-def _told(stderr: str, request: BuildRequest) -> list[str]:
-    lines = [line for line in stderr.splitlines() if line.strip()]
-    if not lines:
-        lines = _log(request).splitlines()[-_LINES_SHOWN:]
-    return lines[:_LINES_SHOWN] or ["it said nothing"]
-
-
-def _log(request: BuildRequest) -> str:
-    file = Path(request.folder) / LOG_FILE
-    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    try:
+        call_apart(build, request, limit_s=limit_s)
+    except ApartError as ended:
+        file = Path(request.folder) / LOG_FILE
+        log = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+        refusal = "" if ended.error is None else str(ended.error)
+        lines = refusal.splitlines()[:_LINES_SHOWN] or log.splitlines()[-_LINES_SHOWN:]
+        shown = "\n".join(lines) or "it said nothing"
+        raise failed(
+            f"{request.module} refused to build {name}"
+            if ended.error
+            else f"{request.module} did not build {name}: it {ended.how}",
+            f"{ended.said}\n{log}",
+            value=shown,
+            fix=next_step(shown, request.shapes)
+            if ended.error
+            else "a lower optimization_level, or a timing_cache, makes builds shorter",
+        ) from ended

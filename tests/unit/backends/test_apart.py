@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
-from pytest_quant.backends.apart import end_running, run_apart
+from pytest_quant.backends.apart import ApartError, call_apart, end_running, run_apart
 
 FOREVER = "import signal; signal.pause()"
 WITH_CHILD = """
@@ -26,6 +29,38 @@ child.wait()
 def python(code: str, *arguments: str) -> tuple[str, ...]:
     """A command that runs `code`."""
     return (sys.executable, "-c", code, *arguments)
+
+
+def test_a_call_returns_its_value_and_what_was_written_as_errors() -> None:
+    """In a process whose environment can be given."""
+    assert call_apart(divmod, 7, 2) == ((3, 1), "")
+    assert call_apart(os.write, 2, b"a warning") == (9, "a warning")
+    value, _ = call_apart(os.getenv, "GIVEN", environment={**os.environ, "GIVEN": "here"})
+    assert value == "here"
+    assert call_apart(os.getpid)[0] != os.getpid()
+
+
+def test_what_a_call_raises_is_handed_back() -> None:
+    """The exception itself, with its traceback as text."""
+    with pytest.raises(ApartError, match="invalid literal") as caught:
+        call_apart(int, "seven")
+    assert isinstance(caught.value.error, ValueError)
+    assert "Traceback" in caught.value.said
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "how"),
+    [
+        (signal.raise_signal, signal.SIGSEGV, "crashed (SIGSEGV)"),
+        (sys.exit, 3, "ended with exit code 3"),
+        (time.sleep, 60, "took more than 0.05 s, and was ended"),
+    ],
+)
+def test_a_call_whose_process_dies(function: Callable[[int], object], argument: int, how: str) -> None:
+    """The one that called lives to say how."""
+    with pytest.raises(ApartError) as caught:
+        call_apart(function, argument, limit_s=0.05 if function is time.sleep else 600)
+    assert (caught.value.error, caught.value.how) == (None, how)
 
 
 def test_what_it_wrote_and_how_it_ended() -> None:

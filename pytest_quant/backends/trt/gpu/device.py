@@ -6,15 +6,12 @@ A process of its own: a TensorRT that does not fit its driver or its CUDA may en
 from __future__ import annotations
 
 import atexit
-import json
 import re
-import signal
-import subprocess
-import sys
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
+from pytest_quant.backends.apart import ApartError, call_apart
 from pytest_quant.backends.base import Availability
 from pytest_quant.backends.runtime import driver_too_old, installed_version, memory_libraries
 from pytest_quant.backends.trt.configure import complaints, make_logger
@@ -67,10 +64,7 @@ def _opened(name: str, index: int) -> DeviceMemory:
     return CudaPythonMemory(load_runtime(), index)
 
 
-WITH_DEVICE = "device"
-
-
-def answer(*, with_device: bool) -> dict[str, str]:
+def answer(with_device: bool) -> dict[str, str]:
     """Return ``version`` when the module loads, and gives a runtime where there is a device for it; else ``error``.
 
     Where TensorRT loads and gives no runtime its log has the cause, ``log``; the error is that it gave none.
@@ -84,9 +78,6 @@ def answer(*, with_device: bool) -> dict[str, str]:
         return {"error": f"{type(error).__name__}: {error}", "log": complaints(lines) if lines else ""}
     return {"version": str(trt.__version__)}
 
-
-if __name__ == "__main__":
-    sys.stdout.write("\n" + json.dumps(answer(with_device=WITH_DEVICE in sys.argv)) + "\n")
 
 TIME_LIMIT_S = 60.0
 _INSTALL = 'pip install "pytest-quant[trt]"'
@@ -129,19 +120,10 @@ def probe_native(*, with_device: bool) -> Availability:
     """
     if with_device and (refused := driver_too_old(_wheel(), _OLDER_CUDA)):
         return refused
-    command = (sys.executable, "-m", "pytest_quant.backends.trt.gpu.device", *([WITH_DEVICE] if with_device else []))
     try:
-        ended = subprocess.run(  # nosec B603 # noqa: S603 - our own module
-            command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return _broken(f"tensorrt did not load within {TIME_LIMIT_S:g} s")
-    if ended.returncode < 0:
-        return _broken(f"loading tensorrt crashed ({signal.Signals(-ended.returncode).name})")
-    lines = ended.stdout.strip().splitlines()
-    if ended.returncode or not lines:
-        return _broken(f"loading tensorrt ended with exit code {ended.returncode}: {ended.stderr.strip()[-300:]}")
-    said = json.loads(lines[-1])
+        said, _ = call_apart(answer, with_device, limit_s=TIME_LIMIT_S)
+    except ApartError as ended:
+        return _broken(f"tensorrt did not load: it {ended.how or ended.error}. {ended.said.strip()[-300:]}".strip(". "))
     if "version" in said:
         return Availability(True, version=said["version"])
     if said["log"]:

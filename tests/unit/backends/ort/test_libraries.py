@@ -95,7 +95,7 @@ def test_a_wheel_that_crashes_ends_another_process(runtime: Path, tmp_path: Path
     package = write_tensorrt(tmp_path / "site", "10.16.1", more="import os; os.abort()")
     found = ask(runtime, package.parent)
     assert (found["loads"], found["imported"], found["broken"]) == (False, False, True)
-    assert "wants libnvinfer.so.10, and loading tensorrt crashed (SIGABRT)" in str(found["reason"])
+    assert "wants libnvinfer.so.10, and tensorrt did not load: it crashed (SIGABRT)" in str(found["reason"])
 
 
 def test_a_package_without_its_libraries(runtime: Path, tmp_path: Path) -> None:

@@ -11,10 +11,8 @@ from pytest_quant.backends.trt.run_builder import (
     LOG_FILE,
     BuildRequest,
     build_notes,
-    read_request,
     run_builder,
     write_log,
-    write_request,
 )
 from pytest_quant.errors import BuildError
 from pytest_quant.measure.steps import Steps
@@ -23,12 +21,6 @@ from pytest_quant.measure.steps import Steps
 def request(folder: Path, module: str = "tensorrt_rtx") -> BuildRequest:
     """A request whose answers go into `folder`."""
     return BuildRequest(module, str(folder / "model.onnx"), str(folder), "SM89", None, None)
-
-
-def test_a_request_comes_back_whole(tmp_path: Path) -> None:
-    """What is written is what is read."""
-    write_request(request(tmp_path), tmp_path / "r.json")
-    assert read_request(tmp_path / "r.json") == request(tmp_path)
 
 
 def test_a_runtime_that_does_not_load(tmp_path: Path) -> None:
@@ -46,7 +38,7 @@ def test_a_crash_is_an_error_and_not_the_end_of_pytest(tmp_path: Path, monkeypat
     python.chmod(0o755)
     (tmp_path / LOG_FILE).write_text("[VERBOSE] about to do something\n")
     monkeypatch.setattr(sys, "executable", str(python))
-    with pytest.raises(BuildError, match=r"crashed building engine .*SIGSEGV") as caught:
+    with pytest.raises(BuildError, match=r"did not build engine: it crashed \(SIGSEGV\)") as caught:
         run_builder(request(tmp_path), "engine")
     assert "about to do something" in str(caught.value)
 
@@ -54,7 +46,7 @@ def test_a_crash_is_an_error_and_not_the_end_of_pytest(tmp_path: Path, monkeypat
 def test_a_build_that_takes_too_long(tmp_path: Path) -> None:
     """The limit, what the builder was at, and what makes builds shorter; not a traceback of subprocess."""
     (tmp_path / LOG_FILE).write_text("[VERBOSE] about to do something\n")
-    with pytest.raises(BuildError, match=r"did not build engine within 0\.01 s, and was ended") as caught:
+    with pytest.raises(BuildError, match=r"did not build engine: it took more than 0\.01 s, and was ended") as caught:
         run_builder(request(tmp_path), "engine", limit_s=0.01)
     assert "about to do something" in str(caught.value)
     assert "optimization_level" in str(caught.value)
