@@ -6,7 +6,7 @@ uint8 zero points with a warning only and then saturates every activation above 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,14 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
-from pytest_quant.backends.onnx_files import all_graphs, bodies_of, normalized, read_graph
+from pytest_quant.backends.onnx_files import bodies_of, normalized, read_graph
 from pytest_quant.errors import BuildError
 
 _NO_FP8 = frozenset({"SM75", "SM80", "SM86", "SM87"})
 """Compute capabilities before Ada, which have no FP8 (CUDA C++ Programming Guide, tensor core types)."""
 
 _PAIRS = frozenset({"QuantizeLinear", "DequantizeLinear"})
-_LONGEST_CHAIN = 50
-"""Nodes that compute a scale; more are a network."""
-
 _DYNAMIC = frozenset({"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "MatMulIntegerToFloat"})
 _FP8_TYPES = frozenset(
     {TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E5M2FNUZ}
@@ -48,59 +44,16 @@ def check_graph(path: Path, *, calibrator: bool = False, target: str = "") -> No
     """
     read_graph(path)
     model = normalized(onnx.load(path))
-    _fold_scales(model)
-    found = list(_faults(model.graph, {}, calibrator, target))
-    if not found:
+    faults = list(_faults(model.graph, {}, calibrator, target))
+    if not faults:
         return
-    node, cause, fix = found[0]
-    more = f" (and {len(found) - 1} more like it or others)" if len(found) > 1 else ""
+    node, cause, fix = faults[0]
+    more = f" (and {len(faults) - 1} more like it or others)" if len(faults) > 1 else ""
     raise BuildError(
         f"TensorRT cannot take {path.name}: node '{node.name or node.output[0]}' ({node.op_type})",
         value=cause + more,
         fix=fix,
     )
-
-
-def _fold_scales(model: onnx.ModelProto) -> None:
-    """Make an initializer of each scale that is computed from constants: the parser folds them, whatever computes them.
-
-    A scale that ONNX's own reference cannot compute stays as it is.
-    """
-    for graph in all_graphs(model.graph):
-        constants = {tensor.name: tensor for tensor in graph.initializer}
-        makers = {name: node for node in graph.node for name in node.output}
-        for scale in {node.input[1] for node in graph.node if node.op_type in _PAIRS} - set(constants):
-            chain = _chain(scale, makers, constants)
-            if chain:
-                graph.initializer.extend(_computed(chain, constants, scale, model.opset_import))
-
-
-def _chain(
-    name: str, makers: Mapping[str, onnx.NodeProto], constants: Mapping[str, TensorProto]
-) -> list[onnx.NodeProto]:
-    """Return the nodes that compute `name` in their order; none where something that is no constant goes in."""
-    found: list[onnx.NodeProto] = []
-    waiting = [name]
-    while waiting:
-        maker = makers.get(waiting.pop())
-        if maker is None or any(bodies_of(maker)) or len(found) > _LONGEST_CHAIN:
-            return []
-        found.insert(0, maker)
-        waiting += [one for one in maker.input if one and one not in constants]
-    return found
-
-
-def _computed(
-    chain: Sequence[onnx.NodeProto], constants: Mapping[str, TensorProto], scale: str, opsets: Iterable[Any]
-) -> Iterator[TensorProto]:
-    read = {name for node in chain for name in node.input}
-    weights = [tensor for name, tensor in constants.items() if name in read]
-    graph = onnx.helper.make_graph(chain, "scale", [], [onnx.ValueInfoProto(name=scale)], weights)
-    try:
-        (value,) = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=list(opsets))).run(None, {})
-    except (NotImplementedError, RuntimeError, TypeError, ValueError):
-        return
-    yield numpy_helper.from_array(np.asarray(value), scale)
 
 
 def _faults(
@@ -124,16 +77,13 @@ def _faults(
 
 def _constants(graph: onnx.GraphProto, around: Mapping[str, TensorProto]) -> dict[str, TensorProto]:
     """Return what `graph` itself holds constant; the parser folds a cast of a constant, as exports to float16 have."""
-    found = {tensor.name: tensor for tensor in graph.initializer}
+    constants = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
-        attributes = {attribute.name: attribute for attribute in node.attribute}
-        if node.op_type == "Constant" and "value" in attributes:
-            found[node.output[0]] = attributes["value"].t
-        elif node.op_type in ("Cast", "Identity"):
-            read = found.get(node.input[0], around.get(node.input[0]))
-            if read is not None:
-                found[node.output[0]] = _cast(read, attributes["to"].i) if node.op_type == "Cast" else read
-    return found
+        read = constants.get(node.input[0], around.get(node.input[0])) if node.op_type in ("Cast", "Identity") else None
+        if read is not None:
+            kinds = [attribute.i for attribute in node.attribute if attribute.name == "to"]
+            constants[node.output[0]] = _cast(read, kinds[0]) if kinds else read
+    return constants
 
 
 def _cast(tensor: TensorProto, to: int) -> TensorProto:
@@ -144,10 +94,8 @@ def _pair_faults(
     node: onnx.NodeProto, constants: Mapping[str, TensorProto], target: str
 ) -> Iterator[tuple[onnx.NodeProto, str, str]]:
     scale = constants.get(node.input[1])
-    if scale is None:
-        fix = "export the model with scales as constants"
-        yield node, f"its scale '{node.input[1]}' is computed, and must be a constant", fix
-    elif not (_values(scale) > 0).all():
+    # The parser folds a scale that constants give, and refuses by name one that is computed in a run.
+    if scale is not None and not (_values(scale) > 0).all():
         yield (
             node,
             f"its scale '{node.input[1]}' is not above 0 everywhere",
