@@ -45,6 +45,13 @@ _LONGEST = 400
 
 _STANDARD = ("", "ai.onnx")
 
+_CONSTANTS: dict[str, type] = {
+    **dict.fromkeys(("value_float", "value_floats"), np.float32),
+    **dict.fromkeys(("value_int", "value_ints"), np.int64),
+    **dict.fromkeys(("value_string", "value_strings"), object),
+}
+"""Attributes of Constant nodes that are no tensors, and numpy's type for each."""
+
 _INITIALIZERS_APART = 4
 """The first IR version whose initializers need not be inputs."""
 
@@ -209,25 +216,16 @@ def constant_of(node: onnx.NodeProto) -> TensorProto | None:
     if node.domain not in _STANDARD or len(node.attribute) != 1:
         return None
     (attribute,) = node.attribute
-    name = node.output[0]
     if attribute.name == "value":
         tensor = TensorProto()
         tensor.CopyFrom(attribute.t)
-        tensor.name = name
-        return tensor
-    if attribute.name == "value_float":
-        return numpy_helper.from_array(np.array(attribute.f, np.float32), name)
-    if attribute.name == "value_floats":
-        return numpy_helper.from_array(np.array(attribute.floats, np.float32), name)
-    if attribute.name == "value_int":
-        return numpy_helper.from_array(np.array(attribute.i, np.int64), name)
-    if attribute.name == "value_ints":
-        return numpy_helper.from_array(np.array(attribute.ints, np.int64), name)
-    if attribute.name == "value_string":
-        return helper.make_tensor(name, TensorProto.STRING, [], [attribute.s])
-    if attribute.name == "value_strings":
-        return helper.make_tensor(name, TensorProto.STRING, [len(attribute.strings)], attribute.strings)
-    return None
+    elif attribute.name in _CONSTANTS:
+        value = np.array(helper.get_attribute_value(attribute), _CONSTANTS[attribute.name])
+        tensor = numpy_helper.from_array(value)
+    else:
+        return None
+    tensor.name = node.output[0]
+    return tensor
 
 
 def _read_through_identities(graph: onnx.GraphProto) -> None:

@@ -8,6 +8,7 @@ Scan that reads such a tensor by name would get other values, or none; so would 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
@@ -166,51 +167,28 @@ def _set_apart(graph: onnx.GraphProto, taken: set[str]) -> bool:
     return True
 
 
-def set_turned_weights_apart(graph: onnx.GraphProto) -> bool:
-    """Give nodes whose output channels lie on another axis a weight of their own; tell whether one was shared.
+def set_shared_weights_apart(graph: onnx.GraphProto) -> bool:
+    """Give nodes that turn a weight around, or have a bias, one that no other node reads; tell whether one was shared.
 
     To make a Gemm that reads its weight transposed a MatMul, the quantizers transpose the weight in its place, once for
-    each such Gemm. And scales per channel have one axis, that of the last reader.
+    each such Gemm. And scales per channel have one axis, that of the last reader. A shared bias the static quantizer
+    copies itself and appends a number to its name, whether or not another tensor is called that: the output of a node
+    that is then reads as a bias.
     """
     graphs = list(all_graphs(graph))
     taken = {name for inner in graphs for name in defined_names(inner)}
-    readers: dict[str, int] = {}
-    for inner in graphs:
-        for node in inner.node:
-            for name in node.input:
-                readers[name] = readers.get(name, 0) + 1
+    readers = Counter(name for inner in graphs for node in inner.node for name in node.input)
     changed = False
     for inner in graphs:
-        weights = {tensor.name: tensor for tensor in inner.initializer if readers.get(tensor.name, 0) > 1}
-        for node in (one for deeper in all_graphs(inner) for one in deeper.node if weights and _is_turned(one)):
-            weight = weights.get(node.input[1])
-            if weight is not None:
-                node.input[1] = fresh_name(f"{weight.name}_own", taken)
-                _copy(inner, weight, node.input[1])
-                changed = True
-    return changed
-
-
-def set_shared_biases_apart(graph: onnx.GraphProto) -> bool:
-    """Give every Conv, ConvTranspose and Gemm a bias of its own; tell whether one was shared.
-
-    The static quantizer copies a shared bias itself and appends a number to its name, whether or not another tensor
-    is called that: the output of a node that is then reads as a bias.
-    """
-    graphs = list(all_graphs(graph))
-    taken = {name for inner in graphs for name in defined_names(inner)}
-    changed = False
-    for inner in graphs:
-        weights = {tensor.name: tensor for tensor in inner.initializer}
-        seen: set[str] = set()
-        for node in inner.node:
-            bias = weights.get(node.input[2]) if node.op_type in _BIASED and len(node.input) > 2 else None
-            if bias is not None and bias.name in seen:
-                node.input[2] = fresh_name(f"{bias.name}_own", taken)
-                _copy(inner, bias, node.input[2])
-                changed = True
-            elif bias is not None:
-                seen.add(bias.name)
+        weights = {tensor.name: tensor for tensor in inner.initializer if readers[tensor.name] > 1}
+        for node in (node for deeper in all_graphs(inner) for node in deeper.node if weights):
+            for place in (*([1] if _is_turned(node) else []), *([2] if node.op_type in _BIASED else [])):
+                weight = weights.get(node.input[place]) if place < len(node.input) else None
+                if weight is not None and readers[weight.name] > 1:
+                    readers[weight.name] -= 1
+                    node.input[place] = fresh_name(f"{weight.name}_own", taken)
+                    _copy(inner, weight, node.input[place])
+                    changed = True
     return changed
 
 
@@ -317,8 +295,7 @@ def _tidy(path: Path) -> None:
     model = onnx.load(path)
     changed = [
         set_captured_apart(model.graph),
-        set_turned_weights_apart(model.graph),
-        set_shared_biases_apart(model.graph),
+        set_shared_weights_apart(model.graph),
         _flatten_gemm_biases(model.graph),
         _forget_shapes_of_weights(model.graph),
     ]
@@ -331,18 +308,12 @@ def _flatten_gemm_biases(graph: onnx.GraphProto) -> bool:
 
     The quantizer indexes a bias by channel and fails on two axes; Gemm broadcasts both alike.
     """
-    weights = {tensor.name: tensor for tensor in graph.initializer}
-    users: dict[str, set[str]] = {}
-    for node in graph.node:
-        for name in node.input:
-            users.setdefault(name, set()).add(node.op_type)
-    changed = False
-    for node in graph.node:
-        bias = weights.get(node.input[2]) if node.op_type == "Gemm" and len(node.input) > 2 else None
-        if bias is not None and len(bias.dims) == 2 and bias.dims[0] == 1 and users[bias.name] == {"Gemm"}:
-            bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias).reshape(-1), bias.name))
-            changed = True
-    return changed
+    others = {name for node in graph.node if node.op_type != "Gemm" for name in node.input}
+    biases = {node.input[2] for node in graph.node if node.op_type == "Gemm" and len(node.input) > 2} - others
+    rows = [bias for bias in graph.initializer if bias.name in biases and len(bias.dims) == 2 and bias.dims[0] == 1]
+    for bias in rows:
+        bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias).reshape(-1), bias.name))
+    return bool(rows)
 
 
 def _forget_shapes_of_weights(graph: onnx.GraphProto) -> bool:

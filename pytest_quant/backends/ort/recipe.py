@@ -41,7 +41,7 @@ def excluded_nodes(spec: EngineSpec, prepared: Path) -> list[str]:
     return sorted(found | {f"{one}_MatMul" for one in found})
 
 
-RECIPE_VERSION = "3"
+RECIPE_VERSION = "4"
 """Raised when the same ingredients would be built into something else."""
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
