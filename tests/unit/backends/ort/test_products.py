@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
 
 from pytest_quant.backends.ort.products import Product, find_products
 from pytest_quant.testing.conformance.examples import conv, dense, tokens
+from tests.support.models import parsed
 
 SIZES = st.integers(1, 5)
 
@@ -41,37 +42,32 @@ def test_two_free_axes(tmp_path: Path) -> None:
 
 def test_a_shape_that_is_computed_from_sizes(tmp_path: Path) -> None:
     """As PyTorch exports `expand`: sizes of -1 are replaced in the graph, where inference by ONNX loses track."""
-    nodes = [
-        helper.make_node("Shape", ["x"], ["sizes"]),
-        helper.make_node("Mul", ["ones", "minus"], ["kept"]),
-        helper.make_node("Equal", ["sizes", "kept"], ["free"]),
-        helper.make_node("Where", ["free", "ones", "sizes"], ["wanted"]),
-        helper.make_node("Expand", ["row", "wanted"], ["a"]),
-        helper.make_node("MatMul", ["a", "w"], ["y"], name="last"),
-    ]
-    constants = {
-        "ones": np.ones(3, np.int64), "minus": np.array(-1), "row": np.ones(6, np.float32),
-        "w": np.ones((6, 4), np.float32),
-    }  # fmt: skip
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", "t", k]) for name, k in (("x", 6), ("y", 4))]
-    weights = [numpy_helper.from_array(value, name) for name, value in constants.items()]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
-    onnx.save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    parsed(
+        tmp_path / "m.onnx",
+        """(float[n, t, 6] x, float[6, 4] w) => (float[n, t, 4] y)
+        <int64[3] ones = {1, 1, 1}, int64 minus = {-1}, float[6] row = {1, 1, 1, 1, 1, 1}> {
+            sizes = Shape(x)
+            same = Mul(ones, minus)
+            free = Equal(sizes, same)
+            wanted = Where(free, ones, sizes)
+            a = Expand(row, wanted)
+            [last] y = MatMul(a, w)
+        }""",
+    )
     found = find_products(tmp_path / "m.onnx", {"x": np.ones((2, 9, 6), np.float32)})
     assert [one.macs for one in found] == [2 * 9 * 6 * 4]
 
 
 def test_a_shape_that_the_data_decide(tmp_path: Path) -> None:
     """Behind NonZero nobody knows the sizes, and no number is invented."""
-    nodes = [
-        helper.make_node("NonZero", ["x"], ["where"]),
-        helper.make_node("Cast", ["where"], ["f"], to=TensorProto.FLOAT),
-        helper.make_node("MatMul", ["w", "f"], ["y"], name="last"),
-    ]
-    weights = numpy_helper.from_array(np.ones((3, 2), np.float32), "w")
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, None]) for name in ("x", "y")]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights])
-    onnx.save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    parsed(
+        tmp_path / "m.onnx",
+        """(float[3, k] x, float[3, 2] w) => (float[3, m] y) {
+            where = NonZero(x)
+            f = Cast<to = 1>(where)
+            [last] y = MatMul(w, f)
+        }""",
+    )
     found = find_products(tmp_path / "m.onnx", {"x": np.ones((3, 4), np.float32)})
     assert found == [Product("last", ("y",), None)]
 
@@ -80,19 +76,15 @@ def test_a_shape_that_the_data_decide(tmp_path: Path) -> None:
     batch=SIZES, channels=SIZES, groups=st.integers(1, 3), out=SIZES, kernel=st.integers(1, 3), size=st.integers(3, 7)
 )
 def test_grouped_convolutions(
-    tmp_path_factory: object, batch: int, channels: int, groups: int, out: int, kernel: int, size: int
+    tmp_path_factory: pytest.TempPathFactory, batch: int, channels: int, groups: int, out: int, kernel: int, size: int
 ) -> None:
-    """Counted one output element at a time: channels of the group times the area of the kernel."""
-    shape = (out * groups, channels, kernel, kernel)
-    node = helper.make_node("Conv", ["x", "w"], ["y"], name="c", group=groups)
-    weights = numpy_helper.from_array(np.zeros(shape, np.float32), "w")
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * 4) for name in ("x", "y")]
-    graph = helper.make_graph([node], "g", ends[:1], ends[1:], [weights])
-    path = tmp_path_factory.getbasetemp() / "grouped.onnx"  # type: ignore[attr-defined]
-    onnx.save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    """Each output element takes the channels of the group times the area of the kernel."""
+    weights = f"float[{out * groups}, {channels}, {kernel}, {kernel}] w"
+    text = f"(float[n, c, h, v] x, {weights}) => (float[n, d, i, j] y) {{ [c] y = Conv<group = {groups}>(x, w) }}"
+    path = parsed(tmp_path_factory.getbasetemp() / "grouped.onnx", text)
     feeds = {"x": np.zeros((batch, channels * groups, size, size), np.float32)}
     side = size - kernel + 1
-    expected = sum(channels * kernel * kernel for _ in range(batch * out * groups * side * side))
+    expected = batch * out * groups * side * side * channels * kernel * kernel
     assert [one.macs for one in find_products(path, feeds)] == [expected]
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends.base import Availability, Feeds
-from pytest_quant.backends.ort import gpu_layers
-from pytest_quant.backends.ort.gpu_layers import time_here, time_layers_on_gpu
+from pytest_quant.backends.ort import gpu_engine
+from pytest_quant.backends.ort.gpu_engine import time_here, time_layers_on_gpu
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.session import ON_CPU, Provider
 from pytest_quant.errors import BuildError
@@ -25,7 +25,7 @@ def report_process(engine: Path, _model: Path, providers: Sequence[Provider], _f
 
 def test_on_a_gpu_each_kernel_is_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """In a process of its own, whose driver is not in use yet."""
-    monkeypatch.setattr(gpu_layers, "time_here", report_process)
+    monkeypatch.setattr(gpu_engine, "time_here", report_process)
     asked = Provider("CUDAExecutionProvider", {"device_id": "1"})
     told: tuple[object, ...] = time_layers_on_gpu(tmp_path, tmp_path, [asked], {})
     pid, waits, engine, providers = told
@@ -57,8 +57,8 @@ def test_the_process_loads_what_the_providers_want(monkeypatch: pytest.MonkeyPat
         loaded.append(arguments)
         return ()
 
-    monkeypatch.setattr(gpu_layers, "find_provider", find)
-    monkeypatch.setattr(gpu_layers, "time_layers", times)
+    monkeypatch.setattr(gpu_engine, "find_provider", find)
+    monkeypatch.setattr(gpu_engine, "time_layers", times)
     providers = [Provider(TENSORRT), Provider(CUDA), *ON_CPU]
     time_here(tmp_path, tmp_path, providers, {})
     assert loaded == [TENSORRT, CUDA, (tmp_path, tmp_path, providers, {})]
@@ -67,7 +67,7 @@ def test_the_process_loads_what_the_providers_want(monkeypatch: pytest.MonkeyPat
 def test_a_provider_that_does_not_load_there_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With the reason, and the line that mends it."""
     missing = Availability(False, reason="libcudnn.so.9 is missing", fix="pip install it")
-    monkeypatch.setattr(gpu_layers, "find_provider", lambda _: missing)
+    monkeypatch.setattr(gpu_engine, "find_provider", lambda _: missing)
     with pytest.raises(BuildError, match="CUDAExecutionProvider does not load in the process") as raised:
         time_here(tmp_path / "model.onnx", tmp_path, [Provider(CUDA)], {})
     assert (raised.value.value, raised.value.fix) == ("libcudnn.so.9 is missing", "pip install it")
