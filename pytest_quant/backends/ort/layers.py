@@ -6,10 +6,8 @@ import json
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import onnx
 
@@ -18,60 +16,38 @@ from pytest_quant.backends.coverage import precision_of
 from pytest_quant.backends.layers import LayerTime, Role, medians, warm_runs
 from pytest_quant.backends.onnx_files import normalized
 from pytest_quant.backends.ort.lineage import trace
-from pytest_quant.backends.ort.macs import INT8_OPS, NARROW_OPS
+from pytest_quant.backends.ort.macs import INT8_OPS, NARROW_OPS, RanNode, nodes_in
 from pytest_quant.backends.ort.session import OPTIMIZED_FILE, Provider, open_session, refused
 
-_SUFFIX = "_kernel_time"
 _MS_PER_US = 1e-3
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One execution of one node, by the profiler; `dtype` of its first input, as ONNX Runtime spells it."""
-
-    name: str
-    op: str
-    dtype: str
-    start_us: int
-    spent_us: int
-
-
-def read_runs(text: str) -> list[list[Event]]:
-    """Return the events of each run in a profile, both in the order of time.
+def read_runs(text: str) -> list[list[RanNode]]:
+    """Return the nodes of each run in a profile, both in the order of time.
 
     Nodes inside the body of a loop or a branch are left out: the node around them has their time.
     """
     rows = [row for row in json.loads(text) if row.get("dur") is not None]
     spans = sorted((row["ts"], row["ts"] + row["dur"]) for row in rows if row["name"] == "model_run")
-    events = sorted(
-        (_event(row) for row in rows if row.get("cat") == "Node" and row["name"].endswith(_SUFFIX)),
-        key=lambda event: (event.start_us, -event.spent_us),
-    )
-    return [_outermost([event for event in events if start <= event.start_us <= end]) for start, end in spans]
+    nodes = sorted(nodes_in(rows), key=lambda node: (node.start_us, -node.spent_us))
+    return [_outermost([node for node in nodes if start <= node.start_us <= end]) for start, end in spans]
 
 
 _CONTAINERS = frozenset({"If", "Loop", "Scan"})
 
 
-def _event(row: Mapping[str, Any]) -> Event:
-    facts = row["args"]
-    first: Mapping[str, object] = next(iter(facts.get("input_type_shape", [])), {})
-    name = row["name"].removesuffix(_SUFFIX)
-    return Event(name, facts["op_name"], next(iter(first), ""), row["ts"], row["dur"])
-
-
-def _outermost(events: Sequence[Event]) -> list[Event]:
-    found: list[Event] = []
+def _outermost(nodes: Sequence[RanNode]) -> list[RanNode]:
+    outer: list[RanNode] = []
     until_us = -1
-    for event in events:
-        if event.start_us >= until_us:
-            found.append(event)
-            if event.op in _CONTAINERS:
-                until_us = event.start_us + event.spent_us
-    return found
+    for node in nodes:
+        if node.start_us >= until_us:
+            outer.append(node)
+            if node.op_type in _CONTAINERS:
+                until_us = node.start_us + node.spent_us
+    return outer
 
 
-def layers_of(runs: Sequence[Sequence[Event]], traced: Mapping[str, tuple[tuple[str, ...], Role]]) -> list[LayerTime]:
+def layers_of(runs: Sequence[Sequence[RanNode]], traced: Mapping[str, tuple[tuple[str, ...], Role]]) -> list[LayerTime]:
     """Return each node once, in the order they run, with the median over `runs` of its time in each.
 
     Parameters
@@ -82,22 +58,22 @@ def layers_of(runs: Sequence[Sequence[Event]], traced: Mapping[str, tuple[tuple[
     totals: list[Counter[str]] = []
     for run in runs:
         spent: Counter[str] = Counter()
-        for event in run:
-            spent[event.name] += event.spent_us
+        for node in run:
+            spent[node.name] += node.spent_us
         totals.append(spent)
-    firsts = {event.name: event for run in reversed(runs) for event in reversed(run)}
-    found = []
+    firsts = {node.name: node for run in reversed(runs) for node in reversed(run)}
+    layers = []
     for name, spent_us in medians(totals).items():
         nodes, role = traced.get(name, ((), "other"))
-        event = firsts[name]
-        found.append(LayerTime(name, event.op, _precision(event), _MS_PER_US * spent_us, nodes, role))
-    return found
+        first = firsts[name]
+        layers.append(LayerTime(name, first.op_type, _precision(first), _MS_PER_US * spent_us, nodes, role))
+    return layers
 
 
-def _precision(event: Event) -> str:
-    if event.op in INT8_OPS:
+def _precision(node: RanNode) -> str:
+    if node.op_type in INT8_OPS:
         return "int8"
-    return "int4" if event.op in NARROW_OPS else precision_of(event.dtype)
+    return "int4" if node.op_type in NARROW_OPS else precision_of(node.inputs[0].dtype if node.inputs else "")
 
 
 def time_layers(
@@ -130,7 +106,7 @@ def time_layers(
 
 
 def _traced(
-    optimized: onnx.GraphProto, run: Sequence[Event], engine: Path, model: Path
+    optimized: onnx.GraphProto, run: Sequence[RanNode], engine: Path, model: Path
 ) -> dict[str, tuple[tuple[str, ...], Role]]:
     opened = onnx.load(engine, load_external_data=False)
     known = normalized(onnx.load(model, load_external_data=False))
@@ -143,7 +119,7 @@ def _traced(
     return found
 
 
-def names_in_profile(optimized: onnx.GraphProto, run: Sequence[Event]) -> list[str]:
+def names_in_profile(optimized: onnx.GraphProto, run: Sequence[RanNode]) -> list[str]:
     """Return the name that each node of `optimized` has in the profile; empty where that is not clear.
 
     The profiler calls a node without a name by its operator and a number that no file holds: ``Conv_12``. Those of one
@@ -151,9 +127,9 @@ def names_in_profile(optimized: onnx.GraphProto, run: Sequence[Event]) -> list[s
     """
     named = {node.name for node in optimized.node}
     nameless: dict[str, list[str]] = defaultdict(list)
-    for event in run:
-        if event.name not in named and event.name not in nameless[event.op]:
-            nameless[event.op].append(event.name)
+    for ran in run:
+        if ran.name not in named and ran.name not in nameless[ran.op_type]:
+            nameless[ran.op_type].append(ran.name)
     for op, names in nameless.items():
         if len(names) != sum(not node.name and node.op_type == op for node in optimized.node):
             names.clear()

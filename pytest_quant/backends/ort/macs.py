@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pytest_quant.backends.coverage import Kind, convolution_macs, matrix_macs, product_kind, recurrent_macs
 
@@ -21,18 +23,29 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class RanNode:
-    """One execution of one node. Absent optional operands are not listed."""
+    """One execution of one node. Absent optional operands are not listed.
+
+    Attributes
+    ----------
+    start_us, spent_us : by the clock of the profiler, in microseconds.
+    """
 
     name: str
     op_type: str
     provider: str
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
+    start_us: int = 0
+    spent_us: int = 0
 
 
 def read_profile(file: Path) -> list[RanNode]:
     """Return the nodes in the order they ran; the body of a loop comes once for each turn."""
-    events = json.loads(file.read_text(encoding="utf-8"))
+    return nodes_in(json.loads(file.read_text(encoding="utf-8")))
+
+
+def nodes_in(events: Iterable[Mapping[str, Any]]) -> list[RanNode]:
+    """Return the nodes among the events of a profile, in the order of these."""
     return [
         RanNode(
             name=event["name"].removesuffix(_SUFFIX),
@@ -40,6 +53,8 @@ def read_profile(file: Path) -> list[RanNode]:
             provider=event["args"]["provider"],
             inputs=_operands(event["args"].get("input_type_shape", [])),
             outputs=_operands(event["args"].get("output_type_shape", [])),
+            start_us=event.get("ts", 0),
+            spent_us=event.get("dur", 0),
         )
         for event in events
         if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX)

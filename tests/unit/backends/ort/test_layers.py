@@ -9,7 +9,8 @@ from typing import Any
 import onnx.parser
 import pytest
 
-from pytest_quant.backends.ort.layers import Event, layers_of, names_in_profile, read_runs
+from pytest_quant.backends.ort.layers import layers_of, names_in_profile, read_runs
+from pytest_quant.backends.ort.macs import Operand, RanNode
 
 
 def _node(name: str, op: str, start: int, spent: int, dtype: str = "float") -> dict[str, Any]:
@@ -63,7 +64,7 @@ def test_the_body_of_a_loop_is_in_the_time_of_the_loop() -> None:
 )
 def test_precision_is_what_a_product_multiplies_in(op: str, dtype: str, precision: str) -> None:
     """That of the operator where it says so, else the type of the first operand."""
-    (layer,) = layers_of([[Event("n", op, dtype, 0, 1)]], {})
+    (layer,) = layers_of([[RanNode("n", op, "", (Operand(dtype, ()),), ())]], {})
     assert layer.precision == precision
 
 
@@ -71,6 +72,6 @@ def test_nodes_without_names_are_told_apart_by_their_order() -> None:
     """The profiler numbers them; where their count differs, the body of a branch for one, none is guessed."""
     graph = onnx.parser.parse_graph("g (float[4] x) => (float[4] y) { a = Relu(x) b = Neg(a) y = Relu(b) }")
     graph.node[1].name = "minus"
-    run = [Event("Relu_7", "Relu", "float", 0, 1), Event("minus", "Neg", "float", 1, 1)]
-    assert names_in_profile(graph, [*run, Event("Relu_2", "Relu", "float", 2, 1)]) == ["Relu_7", "minus", "Relu_2"]
+    run = [RanNode("Relu_7", "Relu", "", (), ()), RanNode("minus", "Neg", "", (), ())]
+    assert names_in_profile(graph, [*run, RanNode("Relu_2", "Relu", "", (), ())]) == ["Relu_7", "minus", "Relu_2"]
     assert names_in_profile(graph, run) == ["", "minus", ""]
