@@ -1,9 +1,11 @@
-"""Absent, too old, broken and usable are four things."""
+"""Absent, too old, broken and usable are four things; what a library prints and raises is handled."""
 
 from __future__ import annotations
 
 import importlib
+import logging
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from pytest_quant.backends.runtime import (
     import_runtime,
     keep_text,
     memory_libraries,
+    quiet,
     told,
     wanted_versions,
 )
@@ -203,3 +206,28 @@ def test_where_nothing_can_be_written_the_message_stays(monkeypatch: pytest.Monk
     found = failed("a step failed", ValueError("why"))
     assert found.log is None
     assert str(found) == "a step failed\n  got: ValueError: why"
+
+
+def test_the_noise_of_a_library_stays_off_the_screen(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prints, warnings and log lines; what ONNX Runtime logs as an error is given, and afterwards all is as before."""
+    library, root = logging.getLogger("noisy_library"), logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    with quiet("noisy_library") as errors:
+        print("a progress bar")  # noqa: T201
+        warnings.warn("deprecated", stacklevel=1)
+        library.error("a stack of lines")
+        logging.basicConfig()
+        logging.getLogger("onnxruntime.quantization").error("not quantized")
+        logging.getLogger("onnxruntime.quantization").warning("slow")
+    assert errors == ["not quantized"]
+    assert (library.level, root.handlers) == (logging.NOTSET, [])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_failure_that_left_only_text_is_shown_like_an_exception() -> None:
+    """What another process wrote: its first lines in the message, all of it in the file."""
+    error = failed("the build failed", "\n".join("abcdefgh"))
+    assert (error.value or "").splitlines() == list("abcd")
+    assert Path(error.log or "").read_text(encoding="utf-8").endswith("\ng\nh")
