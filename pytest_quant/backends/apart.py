@@ -30,13 +30,15 @@ class ApartError(Exception):
     error : what the function raised there; ``None`` where the process did not live to say so.
     how : how it ended then, to be read behind "it", as ``crashed (SIGSEGV)``; else empty.
     said : everything that the process wrote, with the traceback of `error`.
+    timed_out : it took too long, and was ended.
     """
 
-    def __init__(self, said: str, *, error: Exception | None = None, how: str = "") -> None:
+    def __init__(self, said: str, *, error: Exception | None = None, how: str = "", timed_out: bool = False) -> None:
         super().__init__(how or str(error))
         self.said = said
         self.error = error
         self.how = how
+        self.timed_out = timed_out
 
 
 def call_apart(
@@ -64,7 +66,7 @@ def call_apart(
         try:
             ended = run_apart((sys.executable, "-m", __name__, str(file)), limit_s, environment)
         except subprocess.TimeoutExpired as error:
-            raise ApartError("", how=f"took more than {limit_s:g} s, and was ended") from error
+            raise ApartError("", how=f"took more than {limit_s:g} s, and was ended", timed_out=True) from error
         said = f"{ended.stdout}{ended.stderr}"
         if ended.returncode < 0:
             raise ApartError(said, how=f"crashed ({signal.Signals(-ended.returncode).name})")

@@ -17,8 +17,6 @@ from pytest_quant.backends.torch.program import load_program
 from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec
 
-_TIMED_RUNS = 21
-
 
 class TorchCudaEngine(TorchEngine):
     """A traced program whose inputs lie on the GPU while it is timed."""

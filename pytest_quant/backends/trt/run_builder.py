@@ -167,7 +167,7 @@ def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S)
             else f"{request.module} did not build {name}: it {ended.how}",
             f"{ended.said}\n{log}",
             value=shown,
-            fix=next_step(shown, request.shapes)
-            if ended.error
-            else "a lower optimization_level, or a timing_cache, makes builds shorter",
+            fix="a lower optimization_level, or a timing_cache, makes builds shorter"
+            if ended.timed_out
+            else next_step(shown, request.shapes),
         ) from ended
