@@ -72,9 +72,9 @@ def call_apart(
             raise ApartError(said, how=f"crashed ({signal.Signals(-ended.returncode).name})")
         if ended.returncode:
             raise ApartError(said, how=f"ended with exit code {ended.returncode}")
-        value, error = pickle.loads(file.read_bytes())  # nosec B301 # noqa: S301 - our own file
-    if error is not None:
-        raise ApartError(said, error=error)
+        value, raised = pickle.loads(file.read_bytes())  # nosec B301 # noqa: S301 - our own file
+    if raised is not None:
+        raise ApartError(said, error=raised)
     return value, ended.stderr
 
 

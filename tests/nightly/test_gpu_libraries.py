@@ -136,7 +136,7 @@ def refusal(wheel: Path, folder: Path, model: Path, options: dict[str, str]) -> 
 def test_the_options_of_cuda_are_its_own(wheel: Path, libraries: tuple[Path, list[Path]], tmp_path: Path) -> None:
     """The provider reads all of ours and goes on to ask for a device; it names one that it does not know."""
     model = models.select_first(tmp_path / "model.onnx")
-    clock = DeviceClock(HostMemory(), 123456, None, None)
+    clock = DeviceClock(HostMemory(), 123456, [])
     (asked,) = on_stream(clock, [Provider(CUDA, CUDA_OPTIONS)])
     # The stub tells of no device, so that none has a number.
     ours = {name: value for name, value in asked.options.items() if name != "device_id"} | {"enable_cuda_graph": "1"}
@@ -150,7 +150,7 @@ def test_the_options_of_tensorrt_are_its_own(wheel: Path) -> None:
     file = "lib/python*/site-packages/onnxruntime/capi/libonnxruntime_providers_tensorrt.so"
     names = next(wheel.parents[1].glob(file)).read_bytes()
     spec = EngineSpec("ort-trt", "int8", "static", Model("net"), options=(("ranges", "table"), ("workspace_mb", 3)))
-    clock = DeviceClock(HostMemory(), 123456, None, None)
+    clock = DeviceClock(HostMemory(), 123456, [])
     shapes, _ = profile_options({"x": ((1, 2), (1, 2), (1, 2))})
     options = {**provider_options(spec, Path()), **shapes, LISTS_LAYERS: "1"}
     (asked,) = on_stream(clock, [Provider(TENSORRT, options)])

@@ -22,9 +22,11 @@ import re
 import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, inliner, numpy_helper, shape_inference, version_converter
 
 from pytest_quant.backends.onnx_files.read import (
@@ -220,7 +222,7 @@ def constant_of(node: onnx.NodeProto) -> TensorProto | None:
         tensor = TensorProto()
         tensor.CopyFrom(attribute.t)
     elif attribute.name in _CONSTANTS:
-        value = np.array(helper.get_attribute_value(attribute), _CONSTANTS[attribute.name])
+        value: NDArray[Any] = np.array(helper.get_attribute_value(attribute), _CONSTANTS[attribute.name])
         tensor = numpy_helper.from_array(value)
     else:
         return None

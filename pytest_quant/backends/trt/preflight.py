@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -26,6 +26,8 @@ _DYNAMIC = frozenset({"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "
 _FP8_TYPES = frozenset(
     {TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E5M2FNUZ}
 )
+_Constants: TypeAlias = Mapping[str, TensorProto | None]
+
 _STATIC_FIX = "quantize it in TensorRT's style: backend='trt-rtx' or 'trt' with scheme='static' does so"
 
 
@@ -57,7 +59,7 @@ def check_graph(path: Path, *, calibrator: bool = False, target: str = "") -> No
 
 
 def _faults(
-    graph: onnx.GraphProto, around: Mapping[str, TensorProto], calibrator: bool, target: str
+    graph: onnx.GraphProto, around: _Constants, calibrator: bool, target: str
 ) -> Iterator[tuple[onnx.NodeProto, str, str]]:
     """Yield the faults of `graph` and of the graphs inside it, which read the constants `around` them by name."""
     constants = {**around, **_constants(graph, around)}
@@ -75,14 +77,19 @@ def _faults(
             yield from _pair_faults(node, constants, target)
 
 
-def _constants(graph: onnx.GraphProto, around: Mapping[str, TensorProto]) -> dict[str, TensorProto]:
-    """Return what `graph` itself holds constant; the parser folds a cast of a constant, as exports to float16 have."""
-    constants = {tensor.name: tensor for tensor in graph.initializer}
+def _constants(graph: onnx.GraphProto, around: _Constants) -> dict[str, TensorProto | None]:
+    """Return what `graph` itself holds constant, or computes of constants alone, which the parser folds.
+
+    A value is ``None`` where it is not computed here; casts of a constant are, as exports to float16 have them.
+    """
+    constants: dict[str, TensorProto | None] = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
-        read = constants.get(node.input[0], around.get(node.input[0])) if node.op_type in ("Cast", "Identity") else None
-        if read is not None:
-            kinds = [attribute.i for attribute in node.attribute if attribute.name == "to"]
-            constants[node.output[0]] = _cast(read, kinds[0]) if kinds else read
+        reads = {name: constants.get(name, around.get(name)) for name in node.input if name}
+        if not reads or any(bodies_of(node)) or not all(name in constants or name in around for name in reads):
+            continue
+        value = next(iter(reads.values())) if node.op_type in ("Cast", "Identity") else None
+        kinds = [attribute.i for attribute in node.attribute if attribute.name == "to"]
+        constants.update(dict.fromkeys(node.output, _cast(value, kinds[0]) if value and kinds else value))
     return constants
 
 
@@ -90,12 +97,12 @@ def _cast(tensor: TensorProto, to: int) -> TensorProto:
     return numpy_helper.from_array(numpy_helper.to_array(tensor).astype(onnx.helper.tensor_dtype_to_np_dtype(to)))
 
 
-def _pair_faults(
-    node: onnx.NodeProto, constants: Mapping[str, TensorProto], target: str
-) -> Iterator[tuple[onnx.NodeProto, str, str]]:
+def _pair_faults(node: onnx.NodeProto, constants: _Constants, target: str) -> Iterator[tuple[onnx.NodeProto, str, str]]:
     scale = constants.get(node.input[1])
-    # The parser folds a scale that constants give, and refuses by name one that is computed in a run.
-    if scale is not None and not (_values(scale) > 0).all():
+    if node.input[1] not in constants:
+        fix = "export the model with scales as constants"
+        yield node, f"its scale '{node.input[1]}' is computed, and must be a constant", fix
+    elif scale is not None and not (_values(scale) > 0).all():
         yield (
             node,
             f"its scale '{node.input[1]}' is not above 0 everywhere",
@@ -122,7 +129,7 @@ def _pair_faults(
         yield node, "it has one scale for each channel of an activation, which is allowed for weights only", fix
 
 
-def _kind(node: onnx.NodeProto, zero_point: TensorProto | None, constants: Mapping[str, TensorProto]) -> int:
+def _kind(node: onnx.NodeProto, zero_point: TensorProto | None, constants: _Constants) -> int:
     """Return the integer type of a pair: of its zero point, of the constant it reads, else the standard's uint8."""
     if zero_point is not None:
         return zero_point.data_type
@@ -135,7 +142,7 @@ def _kind(node: onnx.NodeProto, zero_point: TensorProto | None, constants: Mappi
     return TensorProto.INT8 if read is None else read.data_type
 
 
-def _is_weight(node: onnx.NodeProto, constants: Mapping[str, TensorProto]) -> bool:
+def _is_weight(node: onnx.NodeProto, constants: _Constants) -> bool:
     """Weights are constants, or the quantized form of one."""
     return node.input[0] in constants or node.input[0].endswith(("_quantized", "_QuantizeLinear_Output"))
 

@@ -21,7 +21,7 @@ from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
-from tests.unit.backends.trt.test_preflight import COMPUTED, cast_scale, computed_scale
+from tests.unit.backends.trt.test_preflight import PAIR, written
 
 RTX = get_backend("trt-rtx")
 TARGET = (("compute_capability", "SM89"),)
@@ -128,18 +128,17 @@ def test_uint8_around_zero_is_taken_by_the_parser_and_refused_here(tmp_path: Pat
     )
 
 
-def test_a_scale_through_a_cast_is_taken(tmp_path: Path) -> None:
-    """By the real parser, which folds it, and so by pre-flight."""
-    path = cast_scale(tmp_path, 0.1)
+CONSTANTS = "float16 h = {11878}, float c = {0.1}, float[1] row = {0.1}, int8 z = {0}"
+
+
+@pytest.mark.parametrize(
+    "scale", ["s = Cast<to = 1>(h)", "s = Mul(c, c)", "s = Squeeze(row)", "s = ReduceMax<keepdims = 0>(row)"]
+)
+def test_a_scale_that_constants_give_is_taken(scale: str, tmp_path: Path) -> None:
+    """By the real parser, which folds whatever computes it, and so by pre-flight."""
+    path = written(tmp_path, f"{scale} {PAIR}", CONSTANTS)
     check_graph(path)
     parse(path, tmp_path)
-    assert (tmp_path / "model.engine").stat().st_size > 0
-
-
-@pytest.mark.parametrize("operator", COMPUTED)
-def test_a_scale_computed_from_constants_is_taken(operator: str, tmp_path: Path) -> None:
-    """By the real parser too."""
-    parse(computed_scale(tmp_path, operator), tmp_path)
     assert (tmp_path / "model.engine").stat().st_size > 0
 
 

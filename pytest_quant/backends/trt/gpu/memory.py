@@ -110,12 +110,12 @@ class DeviceClock:
     Attributes
     ----------
     memory : the library that made them.
+    events : the first and the last; none after `close`.
     """
 
     memory: DeviceMemory
     stream: int
-    first: Any
-    last: Any
+    events: list[Any]
 
     def wait(self) -> None:
         """Wait until everything in the stream is done."""
@@ -127,25 +127,26 @@ class DeviceClock:
 
         In an idle stream the host's way to what is put there would count.
         """
+        first, last = self.events
         with self.memory.current():
             start()
-            self.memory.record(self.first, self.stream)
+            self.memory.record(first, self.stream)
             start()
-            self.memory.record(self.last, self.stream)
+            self.memory.record(last, self.stream)
             self.memory.wait(self.stream)
-            return self.memory.between_ms(self.first, self.last)
+            return self.memory.between_ms(first, last)
 
     def close(self) -> None:
         """Give back the events and the stream."""
-        for event in (self.first, self.last):
-            self.memory.end_event(event)
+        while self.events:
+            self.memory.end_event(self.events.pop())
         self.memory.end_stream(self.stream)
 
 
 def make_clock(memory: DeviceMemory) -> DeviceClock:
     """Return a stream with two events of `memory`. Raises `BuildError`."""
     with memory.current():
-        return DeviceClock(memory, memory.new_stream(), memory.new_event(), memory.new_event())
+        return DeviceClock(memory, memory.new_stream(), [memory.new_event(), memory.new_event()])
 
 
 class OutOfMemoryError(BuildError):

@@ -29,7 +29,6 @@ from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense
 from pytest_quant.testing.conformance.workbench import build
 from tests.support import fake_ort_trt
-from tests.unit.backends.ort.test_trt_table import read_table
 
 SPEC = EngineSpec("ort-trt", "int8", "static", Model.from_onnx("model.onnx"))
 TABLE = (("ranges", "table"),)
@@ -144,7 +143,7 @@ def test_a_float_graph_with_its_table(tmp_path: Path, monkeypatch: pytest.Monkey
     graph = onnx.load(folder / "model.onnx").graph
     assert not {node.op_type for node in graph.node} & {"QuantizeLinear", "DequantizeLinear"}
     tensors = {name for node in graph.node for name in (*node.input, *node.output)}
-    found = read_table((folder / TABLE_FILE).read_bytes())
+    found = decoded((folder / TABLE_FILE).read_bytes())
     assert {"x", "y"} <= found.keys() <= tensors
     samples = [example.feeds(4, seed)["x"] for seed in range(20, 28)]
     assert found["x"] == pytest.approx(float(np.abs(np.concatenate(samples)).max()), rel=1e-6)

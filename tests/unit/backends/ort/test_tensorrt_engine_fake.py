@@ -184,7 +184,7 @@ def test_missing_scales_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_build_that_crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends another process: an error with the signal."""
     monkeypatch.setenv(CRASHES, "1")
-    with pytest.raises(BuildError, match=r"did not build ort-trt-int8 of dense: it crashed \(SIGABRT\)"):
+    with pytest.raises(BuildError, match=r"did not build ort-trt-int8-static of dense: it crashed \(SIGABRT\)"):
         build(BACKEND, spec_of(tmp_path), dense(), tmp_path)
 
 
