@@ -16,7 +16,6 @@ ELSEWHERE = {
     "backends.remedy": "tests/unit/diagnose/test_effect.py",
     "backends.torch.*": "tests/integration/torch_traps",
     "backends.trt.*": "tests/integration/trt_traps",
-    "cli.bisect": "tests/integration/test_bisect.py",
     "cli.doctor": "tests/integration/test_doctor.py",
     "cli.init": "tests/integration/test_init.py",
     "cli.prune": "tests/unit/cli/test_exchange.py",

@@ -1,14 +1,11 @@
-"""``pytest-quant bisect``."""
+"""``pytest-quant bisect``: ``git bisect``, in which each commit is compared with the good one."""
 
 from __future__ import annotations
 
-import signal
+import re
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -19,22 +16,21 @@ from pytest_quant.errors import QuantError, UsageError
 
 if TYPE_CHECKING:
     from pytest_quant.history.compare import Comparison
-    from pytest_quant.sides.bisect import Found, Judged, Verdicts
+    from pytest_quant.sides.compare import Terms
     from pytest_quant.sides.left import Left
+    from pytest_quant.sides.run import Asked
 
-_NO_REGRESSION, _ONLY_SKIPPED = 1, 3
+_NO_REGRESSION, _NO_ANSWER, _ONLY_SKIPPED = 1, 2, 3
+_FIRST_BAD = re.compile(r"^([0-9a-f]{40,64}) is the first bad commit$", re.MULTILINE)
+_LIMIT_HELP = "Largest slow-down. [default: that of the mark, else 5 %]"
 
 
-def _percent(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        percent = float(text.strip().removesuffix("%"))
-    except ValueError:
-        percent = -1.0
-    if not 0.0 < percent < float("inf"):
-        raise UsageError("--limit is a slow-down in percent", value=text, allowed="above 0", fix="write 5%")
-    return percent
+class _Percent(click.FloatRange):
+    """A number, with or without the sign of percent behind it."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        return float(super().convert(value.strip().removesuffix("%"), param, ctx))
 
 
 @click.command(short_help="Which commit made a test slower or worse.")
@@ -42,9 +38,7 @@ def _percent(_context: click.Context, _parameter: click.Parameter, text: str | N
 @click.argument("good")
 @click.argument("bad")
 @click.argument("pytest_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- PYTEST_OPTION...]")
-@click.option(
-    "--limit", callback=_percent, metavar="PERCENT", help="Largest slow-down. [default: that of the mark, else 5 %]"
-)
+@click.option("--limit", type=_Percent(0, 1000, min_open=True), metavar="PERCENT", help=_LIMIT_HELP)
 def bisect(test: str, good: str, bad: str, pytest_options: tuple[str, ...], limit: float | None) -> None:
     """Find the first commit between GOOD and BAD at which TEST is slower or less accurate than at GOOD.
 
@@ -68,143 +62,111 @@ def bisect(test: str, good: str, bad: str, pytest_options: tuple[str, ...], limi
     from pytest_quant.environment import Repository
     from pytest_quant.environment.worktree import top_level, workplace
     from pytest_quant.sides.base_commit import find_commit
+    from pytest_quant.sides.compare import Terms
+    from pytest_quant.sides.run import Asked
+    from pytest_quant.sides.timing import LIMIT_PCT
 
     git = Repository(Path.cwd())
     checkout = top_level(git.root)
     first, last = (find_commit(git, name) for name in (good, bad))
     if git.merge_base(first, last) != first or first == last:
-        raise UsageError(
-            "GOOD is not before BAD",
-            value=f"{good} is {first[:12]}, {bad} is {last[:12]}",
-            allowed="an ancestor of BAD, all commits between them fetched",
-            fix="name an older commit as GOOD; in a shallow clone: git fetch --unshallow",
-        )
-    with _ended_by_sigterm(), workplace(checkout) as place:
-        sys.exit(_find(_Commits(test, pytest_options, checkout, place), first, last, limit))
+        fix = "name an ancestor of BAD as GOOD; in a shallow clone: git fetch --unshallow"
+        raise UsageError("GOOD is not before BAD", value=f"{good} is {first[:12]}, {bad} is {last[:12]}", fix=fix)
+    with workplace(checkout) as place:
+        asked = Asked(checkout, None, Path.cwd(), (test,), pytest_options, nearest_folder() / "cache")
+        commits = _Commits(asked, place, Terms(limit or LIMIT_PCT, by_mark=limit is None, option="--limit"))
+        say(f"good {commits.named(first)}")
+        commits.good = commits.run(first)
+        word = commits.judge(last)
+        if word != "bad":
+            say(f"error: {test} is not worse at BAD than at GOOD, or that cannot be told", color="red", err=True)
+            sys.exit(_NO_REGRESSION if word == "good" else _NO_ANSWER)
+        sys.exit(_search(commits, first, last))
 
 
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that nothing is left in the temporary folder."""
+def _search(commits: _Commits, good: str, bad: str) -> int:
+    """Let git choose the commits to judge, print the first bad one, and return the exit code."""
+    from pytest_quant.environment.revision import ask_git
+    from pytest_quant.environment.worktree import LOCAL_VARIABLES
+    from pytest_quant.history.compare import rule
+    from pytest_quant.report.comparison_text import comparison_text
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+    # In the tree of BAD, so that a search of the user in the checkout goes on undisturbed.
+    tree = commits.place / f"tree-{bad}"
+    answer = ask_git(tree, "bisect", "start", "--no-checkout", bad, good, without=LOCAL_VARIABLES)
+    while answer.ok and not _FIRST_BAD.search(answer.text):
+        say(answer.text.partition("\n")[0])
+        commit = ask_git(tree, "rev-parse", "BISECT_HEAD", without=LOCAL_VARIABLES).text
+        answer = ask_git(tree, "bisect", commits.judge(commit), commit, without=LOCAL_VARIABLES)
+    first = _FIRST_BAD.search(answer.text)
+    if first is None:
+        say(answer.text or answer.error)
+        return _ONLY_SKIPPED
+    say(f"first bad commit: {commits.named(first[1])}")
+    comparison = commits.comparisons[first[1]]
+    show(comparison_text(comparison, rule(comparison), width(), color=True))
+    return 0
 
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Commits:
-    """Runs TEST at commits: `checkout` is the user's, `place` the folder for trees and for what runs leave."""
+    """Runs the test at commits in trees below `place`, and compares what it leaves with what it left at `good`."""
 
-    test: str
-    options: tuple[str, ...]
-    checkout: Path
+    asked: Asked
     place: Path
-
-    def left_at(self, commit: str) -> Left:
-        """Run the test at a commit. Raises `QuantError` when its files cannot be written."""
-        from pytest_quant.environment.worktree import check_out
-        from pytest_quant.sides.left import Selection
-        from pytest_quant.sides.run import Asked, run_side
-
-        tree = check_out(self.checkout, commit, self._tree(commit))
-        asked = Asked(self.checkout, None, Path.cwd(), (self.test,), self.options, nearest_folder() / "cache")
-        selection = Selection((), others=True, elsewhere=str(self.checkout))
-        return run_side(tree, asked, selection, self.place / f"left-{commit}")
-
-    def judge(self, commit: str, verdicts: Verdicts) -> Judged:
-        """Compare a commit with the good one; its files are removed then."""
-        from pytest_quant.environment.worktree import remove_tree
-        from pytest_quant.sides.bisect import Judged, Word
-
-        try:
-            return verdicts(commit, self.left_at(commit))
-        except QuantError as error:
-            return Judged(commit, Word.SKIP, error.what)
-        finally:
-            remove_tree(self.checkout, self._tree(commit))
+    terms: Terms
+    good: Left = field(init=False)
+    comparisons: dict[str, Comparison] = field(default_factory=dict)
 
     def named(self, commit: str) -> str:
         """Return the commit with its subject."""
         from pytest_quant.environment.revision import ask_git
 
-        return f"{commit[:12]} {ask_git(self.checkout, 'show', '-s', '--format=%s', commit).text}"
+        return f"{commit[:12]} {ask_git(self.asked.checkout, 'show', '-s', '--format=%s', commit).text}"
 
-    def _tree(self, commit: str) -> Path:
-        return self.place / f"tree-{commit}"
+    def run(self, commit: str) -> Left:
+        """Run the test at a commit. Raises `QuantError` when its files cannot be written."""
+        from pytest_quant.environment.worktree import check_out
+        from pytest_quant.sides.left import Selection
+        from pytest_quant.sides.run import run_side
 
+        tree = check_out(self.asked.checkout, commit, self.place / f"tree-{commit}")
+        selection = Selection((), others=True, elsewhere=str(self.asked.checkout))
+        return run_side(tree, self.asked, selection, self.place / f"left-{commit}")
 
-def _find(commits: _Commits, good: str, bad: str, limit_pct: float | None) -> int:
-    """Search, print each step and the end, and return the exit code."""
-    from pytest_quant.sides.bisect import Judged, Verdicts, Word, search
+    def judge(self, commit: str) -> str:
+        """Return git's word for a commit, and print it with the reason."""
+        from pytest_quant.measure.lock import DeviceLocks
+        from pytest_quant.measure.steps import STEP_TIMEOUT_S, Steps
+        from pytest_quant.sides.compare import compare_sides
+        from pytest_quant.sides.timing import PairTimer
 
-    say(f"good {commits.named(good)}")
-    base = commits.left_at(good)
-    if not any(record.accuracy is not None for record in base.records):
-        raise UsageError(
-            f"{commits.test} cannot be measured at GOOD",
-            value=_why(base),
-            fix="name a test and a commit at which it passes",
-        )
-    verdicts = Verdicts(lambda left: _compared(base, left, limit_pct))
-    verdicts.remember(base, Judged(good, Word.GOOD, ""))
-    seen: dict[str, Comparison] = {}
-
-    def judge(commit: str) -> Judged:
-        judged = commits.judge(commit, verdicts)
-        if judged.comparison is not None:
-            seen[commit] = judged.comparison
-        return judged
-
-    def tell(judged: Judged, left: int) -> None:
-        say(f"{judged.word:4} {commits.named(judged.commit)}: {judged.why} ({left} may be the first bad one)")
-
-    worst = judge(bad)
-    say(f"{worst.word:4} {commits.named(bad)}: {worst.why}")
-    if worst.word is not Word.BAD:
-        say(f"error: {commits.test} is not worse at BAD than at GOOD, or that cannot be told", color="red", err=True)
-        return _NO_REGRESSION
-    return _end(commits, search(commits.checkout, good, bad, judge, tell), seen)
+        timer = PairTimer(Steps(lambda _: None), DeviceLocks(lambda text: say(text, err=True)), STEP_TIMEOUT_S)
+        try:
+            left = self.run(commit)
+            comparison = self.comparisons[commit] = compare_sides(self.good, left, timer, self.terms)
+            word, why = word_of(comparison, left)
+        except QuantError as error:
+            word, why = "skip", error.what
+        say(f"{word:4} {self.named(commit)}: {why}")
+        return word
 
 
-def _end(commits: _Commits, found: Found, seen: Mapping[str, Comparison]) -> int:
-    from pytest_quant.history.compare import rule
-    from pytest_quant.report.comparison_text import comparison_text
+def word_of(comparison: Comparison, head: Left) -> tuple[str, str]:
+    """Return git's word for a commit, ``good``, ``bad``, or ``skip`` for one that cannot be judged; and the reason."""
+    from pytest_quant.history.compare import Outcome
 
-    if len(found.suspects) > 1:
-        say("the first bad commit is one of these, of which all but one could not be measured:")
-        for commit in found.suspects:
-            say(f"  {commits.named(commit)}")
-        return _ONLY_SKIPPED
-    first = found.suspects[0]
-    say(f"first bad commit: {commits.named(first)}")
-    if first in seen:
-        show(comparison_text(seen[first], rule(seen[first]), width(), color=True))
-    return 0
+    worse = comparison.having(Outcome.REGRESSION)
+    undecided = comparison.having(Outcome.INCONCLUSIVE, Outcome.NO_BASELINE)
+    if undecided and not worse:
+        return "skip", "; ".join(undecided[0].notes[:1])
+    if not comparison.rows:
+        return "skip", _why_nothing(head)
+    figures = [f"{row.quantity} {row.change or 0.0:+.3g} {row.change_unit}" for row in worse or comparison.rows]
+    return "bad" if worse else "good", "; ".join(figures)
 
 
-def _compared(base: Left, left: Left, limit_pct: float | None) -> Comparison:
-    from pytest_quant.measure.lock import DeviceLocks
-    from pytest_quant.measure.steps import STEP_TIMEOUT_S, Steps
-    from pytest_quant.sides.compare import Terms, compare_sides
-    from pytest_quant.sides.timing import LIMIT_PCT, PairTimer
-
-    timer = PairTimer(Steps(lambda _: None), DeviceLocks(_notify), STEP_TIMEOUT_S)
-    by_mark = limit_pct is None
-    terms = Terms(LIMIT_PCT if limit_pct is None else limit_pct, by_mark=by_mark, times_all=True, option="--limit")
-    return compare_sides(base, left, timer, terms)
-
-
-def _notify(text: str) -> None:
-    say(f"quant: {text}", err=True)
-
-
-def _why(left: Left) -> str:
+def _why_nothing(left: Left) -> str:
     reasons = [left.trouble, *left.collected.errors.values(), *(record.message for record in left.records)]
-    told = next((reason for reason in reasons if reason), "no marked test was found")
-    return " / ".join(line.strip() for line in told.splitlines() if line.strip())[-400:]
+    reason = next(filter(None, reasons), "the test is not there, or has another metric or other data")
+    return " / ".join(line.strip() for line in reason.splitlines() if line.strip())[-400:]

