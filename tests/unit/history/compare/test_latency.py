@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats as scipy_stats
 
 from pytest_quant.history.compare import Comparison, Outcome, Row, compare
 from pytest_quant.history.points import Point
@@ -28,31 +26,6 @@ def _launched(candidate_ms: float, reference_ms: float = 1.0, n: int = 5) -> lis
 
 def _between(base: Sequence[Record], head: Sequence[Record]) -> Comparison:
     return compare(launches(base), launches(head, commit="head"))
-
-
-def test_p_is_that_of_student_on_one_logarithm_for_each_launch() -> None:
-    """Five against seven launches of one day, whatever the number of rounds in each."""
-    base, head = _launched(0.5), _launched(0.51, n=7)
-    found = row(_between(base, head), "speedup")
-    logs = [[math.log(one.latency.speedup or 0.0) for one in side if one.latency] for side in (base, head)]
-    expected = scipy_stats.ttest_ind(logs[1], logs[0])
-    span = expected.confidence_interval(0.95)
-    assert found.p == pytest.approx(expected.pvalue)
-    assert found.change == pytest.approx(100.0 * math.expm1(np.mean(logs[1]) - np.mean(logs[0])))
-    assert found.interval is not None
-    ends = (100.0 * math.expm1(span.low), 100.0 * math.expm1(span.high))
-    assert (found.interval.low, found.interval.high) == pytest.approx(ends)
-    assert (found.base_launches, found.head_launches) == (5, 7)
-
-
-def test_a_slower_candidate_is_a_regression_and_a_faster_one_an_improvement() -> None:
-    """5 % with some thousandths of noise."""
-    slower = row(_between(_launched(0.5), _launched(0.525)), "speedup")
-    assert (slower.outcome, slower.moved) == (Outcome.REGRESSION, "candidate")
-    assert slower.candidate_change_pct == pytest.approx(5.0)
-    assert slower.reference_change_pct == pytest.approx(0.0)
-    faster = row(_between(_launched(0.525), _launched(0.5)), "speedup")
-    assert (faster.outcome, faster.moved) == (Outcome.IMPROVEMENT, "candidate")
 
 
 def _suite(*sides: tuple[float, float], series: int = 5) -> Comparison:
@@ -213,22 +186,6 @@ def test_no_change_on_days_that_differ_is_rarely_told_as_one() -> None:
     assert told <= 1
 
 
-def test_both_slower_alike_is_the_machine() -> None:
-    """It is noted, and does not gate."""
-    found = row(_between(_launched(0.5, 1.0), _launched(0.6, 1.2)), "speedup")
-    assert (found.outcome, found.moved) == (Outcome.CHANGED, "both")
-    assert any("both became slower" in note for note in found.notes)
-    faster = row(_between(_launched(0.6, 1.2), _launched(0.5, 1.0)), "speedup")
-    assert any("both became faster" in note for note in faster.notes)
-
-
-def test_both_slower_and_the_candidate_more_is_a_regression() -> None:
-    """What both share is the machine, the rest is the candidate."""
-    found = row(_between(_launched(0.5, 1.0), _launched(0.7, 1.2)), "speedup")
-    assert (found.outcome, found.moved) == (Outcome.REGRESSION, "both")
-    assert not any("alike" in note for note in found.notes)
-
-
 def test_a_change_below_one_percent_is_none() -> None:
     """However well it is proven."""
     base, head = ([timed(record_of(latency=True), ms) for _ in range(5)] for ms in (0.5, 0.504))
@@ -236,48 +193,6 @@ def test_a_change_below_one_percent_is_none() -> None:
     assert (found.p, found.outcome) == (0.0, Outcome.UNCHANGED)
     head = [timed(record_of(latency=True), 0.506) for _ in range(5)]
     assert row(_between(base, head), "speedup").outcome is Outcome.REGRESSION
-
-
-@pytest.mark.parametrize(("base", "head"), [(4, 5), (5, 4), (1, 1), (2, 7)])
-def test_fewer_than_five_launches_on_a_side_are_advisory(base: int, head: int) -> None:
-    """They are no part of the family, and the row says how many it takes."""
-    found = _between(_launched(0.5, n=base), _launched(0.6, n=head))
-    only = row(found, "speedup")
-    assert only.advisory
-    assert (only.p, found.family) == (None, 0)
-    assert only.outcome is Outcome.WORSE
-    assert any(f"{base} and {head} launches, 5 a side are needed" in note for note in only.notes)
-
-
-def test_an_advisory_change_within_the_launches_own_intervals_is_not_told() -> None:
-    """Nor one of less than 5 %, since launches differ by more than their rounds do."""
-    base, head = [timed(record_of(latency=True), 0.5, width=0.2)], [timed(record_of(latency=True), 0.6, width=0.2)]
-    assert row(_between(base, head), "speedup").outcome is Outcome.INCONCLUSIVE
-    assert row(_between(_launched(0.5, n=1), _launched(0.52, n=1)), "speedup").outcome is Outcome.INCONCLUSIVE
-
-
-def test_rounds_of_one_launch_do_not_count() -> None:
-    """A thousand rounds in one launch are one launch."""
-    base, head = (
-        [replace(one, latency=replace(one.latency, rounds=1000)) for one in _launched(ms, n=1) if one.latency]
-        for ms in (0.5, 0.6)
-    )
-    assert row(_between(base, head), "speedup").p is None
-
-
-def test_noise_that_hides_a_slowdown_of_five_percent_is_inconclusive() -> None:
-    """It is not taken for an unchanged latency."""
-    wild = [timed(record_of(latency=True), ms) for ms in (0.4, 0.6, 0.5, 0.45, 0.55)]
-    assert row(_between(wild, wild), "speedup").outcome is Outcome.INCONCLUSIVE
-    assert row(_between(_launched(0.5), _launched(0.5)), "speedup").outcome is Outcome.UNCHANGED
-
-
-def test_another_machine_is_never_compared() -> None:
-    """There is no baseline on it."""
-    found = compare(launches(_launched(0.5), cpu="one"), launches(_launched(0.9), commit="head", cpu="two"))
-    only = row(found, "speedup")
-    assert (only.outcome, only.change, only.p) == (Outcome.NO_BASELINE, None, None)
-    assert any("other machine" in note and "one" in note and "two" in note for note in only.notes)
 
 
 def test_speedups_against_different_references_are_never_compared() -> None:
@@ -304,50 +219,6 @@ def test_each_machine_is_compared_with_itself() -> None:
         "one": Outcome.UNCHANGED,
         "two": Outcome.REGRESSION,
     }
-
-
-def test_launches_that_cannot_be_trusted_are_left_out() -> None:
-    """A launch whose null was off counts for nothing; with five others, the latency is judged all the same."""
-    base, head = _launched(0.5, n=6), _launched(0.6, n=6)
-    assert head[5].latency is not None
-    head[5] = replace(head[5], latency=replace(head[5].latency, reasons=("null_off",)))
-    found = row(_between(base, head), "speedup")
-    assert (found.head_launches, found.outcome) == (5, Outcome.REGRESSION)
-    assert any("1 of 6 launches of the head left out" in note for note in found.notes)
-
-
-def test_nothing_but_noise_is_inconclusive() -> None:
-    """No launch of one side can be trusted."""
-    doubted = [
-        replace(one, latency=replace(one.latency, reasons=("throttled",))) for one in _launched(0.5) if one.latency
-    ]
-    found = row(_between(_launched(0.5), doubted), "speedup")
-    assert (found.outcome, found.head_launches, found.change) == (Outcome.INCONCLUSIVE, 0, None)
-
-
-def test_a_latency_that_only_one_side_measured() -> None:
-    """Not measured is neither unchanged nor a baseline."""
-    off = replace(record_of(), latency_off="--quant-no-latency")
-    gone = row(_between(_launched(0.5, n=1), [off]), "speedup")
-    assert (gone.outcome, gone.notes) == (Outcome.INCONCLUSIVE, ("head: --quant-no-latency",))
-    assert row(_between([off], _launched(0.5, n=1)), "speedup").outcome is Outcome.NO_BASELINE
-    assert [one for one in _between([off], [off]).rows if one.quantity == "speedup"] == []
-
-
-def test_records_without_a_reference_are_compared_by_their_own_latency() -> None:
-    """Those of other tools, for example: milliseconds, and lower is better."""
-    base, head = (
-        [
-            replace(one, latency=replace(one.latency, speedup=None, speedup_ci=None, reference_p50_ms=None))
-            for one in _launched(ms)
-            if one.latency
-        ]
-        for ms in (0.5, 0.55)
-    )
-    found = row(_between(base, head), "p50")
-    assert (found.outcome, found.unit, found.better) == (Outcome.REGRESSION, "ms", "lower")
-    assert found.change == pytest.approx(10.0)
-    assert row(_between(head, base), "p50").outcome is Outcome.IMPROVEMENT
 
 
 def test_many_series_are_judged_as_one_family() -> None:

@@ -72,14 +72,6 @@ def test_errors_are_compared_sample_by_sample() -> None:
     assert old.outcome is Outcome.WORSE
 
 
-def test_one_record_without_scores_is_compared_as_before() -> None:
-    """Drops of two records of which one is older, with their intervals."""
-    errors = np.linspace(1.0, 2.0, 50)
-    base, head = without_samples(measured(errors)), measured(errors + 3.0)
-    assert row(between(base, head), "drop").outcome is Outcome.REGRESSION
-    assert row(between(head, base), "drop").outcome is Outcome.IMPROVEMENT
-
-
 @pytest.mark.parametrize("paired", [True, False])
 @pytest.mark.parametrize(("reference", "change"), [(0.0, 1e-7), (2.0, 5e-5)])
 def test_a_change_that_is_a_rounding_does_not_gate(reference: float, change: float, paired: bool) -> None:

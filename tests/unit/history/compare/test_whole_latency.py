@@ -129,6 +129,13 @@ def test_one_launch_without_a_reference_leaves_none_with_one() -> None:
     assert between(mixed, runs(0.5), "p50").base_launches == 5
 
 
+@pytest.mark.parametrize(("base", "head", "advisory"), [(4, 5, True), (5, 4, True), (5, 5, False)])
+def test_five_launches_a_side_are_judged(base: int, head: int, advisory: bool) -> None:
+    """Fewer are told without a test, and take no part in the family."""
+    found = compare(launches(runs(0.5)[:base]), launches(runs(0.6)[:head], commit="head"))
+    assert (row(found, "speedup").advisory, found.family) == (advisory, 0 if advisory else 1)
+
+
 ADVISORY = "advisory: 1 and 5 launches, 5 a side are needed to judge"
 
 

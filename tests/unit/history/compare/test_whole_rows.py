@@ -35,11 +35,43 @@ def scored(**figures: object) -> Record:
     return replace(record_of(), accuracy=found, metric=found.metric)
 
 
-def test_a_status() -> None:
-    """The words of both sides."""
-    found = between(record_of(), replace(record_of(), status=Status.FAIL))
-    assert row(found, "status") == a_row("status", Outcome.REGRESSION, "PASS", "FAIL")
-    assert (row(found, "status").unit, row(found, "status").change_unit, row(found, "status").moved) == ("", "", "")
+@pytest.mark.parametrize(
+    ("base", "head", "outcome"),
+    [
+        ("PASS", "PASS", Outcome.UNCHANGED),
+        ("PASS", "FAIL", Outcome.REGRESSION),
+        ("INCONCLUSIVE", "ERROR", Outcome.REGRESSION),
+        ("FAIL", "PASS", Outcome.IMPROVEMENT),
+        ("FAIL", "ERROR", Outcome.CHANGED),
+        ("PASS", "INCONCLUSIVE", Outcome.CHANGED),
+        ("PASS", "UNAVAILABLE", Outcome.INCONCLUSIVE),
+        ("UNAVAILABLE", "FAIL", Outcome.NO_BASELINE),
+    ],
+)
+def test_a_status(base: str, head: str, outcome: Outcome) -> None:
+    """The words of both sides; one that cannot run any more cannot be told."""
+    found = between(*(replace(record_of(), status=Status(word)) for word in (base, head)))
+    assert row(found, "status") == a_row("status", outcome, base, head)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "outcome"),
+    [
+        (("PASS", "PASS", "PASS"), ("PASS", "FAIL", "PASS"), Outcome.INCONCLUSIVE),
+        (("PASS",), ("PASS", "ERROR", "PASS"), Outcome.INCONCLUSIVE),
+        (("PASS",), ("FAIL", "PASS"), Outcome.REGRESSION),
+        (("PASS",), ("INCONCLUSIVE", "ERROR", "INCONCLUSIVE"), Outcome.CHANGED),
+        (("PASS", "FAIL", "PASS"), ("PASS", "FAIL", "PASS"), Outcome.UNCHANGED),
+        (("ERROR", "FAIL"), ("PASS", "FAIL"), Outcome.CHANGED),
+        (("PASS", "PASS"), ("PASS", "INCONCLUSIVE", "PASS"), Outcome.UNCHANGED),
+        (("PASS", "PASS"), ("PASS", "UNAVAILABLE", "PASS"), Outcome.UNCHANGED),
+        (("PASS", "PASS"), ("FAIL", "FAIL", "PASS"), Outcome.REGRESSION),
+    ],
+)
+def test_statuses_of_several_launches(base: tuple[str, ...], head: tuple[str, ...], outcome: Outcome) -> None:
+    """The commonest counts, the worse of equals; a launch that fails where none did cannot be told."""
+    before, after = ([replace(record_of(), status=Status(word)) for word in words] for words in (base, head))
+    assert row(compare(launches(before), launches(after, commit="head")), "status").outcome is outcome
 
 
 def test_a_status_that_differs_between_launches() -> None:
@@ -199,7 +231,10 @@ def sized(mb: float) -> Record:
         (2.0, 2.0, Outcome.UNCHANGED, 0.0),
         (1.0, 1.01, Outcome.REGRESSION, 1.0),
         (1.01, 1.0, Outcome.IMPROVEMENT, 100.0 * (1.0 / 1.01 - 1.0)),
+        (1.0, 1.009, Outcome.WORSE, 0.9),
+        (1.009, 1.0, Outcome.BETTER, 100.0 * (1.0 / 1.009 - 1.0)),
         (2.0, 0.0, Outcome.IMPROVEMENT, -100.0),
+        (0.0, 1.0, Outcome.REGRESSION, None),
         (0.0, 0.0, Outcome.UNCHANGED, None),
     ],
 )
@@ -234,11 +269,13 @@ def covered(pct: float, quantized: int = 5, unit: str = "MACs", **others: tuple[
 
 
 @pytest.mark.parametrize(
-    ("after", "outcome"), [(87.5, Outcome.UNCHANGED), (75.0, Outcome.REGRESSION), (100.0, Outcome.IMPROVEMENT)]
+    ("after", "outcome"), [(87.5, Outcome.UNCHANGED), (87.4, Outcome.REGRESSION), (100.0, Outcome.IMPROVEMENT)]
 )
 def test_a_coverage(after: float, outcome: Outcome) -> None:
     """In percent; higher is better, and the change is in points."""
-    expected = a_row("coverage", outcome, 87.5, after, unit="%", better="higher", change=after - 87.5, change_unit="pp")
+    expected = a_row(
+        "coverage", outcome, 87.5, after, unit="%", better="higher", change=about(after - 87.5), change_unit="pp"
+    )
     assert row(between(covered(87.5), covered(after)), "coverage") == expected
 
 
@@ -259,8 +296,8 @@ def test_a_coverage_of_one_side_only() -> None:
     for sides in ((covered(87.5), without), (without, covered(87.5))):
         assert "coverage" not in {one.quantity for one in between(*sides).rows}
         assert "nodes" in {one.quantity for one in between(*sides).rows}
-    nothing = replace(record_of(), coverage=None)
-    assert "nodes" not in {one.quantity for one in between(covered(87.5), nothing).rows}
+    nothing = replace(record_of(), coverage=None, resources=None)
+    assert {one.quantity for one in between(record_of(), nothing).rows} == {"status", "accuracy"}
 
 
 def test_nodes() -> None:
