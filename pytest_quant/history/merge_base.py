@@ -13,7 +13,7 @@ from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
     from pytest_quant.history.rows import StoredCheck
-    from pytest_quant.history.store import Recorded
+    from pytest_quant.history.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def line_below(git: Repository, commit: str) -> tuple[Committed, ...]:
     return git.first_parents(commit, MAX_DISTANCE) if git.resolve(commit) else (Committed(commit),)
 
 
-def records_of(recorded: Recorded, one: Committed, beside: Committed | None = None) -> list[StoredCheck]:
+def records_of(recorded: Store, one: Committed, beside: Committed | None = None) -> list[StoredCheck]:
     """Return the records of a commit, those of other commits with the same content among them, oldest run first.
 
     Parameters

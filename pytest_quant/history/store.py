@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import ColumnElement, Engine, Select, func, select
 from sqlalchemy import Row as Found
@@ -27,23 +27,6 @@ from pytest_quant.history.rows import (
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
 from pytest_quant.record import Encoded, Record, Run
 from pytest_quant.result import Status
-
-
-class Recorded(Protocol):
-    """Access to the records of commits, as `Store` gives it. Every method raises `HistoryError` when reading fails."""
-
-    def commits(self, known: Sequence[str]) -> set[str]:
-        """Return those of `known`, ids of commits or of trees, that have a run of a clean tree."""
-
-    def launches(self, *known: str) -> list[StoredCheck]:
-        """Return every record of every run of the clean commits or trees, oldest first."""
-
-    def launches_of(self, series: str, commits: Sequence[str]) -> list[StoredCheck]:
-        """Return the records of one series of the clean commits, oldest first."""
-
-    def points_of(self, commits: Sequence[str]) -> list[Point]:
-        """Return the summaries of every series' checks of the clean commits, oldest first."""
-
 
 _NEWEST_FIRST = (RUNS.c.started_at.desc(), RUNS.c.id.desc())
 _OLDEST_FIRST = (RUNS.c.started_at, RUNS.c.id)

@@ -20,7 +20,7 @@ from pytest_quant.plugin.settings import settings_of
 from pytest_quant.record import Record, Run
 
 if TYPE_CHECKING:
-    from pytest_quant.history.store import Recorded
+    from pytest_quant.history.store import Store
 
 
 def compare_run(config: pytest.Config, run: Run, records: Sequence[Record], *, all_ran: bool) -> Compared:
@@ -69,7 +69,7 @@ def regression(compared: Compared) -> str:
     return f"--quant-compare: {'; '.join(reasons) or 'not everything could be compared, and --quant-strict is set'}"
 
 
-def _with_stored(recorded: Recorded, run: Run, now: Sequence[StoredCheck], base: Collection[str]) -> list[StoredCheck]:
+def _with_stored(recorded: Store, run: Run, now: Sequence[StoredCheck], base: Collection[str]) -> list[StoredCheck]:
     """Return the records of a run behind those that earlier runs of the same commit have of the same series.
 
     Those of uncommitted changes are of no commit, and stand alone.

@@ -15,8 +15,7 @@ from pytest_quant.backends import get_backend
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.history.compare import ALPHA, Comparison, Listed, Outcome, Row, Side
 from pytest_quant.history.compare.accuracy import compare_accuracy
-from pytest_quant.history.compare.pairing import Pair, judge, measured, pair
-from pytest_quant.history.compare.status import row_of
+from pytest_quant.history.compare.pairing import Pair, judge, measured, pair, row_of
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.measure.pairs import PairedTimes
 from pytest_quant.record import Record

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -13,20 +12,15 @@ from pytest_quant.environment import Committed, Repository, git_state
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.baselines.entry import BaselineEntry
 from pytest_quant.history.baselines.file import NAME, read_baselines
-from pytest_quant.history.baselines.launches import (
-    MOST_COMMITS,
-    CommonNoise,
-    common_noise_of,
-    launch_base,
-    noise_beside,
-)
+from pytest_quant.history.baselines.launches import recorded_of, with_accepted_launches, with_launches
 from pytest_quant.history.merge_base import line_below, records_of, select_base
+from pytest_quant.history.noise import NO_NOISE_KNOWN, LatencyNoise, noise_by_machine, shared_noise
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
 from pytest_quant.record.kept_samples import unpack_digests, unpack_samples
 from pytest_quant.result import AccuracyResult, Baseline, LaunchFigures, NoBaseline, Status
 
 if TYPE_CHECKING:
-    from pytest_quant.history.store import Recorded
+    from pytest_quant.history.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +55,7 @@ class Baselines:
     """
 
     def __init__(
-        self, root: Path, open_history: Callable[[], Recorded] | None, identity: Mapping[str, str], today: date
+        self, root: Path, open_history: Callable[[], Store] | None, identity: Mapping[str, str], today: date
     ) -> None:
         self._root = root
         self._open_history = open_history
@@ -69,7 +63,7 @@ class Baselines:
         self._today = today
         self._entries: dict[str, BaselineEntry] | None = None
         self._merge_base: _MergeBase | None = None
-        self._common: Mapping[str, CommonNoise] | None = None
+        self._noises: Mapping[str, Mapping[str, LatencyNoise]] | None = None
 
     def find(self, series: str, data: str | None, now: Evaluated | None = None) -> Baseline | NoBaseline:
         """Return the baseline of a check, or the reason why there is none.
@@ -96,18 +90,7 @@ class Baselines:
         if isinstance(found, NoBaseline) or not on_latency:
             return found
         timed = self._timed_before(series, way)
-        base = launch_base(timed, self._common_noise(timed))
-        return replace(
-            found,
-            speedup=_median(launch.speedup for launch in base.launches),
-            candidate_p50_ms=_median(launch.candidate_p50_ms for launch in base.p50_launches),
-            same_identity=bool(base.launches),
-            launches=base.launches,
-            p50_launches=base.p50_launches,
-            speedup_noise=base.speedup_noise,
-            p50_noise=base.p50_noise,
-            now="" if now is None else now.started_at,
-        )
+        return replace(with_launches(found, timed, self._shared_noise(timed)), now=now.started_at if now else "")
 
     def _history(self) -> _MergeBase:
         """Return the records of the merge base and the history, read once."""
@@ -156,15 +139,7 @@ class Baselines:
             LaunchFigures(entry.accepted_at.isoformat(), latency.speedup, latency.candidate_p50_ms),
         )
         timed = self._timed_before(entry.series.key, way)
-        speedup_noise, p50_noise = noise_beside(launches, timed, self._common_noise(timed))
-        return replace(
-            found,
-            launches=launches,
-            p50_launches=launches,
-            speedup_noise=speedup_noise,
-            p50_noise=p50_noise,
-            now=now,
-        )
+        return replace(with_accepted_launches(found, launches, timed, self._shared_noise(timed)), now=now)
 
     def _timed_before(self, series: str, way: tuple[str, ...]) -> list[StoredCheck]:
         """Return the sound records of a series of the last commits on this machine, timed in this way, oldest first."""
@@ -185,14 +160,15 @@ class Baselines:
             and way_of_timing(one.record.latency) == way
         ]
 
-    def _common_noise(self, timed: Sequence[StoredCheck]) -> CommonNoise:
+    def _shared_noise(self, timed: Sequence[StoredCheck]) -> LatencyNoise:
         """Return what all series have in common on the machine of `timed`."""
         base = self._history()
         if base.recorded is None or not timed:
-            return CommonNoise()
-        if self._common is None:
-            self._common = common_noise_of(base.recorded.points_of(base.commits))
-        return self._common.get(identity_of(timed[-1].run, timed[-1].record), CommonNoise())
+            return NO_NOISE_KNOWN
+        if self._noises is None:
+            self._noises = noise_by_machine(base.recorded.points_of(base.commits))
+        series = self._noises.get(identity_of(timed[-1].run, timed[-1].record), {})
+        return shared_noise(series.values())
 
     def _read_merge_base(self) -> _MergeBase:
         """Return the records of the merge base, and the reason to give for a series without a record there."""
@@ -206,14 +182,12 @@ class Baselines:
             if base.found is None or base.commit is None:
                 return _MergeBase([], f"{_NOT_ACCEPTED}, and {base}")
             checks = records_of(recorded, base.found)
-            line = line_below(git, base.commit)
-            known = recorded.commits([one for each in line for one in each.ids])
+            reach = recorded_of(recorded, line_below(git, base.commit))
         except (UsageError, HistoryError) as error:
             # Without a baseline one limit cannot be judged; the other verdicts of the check must not be lost.
             return _MergeBase([], f"{_NOT_ACCEPTED}, and {error.what}" + (f": {error.value}" if error.value else ""))
         why = f"{_NOT_ACCEPTED}, and {base.commit[:12]} ({base.asked_as}) has no record of it within its limits"
-        reach = [each for each in line if known.intersection(each.ids)][:MOST_COMMITS]
-        return _MergeBase(checks, why, recorded, tuple(reach), f"{base.commit[:12]} ({base.asked_as})")
+        return _MergeBase(checks, why, recorded, reach, f"{base.commit[:12]} ({base.asked_as})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +204,7 @@ class _MergeBase:
 
     checks: Sequence[StoredCheck]
     why: str
-    recorded: Recorded | None = None
+    recorded: Store | None = None
     reach: tuple[Committed, ...] = ()
     told: str = ""
 
@@ -252,11 +226,6 @@ def _why_not(base: _MergeBase, checks: Sequence[StoredCheck]) -> str:
 
 # A regressed record is never a baseline, or each further loss would be measured from the one before.
 _NEVER_A_BASE = (Status.FAIL, Status.ERROR, Status.UNAVAILABLE)
-
-
-def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
 
 
 def _of_launches(

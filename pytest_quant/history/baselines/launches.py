@@ -3,49 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_quant.errors import UsageError
+from pytest_quant.history.noise import LatencyNoise
 from pytest_quant.history.points import Point
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.trends import find_changes
-from pytest_quant.result import NOTHING_KNOWN, LaunchFigures, LaunchNoise
+from pytest_quant.result import Baseline, LaunchFigures, LaunchNoise
 from pytest_quant.stats.draws import draw_of
-from pytest_quant.stats.launches import (
-    Launch,
-    common_noise,
-    days_of,
-    moderated_noise,
-    noise_of,
-    noise_of_steps,
-)
+from pytest_quant.stats.launches import Launch, days_of, moderated_noise, noise_of
 
 if TYPE_CHECKING:
-    from pytest_quant.environment import Repository
-    from pytest_quant.history.store import Recorded
+    from pytest_quant.environment import Committed, Repository
+    from pytest_quant.history.store import Store
 
 MOST_COMMITS = 30
 """Last commits with records whose launches count."""
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchBase:
-    """The launches of one series on one machine as a `Baseline` has them."""
-
-    launches: tuple[LaunchFigures, ...] = ()
-    p50_launches: tuple[LaunchFigures, ...] = ()
-    speedup_noise: LaunchNoise = NOTHING_KNOWN
-    p50_noise: LaunchNoise = NOTHING_KNOWN
-
-
-@dataclass(frozen=True, slots=True)
-class CommonNoise:
-    """What the launches of all series on one machine have in common."""
-
-    speedup: LaunchNoise = NOTHING_KNOWN
-    p50: LaunchNoise = NOTHING_KNOWN
 
 
 def launches_in(check: StoredCheck) -> tuple[LaunchFigures, ...]:
@@ -66,59 +43,51 @@ def launches_in(check: StoredCheck) -> tuple[LaunchFigures, ...]:
     return (first, *latency.launches)
 
 
-def launch_base(checks: Sequence[StoredCheck], common: CommonNoise) -> LaunchBase:
-    """Return the launches since the last change, and the noise of all.
+def with_launches(baseline: Baseline, checks: Sequence[StoredCheck], shared: LatencyNoise) -> Baseline:
+    """Return a baseline with the launches of the history since the last change, their medians, and the noise of all.
 
     Parameters
     ----------
-    checks : records of one series on one machine, timed in one way, of the last commits of a branch, oldest first.
-    common : what the launches of all series there have in common.
+    baseline : of the series.
+    checks : records of the series on one machine, timed in one way, of the last commits of a branch, oldest first.
+    shared : noise of all series there.
     """
-    launches, speedup_noise = _since_change(checks, "speedup", common.speedup)
-    p50_launches, p50_noise = _since_change(checks, "candidate_p50_ms", common.p50)
-    return LaunchBase(launches, p50_launches, speedup_noise, p50_noise)
-
-
-def noise_beside(
-    launches: Sequence[LaunchFigures], checks: Sequence[StoredCheck], common: CommonNoise
-) -> tuple[LaunchNoise, LaunchNoise]:
-    """Return the noise of the speedup and of the candidate's time from accepted launches and those of the history.
-
-    Parameters
-    ----------
-    launches : that were accepted.
-    checks, common : as in `launch_base`.
-    """
-    speedup, p50 = (
-        moderated_noise(
-            noise_of([*_logs(levels, figure), *(() if _known(launches, levels) else _logs([launches], figure))]), prior
-        )
-        for figure, prior in (("speedup", common.speedup), ("candidate_p50_ms", common.p50))
-        for levels in (_levels(checks, figure),)
+    speedups, times = _levels(checks, "speedup"), _levels(checks, "candidate_p50_ms")
+    launches, p50_launches = (tuple(levels[-1]) if levels else () for levels in (speedups, times))
+    return replace(
+        baseline,
+        speedup=median_of(launch.speedup for launch in launches),
+        candidate_p50_ms=median_of(launch.candidate_p50_ms for launch in p50_launches),
+        same_identity=bool(launches),
+        launches=launches,
+        p50_launches=p50_launches,
+        speedup_noise=_noise(speedups, "speedup", shared.speedup),
+        p50_noise=_noise(times, "candidate_p50_ms", shared.candidate),
     )
-    return speedup, p50
 
 
-def common_noise_of(points: Iterable[Point]) -> Mapping[str, CommonNoise]:
-    """Return what series have in common, by identity of the machine.
+def with_accepted_launches(
+    baseline: Baseline, launches: Sequence[LaunchFigures], checks: Sequence[StoredCheck], shared: LatencyNoise
+) -> Baseline:
+    """Return a baseline with the `launches` that were accepted, and the noise of these and those of the history.
 
     Parameters
     ----------
-    points : of all series, of the last commits of a branch, oldest first.
+    baseline, checks, shared : as in `with_launches`.
+    launches : of the accepted entry, all on one machine.
     """
-    machines: dict[str, dict[str, list[Point]]] = {}
-    for point in points:
-        machines.setdefault(point.identity, {}).setdefault(point.series, []).append(point)
-    return {
-        machine: CommonNoise(
-            common_noise([_noise_of_points(one, "speedup") for one in series.values()]),
-            common_noise([_noise_of_points(one, "candidate_p50_ms") for one in series.values()]),
-        )
-        for machine, series in machines.items()
-    }
+    noises = []
+    for figure, prior in (("speedup", shared.speedup), ("candidate_p50_ms", shared.candidate)):
+        levels = _levels(checks, figure)
+        times = {launch.started_at for level in levels for launch in level}
+        if not any(launch.started_at in times for launch in launches):
+            levels.append(list(launches))
+        noises.append(_noise(levels, figure, prior))
+    both = tuple(launches)
+    return replace(baseline, launches=both, p50_launches=both, speedup_noise=noises[0], p50_noise=noises[1])
 
 
-def points_before(recorded: Recorded, git: Repository, commit: str | None) -> list[Point]:
+def points_before(recorded: Store, git: Repository, commit: str | None) -> list[Point]:
     """Return the summaries of all series in the commits before one, oldest first, which tell how launches differ.
 
     Parameters
@@ -138,26 +107,33 @@ def points_before(recorded: Recorded, git: Repository, commit: str | None) -> li
     except UsageError:
         # A shallow clone lacks the commit: with less known a difference is harder to prove, and none is made up.
         return []
+    return recorded.points_of([one for each in recorded_of(recorded, line) for one in each.ids])
+
+
+def recorded_of(recorded: Store, line: Sequence[Committed]) -> tuple[Committed, ...]:
+    """Return the first commits of a line that have records, at most those whose launches count."""
     known = recorded.commits([one for each in line for one in each.ids])
-    reach = [each for each in line if known.intersection(each.ids)][:MOST_COMMITS]
-    return recorded.points_of([one for each in reach for one in each.ids])
+    return tuple(each for each in line if known.intersection(each.ids))[:MOST_COMMITS]
 
 
-def _noise_of_points(points: Sequence[Point], figure: str) -> LaunchNoise:
-    days = days_of(point.started_at for point in points)
-    commits: dict[Hashable, list[Launch]] = {}
-    for point in points:
-        value = getattr(point, figure)
-        if value:
-            commits.setdefault(point.commit, []).append(Launch(math.log(value), days[point.started_at]))
-    return noise_of_steps(list(commits.values()))
+def median_of(values: Iterable[float | None]) -> float | None:
+    """Return the median of the values that are there; ``None`` without any."""
+    measured = [value for value in values if value is not None]
+    return statistics.median(measured) if measured else None
 
 
-def _since_change(
-    checks: Sequence[StoredCheck], figure: str, common: LaunchNoise
-) -> tuple[tuple[LaunchFigures, ...], LaunchNoise]:
-    levels = _levels(checks, figure)
-    return tuple(levels[-1]) if levels else (), moderated_noise(noise_of(_logs(levels, figure)), common)
+def _noise(levels: Sequence[Sequence[LaunchFigures]], figure: str, shared: LaunchNoise) -> LaunchNoise:
+    days = days_of(launch.started_at for level in levels for launch in level)
+    logs = [
+        [
+            Launch(math.log(value), days[launch.started_at])
+            for launch in level
+            for value in (getattr(launch, figure),)
+            if value
+        ]
+        for level in levels
+    ]
+    return moderated_noise(noise_of(logs), shared)
 
 
 def _levels(checks: Sequence[StoredCheck], figure: str) -> list[list[LaunchFigures]]:
@@ -183,23 +159,3 @@ def _points(checks: Iterable[StoredCheck], figure: str) -> Iterable[Point]:
                 run.id, launch.started_at, run.commit, run.branch, run.dirty, record.series, "", "", "", record.status
             )
             yield replace(point, **{figure: getattr(launch, figure)})
-
-
-def _logs(levels: Iterable[Sequence[LaunchFigures]], figure: str) -> list[list[Launch]]:
-    kept = [list(level) for level in levels]
-    days = days_of(launch.started_at for level in kept for launch in level)
-    return [
-        [
-            Launch(math.log(value), days[launch.started_at])
-            for launch in level
-            for value in (getattr(launch, figure),)
-            if value
-        ]
-        for level in kept
-    ]
-
-
-def _known(launches: Sequence[LaunchFigures], levels: Iterable[Sequence[LaunchFigures]]) -> bool:
-    """Whether the history has the accepted launches too, which must not count twice."""
-    times = {launch.started_at for level in levels for launch in level}
-    return any(launch.started_at in times for launch in launches)

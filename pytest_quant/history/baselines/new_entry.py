@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, series_of
-from pytest_quant.history.baselines.launches import launches_in
+from pytest_quant.history.baselines.launches import launches_in, median_of
 from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.result import Status
 
@@ -127,13 +126,8 @@ def _by_machine(checks: Sequence[StoredCheck]) -> Iterator[AcceptedLatency]:
         if launches:
             yield AcceptedLatency(
                 dict(here[-1].run.environment.identity),
-                statistics.median(launch.speedup for launch in launches if launch.speedup is not None),
-                _median(launch.candidate_p50_ms for launch in launches),
+                median_of(launch.speedup for launch in launches),
+                median_of(launch.candidate_p50_ms for launch in launches),
                 way_of_timing(here[-1].record.latency),
                 launches,
             )
-
-
-def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None

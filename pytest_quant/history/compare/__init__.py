@@ -18,15 +18,16 @@ from pytest_quant.history.compare.comparison import (
     Renamed,
     Reversioned,
     Row,
+    Ruling,
     Side,
+    Word,
+    rule,
 )
-from pytest_quant.history.compare.exact import compare_exact, what_differs
-from pytest_quant.history.compare.gate import Ruling, Word, rule
+from pytest_quant.history.compare.facts import compare_exact, compare_statuses, what_differs
 from pytest_quant.history.compare.latency import compare_latency
 from pytest_quant.history.compare.machine import Machine, machines_of
 from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
 from pytest_quant.history.compare.samples import overlap
-from pytest_quant.history.compare.status import compare_statuses
 from pytest_quant.history.points import Point
 from pytest_quant.history.rows import StoredCheck, commit_of
 

@@ -9,12 +9,11 @@ from itertools import product
 
 import numpy as np
 
-from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Quantity, Row
+from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Quantity, worse_or_better
 from pytest_quant.history.compare.latency import on_common_machines
-from pytest_quant.history.compare.pairing import Draft, Pair, measured
+from pytest_quant.history.compare.pairing import Draft, Pair, measured, row_of
 from pytest_quant.history.compare.samples import Bits, Overlap, Scores, answers_of, candidate_right, overlap, scores_of
 from pytest_quant.history.compare.scores import change_unit, paired_scores, reference_note, unpaired
-from pytest_quant.history.compare.status import row_of, worse_or_better
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
 from pytest_quant.result import AccuracyResult, Interval
@@ -81,11 +80,7 @@ def compare_accuracy(pair: Pair) -> Iterator[Draft]:
         return
     chosen = _least([_between(pair, base, head) for base, head in product(*sides)])
     notes = (*chosen.row.notes, *_notes(common, sides, same_machine))
-
-    def completed(row: Row) -> Row:
-        return replace(row, notes=notes, base_launches=len(common.base), head_launches=len(common.head))
-
-    yield Draft(completed(chosen.row), completed(chosen.if_rejected) if chosen.if_rejected else None)
+    yield chosen.having(notes=notes, base_launches=len(common.base), head_launches=len(common.head))
 
 
 def _samples(launches: tuple[StoredCheck, ...]) -> list[_Sample]:
@@ -167,7 +162,7 @@ def _on_overlap(pair: Pair, base: _Sample, head: _Sample, both: Overlap) -> Draf
     if base.scores is not None and head.scores is not None:
         was_scored, now_scored = base.scores[list(both.base)], head.scores[list(both.head)]
         draft = paired_scores(pair, base.found, head.found, head.record, was_scored, now_scored)
-        return _noted(draft, (str(both),))
+        return draft.having(notes=(str(both),))
     if base.right is None or head.right is None:
         note = f"the evaluation data changed: {len(both.base)} samples are in both of {both.n_base} and {both.n_head}"
         row = replace(
@@ -185,17 +180,7 @@ def _on_overlap(pair: Pair, base: _Sample, head: _Sample, both: Overlap) -> Draf
     rate = _rate(base) or _rate(head) or 1.0
     scores = [rate * (float(np.mean(right)) if higher else 1.0 - float(np.mean(right))) for right in (was, now)]
     notes = (str(both), *_drops_on(base, head, both))
-    draft = _paired(pair, base, head, was, now)
-
-    def completed(row: Row) -> Row:
-        return replace(row, base=scores[0], head=scores[1], notes=notes)
-
-    return Draft(completed(draft.row), completed(draft.if_rejected) if draft.if_rejected else None)
-
-
-def _noted(draft: Draft, notes: tuple[str, ...]) -> Draft:
-    rejected = draft.if_rejected
-    return Draft(replace(draft.row, notes=notes), None if rejected is None else replace(rejected, notes=notes))
+    return _paired(pair, base, head, was, now).having(base=scores[0], head=scores[1], notes=notes)
 
 
 def _drops_on(base: _Sample, head: _Sample, both: Overlap) -> Iterator[str]:
@@ -226,21 +211,12 @@ def _without_metric(pair: Pair, base: AccuracyResult, head: AccuracyResult, reco
         change_unit=change_unit(unit),
         n=head.n,
     )
-    if not classes and _outputs_pooled(base, head):
-        note = "one side has one SQNR for all outputs together, the other that of its worst output"
-        return Draft(replace(row, outcome=Outcome.INCONCLUSIVE, notes=(note,)))
     if before is None or after is None:
         return Draft(replace(row, outcome=Outcome.INCONCLUSIVE))
     if before == after:
         return Draft(replace(row, change=0.0))
     outcome = worse_or_better(after < before, proven=False)
     return Draft(replace(row, change=_finite(after - before), outcome=outcome))
-
-
-def _outputs_pooled(base: AccuracyResult, head: AccuracyResult) -> bool:
-    """Whether only one of the records is of a version that computed one SQNR over several outputs."""
-    fewest, most = sorted((len(base.by_output), len(head.by_output)))
-    return fewest == 0 and most > 1
 
 
 def _sqnr(result: AccuracyResult) -> float | None:

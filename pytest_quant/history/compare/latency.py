@@ -5,16 +5,80 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Literal
 
-from pytest_quant.history.compare.comparison import Outcome, Row
-from pytest_quant.history.compare.machine import Launches, Machine, Noise, by_identity, launches_of, mean_change
-from pytest_quant.history.compare.pairing import Draft, Pace, Pair, measured, when_ratio_changed, when_ratio_held
-from pytest_quant.history.compare.status import row_of, worse_or_better
+from pytest_quant.history.compare.comparison import Moved, Outcome, Row, worse_or_better
+from pytest_quant.history.compare.machine import Launches, Machine, by_identity, launches_of, mean_change
+from pytest_quant.history.compare.pairing import Draft, Pair, measured, row_of
+from pytest_quant.history.noise import LatencyNoise
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
 from pytest_quant.result import Interval, LaunchNoise
 from pytest_quant.stats.launch_difference import ASSUMED, LaunchDifference, difference
 from pytest_quant.stats.launches import Launch
+
+
+class Pace(StrEnum):
+    """An engine's latency at the head relative to that at the base."""
+
+    SLOWER = "slower"
+    SAME = "same"
+    FASTER = "faster"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What two latencies tell; `note` is a sentence, or empty."""
+
+    outcome: Outcome
+    moved: Moved
+    note: str = ""
+
+
+def when_ratio_changed(candidate: Pace, reference: Pace, *, worse: bool, told_apart: bool) -> Diagnosis:
+    """Return the diagnosis of a proven change of the speedup.
+
+    A speedup that is worse only because the reference became faster is no regression of the candidate, and one that is
+    better only because the reference became slower is no improvement. But a candidate that became slower on a machine
+    that became faster looks the same, so that this is said only beside what the whole machine did.
+
+    Parameters
+    ----------
+    candidate, reference : change of each engine's own latency, less that of the machine where it is known.
+    worse : the speedup fell.
+    told_apart : it is known what the machine did.
+    """
+    lost, gained = (Pace.SLOWER, Pace.FASTER) if worse else (Pace.FASTER, Pace.SLOWER)
+    if reference is gained and candidate is not lost and not told_apart:
+        outcome = Outcome.REGRESSION if worse else Outcome.IMPROVEMENT
+        note = f"the reference became {gained}, or the machine did: {_TOO_FEW_SERIES}"
+        return Diagnosis(outcome, "", note)
+    if reference is gained and candidate is not lost:
+        note = f"the reference became {gained}, and the candidate did not become {lost}"
+        return Diagnosis(Outcome.CHANGED, "reference", note)
+    outcome = Outcome.REGRESSION if worse else Outcome.IMPROVEMENT
+    if candidate is not lost:
+        return Diagnosis(outcome, "", "neither engine alone moved by more than its noise; their ratio did")
+    if reference is Pace.SAME:
+        return Diagnosis(outcome, "candidate")
+    return Diagnosis(outcome, "both", f"the candidate became {candidate}, and the reference {reference}")
+
+
+def when_ratio_held(candidate: Pace, reference: Pace, *, told_apart: bool) -> Diagnosis | None:
+    """Return the diagnosis where both engines changed alike, which the speedup does not show; else ``None``.
+
+    Parameters
+    ----------
+    candidate, reference, told_apart : as in `when_ratio_changed`.
+    """
+    if candidate is reference and candidate is not Pace.SAME:
+        whose = "other series did not: the model, or the runtime" if told_apart else "the machine, or the runtime"
+        return Diagnosis(Outcome.CHANGED, "both", f"both became {candidate} alike: {whose}")
+    return None
+
+
+_TOO_FEW_SERIES = "too few series on this machine to tell"
+
 
 _TELLING = ("gpu", "cpu", "isa", "cores")
 
@@ -125,7 +189,7 @@ class _Sides:
 
     base: Launches
     head: Launches
-    noise: Noise
+    noise: LatencyNoise
     machine: Machine
 
     @property

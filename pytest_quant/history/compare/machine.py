@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pytest_quant.history.baselines.launches import launches_in
 from pytest_quant.history.compare.pairing import Pair
+from pytest_quant.history.noise import NO_NOISE_KNOWN, LatencyNoise, noise_by_machine, shared_noise
 from pytest_quant.history.points import Point
 from pytest_quant.history.rows import StoredCheck, identity_of
 from pytest_quant.record import LatencyFigures
-from pytest_quant.result import NOTHING_KNOWN, LaunchNoise
-from pytest_quant.stats.launches import Launch, common_noise, days_of, moderated_noise, noise_of, noise_of_steps
+from pytest_quant.stats.launches import Launch, days_of, noise_of
 
 FEWEST_SERIES = 3
 """With fewer series on a machine its own shift cannot be told from a change of one of them."""
@@ -47,15 +47,6 @@ class Launches:
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
-    """How launches differ, of each figure."""
-
-    speedup: LaunchNoise = NOTHING_KNOWN
-    candidate: LaunchNoise = NOTHING_KNOWN
-    reference: LaunchNoise = NOTHING_KNOWN
-
-
-@dataclass(frozen=True, slots=True)
 class Machine:
     """What the series on one machine share.
 
@@ -66,24 +57,13 @@ class Machine:
     shift : by how much its engines became slower from base to head, natural logarithm; ``None`` for too few series.
     """
 
-    common: Noise = Noise()
-    earlier: Mapping[str, Noise] | None = None
+    common: LatencyNoise = NO_NOISE_KNOWN
+    earlier: Mapping[str, LatencyNoise] = field(default_factory=dict)
     shift: float | None = None
 
-    def noise_of(self, series: str, base: Launches, head: Launches) -> Noise:
+    def noise_of(self, series: str, base: Launches, head: Launches) -> LatencyNoise:
         """Return the noise of one series: of base and head, of earlier commits, and of what all series share."""
-        earlier = (self.earlier or {}).get(series, Noise())
-        own = _own_noise(base, head)
-        return Noise(
-            *(
-                moderated_noise(moderated_noise(getattr(own, figure), getattr(earlier, figure)), shared)
-                for figure, shared in (
-                    ("speedup", self.common.speedup),
-                    ("candidate", self.common.candidate),
-                    ("reference", self.common.reference),
-                )
-            )
-        )
+        return _own_noise(base, head).moderated(self.earlier.get(series, NO_NOISE_KNOWN)).moderated(self.common)
 
 
 def by_identity(launches: Iterable[StoredCheck]) -> dict[str, list[StoredCheck]]:
@@ -121,9 +101,8 @@ def machines_of(pairs: Iterable[Pair], earlier: Iterable[Point]) -> dict[str, Ma
         bases, heads = by_identity(pair.base), by_identity(pair.head)
         runs |= {check.run.id for check in (*pair.base, *pair.head)}
         for identity in bases.keys() & heads.keys():
-            found = launches_of(bases[identity], heads[identity])
-            sides.setdefault(identity, {})[pair.series] = found
-    before = _by_machine(point for point in earlier if point.run_id not in runs)
+            sides.setdefault(identity, {})[pair.series] = launches_of(bases[identity], heads[identity])
+    before = noise_by_machine(point for point in earlier if point.run_id not in runs)
     return {identity: _machine(series, before.get(identity, {})) for identity, series in sides.items()}
 
 
@@ -135,17 +114,11 @@ def mean_change(base: Sequence[Launch], head: Sequence[Launch]) -> float | None:
     return after - before
 
 
-def _machine(series: Mapping[str, tuple[Launches, Launches]], before: Mapping[str, Sequence[Point]]) -> Machine:
-    earlier = {key: _earlier_noise(points) for key, points in before.items()}
-    known = [
-        Noise(
-            *(
-                moderated_noise(getattr(own, figure), getattr(earlier.get(key, Noise()), figure))
-                for figure in ("speedup", "candidate", "reference")
-            )
-        )
-        for key in series.keys() | earlier.keys()
-        for own in (_own_noise(*series[key]) if key in series else Noise(),)
+def _machine(series: Mapping[str, tuple[Launches, Launches]], earlier: Mapping[str, LatencyNoise]) -> Machine:
+    own = {key: _own_noise(*sides) for key, sides in series.items()}
+    noises = [
+        own.get(key, NO_NOISE_KNOWN).moderated(earlier.get(key, NO_NOISE_KNOWN))
+        for key in dict.fromkeys((*own, *earlier))
     ]
     changes = [
         change
@@ -154,49 +127,15 @@ def _machine(series: Mapping[str, tuple[Launches, Launches]], before: Mapping[st
         if change is not None
     ]
     timed = sum(bool(base.n and head.n) for base, head in series.values())
-    return Machine(
-        Noise(
-            common_noise([one.speedup for one in known]),
-            common_noise([one.candidate for one in known]),
-            common_noise([one.reference for one in known]),
-        ),
-        earlier,
-        statistics.median(changes) if timed >= FEWEST_SERIES else None,
-    )
+    return Machine(shared_noise(noises), earlier, statistics.median(changes) if timed >= FEWEST_SERIES else None)
 
 
-def _own_noise(base: Launches, head: Launches) -> Noise:
-    return Noise(
+def _own_noise(base: Launches, head: Launches) -> LatencyNoise:
+    return LatencyNoise(
         noise_of([base.speedup, head.speedup]),
         noise_of([base.candidate, head.candidate]),
         noise_of([base.reference, head.reference]),
     )
-
-
-def _earlier_noise(points: Sequence[Point]) -> Noise:
-    days = days_of(point.started_at for point in points)
-    return Noise(
-        *(
-            noise_of_steps(list(_by_commit(points, figure, days)))
-            for figure in ("speedup", "candidate_p50_ms", "reference_p50_ms")
-        )
-    )
-
-
-def _by_commit(points: Iterable[Point], figure: str, days: Mapping[str, int]) -> Iterator[list[Launch]]:
-    commits: dict[Hashable, list[Launch]] = {}
-    for point in points:
-        value = getattr(point, figure)
-        if value is not None and value > 0.0:
-            commits.setdefault(point.commit, []).append(Launch(math.log(value), days[point.started_at]))
-    yield from commits.values()
-
-
-def _by_machine(points: Iterable[Point]) -> dict[str, dict[str, list[Point]]]:
-    machines: dict[str, dict[str, list[Point]]] = {}
-    for point in points:
-        machines.setdefault(point.identity, {}).setdefault(point.series, []).append(point)
-    return machines
 
 
 def _read(checks: Sequence[StoredCheck], days: Mapping[str, int]) -> Launches:

@@ -2,77 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from typing import Any
 
-from pytest_quant.bounded import parse_json
-from pytest_quant.history.compare.comparison import Listed, Moved, Outcome, Renamed, Reversioned, Row
+from pytest_quant.history.compare.comparison import Listed, Outcome, Quantity, Renamed, Reversioned, Row
 from pytest_quant.history.compare.samples import overlap
 from pytest_quant.history.rows import StoredCheck, version_of
 from pytest_quant.record import Record
-
-
-class Pace(StrEnum):
-    """An engine's latency at the head relative to that at the base."""
-
-    SLOWER = "slower"
-    SAME = "same"
-    FASTER = "faster"
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """What two latencies tell; `note` is a sentence, or empty."""
-
-    outcome: Outcome
-    moved: Moved
-    note: str = ""
-
-
-def when_ratio_changed(candidate: Pace, reference: Pace, *, worse: bool, told_apart: bool) -> Diagnosis:
-    """Return the diagnosis of a proven change of the speedup.
-
-    A speedup that is worse only because the reference became faster is no regression of the candidate, and one that is
-    better only because the reference became slower is no improvement. But a candidate that became slower on a machine
-    that became faster looks the same, so that this is said only beside what the whole machine did.
-
-    Parameters
-    ----------
-    candidate, reference : change of each engine's own latency, less that of the machine where it is known.
-    worse : the speedup fell.
-    told_apart : it is known what the machine did.
-    """
-    lost, gained = (Pace.SLOWER, Pace.FASTER) if worse else (Pace.FASTER, Pace.SLOWER)
-    if reference is gained and candidate is not lost and not told_apart:
-        outcome = Outcome.REGRESSION if worse else Outcome.IMPROVEMENT
-        note = f"the reference became {gained}, or the machine did: {_TOO_FEW_SERIES}"
-        return Diagnosis(outcome, "", note)
-    if reference is gained and candidate is not lost:
-        note = f"the reference became {gained}, and the candidate did not become {lost}"
-        return Diagnosis(Outcome.CHANGED, "reference", note)
-    outcome = Outcome.REGRESSION if worse else Outcome.IMPROVEMENT
-    if candidate is not lost:
-        return Diagnosis(outcome, "", "neither engine alone moved by more than its noise; their ratio did")
-    if reference is Pace.SAME:
-        return Diagnosis(outcome, "candidate")
-    return Diagnosis(outcome, "both", f"the candidate became {candidate}, and the reference {reference}")
-
-
-def when_ratio_held(candidate: Pace, reference: Pace, *, told_apart: bool) -> Diagnosis | None:
-    """Return the diagnosis where both engines changed alike, which the speedup does not show; else ``None``.
-
-    Parameters
-    ----------
-    candidate, reference, told_apart : as in `when_ratio_changed`.
-    """
-    if candidate is reference and candidate is not Pace.SAME:
-        whose = "other series did not: the model, or the runtime" if told_apart else "the machine, or the runtime"
-        return Diagnosis(Outcome.CHANGED, "both", f"both became {candidate} alike: {whose}")
-    return None
-
-
-_TOO_FEW_SERIES = "too few series on this machine to tell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +19,11 @@ class Draft:
 
     row: Row
     if_rejected: Row | None = None
+
+    def having(self, **values: Any) -> Draft:
+        """Return the draft with these values in both rows."""
+        rejected = None if self.if_rejected is None else replace(self.if_rejected, **values)
+        return Draft(replace(self.row, **values), rejected)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -112,7 +55,6 @@ def _judged(draft: Draft, adjusted: float | None, alpha: float) -> Row:
 
 
 _Launches = tuple[StoredCheck, ...]
-_PARTS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +68,29 @@ class Pair:
     base: _Launches
     head: _Launches
     other_version: bool = field(default=False, kw_only=True)
+
+
+def row_of(pair: Pair, record: Record, quantity: Quantity) -> Row:
+    """Return an unchanged row without values.
+
+    Parameters
+    ----------
+    pair : launches of the series.
+    record : of the head.
+    quantity : what the row compares.
+    """
+    return Row(
+        series=pair.series,
+        nodeid=record.nodeid,
+        model=record.model,
+        engine_id=record.engine_id,
+        quantity=quantity,
+        outcome=Outcome.UNCHANGED,
+        base=None,
+        head=None,
+        base_launches=len(pair.base),
+        head_launches=len(pair.head),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +135,7 @@ def measured(record: Record) -> bool:
     return record.accuracy is not None
 
 
-def _by_series(checks: Iterable[StoredCheck], complete: Mapping[tuple[str, ...], set[str]]) -> dict[str, _Launches]:
+def _by_series(checks: Iterable[StoredCheck], complete: Mapping[str, set[str]]) -> dict[str, _Launches]:
     launches_of: dict[str, dict[str, StoredCheck]] = {}
     for check in checks:
         # Of several reports of one run the last counts.
@@ -178,31 +143,23 @@ def _by_series(checks: Iterable[StoredCheck], complete: Mapping[tuple[str, ...],
     return {key: tuple(launches.values()) for key, launches in launches_of.items()}
 
 
-def _parts(series: str) -> tuple[str, ...] | None:
-    """Return the parts of a key without the last, the metric; ``None`` for a key of another tool."""
-    try:
-        parts = parse_json(series)
-    except ValueError:
-        return None
-    if not isinstance(parts, list) or len(parts) != _PARTS:
-        return None
-    return tuple(map(str, parts[:-1]))
+def _without_metric(record: Record) -> str:
+    """Return a series key without its last part, the metric."""
+    return record.series.removesuffix(f"{json.dumps(record.metric)}]")
 
 
-def _complete_keys(checks: Iterable[StoredCheck]) -> dict[tuple[str, ...], set[str]]:
-    keys: dict[tuple[str, ...], set[str]] = {}
-    for record in (check.record for check in checks):
-        parts = _parts(record.series) if measured(record) else None
-        if parts is not None:
-            keys.setdefault(parts, set()).add(record.series)
+def _complete_keys(checks: Iterable[StoredCheck]) -> dict[str, set[str]]:
+    keys: dict[str, set[str]] = {}
+    for record in (check.record for check in checks if measured(check.record)):
+        keys.setdefault(_without_metric(record), set()).add(record.series)
     return keys
 
 
-def _key(record: Record, complete: Mapping[tuple[str, ...], set[str]]) -> str:
+def _key(record: Record, complete: Mapping[str, set[str]]) -> str:
     """Return the key of a record; that of a check that was not measured lacks the default metric, which is added."""
     if measured(record) or record.metric is not None:
         return record.series
-    likely = complete.get(_parts(record.series) or (), set())
+    likely = complete.get(_without_metric(record), set())
     return next(iter(likely)) if len(likely) == 1 else record.series
 
 

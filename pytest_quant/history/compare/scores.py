@@ -9,9 +9,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row
-from pytest_quant.history.compare.pairing import Draft, Pair
-from pytest_quant.history.compare.status import row_of, worse_or_better
+from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row, worse_or_better
+from pytest_quant.history.compare.pairing import Draft, Pair, row_of
 from pytest_quant.record import Record
 from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.bootstrap import paired_bootstrap

@@ -9,7 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from pytest_quant.history.baselines.launches import CommonNoise, launch_base
+from pytest_quant.history.baselines.launches import with_launches
+from pytest_quant.history.noise import NO_NOISE_KNOWN
 from pytest_quant.result import AccuracyResult, Baseline, LaunchFigures, Status
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.baseline import baseline_verdicts
@@ -40,22 +41,12 @@ def judged(sd: float, head_launches: int, slower_pct: float, random: np.random.G
     spread = math.hypot(sd, WITHIN_SD)
     base = np.exp(random.normal(0.0, spread, BASE_LAUNCHES))
     head = np.exp(random.normal(-math.log1p(slower_pct / 100.0), spread, head_launches))
-    before = launch_base([check(day, float(speedup)) for day, speedup in enumerate(base, 1)], CommonNoise())
+    checks = [check(day, float(speedup)) for day, speedup in enumerate(base, 1)]
     today = [_NOW.format(BASE_LAUNCHES + 1, minute) for minute in range(head_launches)]
     more = (LaunchFigures(at, float(one), 1.0 / float(one)) for at, one in zip(today[1:], head[1:], strict=True))
     latency = replace(timed(1.0, 1.0), speedup=float(head[0]), launches=tuple(more))
-    accepted = Baseline(
-        "c" * 40,
-        drop=None,
-        speedup=float(np.median(base)),
-        candidate_p50_ms=1.0,
-        same_identity=True,
-        launches=before.launches,
-        p50_launches=before.p50_launches,
-        speedup_noise=before.speedup_noise,
-        p50_noise=before.p50_noise,
-        now=today[0],
-    )
+    nothing = Baseline("c" * 40, drop=None, speedup=None, candidate_p50_ms=None, same_identity=False, now=today[0])
+    accepted = with_launches(nothing, checks, NO_NOISE_KNOWN)
     (verdict,) = baseline_verdicts(Limits(max_slowdown=LIMIT_PCT), AccuracyResult(n=1), latency, accepted)
     return verdict.status
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pytest_quant.history import StoredCheck
 from pytest_quant.history.points import Point
 from pytest_quant.history.rows import identity_of, version_of
+from pytest_quant.history.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class InMemory:
+class InMemory(Store):
     """Records in the order in which they were made."""
 
-    checks: tuple[StoredCheck, ...]
+    def __init__(self, checks: tuple[StoredCheck, ...]) -> None:
+        self.checks = checks
 
     def commits(self, known: Sequence[str]) -> set[str]:
         """Those of a clean tree."""

@@ -17,7 +17,7 @@ from pytest_quant.history import StoredCheck
 from pytest_quant.history.baselines.choose import Baselines, Evaluated
 from pytest_quant.history.baselines.entry import AcceptedLatency
 from pytest_quant.history.baselines.file import NAME, write_baselines
-from pytest_quant.history.store import Recorded
+from pytest_quant.history.store import Store
 from pytest_quant.record import Run
 from pytest_quant.record.kept_samples import pack_samples
 from pytest_quant.result import NOTHING_KNOWN, AccuracyResult, Baseline, LaunchFigures, NoBaseline, Status
@@ -73,7 +73,7 @@ def _check(run: Run, speedup: float = 2.0, drop: float = 0.5) -> StoredCheck:
 
 
 def _of_merge_base(scratch: ScratchRepository, *checks: StoredCheck) -> Baseline | NoBaseline:
-    recorded: Recorded = InMemory(checks)
+    recorded = InMemory(checks)
     baselines = Baselines(scratch.path, lambda: recorded, RUN.environment.identity, _TODAY)
     return baselines.find(_SERIES, "def456")
 
@@ -227,7 +227,7 @@ def test_a_merge_base_with_other_data_is_compared_on_the_samples_that_both_have(
     before, after = range(90), range(10, 110)
     check = _check(replace(_run(scratch, "a"), samples={"other": digests_of(before) or ""}))
     record = replace(check.record, digests={"data": "other"}, accuracy=found(before, {*range(6, 14)}))
-    recorded: Recorded = InMemory((StoredCheck(check.run, record),))
+    recorded = InMemory((StoredCheck(check.run, record),))
     baselines = Baselines(scratch.path, lambda: recorded, RUN.environment.identity, _TODAY)
     now = Evaluated("t", found(after, {*range(10, 22), *range(95, 110)}), digests_of(after))
     baseline = baselines.find(_SERIES, "def456", now)
@@ -246,7 +246,7 @@ def test_nothing_to_compare_with_says_why(scratch: ScratchRepository, tmp_path: 
     assert "there are no records of" in _why(_of_merge_base(scratch))
     assert "the history is turned off" in _why(_accepted(scratch.path).find(_SERIES, None))
 
-    def broken() -> Recorded:
+    def broken() -> Store:
         raise HistoryError("the history x cannot be opened", value="file is not a database")
 
     baselines = Baselines(scratch.path, broken, _HERE, _TODAY)
@@ -256,7 +256,7 @@ def test_nothing_to_compare_with_says_why(scratch: ScratchRepository, tmp_path: 
 def test_outside_a_repository_there_is_no_merge_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the tests go on."""
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    recorded: Recorded = InMemory(())
+    recorded = InMemory(())
     why = _why(Baselines(tmp_path, lambda: recorded, _HERE, _TODAY).find(_SERIES, None))
     assert why.startswith("no record of this series was accepted, and git knows no repository")
 
@@ -265,7 +265,7 @@ def test_the_history_is_read_once(scratch: ScratchRepository) -> None:
     """A suite of many checks asks git and the database as often as one of a single check."""
     opened: list[int] = []
 
-    def open_history() -> Recorded:
+    def open_history() -> Store:
         opened.append(1)
         return InMemory((_check(_run(scratch, "a")),))
 
@@ -311,14 +311,14 @@ def test_at_most_thirty_commits_count(scratch: ScratchRepository) -> None:
 def test_launches_are_read_only_where_a_limit_needs_them(scratch: ScratchRepository) -> None:
     """A limit on the drop alone is judged without them, and an accepted drop without the history."""
     now = Evaluated("t", ACCURACY, None, on_latency=False)
-    recorded: Recorded = InMemory((_check(_run(scratch, "a")),))
+    recorded = InMemory((_check(_run(scratch, "a")),))
     baselines = Baselines(scratch.path, lambda: recorded, RUN.environment.identity, _TODAY)
     found = baselines.find(_SERIES, "def456", now)
     assert isinstance(found, Baseline)
     assert (found.drop, found.launches, found.speedup) == (0.5, (), None)
     write_baselines(scratch.path / NAME, [ENTRY])
 
-    def unread() -> Recorded:
+    def unread() -> Store:
         raise AssertionError
 
     accepted = Baselines(scratch.path, unread, _HERE, _TODAY).find(_SERIES, "def456", now)

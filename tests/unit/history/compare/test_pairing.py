@@ -116,13 +116,6 @@ def test_a_check_that_never_came_to_be_is_of_the_series_it_would_have_been() -> 
     assert (row(found, "status").base, row(found, "status").head) == ("PASS", "ERROR")
 
 
-def test_keys_of_other_tools_are_taken_as_they_are() -> None:
-    """A text that is no list of ours is a key all the same."""
-    foreign = replace(record_of(_A), series="foreign benchmark")
-    found = compare(launch(foreign), launch(foreign, commit="head"))
-    assert {one.series for one in found.rows} == {"foreign benchmark"}
-
-
 def test_the_example_check_has_a_key_of_seven_parts() -> None:
     """The parts this package reads of a key are those that records write."""
     assert a_record().series == key("tests/test_digits.py::test_int8")

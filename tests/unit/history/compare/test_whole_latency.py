@@ -12,9 +12,16 @@ import pytest
 from scipy import stats as scipy_stats
 
 from pytest_quant.history.compare import Outcome, Row, compare
-from pytest_quant.history.compare.latency import as_log, describe_machine, pace, percent
+from pytest_quant.history.compare.latency import (
+    Pace,
+    as_log,
+    describe_machine,
+    pace,
+    percent,
+    when_ratio_changed,
+    when_ratio_held,
+)
 from pytest_quant.history.compare.machine import launches_of, mean_change
-from pytest_quant.history.compare.pairing import Pace, when_ratio_changed, when_ratio_held
 from pytest_quant.record import LatencyFigures, Record
 from pytest_quant.result import Interval, Status
 from pytest_quant.stats.launches import Launch, noise_of

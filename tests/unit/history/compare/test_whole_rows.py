@@ -10,7 +10,7 @@ import pytest
 from pytest_quant.history.compare import Comparison, Outcome, Row, compare
 from pytest_quant.history.compare.comparison import Difference, Listed, Quantity, Renamed, Reversioned, Side
 from pytest_quant.record import Record
-from pytest_quant.result import AccuracyResult, Better, Coverage, Interval, OpCoverage, OutputError, Resources, Status
+from pytest_quant.result import AccuracyResult, Better, Coverage, Interval, OpCoverage, Resources, Status
 from pytest_quant.stats.paired import tango_interval
 from tests.unit.history.compare.launched import N, answered, answers, key, launch, launches, record_of, row
 
@@ -177,20 +177,6 @@ def test_sqnr_where_there_is_no_metric(
     """Identical outputs are infinitely good, which no figure shows; agreement needs both sides."""
     expected = a_row("sqnr", outcome, *shown, unit="dB", better="higher", change=change, change_unit="dB", n=N)
     assert row(between(scored(**before), scored(**after)), "sqnr") == expected
-
-
-@pytest.mark.parametrize(("before", "after", "pooled"), [(0, 2, True), (2, 0, True), (1, 2, False), (0, 1, False)])
-def test_sqnr_of_all_outputs_and_of_the_worst(before: int, after: int, pooled: bool) -> None:
-    """The figures are shown, and nothing is said of their change."""
-    base, head = (
-        scored(sqnr_db=30.0, by_output=tuple(OutputError(f"y{place}", 30.0) for place in range(count)))
-        for count in (before, after)
-    )
-    note = "one side has one SQNR for all outputs together, the other that of its worst output"
-    others = {"notes": (note,)} if pooled else {"change": 0.0}
-    outcome = Outcome.INCONCLUSIVE if pooled else Outcome.UNCHANGED
-    expected = a_row("sqnr", outcome, 30.0, 30.0, unit="dB", better="higher", change_unit="dB", n=N, **others)
-    assert row(between(base, head), "sqnr") == expected
 
 
 def test_answers_that_vary_and_other_instruction_sets_are_noted() -> None:

@@ -1,19 +1,19 @@
-"""Facts compared without a test: size, coverage, nodes, and the ingredients that may explain a change."""
+"""Facts compared without a test: status, size, coverage, nodes, and the ingredients that may explain a change."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from pytest_quant.history.compare.comparison import Difference, Outcome, Row
+from pytest_quant.history.compare.comparison import Difference, Outcome, Row, worse_or_better
 from pytest_quant.history.compare.latency import on_common_machines
-from pytest_quant.history.compare.pairing import Pair
-from pytest_quant.history.compare.status import row_of, worse_or_better
+from pytest_quant.history.compare.pairing import Pair, row_of
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
-from pytest_quant.result import Coverage
+from pytest_quant.result import Coverage, Status
 
 
 def what_differs(pair: Pair) -> tuple[Difference, ...]:
@@ -47,6 +47,54 @@ def _between(base: Mapping[str, str], head: Mapping[str, str]) -> Iterator[Diffe
     for name in dict.fromkeys([*base, *head]):
         if base.get(name) != head.get(name):
             yield Difference(name, base.get(name), head.get(name))
+
+
+BROKEN = (Status.ERROR, Status.FAIL)
+
+
+def compare_statuses(pair: Pair) -> Row:
+    """Return the row of the commonest status of the launches at base and at head, the worst of equally common ones.
+
+    The same status at both is INCONCLUSIVE where some launches of the head fail and none of the base.
+    """
+    base, head = _usual(pair.base), _usual(pair.head)
+    notes = (*_others("base", pair.base, base), *_others("head", pair.head, head))
+    row = replace(row_of(pair, pair.head[-1].record, "status"), base=base.value, head=head.value, notes=notes)
+    outcome = _outcome(base, head)
+    if outcome is Outcome.UNCHANGED and _fails(pair.head) and not _fails(pair.base):
+        outcome = Outcome.INCONCLUSIVE
+    return replace(row, outcome=outcome)
+
+
+def _fails(launches: tuple[StoredCheck, ...]) -> bool:
+    return any(check.record.status in BROKEN for check in launches)
+
+
+def _outcome(base: Status, head: Status) -> Outcome:
+    if base is head:
+        return Outcome.UNCHANGED
+    if head is Status.UNAVAILABLE:
+        return Outcome.INCONCLUSIVE
+    if base is Status.UNAVAILABLE:
+        return Outcome.NO_BASELINE
+    if (base in BROKEN) == (head in BROKEN):
+        return Outcome.CHANGED
+    return Outcome.REGRESSION if head in BROKEN else Outcome.IMPROVEMENT
+
+
+def _usual(launches: tuple[StoredCheck, ...]) -> Status:
+    counts = Counter(one.record.status for one in launches)
+    # `Status` lists its words worst first, and `max` takes the first of equals.
+    return max((status for status in Status if counts[status]), key=lambda status: counts[status])
+
+
+def _others(name: str, launches: tuple[StoredCheck, ...], usual: Status) -> tuple[str, ...]:
+    """Return a note that counts the launches with another status, if there are any."""
+    others = Counter(one.record.status.value for one in launches if one.record.status is not usual)
+    if not others:
+        return ()
+    counts = ", ".join(f"{status} in {number}" for status, number in sorted(others.items()))
+    return (f"{counts} of {len(launches)} launches of the {name}",)
 
 
 MIN_SIZE_CHANGE_PCT = 1.0
