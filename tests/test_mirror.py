@@ -30,7 +30,7 @@ ELSEWHERE = {
     "history.baselines.entry": "tests/unit/history/baselines/test_file.py",
     "history.change": "tests/unit/history/test_trends.py",
     "history.compare.facts": "tests/unit/history/compare/test_whole_rows.py",
-    "history.points": "tests/unit/history/test_queries.py",
+    "history.summaries": "tests/unit/history/test_queries.py",
     "init.facts": "tests/integration/test_init.py",
     "marks.*": "tests/unit/marks",
     "measure.bench": "tests/unit/measure/test_pipeline.py",

@@ -16,7 +16,7 @@ from pytest_quant.printable import clean
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytest_quant.history import Point, SeriesSummary, StoredRun
+    from pytest_quant.history import CheckSummary, SeriesSummary, StoredRun
     from pytest_quant.history.change import Change
     from pytest_quant.history.store import Store
 
@@ -32,7 +32,7 @@ def print_series_list(summaries: Sequence[SeriesSummary], as_json: bool) -> None
         show(listed)
 
 
-def print_series(summary: SeriesSummary, points: Sequence[Point], *, as_json: bool, as_csv: bool) -> None:
+def print_series(summary: SeriesSummary, points: Sequence[CheckSummary], *, as_json: bool, as_csv: bool) -> None:
     """Print the points of one series as a table with bars.
 
     Parameters
@@ -67,12 +67,12 @@ def print_changes(changes: Sequence[Change], summaries: Sequence[SeriesSummary],
         show(changes_text(latest_first, names, branch))
 
 
-def _csv(points: Sequence[Point]) -> str:
-    from pytest_quant.history import Point
+def _csv(points: Sequence[CheckSummary]) -> str:
+    from pytest_quant.history import CheckSummary
     from pytest_quant.report.spreadsheet import line
 
     rows: list[Iterable[object]] = [
-        (field.name for field in fields(Point)),
+        (field.name for field in fields(CheckSummary)),
         *(asdict(point).values() for point in points),
     ]
     return "".join(map(line, rows)).removesuffix("\n")

@@ -10,12 +10,12 @@ from pytest_quant.history.database import (
     require_libraries,
     set_aside,
 )
-from pytest_quant.history.points import Point, SeriesSummary
 from pytest_quant.history.rows import StoredCheck, StoredRun, identity_of, version_of
+from pytest_quant.history.summaries import CheckSummary, SeriesSummary
 
 __all__ = [
     "INSTALL",
-    "Point",
+    "CheckSummary",
     "SeriesSummary",
     "StoredCheck",
     "StoredRun",

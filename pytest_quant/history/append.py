@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Table, insert, select
 
-from pytest_quant.history.rows import Row, check_row, digest_of, pack, run_row, series_row
+from pytest_quant.history.rows import Row, digest_of, pack, run_row, series_row
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
+from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record import Encoded, Record, Run
 
 if TYPE_CHECKING:
@@ -55,7 +56,12 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
             record = _record(one)
             place: Row = {"run": number, "position": position}
             digest = digest_of(record.series)
-            checks.append(place | {"series": series[digest], "started_at": row["started_at"]} | check_row(run, record))
+            summary = CheckSummary.of(run, record)
+            checks.append(
+                place
+                | {"series": series[digest], "started_at": row["started_at"]}
+                | {"status": summary.status.value, "figures": summary.figures}
+            )
             kept.append(place | {"record": pack(one)})
     if checks:
         connection.execute(insert(CHECKS), checks)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_quant.history.points import Point
+from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.result import NOTHING_KNOWN, LaunchNoise
 from pytest_quant.stats.launches import Launch, common_noise, days_of, moderated_noise, noise_of_steps
 
@@ -37,20 +37,20 @@ def shared_noise(series: Collection[LatencyNoise]) -> LatencyNoise:
     return LatencyNoise(*(common_noise(list(figure)) for figure in zip(*(one.figures for one in series), strict=True)))
 
 
-def noise_by_machine(points: Iterable[Point]) -> dict[str, dict[str, LatencyNoise]]:
+def noise_by_machine(points: Iterable[CheckSummary]) -> dict[str, dict[str, LatencyNoise]]:
     """Return the noise of each series, by identity of the machine and key of the series.
 
     Parameters
     ----------
     points : of all series, of the last commits of a branch, oldest first.
     """
-    groups: dict[str, dict[str, list[Point]]] = {}
+    groups: dict[str, dict[str, list[CheckSummary]]] = {}
     for point in points:
         groups.setdefault(point.identity, {}).setdefault(point.series, []).append(point)
     return {identity: {key: _noise(group) for key, group in series.items()} for identity, series in groups.items()}
 
 
-def _noise(points: Sequence[Point]) -> LatencyNoise:
+def _noise(points: Sequence[CheckSummary]) -> LatencyNoise:
     days = days_of(point.started_at for point in points)
     of_figures = []
     for figure in ("speedup", "candidate_p50_ms", "reference_p50_ms"):

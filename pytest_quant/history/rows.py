@@ -84,46 +84,6 @@ def series_row(record: Record) -> Row:
     }
 
 
-def check_row(run: Run, record: Record) -> Row:
-    """Return the row with the summary of a check, without the columns of its run, position and series."""
-    accuracy, latency = record.accuracy, record.latency
-    return {
-        "version": version_of(record),
-        "identity": identity_of(run, record),
-        "isa": searchable(record.isa),
-        "status": record.status.value,
-        "metric": _optional(record.metric),
-        "unit": _optional(accuracy.unit) if accuracy else None,
-        "better": _optional(accuracy.better) if accuracy else None,
-        "n": accuracy.n if accuracy else None,
-        "reference": accuracy.reference if accuracy else None,
-        "candidate": accuracy.candidate if accuracy else None,
-        "drop": accuracy.drop if accuracy else None,
-        "agreement_pct": accuracy.agreement_pct if accuracy else None,
-        "speedup": latency.speedup if latency else None,
-        "reference_p50_ms": latency.reference_p50_ms if latency else None,
-        "candidate_p50_ms": latency.candidate_p50_ms if latency else None,
-        "coverage_pct": record.coverage.pct if record.coverage else None,
-        "size_mb": record.resources.size_mb if record.resources else None,
-        **_intervals(record),
-    }
-
-
-def _intervals(record: Record) -> Row:
-    accuracy, latency = record.accuracy, record.latency
-    speedup = latency.speedup_ci if latency else None
-    p50 = latency.bound_of(50.0) if latency else None
-    drop = accuracy.drop_ci if accuracy else None
-    return {
-        "speedup_low": speedup.low if speedup else None,
-        "speedup_high": speedup.high if speedup else None,
-        "p50_low_ms": p50.low_ms if p50 else None,
-        "p50_high_ms": p50.high_ms if p50 else None,
-        "drop_low": drop.low if drop else None,
-        "drop_high": drop.high if drop else None,
-    }
-
-
 def searchable(text: str) -> str:
     """Return a text that every database stores: PostgreSQL refuses NUL, and all refuse a lone surrogate."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\u0000")

@@ -1,6 +1,6 @@
 """The tables of a history.
 
-Runs and records are stored as whole documents; the other columns are searched, listed and drawn without decoding them.
+Runs and records are stored as whole documents; the other columns are searched and listed without decoding them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from sqlalchemy import (
     Boolean,
     Column,
-    Float,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -20,7 +19,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = 5
+VERSION = 6
 """Of the tables; one more with each change of them. A history of another version is refused, see `connect`."""
 
 METADATA = MetaData()
@@ -65,32 +64,14 @@ CHECKS = Table(
     Column("position", Integer, primary_key=True),
     Column("series", Integer, ForeignKey("quant_series.number"), nullable=False),
     Column("started_at", _SORTED, nullable=False),
-    Column("version", String, nullable=False),
-    Column("identity", String, nullable=False),
-    Column("isa", String, nullable=False),
     Column("status", String, nullable=False),
-    Column("metric", String),
-    Column("unit", String),
-    Column("better", String),
-    Column("n", Integer),
-    Column("reference", Float),
-    Column("candidate", Float),
-    Column("drop", Float),
-    Column("agreement_pct", Float),
-    Column("speedup", Float),
-    Column("reference_p50_ms", Float),
-    Column("candidate_p50_ms", Float),
-    Column("coverage_pct", Float),
-    Column("size_mb", Float),
-    Column("speedup_low", Float),
-    Column("speedup_high", Float),
-    Column("p50_low_ms", Float),
-    Column("p50_high_ms", Float),
-    Column("drop_low", Float),
-    Column("drop_high", Float),
+    Column("figures", Text, nullable=False),
     Index("quant_checks_by_series", "series", "started_at"),
 )
-"""The summary of each check; `started_at` is that of its run, so that one index finds a series in its order."""
+"""The summary of each check, see `CheckSummary`, whose figures are one text of JSON, so that a new one needs no column.
+
+`started_at` is that of its run, so that one index finds a series in its order.
+"""
 
 RECORDS = Table(
     "quant_records",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_quant.history.baselines.entry import BaselineEntry
 from pytest_quant.history.change import Change
-from pytest_quant.history.points import Point, SeriesSummary
+from pytest_quant.history.summaries import CheckSummary, SeriesSummary
 from pytest_quant.history.trends import find_changes
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class SeriesHistory:
     """
 
     summary: SeriesSummary
-    points: Sequence[Point] = field(repr=False)
+    points: Sequence[CheckSummary] = field(repr=False)
     branch: str | None = None
     changes: tuple[Change, ...] = ()
     accepted: BaselineEntry | None = None
@@ -70,7 +70,7 @@ def series_histories(
 
 
 def series_history(
-    summary: SeriesSummary, points: Sequence[Point], accepted: BaselineEntry | None = None, family: int = 1
+    summary: SeriesSummary, points: Sequence[CheckSummary], accepted: BaselineEntry | None = None, family: int = 1
 ) -> SeriesHistory:
     """Return the history of one series, with the changes on the branch that most of its points are of.
 
@@ -87,7 +87,7 @@ def series_history(
     return SeriesHistory(summary, points, branch, tuple(changes), in_force)
 
 
-def _main_branch(points: Sequence[Point]) -> str | None:
+def _main_branch(points: Sequence[CheckSummary]) -> str | None:
     """Return the branch of most points; of several with as many, the one whose last point is the newest."""
     counts = Counter(point.branch for point in points)
     most = max(counts.values(), default=0)

@@ -12,7 +12,6 @@ from pytest_quant.errors import UsageError, nearest
 from pytest_quant.history.append import RunToAdd, add_runs, batches
 from pytest_quant.history.connect import reading, storage_errors, writing
 from pytest_quant.history.every_run import EveryRun
-from pytest_quant.history.points import Point, SeriesSummary
 from pytest_quant.history.rows import (
     MOST_INDEXED,
     StoredCheck,
@@ -25,8 +24,8 @@ from pytest_quant.history.rows import (
     unpack,
 )
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
+from pytest_quant.history.summaries import CheckSummary, SeriesSummary, read_summary
 from pytest_quant.record import Encoded, Record, Run
-from pytest_quant.result import Status
 
 _NEWEST_FIRST = (RUNS.c.started_at.desc(), RUNS.c.id.desc())
 _OLDEST_FIRST = (RUNS.c.started_at, RUNS.c.id)
@@ -34,13 +33,14 @@ _ASKED_AT_ONCE = 5000
 """Values in one query; SQLite takes 32766."""
 _SHOWN_IDS = 10
 
-_POINT_COLUMNS = (
+_SUMMARY_COLUMNS = (
     RUNS.c.id.label("run_id"),
     CHECKS.c.started_at,
     RUNS.c.commit,
     RUNS.c.branch,
     RUNS.c.dirty,
-    *(column for column in CHECKS.c if column.name not in ("run", "position", "series", "started_at")),
+    CHECKS.c.status,
+    CHECKS.c.figures,
 )
 
 
@@ -141,11 +141,11 @@ class Store:
         wanted = _checks().where(SERIES.c.digest == digest_of(series), *_clean(commits))
         return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
 
-    def points_of(self, commits: Sequence[str]) -> list[Point]:
+    def points_of(self, commits: Sequence[str]) -> list[CheckSummary]:
         """Return the summaries of all checks of all runs of `commits` with a clean tree, oldest run first."""
-        wanted = select(SERIES.c.key, *_POINT_COLUMNS).join(RUNS, RUNS.c.number == CHECKS.c.run)
+        wanted = select(SERIES.c.key, *_SUMMARY_COLUMNS).join(RUNS, RUNS.c.number == CHECKS.c.run)
         of_series = wanted.join(SERIES, SERIES.c.number == CHECKS.c.series).where(*_clean(commits))
-        return [_point(row.key, row) for row in self._read(of_series.order_by(*_OLDEST_FIRST, CHECKS.c.position))]
+        return [_summary(row.key, row) for row in self._read(of_series.order_by(*_OLDEST_FIRST, CHECKS.c.position))]
 
     def series(self) -> list[SeriesSummary]:
         """Return a summary of every series, sorted by node id and key."""
@@ -162,7 +162,7 @@ class Store:
 
     def points(
         self, series: str, *, branch: str | None = None, since: str | None = None, limit: int | None = None
-    ) -> list[Point]:
+    ) -> list[CheckSummary]:
         """Return the summaries of one series' checks, oldest first, without decoding records.
 
         Parameters
@@ -173,14 +173,14 @@ class Store:
         limit : largest number of checks, the newest ones; ``None`` for all.
         """
         number = select(SERIES.c.number).where(SERIES.c.digest == digest_of(series)).scalar_subquery()
-        wanted = select(*_POINT_COLUMNS).join(RUNS, RUNS.c.number == CHECKS.c.run).where(CHECKS.c.series == number)
+        wanted = select(*_SUMMARY_COLUMNS).join(RUNS, RUNS.c.number == CHECKS.c.run).where(CHECKS.c.series == number)
         if branch is not None:
             wanted = wanted.where(RUNS.c.branch == indexed(branch))
         if since is not None:
             wanted = wanted.where(CHECKS.c.started_at >= in_utc(since))
         newest_first = (CHECKS.c.started_at.desc(), RUNS.c.id.desc(), CHECKS.c.position.desc())
         rows = self._read(wanted.order_by(*newest_first).limit(limit))
-        return [_point(series, row) for row in reversed(rows)]
+        return [_summary(series, row) for row in reversed(rows)]
 
     def each_run(
         self, run_id: str | None = None, unreadable: list[str] | None = None
@@ -252,7 +252,7 @@ def _place(run_id: str, position: int) -> str:
     return f"record {position} of run {run_id}"
 
 
-def _point(series: str, row: Found[*tuple[Any, ...]]) -> Point:
-    values = dict(row._mapping)  # noqa: SLF001 - public in all but its name
-    values.pop("key", None)
-    return Point(series=series, status=Status(values.pop("status")), **values)
+def _summary(series: str, row: Found[*tuple[Any, ...]]) -> CheckSummary:
+    columns = dict(row._mapping) | {"series": series}  # noqa: SLF001 - public in all but its name
+    columns.pop("key", None)
+    return read_summary(columns, columns.pop("figures"))

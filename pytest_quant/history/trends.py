@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_quant.history.change import CONFIDENT_POINTS, Change
-from pytest_quant.history.points import Point
+from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.stats.changes import ChangePoint, change_points
 
 MOST_COMMITS = 400
@@ -30,7 +30,7 @@ class _Levels:
     values: Sequence[float]
 
 
-def find_changes(points: Iterable[Point], *, confidence: float = 0.95, family: int = 1) -> list[Change]:
+def find_changes(points: Iterable[CheckSummary], *, confidence: float = 0.95, family: int = 1) -> list[Change]:
     """Return the changes of one series on one branch, the latest first.
 
     The history is gone through as it grew, commit by commit: what it tells after a commit was told before it or rests
@@ -80,18 +80,18 @@ class _Sequence:
 
 
 def _by_group(
-    points: Sequence[Point],
-    group_of: Callable[[Point], tuple[str, str]],
-    sequence_of: Callable[[Sequence[Point], str], _Sequence],
+    points: Sequence[CheckSummary],
+    group_of: Callable[[CheckSummary], tuple[str, str]],
+    sequence_of: Callable[[Sequence[CheckSummary], str], _Sequence],
 ) -> Iterator[_Sequence]:
-    groups: dict[tuple[str, str], list[Point]] = {}
+    groups: dict[tuple[str, str], list[CheckSummary]] = {}
     for point in points:
         groups.setdefault(group_of(point), []).append(point)
     found = (sequence_of(group, machine) for (_, machine), group in groups.items())
     return (one for one in found if one.levels.values)
 
 
-def _scores(points: Sequence[Point], machine: str) -> _Sequence:
+def _scores(points: Sequence[CheckSummary], machine: str) -> _Sequence:
     levels = _levels(points, lambda point: point.candidate)
     # A check without a score, as one that could not run, knows neither unit nor direction.
     last = next((point for point in reversed(points) if point.candidate is not None), points[-1])
@@ -99,7 +99,7 @@ def _scores(points: Sequence[Point], machine: str) -> _Sequence:
     return _Sequence(last.series, "score", last.unit or "", machine, levels, more_is_better, _repeats(levels.values))
 
 
-def _speeds(points: Sequence[Point], machine: str) -> _Sequence:
+def _speeds(points: Sequence[CheckSummary], machine: str) -> _Sequence:
     series = points[-1].series
     levels = _levels(points, lambda point: _log(point.speedup))
     if levels.values:
@@ -144,7 +144,7 @@ def _change(sequence: _Sequence, point: ChangePoint, size: float) -> Change:
     )
 
 
-def _levels(points: Sequence[Point], value_of: Callable[[Point], float | None]) -> _Levels:
+def _levels(points: Sequence[CheckSummary], value_of: Callable[[CheckSummary], float | None]) -> _Levels:
     """Return the average over the runs of each commit, in the order of the first run of each."""
     values: dict[str, list[float]] = {}
     started: dict[str, str] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_quant.history.change import CONFIDENT_POINTS, Change
-from pytest_quant.history.points import Point, SeriesSummary
+from pytest_quant.history.summaries import CheckSummary, SeriesSummary
 from pytest_quant.printable import clean
 from pytest_quant.report.text import NOT_MEASURED, aligned, count, figure, in_unit, letter, points
 
@@ -90,7 +90,7 @@ def series_list(summaries: Iterable[SeriesSummary]) -> str:
     return "\n".join(aligned([["newest", "points", "series"], *rows])) if rows else ""
 
 
-def series_text(summary: SeriesSummary, found: Sequence[Point], width: int, *, unicode: bool = True) -> str:
+def series_text(summary: SeriesSummary, found: Sequence[CheckSummary], width: int, *, unicode: bool = True) -> str:
     """Return bars of score and speed, and a table with one row for each point, oldest first.
 
     Where several machines ran the check each has a letter, because latency is compared within one of them only.
@@ -117,7 +117,7 @@ def series_text(summary: SeriesSummary, found: Sequence[Point], width: int, *, u
     return "\n".join([series_name(summary), *_trends(found, width, unicode), "", *table])
 
 
-def _trends(found: Sequence[Point], width: int, unicode: bool) -> list[str]:
+def _trends(found: Sequence[CheckSummary], width: int, unicode: bool) -> list[str]:
     """One line of bars for each figure that was ever measured, the newest points at its end.
 
     They are of the newest point's branch and version of the data, and times of its machine: bars of several would show
@@ -145,14 +145,14 @@ def _trends(found: Sequence[Point], width: int, unicode: bool) -> list[str]:
     return lines
 
 
-def _held(last: Point, alike: Sequence[Point], found: Sequence[Point]) -> str:
+def _held(last: CheckSummary, alike: Sequence[CheckSummary], found: Sequence[CheckSummary]) -> str:
     """Return which of the points the bars hold."""
     branch = f"branch {clean(last.branch)}" if last.branch else "no branch"
     data = "" if len({point.version for point in found if point.version}) < 2 else ", the newest data"
     return f"bars of {branch}{data}: {len(alike)} of {count(len(found), 'point')}"
 
 
-def _row(point: Point) -> list[str]:
+def _row(point: CheckSummary) -> list[str]:
     commit = (clean(point.commit)[:_COMMIT] if point.commit else NOT_MEASURED) + ("+dirty" if point.dirty else "")
     scores = f"{in_unit(point.reference, point.unit)} -> {in_unit(point.candidate, point.unit)}"
     return [

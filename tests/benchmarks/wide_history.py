@@ -18,8 +18,9 @@ import numpy as np
 
 from pytest_quant.history.append import add_runs
 from pytest_quant.history.connect import open_engine, writing
-from pytest_quant.history.rows import check_row, run_row
+from pytest_quant.history.rows import run_row
 from pytest_quant.history.schema import CHECKS
+from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record import Record, Run
 from tests.unit.record.examples import RUN, a_check, a_record
 
@@ -72,21 +73,20 @@ def _run(number: int) -> Run:
 def _rows(records: Sequence[Record], runs: Sequence[int], series: Sequence[int]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of all checks but those of the newest run, run by run."""
     random = np.random.default_rng(0)
-    names = [column.name for column in CHECKS.c]
-    summaries = [check_row(RUN, record) for record in records]
+    summaries = [CheckSummary.of(RUN, record) for record in records]
     for at, run in enumerate(runs):
         started_at = str(run_row(_run(at))["started_at"])
         late = at >= len(runs) - _LATE
         factors = np.exp(_NOISE * random.standard_normal((len(records), 2))).tolist()
         for position, (summary, (fast, slow)) in enumerate(zip(summaries, factors, strict=True)):
-            row: dict[str, Any] = {"run": run, "position": position, "series": series[position]}
-            row |= summary | {"started_at": started_at}
             step = 1.0 + _STEP if late and position % 10 == 0 else 1.0
-            for columns, factor in zip(_TIMED, (fast / step, slow * step), strict=True):
-                row |= {name: row[name] * factor for name in columns}
+            timed = zip(_TIMED, (fast / step, slow * step), strict=True)
+            figures = {name: getattr(summary, name) * factor for names, factor in timed for name in names}
             if late and position % 5 == 1:
-                row |= {name: row[name] + (-1.0 if name == "candidate" else 1.0) for name in _SCORED}
-            yield tuple(row[name] for name in names)
+                worse = {name: -1.0 if name == "candidate" else 1.0 for name in _SCORED}
+                figures |= {name: getattr(summary, name) + change for name, change in worse.items()}
+            changed = replace(summary, **figures)
+            yield run, position, series[position], started_at, summary.status.value, changed.figures
 
 
 def _insert(connection: Any, rows: Iterator[tuple[Any, ...]]) -> None:

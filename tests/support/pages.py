@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_quant.history import Point, SeriesSummary, StoredCheck
+from pytest_quant.history import CheckSummary, SeriesSummary, StoredCheck
 from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, series_of
 from pytest_quant.history.compare import compare, rule
 from pytest_quant.history.series_history import SeriesHistory, series_history
@@ -42,14 +42,16 @@ _LARGE = OpCoverage("QLinearConv", 53, 52, 1_814_073_344, 1_696_058_368, stands_
 _VOID = frozenset({"meta", "input", "link", "br", "img", "hr", "wbr"})
 
 
-def points(number: int, *, series: str = "key", branch: str = "main", seed: int = 0, machines: int = 1) -> list[Point]:
+def points(
+    number: int, *, series: str = "key", branch: str = "main", seed: int = 0, machines: int = 1
+) -> list[CheckSummary]:
     """Return points whose score repeats, whose speedup is noisy and drops by a tenth in their middle."""
     random = np.random.default_rng(seed)
     found = []
     for place, noise in enumerate(np.exp(random.normal(0.0, 0.01, number)).tolist()):
         speedup = 2.0 * noise * (STEP if place >= number // 2 else 1.0)
         found.append(
-            Point(
+            CheckSummary(
                 run_id=f"{branch}-{place}",
                 started_at=(_START + timedelta(hours=place)).isoformat(),
                 commit=f"{place:08x}{'c' * 32}",
@@ -84,7 +86,7 @@ def points(number: int, *, series: str = "key", branch: str = "main", seed: int 
 
 
 def history_of(
-    measured: Sequence[Point],
+    measured: Sequence[CheckSummary],
     *,
     nodeid: str = "tests/test_digits.py::test_int8",
     total: int | None = None,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pytest_quant.errors import UsageError
 from pytest_quant.history.noise import LatencyNoise
-from pytest_quant.history.points import Point
 from pytest_quant.history.rows import StoredCheck
+from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.history.trends import find_changes
 from pytest_quant.result import Baseline, LaunchFigures, LaunchNoise
 from pytest_quant.stats.draws import draw_of
@@ -87,7 +87,7 @@ def with_accepted_launches(
     return replace(baseline, launches=both, p50_launches=both, speedup_noise=noises[0], p50_noise=noises[1])
 
 
-def points_before(recorded: Store, git: Repository, commit: str | None) -> list[Point]:
+def points_before(recorded: Store, git: Repository, commit: str | None) -> list[CheckSummary]:
     """Return the summaries of all series in the commits before one, oldest first, which tell how launches differ.
 
     Parameters
@@ -150,12 +150,12 @@ def _levels(checks: Sequence[StoredCheck], figure: str) -> list[list[LaunchFigur
     return [level for level in levels if level]
 
 
-def _points(checks: Iterable[StoredCheck], figure: str) -> Iterable[Point]:
+def _points(checks: Iterable[StoredCheck], figure: str) -> Iterable[CheckSummary]:
     """Yield what the search for changes looks at: each launch with one figure, which it then searches."""
     for check in checks:
         record, run = check.record, check.run
         for launch in launches_in(check):
-            point = Point(
+            point = CheckSummary(
                 run.id, launch.started_at, run.commit, run.branch, run.dirty, record.series, "", "", "", record.status
             )
             yield replace(point, **{figure: getattr(launch, figure)})

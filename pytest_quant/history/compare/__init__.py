@@ -28,8 +28,8 @@ from pytest_quant.history.compare.latency import compare_latency
 from pytest_quant.history.compare.machine import Machine, machines_of
 from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
 from pytest_quant.history.compare.samples import overlap
-from pytest_quant.history.points import Point
 from pytest_quant.history.rows import StoredCheck, commit_of
+from pytest_quant.history.summaries import CheckSummary
 
 __all__ = [
     "ALPHA",
@@ -54,7 +54,7 @@ def compare(
     head: Sequence[StoredCheck],
     *,
     accepted: Mapping[str, BaselineEntry] | None = None,
-    earlier: Sequence[Point] = (),
+    earlier: Sequence[CheckSummary] = (),
     alpha: float = ALPHA,
 ) -> Comparison:
     """Compare all launches of one commit with all launches of another.

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pytest_quant.history.baselines.launches import launches_in
 from pytest_quant.history.compare.pairing import Pair
 from pytest_quant.history.noise import NO_NOISE_KNOWN, LatencyNoise, noise_by_machine, shared_noise
-from pytest_quant.history.points import Point
 from pytest_quant.history.rows import StoredCheck, identity_of
+from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record import LatencyFigures
 from pytest_quant.stats.launches import Launch, days_of, noise_of
 
@@ -87,7 +87,7 @@ def launches_of(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> tup
     return _read(base, days), _read(head, days)
 
 
-def machines_of(pairs: Iterable[Pair], earlier: Iterable[Point]) -> dict[str, Machine]:
+def machines_of(pairs: Iterable[Pair], earlier: Iterable[CheckSummary]) -> dict[str, Machine]:
     """Return the machines that base and head have in common, by identity.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from pytest_quant.history import Point
+from pytest_quant.history import CheckSummary
 from pytest_quant.history.change import Change
 from pytest_quant.history.series_history import SeriesHistory
 from pytest_quant.printable import clean
@@ -56,7 +56,7 @@ def series_data(history: SeriesHistory, runs: Collection[tuple[str, str | None]]
     }
 
 
-def _point(point: Point) -> dict[str, Json]:
+def _point(point: CheckSummary) -> dict[str, Json]:
     return {
         "started": clean(point.started_at)[:_MINUTE].replace("T", " "),
         "commit": clean(point.commit or "")[:_COMMIT],
@@ -68,7 +68,7 @@ def _point(point: Point) -> dict[str, Json]:
     }
 
 
-def _measured(point: Point, names: tuple[str, ...]) -> Json:
+def _measured(point: CheckSummary, names: tuple[str, ...]) -> Json:
     """Return a figure with both ends of its interval, or without them; ``None`` where it was not measured."""
     values = [getattr(point, name) for name in names]
     if values[0] is None:

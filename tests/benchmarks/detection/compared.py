@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.history.compare import compare
-from pytest_quant.history.points import Point
 from pytest_quant.history.rows import StoredCheck, identity_of
+from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record import Record
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
@@ -65,10 +65,10 @@ def day_of_launches(
     return found
 
 
-def points_of(checks: list[StoredCheck]) -> list[Point]:
+def points_of(checks: list[StoredCheck]) -> list[CheckSummary]:
     """Return what a history has of earlier launches."""
     return [
-        Point(
+        CheckSummary(
             one.run.id,
             one.run.started_at,
             one.run.commit,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_quant.history import StoredCheck
-from pytest_quant.history.points import Point
-from pytest_quant.history.rows import identity_of, version_of
 from pytest_quant.history.store import Store
+from pytest_quant.history.summaries import CheckSummary
 
 
 class InMemory(Store):
@@ -29,23 +28,10 @@ class InMemory(Store):
         """Those of one series of the clean commits."""
         return [one for one in self.launches(*commits) if one.record.series == series]
 
-    def points_of(self, commits: Sequence[str]) -> list[Point]:
+    def points_of(self, commits: Sequence[str]) -> list[CheckSummary]:
         """Summaries of the latency of every series."""
         return [
-            Point(
-                run_id=run.id,
-                started_at=run.started_at,
-                commit=run.commit,
-                branch=run.branch,
-                dirty=run.dirty,
-                series=record.series,
-                version=version_of(record),
-                identity=identity_of(run, record),
-                isa=record.isa,
-                status=record.status,
-                speedup=record.latency.speedup if record.latency else None,
-                candidate_p50_ms=record.latency.candidate_p50_ms if record.latency else None,
-            )
+            CheckSummary.of(run, record)
             for run, record in ((one.run, one.record) for one in self.checks)
             if run.commit in commits and not run.dirty
         ]

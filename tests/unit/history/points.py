@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pytest_quant.history.points import Point
+from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.result import Status
 
 
-def a_point(number: int, **figures: object) -> Point:
+def a_point(number: int, **figures: object) -> CheckSummary:
     """The point of one commit a day."""
     told: dict[str, object] = {
         "run_id": f"run-{number}",
@@ -23,4 +23,4 @@ def a_point(number: int, **figures: object) -> Point:
         "unit": "%",
         "better": "higher",
     }
-    return Point(**(told | figures))  # type: ignore[arg-type]
+    return CheckSummary(**(told | figures))  # type: ignore[arg-type]

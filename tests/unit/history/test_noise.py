@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.history.noise import NO_NOISE_KNOWN, noise_by_machine, shared_noise
-from pytest_quant.history.points import Point
+from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.result import NOTHING_KNOWN, Status
 
 
@@ -14,7 +14,7 @@ def test_series_on_one_machine_have_their_noise_in_common() -> None:
     """Twenty series of thirty days with 1 % between them; a step in one, and another machine, change nothing."""
     random = np.random.default_rng(5)
     points = [
-        Point(
+        CheckSummary(
             f"r{day}", f"2026-03-{day:02}T12:00:00+00:00", f"c{day}", "main", False, f"s{series}", "v", machine, "avx2",
             Status.PASS, speedup=float(np.exp(random.normal(0.0, sd))) * (2.0 if series == 3 and day > 15 else 1.0),
         )

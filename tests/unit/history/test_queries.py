@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from pytest_quant.errors import UsageError
-from pytest_quant.history import Point, SeriesSummary, identity_of, open_store, version_of
+from pytest_quant.history import CheckSummary, SeriesSummary, identity_of, open_store, version_of
 from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run
 from tests.unit.record.examples import ACCURACY, LATENCY, RUN, a_check, a_pass, a_record, unavailable
@@ -137,7 +138,7 @@ def test_a_point_is_the_summary_of_its_record(store: Store) -> None:
     assert latency
     assert record.coverage
     assert record.resources
-    assert point == Point(
+    assert point == CheckSummary(
         run_id=run.id,
         started_at=run.started_at,
         commit="c3",
@@ -185,7 +186,7 @@ def test_an_interval_that_was_not_found_is_none(history_url: str) -> None:
 def test_points_are_chosen_by_branch_time_and_number(store: Store) -> None:
     """Oldest first; a limit keeps the newest. What was not measured is ``None``."""
 
-    def days(points: list[Point]) -> list[str]:
+    def days(points: list[CheckSummary]) -> list[str]:
         return [point.run_id[6:8] for point in points]
 
     assert days(store.points(_SERIES)) == ["01", "02", "03", "04"]
@@ -296,7 +297,7 @@ def test_the_number_of_queries_does_not_grow(history_url: str) -> None:
 
 
 _WITH_PANDAS = """
-SELECT s.nodeid, s.engine_id, r."commit", r.branch, c.*
+SELECT s.nodeid, s.engine_id, r."commit", r.branch, c.started_at, c.status, c.figures
 FROM quant_checks c JOIN quant_series s ON s.number = c.series JOIN quant_runs r ON r.number = c.run
 WHERE NOT r.dirty ORDER BY c.started_at
 """
@@ -310,6 +311,8 @@ def test_pandas_reads_the_tables_with_one_query(store: Store, history_url: str) 
     checks = pandas.read_sql(_WITH_PANDAS, url, parse_dates=["started_at"])
     of_series = checks[checks["engine_id"] == "ort-int8-static"]
     points = [point for point in store.points(_SERIES) if not point.dirty]
-    for name in ("commit", "speedup", "speedup_low", "p50_high_ms", "drop", "drop_low"):
-        assert of_series[name].tolist() == [getattr(point, name) for point in points]
+    figures = pandas.json_normalize(of_series["figures"].map(json.loads))
+    assert of_series["commit"].tolist() == [point.commit for point in points]
+    for name in ("speedup", "speedup_low", "p50_high_ms", "drop", "drop_low"):
+        assert figures[name].tolist() == [getattr(point, name) for point in points]
     assert checks["started_at"].is_monotonic_increasing

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pytest_quant.history import Point, SeriesSummary
+from pytest_quant.history import CheckSummary, SeriesSummary
 from pytest_quant.history.series_history import series_histories
 from pytest_quant.history.store import Store
 from tests.support.pages import history_of, points
@@ -15,7 +15,7 @@ from tests.support.pages import history_of, points
 class _InMemory(Store):
     """A history in memory; it remembers how many points were asked for."""
 
-    def __init__(self, stored: Mapping[str, Sequence[Point]]) -> None:
+    def __init__(self, stored: Mapping[str, Sequence[CheckSummary]]) -> None:
         self.stored = stored
         self.limits: list[int | None] = []
 
@@ -25,7 +25,7 @@ class _InMemory(Store):
             for key, points_of_it in self.stored.items()
         ]
 
-    def points(self, series: str, *, limit: int | None = None, **_: str | None) -> list[Point]:
+    def points(self, series: str, *, limit: int | None = None, **_: str | None) -> list[CheckSummary]:
         self.limits.append(limit)
         return list(self.stored[series][-(limit or 0) :])
 

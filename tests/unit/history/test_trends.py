@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from pytest_quant.history.change import Change
-from pytest_quant.history.points import Point
+from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.history.trends import LEAST_SPEED_PCT, find_changes
 from tests.unit.history.points import a_point
 
 
-def _scored(scores: Sequence[float | None]) -> list[Point]:
+def _scored(scores: Sequence[float | None]) -> list[CheckSummary]:
     return [a_point(number, candidate=score) for number, score in enumerate(scores)]
 
 
-def _fast(speedups: Sequence[float | None]) -> list[Point]:
+def _fast(speedups: Sequence[float | None]) -> list[CheckSummary]:
     return [a_point(number, speedup=speedup) for number, speedup in enumerate(speedups)]
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pytest_quant.history.compare import Comparison, Outcome, Row, compare
-from pytest_quant.history.points import Point
 from pytest_quant.history.rows import StoredCheck, identity_of
+from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record import Record
 from pytest_quant.result import LaunchFigures, Status
 from tests.unit.history.compare.launched import launches, record_of, row, timed
@@ -133,7 +133,7 @@ def test_earlier_commits_tell_how_days_differ() -> None:
     for sd, outcome in ((0.001, Outcome.REGRESSION), (0.02, Outcome.INCONCLUSIVE)):
         speedups = np.exp(np.random.default_rng(8).normal(0.7, sd, 20))
         earlier = [
-            Point(
+            CheckSummary(
                 f"e{day}", f"2026-02-{day:02}T12:00:00+00:00", f"e{day}", "main", False, check.record.series, "",
                 identity_of(check.run, check.record), "", Status.PASS, speedup=float(speedup),
             )

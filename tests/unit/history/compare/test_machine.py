@@ -11,8 +11,8 @@ import pytest
 
 from pytest_quant.history.compare.machine import FEWEST_SERIES, Machine, launches_of, machines_of
 from pytest_quant.history.compare.pairing import Pair
-from pytest_quant.history.points import Point
 from pytest_quant.history.rows import identity_of
+from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.result import NOTHING_KNOWN, Status
 from tests.unit.history.compare.launched import launches, record_of, timed
 
@@ -63,16 +63,16 @@ def test_days_are_known_from_earlier_commits_of_the_same_machine() -> None:
     identity = identity_of(ours.base[0].run, ours.base[0].record)
     speedups = np.exp(np.random.default_rng(3).normal(0.7, 0.01, 21))
 
-    def earlier(series: str, machine: str) -> list[Point]:
+    def earlier(series: str, machine: str) -> list[CheckSummary]:
         return [
-            Point(
+            CheckSummary(
                 f"e{day}", f"2026-02-{day:02}T12:00:00+00:00", f"e{day}", "main", False, series, "", machine, "",
                 Status.PASS, speedup=float(speedup),
             )
             for day, speedup in enumerate(speedups, 1)
         ]  # fmt: skip
 
-    def noise(points: list[Point]) -> float:
+    def noise(points: list[CheckSummary]) -> float:
         (machine,) = machines_of([ours], points).values()
         return machine.noise_of("s0", *launches_of(ours.base, ours.head)).speedup.between.freedom
 

@@ -1,0 +1,146 @@
+"""A series as the history has it without its records: what it is, and the figures of each of its checks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import Any
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.history.rows import encode, identity_of, in_utc, version_of
+from pytest_quant.record import Record, Run
+from pytest_quant.result import Status
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSummary:
+    """The figures of one check that are listed, searched for changes and drawn; ``None`` where one was not measured.
+
+    A field more is a figure more of every history: only `run_id` to `status` are columns of its tables.
+
+    Attributes
+    ----------
+    started_at : start of its run, UTC, ISO 8601.
+    series : key of its series, see `pytest_quant.record.series_key`.
+    version, identity : see `pytest_quant.history.rows`.
+    metric, unit, better : `better` is ``higher`` or ``lower``.
+    n : samples compared.
+    reference, candidate, drop : in `unit`; drop > 0 is worse.
+    agreement_pct, coverage_pct : 0..100.
+    speedup : reference / candidate; > 1 is faster.
+    size_mb : of the candidate, in 10^6 bytes.
+    speedup_low, speedup_high, drop_low, drop_high : intervals of `speedup` and `drop`.
+    p50_low_ms, p50_high_ms : interval of `candidate_p50_ms`; ``None`` for a side that too few runs tell.
+    """
+
+    run_id: str
+    started_at: str
+    commit: str | None
+    branch: str | None
+    dirty: bool
+    series: str
+    version: str
+    identity: str
+    isa: str
+    status: Status
+    metric: str | None = None
+    unit: str | None = None
+    better: str | None = None
+    n: int | None = None
+    reference: float | None = None
+    candidate: float | None = None
+    drop: float | None = None
+    agreement_pct: float | None = None
+    speedup: float | None = None
+    reference_p50_ms: float | None = None
+    candidate_p50_ms: float | None = None
+    coverage_pct: float | None = None
+    size_mb: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    p50_low_ms: float | None = None
+    p50_high_ms: float | None = None
+    drop_low: float | None = None
+    drop_high: float | None = None
+
+    @classmethod
+    def of(cls, run: Run, record: Record) -> CheckSummary:
+        """Return the summary of a record of a run."""
+        accuracy, latency = record.accuracy, record.latency
+        speedup = latency.speedup_ci if latency else None
+        p50 = latency.bound_of(50.0) if latency else None
+        drop = accuracy.drop_ci if accuracy else None
+        return cls(
+            run_id=run.id,
+            started_at=in_utc(run.started_at),
+            commit=run.commit,
+            branch=run.branch,
+            dirty=run.dirty,
+            series=record.series,
+            version=version_of(record),
+            identity=identity_of(run, record),
+            isa=record.isa,
+            status=record.status,
+            metric=record.metric,
+            unit=accuracy.unit if accuracy else None,
+            better=accuracy.better if accuracy else None,
+            n=accuracy.n if accuracy else None,
+            reference=accuracy.reference if accuracy else None,
+            candidate=accuracy.candidate if accuracy else None,
+            drop=accuracy.drop if accuracy else None,
+            agreement_pct=accuracy.agreement_pct if accuracy else None,
+            speedup=latency.speedup if latency else None,
+            reference_p50_ms=latency.reference_p50_ms if latency else None,
+            candidate_p50_ms=latency.candidate_p50_ms if latency else None,
+            coverage_pct=record.coverage.pct if record.coverage else None,
+            size_mb=record.resources.size_mb if record.resources else None,
+            speedup_low=speedup.low if speedup else None,
+            speedup_high=speedup.high if speedup else None,
+            p50_low_ms=p50.low_ms if p50 else None,
+            p50_high_ms=p50.high_ms if p50 else None,
+            drop_low=drop.low if drop else None,
+            drop_high=drop.high if drop else None,
+        )
+
+    @property
+    def figures(self) -> str:
+        """The JSON of all that is no column of the history's tables, without what was not measured."""
+        return encode({name: value for name in FIGURES if (value := getattr(self, name)) is not None})
+
+
+_COLUMNS = ("run_id", "started_at", "commit", "branch", "dirty", "series", "status")
+FIGURES = tuple(field.name for field in fields(CheckSummary) if field.name not in _COLUMNS)
+
+
+def read_summary(columns: dict[str, Any], figures: str) -> CheckSummary:
+    """Return the summary with these `columns`, see `CheckSummary.figures`. Raises `HistoryError` when damaged."""
+    try:
+        return CheckSummary(**columns | {"status": Status(columns["status"])}, **json.loads(figures))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise HistoryError(
+            f"the figures of a check of run {columns['run_id']} of the history are damaged",
+            value=figures[:80],
+            allowed="JSON",
+            fix="pytest-quant export FILE, then pytest-quant import FILE --history NEW, which reads the records",
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesSummary:
+    """One series.
+
+    Attributes
+    ----------
+    nodeid : of the test, without the parameters that lists in the mark add.
+    engine_id : of the candidate, ``ort-int8-static``.
+    n_points : number of its checks in the history.
+    last_started_at : start of the last run with one of them, UTC, ISO 8601.
+    """
+
+    key: str
+    nodeid: str
+    model: str
+    engine_id: str
+    metric: str | None
+    n_points: int
+    last_started_at: str
