@@ -7,14 +7,14 @@ earlier. The branch shares no commit with the code and is never checked out.
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import random
 import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +39,7 @@ _NAMED = {
 _LOST_RACE = ("[rejected]", "cannot lock ref", "failed to lock", "failed to update ref", "reference already exists")
 """Messages of git and its servers when another push was faster; any other failure is not worth another attempt."""
 
+_SETTINGS = ("gc.auto=0", "core.autocrlf=false", "core.symlinks=false", "core.sparseCheckout=false")
 _TIMEOUT_S = 600.0
 
 
@@ -70,79 +71,60 @@ class GitFiles:
         self._git("fetch", *options, "--", self.remote, f"+{self._ref}:{kept}")
         return self._git("rev-parse", "--verify", "--end-of-options", kept).decode().strip()
 
-    def files(self, commit: str) -> dict[str, str]:
-        """Return the id of each file's object by its path."""
-        listed = self._git("ls-tree", "-r", "-z", commit).decode("utf-8", "backslashreplace")
+    def files(self, commit: str | None) -> dict[str, int]:
+        """Return the bytes of everything in a commit, by its path; -1 for what is no file. Nothing without a commit."""
+        if commit is None:
+            return {}
+        listed = self._git("ls-tree", "-r", "-z", "--long", commit).decode("utf-8", "backslashreplace")
         rows = (row.split("\t", 1) for row in listed.split("\0") if row)
-        return {path: fields.split()[2] for fields, path in rows if fields.split()[1] == "blob"}
+        sizes = ((path, fields.split()[3]) for fields, path in rows)
+        return {path: int(size) if size.isdigit() else -1 for path, size in sizes}
 
     def local(self) -> str | None:
         """Return the commit of the branch of that name in the repository at `root`, ``None`` when there is none."""
         found = self._run(("rev-parse", "--verify", "--quiet", "--end-of-options", f"{self._ref}^{{commit}}"))
         return found.stdout.decode().strip() if found.returncode == 0 else None
 
-    def paths(self, commit: str) -> list[str]:
-        """Return the path of everything in a commit: files, links and submodules."""
-        listed = self._git("ls-tree", "-r", "-z", "--name-only", commit).decode("utf-8", "backslashreplace")
-        return [path for path in listed.split("\0") if path]
+    @contextmanager
+    def checked_out(self, commit: str, paths: Collection[str]) -> Iterator[Path]:
+        """Write some files of a commit into a temporary folder, a link as the name that it has."""
+        with self._index(commit) as (folder, environ):
+            self._git("checkout-index", "-z", "--stdin", given="\0".join(paths).encode(), environ=environ)
+            yield folder
 
-    def sizes(self, objects: Mapping[str, str]) -> dict[str, int]:
-        """Return the bytes of each file in `objects`, by its path, without reading it; 0 for one that is missing."""
-        asked = "".join(f"{name}\n" for name in objects.values()).encode()
-        told = self._git("cat-file", "--batch-check=%(objectsize)", given=asked).decode().splitlines()
-        return {path: int(size) if size.isdigit() else 0 for path, size in zip(objects, told, strict=True)}
-
-    def read(self, objects: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
-        """Yield path and content of each file in `objects`, one at a time."""
-        if not objects:
-            return
-        command = ("git", "cat-file", "--batch")
-        with subprocess.Popen(  # nosec B603 # noqa: S603 - a fixed command without a shell
-            command, cwd=self.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as process:
-            if process.stdin is None or process.stdout is None:
-                raise HistoryError("git cannot be talked to", fix="try again")
-            for path, name in objects.items():
-                process.stdin.write(f"{name}\n".encode())
-                process.stdin.flush()
-                head = process.stdout.readline().split()
-                if len(head) != 3:
-                    raise HistoryError("git cannot read a file of the branch", value=path, fix="run: git fsck")
-                yield path, process.stdout.read(int(head[2]) + 1)[:-1]
-
-    def write(self, contents: Iterator[tuple[str, bytes]]) -> dict[str, str]:
-        """Add each content to the repository's objects and return their ids by path; no branch contains them yet."""
-        paths: list[str] = []
-        with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
-            drafts = []
-            for path, content in contents:
-                draft = Path(folder) / str(len(paths))
-                draft.write_bytes(content)
-                drafts.append(str(draft))
-                paths.append(path)
-            listed = "".join(f"{draft}\n" for draft in drafts).encode()
-            written = self._git("hash-object", "-w", "--no-filters", "--stdin-paths", given=listed)
-        return dict(zip(paths, written.decode().split(), strict=True))
-
-    def commit(self, parent: str | None, objects: Mapping[str, str], message: str) -> str:
-        """Create a commit that adds files, and return its id.
+    def commit(self, parent: str | None, contents: Iterable[tuple[str, bytes]], message: str) -> str:
+        """Create a commit that adds files, and return its id; no branch contains it yet.
 
         Parameters
         ----------
         parent : commit whose files are kept; ``None`` for a first commit.
-        objects : ids of the files' objects by path.
+        contents : path and content of each file.
         message : of the commit.
         """
-        with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
-            index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
-            self._git("read-tree", *((parent,) if parent else ("--empty",)), environ=index)
-            rows = "".join(f"100644 blob {name}\t{path}\0" for path, name in objects.items())
-            self._git("update-index", "-z", "--index-info", given=rows.encode(), environ=index)
-            tree = self._git("write-tree", environ=index).decode().strip()
-        known = self._run(("var", "GIT_COMMITTER_IDENT")).returncode == 0
+        with self._index(parent) as (folder, environ):
+            for path, content in contents:
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).write_bytes(content)
+            self._git("add", "--force", "--ignore-removal", "--", _FOLDER, environ=environ)
+            tree = self._git("write-tree", environ=environ).decode().strip()
+        has_name = self._run(("var", "GIT_COMMITTER_IDENT")).returncode == 0
         parents = ("-p", parent) if parent else ()
-        made = self._git("commit-tree", tree, *parents, "-m", message, environ={} if known else _NAMED)
-        return made.decode().strip()
+        commit = self._git("commit-tree", tree, *parents, "-m", message, environ={} if has_name else _NAMED)
+        return commit.decode().strip()
+
+    @contextmanager
+    def _index(self, commit: str | None) -> Iterator[tuple[Path, Mapping[str, str]]]:
+        """Make an empty folder, and the variables with which git takes it for the working tree of a commit.
+
+        The repository is this one, so that the remote is asked with the settings that the user or CI gave it.
+        """
+        git_dir = self._git("rev-parse", "--absolute-git-dir").decode().rstrip("\n")
+        with tempfile.TemporaryDirectory(prefix="pytest-quant-") as place:
+            folder = Path(place) / "tree"
+            folder.mkdir()
+            environ = {"GIT_DIR": git_dir, "GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": f"{place}/index"}
+            self._git("read-tree", commit or "--empty", environ=environ)
+            yield folder, environ
 
     def push(self, commit: str) -> bool:
         """Advance the remote branch to `commit`; ``False`` when another push came first."""
@@ -170,7 +152,7 @@ class GitFiles:
         self, arguments: Sequence[str], given: bytes = b"", environ: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[bytes]:
         variables = os.environ | {"LC_ALL": "C"} | dict(environ or {})
-        command = ("git", "-c", "gc.auto=0", *arguments)
+        command = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)), *arguments)
         try:
             return subprocess.run(  # nosec B603 # noqa: S603 - no shell, and every name stands where git reads no option
                 command, cwd=self.root, input=given, capture_output=True, timeout=_TIMEOUT_S, env=variables, check=False
@@ -239,19 +221,15 @@ def push(store: Store, files: GitFiles, *, pause: Callable[[float], None] = time
     files.check()
     _refuse_others(files, files.local(), "in this repository")
     wanted = {file_of(stored.run): stored.run for stored in store.runs()}
-    written: dict[str, str] = {}
     for attempt in range(_ATTEMPTS):
         head = files.fetch()
         _refuse_others(files, head, "of the remote")
-        there = files.files(head) if head else {}
-        missing = {path: run for path, run in wanted.items() if path not in there}
+        missing = wanted.keys() - files.files(head).keys()
         if not missing:
             return 0
-        unwritten = {path: run for path, run in missing.items() if path not in written}
-        written |= files.write(_contents(store, unwritten))
-        objects = {path: written[path] for path in missing}
-        message = f"{len(missing)} runs" if len(missing) > 1 else f"Run {file_of(*missing.values())}"
-        if files.push(files.commit(head, objects, message)):
+        message = f"{len(missing)} runs" if len(missing) > 1 else f"Run {next(iter(missing))}"
+        runs = {path: wanted[path] for path in sorted(missing)}
+        if files.push(files.commit(head, _contents(store, runs), message)):
             return len(missing)
         pause(random.uniform(0.0, min(_LONGEST_PAUSE_S, 0.05 * 2**attempt)))  # nosec B311 # noqa: S311 - spreads jobs
     raise HistoryError(
@@ -262,7 +240,7 @@ def push(store: Store, files: GitFiles, *, pause: Callable[[float], None] = time
 
 def _refuse_others(files: GitFiles, commit: str | None, where: str) -> None:
     """Refuse a branch that is there and holds anything but the files of runs; code would get commits of records."""
-    others = [] if commit is None else [path for path in files.paths(commit) if not _OURS.fullmatch(path)]
+    others = [path for path in files.files(commit) if not _OURS.fullmatch(path)]
     if others:
         raise HistoryError(
             f"the branch {files.branch} {where} is no branch of a history: it holds other files",
@@ -292,23 +270,24 @@ def pull(store: Store, files: GitFiles) -> Pulled:
             fix="run pytest-quant push where a history is",
         )
     here = {file_of(stored.run) for stored in store.runs()}
-    there = {path: name for path, name in files.files(head).items() if path.startswith(_FOLDER)}
-    refused: list[str] = []
-    new = {path: name for path, name in there.items() if path not in here}
-    added, known = store.append_many(_readable(files, new, refused))
+    there = {path: size for path, size in files.files(head).items() if size >= 0 and _OURS.fullmatch(path)}
+    new = sorted(there.keys() - here)
+    small = [path for path in new if there[path] <= MOST_LINE_BYTES]
+    refused = [
+        f"{path}: too large for a run\n  got: {there[path]} bytes\n  allowed: {MOST_LINE_BYTES}"
+        for path in new
+        if path not in small
+    ]
+    with files.checked_out(head, small) as folder:
+        added, known = store.append_many(_readable(folder, small, refused))
     return Pulled(added, known + len(there) - len(new), tuple(refused))
 
 
-def _readable(files: GitFiles, objects: dict[str, str], refused: list[str]) -> Iterator[RunWithRecords]:
-    sizes = files.sizes(objects)
-    small = {path: name for path, name in objects.items() if sizes[path] <= MOST_LINE_BYTES}
-    refused += [
-        f"{path}: too large for a run\n  got: {sizes[path]} bytes\n  allowed: {MOST_LINE_BYTES}"
-        for path in sorted(objects.keys() - small.keys())
-    ]
-    for path, content in files.read(small):
+def _readable(folder: Path, paths: Iterable[str], refused: list[str]) -> Iterator[RunWithRecords]:
+    for path in paths:
         try:
-            runs = list(read_lines(io.BytesIO(content), path))
+            with (folder / path).open("rb") as stream:
+                runs = list(read_lines(stream, path))
         except HistoryError as error:
             refused.append(str(error))
             continue

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -331,13 +332,13 @@ def test_a_file_too_large_for_a_run_is_not_read(remote: Path, tmp_path: Path, mo
     _pushed(remote, _cloned(tmp_path, "bad"), "runs/2026-01/bad.jsonl", bytes(1_000_000))
     monkeypatch.setattr(git_branch, "MOST_LINE_BYTES", 999_999)
     read: list[str] = []
-    reading = GitFiles.read
+    check_out = GitFiles.checked_out
 
-    def told(files: GitFiles, objects: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
-        read.extend(objects)
-        return reading(files, objects)
+    def told(files: GitFiles, commit: str, paths: Collection[str]) -> AbstractContextManager[Path]:
+        read.extend(paths)
+        return check_out(files, commit, paths)
 
-    monkeypatch.setattr(GitFiles, "read", told)
+    monkeypatch.setattr(GitFiles, "checked_out", told)
     pulled = pull(_store(), _files(here))
     assert pulled.added == 1
     assert pulled.refused == ("runs/2026-01/bad.jsonl: too large for a run\n  got: 1000000 bytes\n  allowed: 999999",)
