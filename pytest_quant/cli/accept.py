@@ -16,7 +16,7 @@ from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
     from pytest_quant.history import SeriesSummary, StoredCheck, StoredRun
-    from pytest_quant.history.baselines.acceptance import Acceptance, Reason
+    from pytest_quant.history.baselines.accept import Acceptance, Reason
     from pytest_quant.history.store import Store
 
 
@@ -116,7 +116,7 @@ def accept(
     """  # noqa: D301 - click reads a backspace
     # Here, because it loads the database.
     from pytest_quant.history import open_store
-    from pytest_quant.history.baselines.acceptance import Reason, accept_checks
+    from pytest_quant.history.baselines.accept import Reason, accept_checks
     from pytest_quant.history.baselines.file import NAME
 
     why = Reason.now(reason, None if expires is None else expires.date())
@@ -145,10 +145,9 @@ def _checks(store: Store, source: str | None, root: Path) -> list[StoredCheck]:
 
 def _removals(store: Store, source: str | None, texts: Sequence[str], file: Path, why: Reason) -> Acceptance:
     from pytest_quant.environment import Repository
-    from pytest_quant.history.baselines.acceptance import Acceptance
+    from pytest_quant.history.baselines.accept import Acceptance, accept_removal, choose_series
     from pytest_quant.history.baselines.entry import series_of
     from pytest_quant.history.baselines.file import read_baselines
-    from pytest_quant.history.baselines.new_entry import accept_removal, choose_series
     from pytest_quant.history.merge_base import resolve
 
     if not texts:
@@ -175,7 +174,7 @@ def show_diff(before: str, after: str, name: str) -> None:
     name : of the file.
     """
     # Here, because it loads the database.
-    from pytest_quant.history.baselines.acceptance import changed_lines
+    from pytest_quant.history.baselines.accept import changed_lines
 
     shown = changed_lines(before, after, name)
     for line in shown:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_quant.history import CheckSummary, SeriesSummary, StoredRun
-    from pytest_quant.history.change import Change
     from pytest_quant.history.store import Store
+    from pytest_quant.history.trends import Change
 
 
 def print_series_list(summaries: Sequence[SeriesSummary], as_json: bool) -> None:

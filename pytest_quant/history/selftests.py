@@ -1,17 +1,23 @@
-"""Self-tests of runners in the history: the newest one of machines of one identity counts."""
+"""What the history tells of a runner: its newest self-test, and the noise between its sessions."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.bounded import parse_json
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.database import require_libraries
-from pytest_quant.history.rows import in_utc, machine_of, searchable
+from pytest_quant.history.database import open_store, require_libraries
+from pytest_quant.history.rows import StoredCheck, in_utc, machine_of, searchable
+from pytest_quant.record import LatencyFigures
 from pytest_quant.record.codec import decode, plain
 from pytest_quant.result import SelfTest
+from pytest_quant.spec import UNMEASURED, Spread
+from pytest_quant.stats.draws import Draw, draw_of, session_spread
 
 
 def keep_selftest(place: str | Path, found: SelfTest) -> None:
@@ -82,3 +88,98 @@ def _decoded(document: str, shown: str) -> SelfTest:
             allowed="a document that is whole, with every figure",
             fix="measure this runner again",
         ) from error
+
+
+_NEWEST = 200
+"""Checks whose nulls are read: some 0.1 s, and with so many a standard deviation is known within 10 %."""
+
+_FEWEST_ROUNDS = 8
+
+_MOST_FREEDOM = 20.0
+"""However many draws there are: they are of other models, whose sessions may differ by twice as much or by half, so
+that what a launch's own null shows must keep its weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerNoise:
+    """The noise of a runner, and what it is known from.
+
+    Attributes
+    ----------
+    sessions : of log(reference / candidate) between sessions within one launch; 20 degrees of freedom at most.
+    selftest : of this runner; ``None`` without one.
+    nulls : of ordinary runs that count.
+    """
+
+    sessions: Spread
+    selftest: SelfTest | None = None
+    nulls: int = 0
+
+    @property
+    def source(self) -> str:
+        """What it comes from, in words."""
+        measured = [] if self.selftest is None else [f"the self-test of {self.selftest.measured_at[:10]}"]
+        ordinary = [f"the nulls of {self.nulls} earlier checks"] if self.nulls else []
+        return " and ".join([*measured, *ordinary]) or "the default of a runner that nobody measured"
+
+
+DEFAULT = RunnerNoise(UNMEASURED)
+
+
+def session_noise(place: str | Path, identity: Mapping[str, str], device: str) -> RunnerNoise:
+    """Return the noise between sessions on machines of one identity, from all that their history tells.
+
+    Parameters
+    ----------
+    place : file or database URL of the history; a file that does not exist is not created.
+    identity : of the machine, see `Environment`.
+    device : that the sessions run on, ``cpu`` or ``cuda:0``.
+
+    Raises
+    ------
+    HistoryError : the history cannot be opened or read.
+    """
+    if not is_there(place):
+        return DEFAULT
+    selftest = newest_selftest(place, identity, device)
+    checks = open_store(place).checks(limit=_NEWEST)
+    since = "" if selftest is None else in_utc(selftest.measured_at)
+    nulls = list(null_draws(checks, identity, device, since))
+    measured = [] if selftest is None else [Draw(*draw) for kind in selftest.kinds for draw in kind.draws]
+    spread = session_spread(UNMEASURED, [*measured, *nulls])
+    return RunnerNoise(replace(spread, freedom=min(spread.freedom, _MOST_FREEDOM)), selftest, len(nulls))
+
+
+def null_draws(
+    checks: Iterable[StoredCheck], identity: Mapping[str, str], device: str, since: str = ""
+) -> Iterator[Draw]:
+    """Yield the log ratio of null and reference of each latency that was measured on machines of one identity.
+
+    Both are sessions of one engine in one process, so that their ratio is noise alone. One that is off counts as any
+    other: it is what is looked for. Records without their rounds, which were pruned, tell nothing.
+
+    Parameters
+    ----------
+    checks : any records.
+    identity, device : of those that count.
+    since : only of runs that started later, in UTC; empty for all.
+    """
+    mine = dict(identity)
+    known = backend_names()
+    for check in checks:
+        here = dict(check.run.environment.identity) == mine and in_utc(check.run.started_at) > since
+        name = check.record.backend
+        if here and name in known and get_backend(name).device == device:
+            yield from _of_latency(check.record.latency)
+
+
+def _of_latency(latency: LatencyFigures | None) -> Iterator[Draw]:
+    if latency is None:
+        return
+    reference, null = (latency.round_p50_ms.get(name, ()) for name in ("reference", "null"))
+    rounds = list(zip(reference, null, strict=False))
+    if len(rounds) >= _FEWEST_ROUNDS and all(min(pair) > 0.0 for pair in rounds):
+        draw = draw_of([math.log(nul / ref) for ref, nul in rounds])
+        # The middle of several sets of sessions varies less than one of them.
+        yield Draw(draw.log_ratio * math.sqrt(latency.sets), draw.error * math.sqrt(latency.sets))
+    yield from _of_latency(latency.repeat)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_quant.history.baselines.entry import BaselineEntry
-from pytest_quant.history.change import Change
 from pytest_quant.history.summaries import CheckSummary, SeriesSummary
-from pytest_quant.history.trends import find_changes
+from pytest_quant.history.trends import Change, find_changes
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store

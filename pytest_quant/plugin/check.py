@@ -16,7 +16,7 @@ from pytest_quant.errors import BackendUnavailable, HistoryError, InconclusiveWa
 from pytest_quant.history import missing_libraries, open_store
 from pytest_quant.history.baselines.choose import Baselines, Evaluated
 from pytest_quant.history.rows import way_of_timing
-from pytest_quant.history.runner_noise import DEFAULT, RunnerNoise, session_noise
+from pytest_quant.history.selftests import DEFAULT, RunnerNoise, session_noise
 from pytest_quant.marks.check import fill_in
 from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
 from pytest_quant.measure.measurement import Measurement

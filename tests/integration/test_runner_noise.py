@@ -8,7 +8,7 @@ import pytest
 
 from pytest_quant.environment import fingerprint
 from pytest_quant.history import open_store
-from pytest_quant.history.runner_noise import session_noise
+from pytest_quant.history.selftests import session_noise
 from pytest_quant.result import Environment
 from pytest_quant.spec import UNMEASURED
 from tests.integration.fake_session import run_fake, run_fake_apart

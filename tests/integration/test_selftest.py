@@ -17,8 +17,7 @@ from click.testing import CliRunner
 from pytest_quant.backends.workload import WORKLOADS
 from pytest_quant.cli import commands
 from pytest_quant.environment import fingerprint
-from pytest_quant.history.runner_noise import session_noise
-from pytest_quant.history.selftests import newest_selftest
+from pytest_quant.history.selftests import newest_selftest, session_noise
 from pytest_quant.measure import selftest
 from pytest_quant.measure.selftest import Effort
 from pytest_quant.spec import LatencyPlan

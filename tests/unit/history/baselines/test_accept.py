@@ -9,8 +9,8 @@ import pytest
 
 from pytest_quant.errors import UsageError
 from pytest_quant.history import StoredCheck
+from pytest_quant.history.baselines.accept import accept, accept_removal, by_series, choose_series
 from pytest_quant.history.baselines.entry import AcceptedLatency, series_of
-from pytest_quant.history.baselines.new_entry import accept, accept_removal, by_series, choose_series
 from pytest_quant.result import Environment, LaunchFigures, Status
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
 

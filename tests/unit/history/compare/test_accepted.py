@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from pytest_quant.history.baselines.accept import accept
 from pytest_quant.history.baselines.entry import BaselineEntry
-from pytest_quant.history.baselines.new_entry import accept
 from pytest_quant.history.compare import Comparison, Outcome, compare, rule
 from pytest_quant.record import Record
 from pytest_quant.report.comparison_text import comparison_text

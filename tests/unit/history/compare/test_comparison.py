@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_quant.history.baselines.accept import accept_removal
 from pytest_quant.history.baselines.entry import BaselineEntry, series_of
-from pytest_quant.history.baselines.new_entry import accept_removal
 from pytest_quant.history.compare import Comparison, Outcome, compare, rule
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.report.comparison_document import comparison_json
