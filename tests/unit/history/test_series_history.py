@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -82,9 +81,3 @@ def test_a_series_without_points_has_no_branch() -> None:
     """As one that was pruned between two queries."""
     (history,) = series_histories(_InMemory({"a": []}), ["a"], {})
     assert (history.branch, history.changes, history.points) == (None, (), [])
-
-
-def test_a_key_is_any_text() -> None:
-    """Also one that others wrote."""
-    key = json.dumps(["<b>", None])
-    assert [history.summary.key for history in series_histories(_InMemory({key: points(3)}), [key], {})] == [key]

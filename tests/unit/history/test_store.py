@@ -13,7 +13,7 @@ from sqlalchemy import create_engine
 from pytest_quant.history import open_store
 from pytest_quant.history.store import Store
 from pytest_quant.record import Run
-from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
+from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
 
 _LATER = replace(RUN, id="20260203T000000Z-bb", started_at="2026-02-03T00:00:00+00:00", commit=None, branch=None)
 
@@ -33,55 +33,11 @@ def store(place: Path) -> Store:
     return store
 
 
-def test_runs_come_back_newest_first_with_their_counts(store: Store) -> None:
-    """By the time they started, not by the order in which they were added."""
-    assert [(stored.run, stored.counts) for stored in store.runs()] == [
-        (_LATER, {"PASS": 1, "UNAVAILABLE": 1}),
-        (RUN, {"FAIL": 1}),
-    ]
-    assert [stored.run for stored in store.runs(limit=1)] == [_LATER]
-
-
 def test_records_come_back_as_they_went_in(store: Store) -> None:
     """Every figure of every section, in the order of the run."""
     assert [stored.record for stored in store.checks()] == [a_pass(), unavailable(), a_record()]
     assert [stored.run for stored in store.checks(limit=1)] == [_LATER]
     assert store.records(RUN.id) == [a_record()]
-
-
-def test_a_series_is_searched_for(store: Store) -> None:
-    """Records of other series stay out."""
-    series = unavailable().series
-    assert [stored.record for stored in store.checks(series)] == [unavailable()]
-    assert store.checks("another") == []
-
-
-def test_a_run_is_added_once(store: Store) -> None:
-    """Adding the same run again changes nothing, whatever comes with it."""
-    assert store.append(RUN, [a_pass(), a_pass()]) is False
-    assert store.records(RUN.id) == [a_record()]
-
-
-def test_a_run_without_checks_is_a_run(place: Path) -> None:
-    """Its list is empty."""
-    store = open_store(place)
-    assert store.append(RUN, []) is True
-    assert [(stored.run, stored.counts) for stored in store.runs()] == [(RUN, {})]
-
-
-def test_records_outlive_the_process(store: Store, place: Path) -> None:
-    """Another one that opens the file finds them."""
-    assert open_store(place).runs() == store.runs()
-
-
-def test_names_with_any_characters_are_kept(place: Path) -> None:
-    """Node ids are text of the user: quotes, escapes, NUL and lone surrogates among it."""
-    nodeid = "t.py::t['\"; DROP TABLE quant_runs; --\x00\x1b[31m\udcff\u202e\N{SNOWMAN}]"
-    record = a_record(replace(a_check(), nodeid=nodeid, series_nodeid=nodeid))
-    store = open_store(place)
-    store.append(RUN, [record])
-    assert store.records(RUN.id) == [record]
-    assert [stored.record for stored in store.checks(record.series)] == [record]
 
 
 def test_the_folder_ignores_itself_for_git(store: Store, place: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from pytest_quant.errors import UsageError
 from pytest_quant.history import StoredCheck
-from pytest_quant.history.baselines.accept import accept, accept_removal, by_series, choose_series
-from pytest_quant.history.baselines.entry import AcceptedLatency, series_of
+from pytest_quant.history.baselines.accept import accept, choose_series
+from pytest_quant.history.baselines.entry import AcceptedLatency
 from pytest_quant.result import Environment, LaunchFigures, Status
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
 
@@ -113,15 +113,3 @@ def test_series_are_chosen_by_a_part_of_their_name() -> None:
         UsageError, match=r"(?s)no series 'tests/test_digist.py::test_int8 digits ort-int8.*did you mean"
     ):
         choose_series([ort, trt], ["tests/test_digist.py::test_int8 digits ort-int8-static batch 1"])
-
-
-def test_records_are_sorted_by_series() -> None:
-    """In the order in which they came."""
-    ort, trt = StoredCheck(RUN, a_record()), StoredCheck(RUN, a_record(a_check(backend="trt")))
-    assert by_series([ort, trt, ort]) == {ort.record.series: [ort, ort], trt.record.series: [trt]}
-
-
-def test_a_removal_has_a_commit_and_a_reason() -> None:
-    """And no values."""
-    entry = accept_removal(series_of(a_record().series), commit="c0ffee", reason="replaced", accepted_at=_NOW)
-    assert (entry.removed, entry.commit, entry.run, entry.drop, entry.latency) == (True, "c0ffee", None, None, ())

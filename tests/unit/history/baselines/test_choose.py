@@ -134,13 +134,6 @@ def test_other_evaluation_data_is_not_compared(tmp_path: Path) -> None:
     assert "other evaluation data" in _why(_accepted(tmp_path).find(_SERIES, "changed"))
 
 
-def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
-    """A limit must not be judged against nothing because of a typing error."""
-    (tmp_path / NAME).write_text("schema = 1\n<<<<<<< HEAD\n")
-    with pytest.raises(HistoryError, match="line 2"):
-        _accepted(tmp_path).find(_SERIES, None)
-
-
 def test_without_an_entry_the_merge_base_counts(scratch: ScratchRepository) -> None:
     """The median speedup of its launches on this machine; other machines and dirty runs stay out."""
     elsewhere = replace(_run(scratch, "e"), environment=replace(RUN.environment, identity={"cpu": "Another"}))
@@ -198,13 +191,6 @@ def test_a_red_merge_base_gives_way_to_the_nearest_usable_commit(
     (verdict,) = baseline_verdicts(Limits(max_drop_increase=1.0), accuracy, None, found)
     assert verdict.status is Status.FAIL
     assert verdict.reason.endswith(found.note)
-
-
-def test_a_green_merge_base_is_the_base_without_a_word(scratch: ScratchRepository) -> None:
-    """Nothing is walked past."""
-    found = _of_merge_base(scratch, _check(_run(scratch, "a")))
-    assert isinstance(found, Baseline)
-    assert found.note == ""
 
 
 def test_a_merge_base_with_other_data_is_not_compared(scratch: ScratchRepository) -> None:

@@ -76,15 +76,6 @@ def test_the_key_is_that_of_the_record() -> None:
     assert str(series_of(key)) == "tests/test_digits.py::test_int8 digits ort-int8-static batch 1 top1"
 
 
-@pytest.mark.parametrize(
-    "key", ["", "null", "[]", '["a", "b", "c", "d", null, true, null]', '["a","b","c","d",1,1,"e"]']
-)
-def test_what_is_no_key_is_refused(key: str) -> None:
-    """It could only come from a damaged record."""
-    with pytest.raises(HistoryError, match="series key"):
-        series_of(key)
-
-
 def test_the_file_reads_well_in_a_diff(tmp_path: Path) -> None:
     """One value in a line, units beside, in an order that does not depend on that of accepting."""
     other = replace(ENTRY, series=replace(ENTRY.series, backend="openvino"))
@@ -112,8 +103,11 @@ def test_the_file_reads_well_in_a_diff(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "key",
     [
+        "",
         "not JSON",
         "{}",
+        "[" * 100_000,
+        "9" * 5000,
         '["test", "model", "ort", "int8", "static", 1]',
         '["test", "model", "ort", "int8", "static", true, "top1"]',
         '["test", "model", "ort", "int8", "static", "1", "top1"]',
@@ -133,13 +127,6 @@ def test_no_file_is_no_baseline(tmp_path: Path) -> None:
     assert read_baselines(tmp_path / NAME) == {}
 
 
-def test_a_removal_is_kept_without_values() -> None:
-    """It says that a test is gone on purpose."""
-    gone = BaselineEntry(ENTRY.series, "c0ffee", None, "replaced", ENTRY.accepted_at, removed=True)
-    read = parse_baselines(baseline_text([gone]))
-    assert read == {ENTRY.series.key: gone}
-
-
 def _line(text: str, beginning: str) -> int:
     return next(number for number, line in enumerate(text.splitlines(), 1) if line.startswith(beginning))
 
@@ -150,13 +137,10 @@ def _line(text: str, beginning: str) -> int:
         ("drop = 4.23", "dorp = 4.23", r"unknown field `dorp` - at `\$.baseline\[1\]`"),
         ("drop = 4.23", 'drop = "4.23"', r"got `str` - at `\$.baseline\[1\].drop`"),
         ("drop = 4.23", "drop = nan", r"`\$.baseline\[1\].drop`"),
-        ("drop = 4.23", "drop = inf", r"`\$.baseline\[1\].drop`"),
         ("batch_size = 1", "batch_size = 1.5", r"got `float` - at `\$.baseline\[1\].batch_size`"),
         ("expires = 2026-06-30", "expires = 2026-06-30T01:02:03Z", r"`\$.baseline\[1\].expires`"),
-        ("accepted_at = 2026-01-03T04:05:06Z", "accepted_at = 2026-01-03", r"`\$.baseline\[1\].accepted_at`"),
         ("accepted_at = 2026-01-03T04:05:06Z", "accepted_at = 2026-01-03T04:05:06", r"`\$.baseline\[1\].accepted_at`"),
         ("speedup = 1.9475", "speedup = true", r"got `bool` - at `\$.baseline\[1\].latency\[0\].speedup`"),
-        ("speedup = 1.9475", "sped = 1", r"unknown field `sped` - at `\$.baseline\[1\].latency\[0\]`"),
         ('metric = "top1"', "metric = 1", r"`\$.baseline\[1\].metric`"),
         ('commit = "c0ffee', 'comet = "c0ffee', r"`\$.baseline\[1\]`"),
     ],
@@ -279,29 +263,3 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
         file.truncate(10**9)
     with pytest.raises(HistoryError, match="cannot be read"):
         read_baselines(tmp_path / NAME)
-
-
-@pytest.mark.parametrize("key", ["[" * 100_000, "9" * 5000])
-def test_a_hostile_key_is_our_error(key: str) -> None:
-    """It comes from records, which others may have written."""
-    with pytest.raises(HistoryError, match="series key"):
-        series_of(key)
-
-
-def test_an_entry_without_launches_has_none() -> None:
-    """Its one speedup for each machine is read."""
-    (entry,) = parse_baselines(baseline_text([ENTRY])).values()
-    assert "launches" not in baseline_text([ENTRY])
-    assert entry.latency == ENTRY.latency
-
-
-def test_launches_are_kept() -> None:
-    """Each with its figures, those that are there; a field that is misspelled is refused."""
-    launch = LaunchFigures("2026-01-02T03:04:05+00:00", 1.9475, 0.2345, 0.4567, 0.001)
-    latency = replace(ENTRY.latency[0], launches=(launch, replace(launch, speedup=2.0, error=None)))
-    entry = replace(ENTRY, latency=(latency,))
-    text = baseline_text([entry])
-    assert parse_baselines(text) == {entry.series.key: entry}
-    assert text.count("error = ") == 1
-    with pytest.raises(HistoryError, match="unknown field `sped`"):
-        parse_baselines(text.replace("speedup = 2.0", "sped = 2.0"))

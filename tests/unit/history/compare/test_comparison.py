@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.history.baselines.accept import accept_removal
 from pytest_quant.history.baselines.entry import BaselineEntry, series_of
-from pytest_quant.history.compare import Comparison, Outcome, compare, rule
+from pytest_quant.history.compare import Outcome, compare, rule
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.report.comparison_document import comparison_json
 from pytest_quant.report.comparison_markdown import comparison_markdown
@@ -25,10 +25,6 @@ _NOW = datetime(2026, 1, 2, tzinfo=UTC)
 _OTHER = replace(record_of(_B), model="other")
 
 
-def _code(found: Comparison, *, strict: bool = False, full_suite: bool = False) -> int:
-    return rule(found, strict=strict, full_suite=full_suite).code
-
-
 def _head(*names: str, wrong: int = 0) -> list[StoredCheck]:
     records = {_A: answered(record_of(_A), answers(range(wrong))), _B: _OTHER}
     return launch(*(records[name] for name in names), commit="head")
@@ -37,80 +33,47 @@ def _head(*names: str, wrong: int = 0) -> list[StoredCheck]:
 _BASE = launch(record_of(_A), _OTHER)
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_nothing_changed_is_0(strict: bool) -> None:
-    """Also under strict: everything could be told."""
-    assert _code(compare(_BASE, _head(_A, _B)), strict=strict, full_suite=True) == 0
+_TIMED = timed(record_of(_A, latency=True), 0.5)
+_FLAKY = launches([record_of(_A), replace(record_of(_A), status=Status.FAIL), record_of(_A)], commit="head")
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_a_regression_is_1(strict: bool) -> None:
-    """An advisory change, or one that is not proven, is none."""
-    assert _code(compare(_BASE, _head(_A, _B, wrong=20)), strict=strict) == 1
-    assert _code(compare(_BASE, _head(_A, _B, wrong=1)), strict=strict) == 0
+@pytest.mark.parametrize(
+    ("base", "head", "code", "strict"),
+    [
+        (_BASE, _head(_A, _B), 0, 0),
+        (_BASE, _head(_A, _B, wrong=20), 1, 1),
+        (_BASE, _head(_A, _B, wrong=1), 0, 0),
+        (launch(record_of(_A)), _head(_A, _B), 0, 0),
+        (launches([_TIMED]), launches([_TIMED], commit="head"), 0, 3),
+        (launches([_TIMED]), launches([answered(_TIMED, answers(range(20)))], commit="head"), 1, 1),
+        (launch(_TIMED), launch(record_of(_A), commit="head"), 0, 3),
+        (launches([record_of(_A)] * 3), _FLAKY, 0, 3),
+        (_FLAKY, _FLAKY, 0, 0),
+        ([], _head(_A), 0, 4),
+        (launches([_TIMED], cpu="one"), launches([_TIMED], commit="head", cpu="two"), 0, 4),
+        (_BASE, launch(replace(record_of(_A), digests={"data": "new"}), _OTHER, commit="head"), 0, 4),
+    ],
+    ids=[
+        *("nothing changed", "regression", "not proven", "added test", "one launch a side"),
+        *("regression beside it", "no latency at the head", "fails in some launches", "as flaky as before"),
+        *("no base", "another machine", "other data"),
+    ],
+)
+def test_the_exit_code(base: list[StoredCheck], head: list[StoredCheck], code: int, strict: int) -> None:
+    """1 before 3 before 4; what cannot be told fails under strict only, and an added test never does."""
+    found = compare(base, head)
+    assert (rule(found).code, rule(found, strict=True).code) == (code, strict)
 
 
 def test_a_removed_test_is_1_for_the_whole_suite_unless_accepted() -> None:
     """A part of the suite says nothing about the rest."""
     found = compare(_BASE, _head(_A))
-    assert _code(found) == 0
-    assert _code(found, full_suite=True) == 1
+    assert rule(found).code == 0
+    assert rule(found, full_suite=True).code == 1
     assert [one.series for one in rule(found, full_suite=True).missing] == [_OTHER.series]
     for nodeid, series, code in ((_B, _OTHER.series, 0), (_A, key(_A), 1)):
         entry = accept_removal(series_of(key(nodeid)), commit="c", reason="r", accepted_at=_NOW)
-        assert _code(compare(_BASE, _head(_A), accepted={series: entry}), full_suite=True) == code
-
-
-def _few_launches() -> Comparison:
-    record = timed(record_of(_A, latency=True), 0.5)
-    return compare(launches([record]), launches([record], commit="head"))
-
-
-def test_what_could_not_be_told_is_3_under_strict() -> None:
-    """One launch a side cannot judge a latency."""
-    assert _code(_few_launches()) == 0
-    assert _code(_few_launches(), strict=True) == 3
-
-
-def test_a_latency_that_the_head_lacks_is_3_under_strict() -> None:
-    """It could not be judged, though nothing of it is advisory."""
-    found = compare(launch(timed(record_of(_A, latency=True), 0.5)), launch(record_of(_A), commit="head"))
-    assert (_code(found), _code(found, strict=True)) == (0, 3)
-
-
-def test_no_base_is_4_under_strict() -> None:
-    """There is nothing to compare with."""
-    found = compare([], _head(_A))
-    assert _code(found) == 0
-    assert _code(found, strict=True) == 4
-    assert found.notes == ("the base has no records",)
-
-
-def test_a_base_of_another_machine_or_version_is_4_under_strict() -> None:
-    """An added test is not: it cannot have one."""
-    record = timed(record_of(_A, latency=True), 0.5)
-    machines = compare(launches([record], cpu="one"), launches([record], commit="head", cpu="two"))
-    versions = compare(_BASE, launch(replace(record_of(_A), digests={"data": "new"}), _OTHER, commit="head"))
-    added = compare(launch(record_of(_A)), _head(_A, _B))
-    assert [_code(one, strict=True) for one in (machines, versions, added)] == [4, 4, 0]
-
-
-def test_a_regression_outweighs_what_could_not_be_told() -> None:
-    """1 before 3, 3 before 4."""
-    record = timed(record_of(_A, latency=True), 0.5)
-    wrong = answered(record, answers(range(20)))
-    found = compare(launches([record]), launches([wrong], commit="head"))
-    assert _code(found, strict=True) == 1
-
-
-def test_a_test_that_fails_in_some_launches_is_3_under_strict() -> None:
-    """One launch of three fails where none did: no proof of a regression, and none of its absence."""
-    head = launches([record_of(_A), replace(record_of(_A), status=Status.FAIL), record_of(_A)], commit="head")
-    found = compare(launches([record_of(_A)] * 3), head)
-    assert (_code(found), _code(found, strict=True)) == (0, 3)
-    reason = "inconclusive, FAIL in 1 of 3 launches of the head (1):"
-    assert reason in " ".join(comparison_text(found, rule(found), 120).split())
-    assert _code(compare(head, head), strict=True) == 0
+        assert rule(compare(_BASE, _head(_A), accepted={series: entry}), full_suite=True).code == code
 
 
 _RECORDS = st.builds(

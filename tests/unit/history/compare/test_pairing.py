@@ -46,15 +46,6 @@ def test_two_that_could_be_the_renamed_one_are_not() -> None:
     assert found.rows == ()
 
 
-def test_another_engine_is_another_test() -> None:
-    """A removed one and an added one with nothing in common."""
-    other = replace(record_of(_B), model="other")
-    found = compare(launch(record_of(_A)), launch(other, commit="head"))
-    assert found.renamed == ()
-    assert [one.nodeid for one in found.added] == [_B]
-    assert [one.nodeid for one in found.removed] == [_A]
-
-
 def test_a_test_that_is_still_there_was_not_renamed() -> None:
     """A copy of it is an added one."""
     found = compare(launch(record_of(_A)), launch(record_of(_A), record_of(_B), commit="head"))

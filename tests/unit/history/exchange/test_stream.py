@@ -31,16 +31,6 @@ def _written() -> bytes:
     return b"".join(lines_of([(RUN, [a_record()]), (_OTHER, [a_pass()])]))
 
 
-def test_a_run_keeps_its_tree(tmp_path: Path) -> None:
-    """As every other field of it; one that was written before runs had one has none."""
-    first, second, third = b"".join(lines_of([(replace(RUN, tree="t"), []), (RUN, [])])).splitlines()
-    older = third.replace(b'"tree":null,', b"").replace(b',"tree":null', b"")
-    assert older != third
-    file = tmp_path / "all.jsonl"
-    file.write_bytes(b"\n".join([first, second, older]))
-    assert [run.tree for run, _ in read_runs(file)] == ["t", None]
-
-
 def test_the_first_line_names_the_format() -> None:
     """With the schema of the documents that follow, one in each line."""
     first, *documents = _written().splitlines()
