@@ -22,7 +22,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from pytest_quant.history import open_store
-from pytest_quant.history.journal import recover
+from pytest_quant.history.unfinished_runs import recover
 from tests.support import models
 
 ROOT = Path(__file__).parents[1]

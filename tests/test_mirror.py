@@ -26,7 +26,6 @@ ELSEWHERE = {
     "data.source": "tests/unit/data/test_bad_data.py",
     "errors": "tests/integration/test_short_messages.py",
     "history.append": "tests/unit/history/test_store.py",
-    "history.baselines.entry": "tests/unit/history/baselines/test_file.py",
     "history.compare.facts": "tests/unit/history/compare/test_whole_rows.py",
     "history.summaries": "tests/unit/history/test_queries.py",
     "init.facts": "tests/integration/test_init.py",

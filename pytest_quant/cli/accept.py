@@ -146,8 +146,7 @@ def _checks(store: Store, source: str | None, root: Path) -> list[StoredCheck]:
 def _removals(store: Store, source: str | None, texts: Sequence[str], file: Path, why: Reason) -> Acceptance:
     from pytest_quant.environment import Repository
     from pytest_quant.history.baselines.accept import Acceptance, accept_removal, choose_series
-    from pytest_quant.history.baselines.entry import series_of
-    from pytest_quant.history.baselines.file import read_baselines
+    from pytest_quant.history.baselines.file import read_baselines, series_of
     from pytest_quant.history.merge_base import resolve
 
     if not texts:

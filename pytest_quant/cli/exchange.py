@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_quant.errors import QuantError
-    from pytest_quant.history.exchange.stream import RunWithRecords
+    from pytest_quant.history.json_lines import RunWithRecords
 
 remote_option = click.option("--remote", default="origin", show_default=True, help="Name or address of the repository.")
 branch_option = click.option(
@@ -75,7 +75,7 @@ def export(file: Path | None, form: str | None, which: str, place: str | None) -
 
 
 def _ndjson(runs: Iterable[RunWithRecords]) -> Iterator[bytes]:
-    from pytest_quant.history.exchange.stream import lines_of
+    from pytest_quant.history.json_lines import lines_of
 
     return lines_of(runs)
 
@@ -180,7 +180,7 @@ def import_records(files: tuple[Path, ...], place: str | None) -> None:
 
 
 def _runs(files: tuple[Path, ...]) -> Iterator[RunWithRecords]:
-    from pytest_quant.history.exchange.stream import read_runs
+    from pytest_quant.history.json_lines import read_runs
 
     for file in files:
         yield from read_runs(file)
@@ -204,8 +204,8 @@ def pull(remote: str, branch: str, place: str | None) -> None:
     # Here, because it loads the database.
     from pytest_quant.history import open_store
     from pytest_quant.history.connect import shown_place
-    from pytest_quant.history.exchange.git_branch import GitFiles
-    from pytest_quant.history.exchange.git_branch import pull as pull_runs
+    from pytest_quant.history.git_branch import GitFiles
+    from pytest_quant.history.git_branch import pull as pull_runs
 
     where = history_place(place)
     pulled = pull_runs(open_store(where), GitFiles(Path.cwd(), remote, branch))
@@ -232,8 +232,8 @@ def push(remote: str, branch: str, place: str | None) -> None:
     where = existing_history(place)
     # Here, because it loads the database.
     from pytest_quant.history import open_store
-    from pytest_quant.history.exchange.git_branch import GitFiles
-    from pytest_quant.history.exchange.git_branch import push as push_runs
+    from pytest_quant.history.git_branch import GitFiles
+    from pytest_quant.history.git_branch import push as push_runs
 
     number = push_runs(open_store(where), GitFiles(Path.cwd(), remote, branch))
     say(f"{number} runs added to the branch {branch} of {redact_address(remote)}")

@@ -56,7 +56,7 @@ def _exists(file: str) -> bool:
 
 def _add_what_killed_runs_left(where: str) -> None:
     # Here, because help does without.
-    from pytest_quant.history.journal import recover
+    from pytest_quant.history.unfinished_runs import recover
 
     recovered = recover(where, nearest_folder().parent)
     for line in (*([str(recovered)] if recovered.runs else []), *recovered.refused):

@@ -3,13 +3,7 @@
 Importing this loads no database library: it is an extra, and `open_store` raises where it is missing.
 """
 
-from pytest_quant.history.database import (
-    INSTALL,
-    missing_libraries,
-    open_store,
-    require_libraries,
-    set_aside,
-)
+from pytest_quant.history.database import INSTALL, missing_libraries, open_store, require_libraries
 from pytest_quant.history.rows import StoredCheck, StoredRun, identity_of, version_of
 from pytest_quant.history.summaries import CheckSummary, SeriesSummary
 
@@ -23,6 +17,5 @@ __all__ = [
     "missing_libraries",
     "open_store",
     "require_libraries",
-    "set_aside",
     "version_of",
 ]

@@ -1,17 +1,12 @@
-"""Access to the history: its library, which is an extra, and records that could not be added to it."""
+"""Access to the history: its folder, and its library, which is an extra."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.exchange.stream import run_line
-from pytest_quant.record import Encoded, Record, Run
-from pytest_quant.whole_file import write_whole
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
@@ -60,42 +55,3 @@ def open_store(place: str | Path) -> Store:
     from pytest_quant.history.store import Store
 
     return Store(*open_engine(place))
-
-
-def set_aside(place: str | Path, run: Run, records: Sequence[Record | Encoded]) -> Path:
-    """Write a run to a file of its own in the folder of the history, else in the temporary folder.
-
-    Parameters
-    ----------
-    place : file or database URL of the history; for a URL the file goes to the working directory.
-    run : the run.
-    records : of all its checks.
-
-    Returns
-    -------
-    The file, which ``pytest-quant import`` reads.
-
-    Raises
-    ------
-    HistoryError : neither folder can be written.
-    """
-    name, line = f"history-{run.id}.jsonl", run_line(run, records)
-    beside = Path.cwd() if "://" in str(place) else Path(place).parent
-    try:
-        return _write(beside / name, line)
-    except HistoryError:
-        return _write(Path(tempfile.gettempdir()) / name, line)
-
-
-def _write(file: Path, line: bytes) -> Path:
-    """Write `line` to a file as a whole or not at all, and return the file. Raises `HistoryError`."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, line)
-    except OSError as error:
-        raise HistoryError(
-            f"the records of this run cannot be written to {file}",
-            value=error.strerror or str(error),
-            fix="make room or make the folder writable, and run the tests again",
-        ) from error
-    return file

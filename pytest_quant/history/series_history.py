@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_quant.history.baselines.entry import BaselineEntry
+from pytest_quant.history.baselines.file import BaselineEntry
 from pytest_quant.history.summaries import CheckSummary, SeriesSummary
 from pytest_quant.history.trends import Change, find_changes
 

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from pytest_quant.history.exchange.git_branch import BRANCH
+from pytest_quant.history.git_branch import BRANCH
 from pytest_quant.init.checkout import GITLAB_FILE, Forge
 from pytest_quant.init.drafts import Draft, marked
 from pytest_quant.init.facts import Facts

@@ -12,8 +12,8 @@ import pytest
 from pytest_quant.backends import backend_names
 from pytest_quant.environment import git_trouble
 from pytest_quant.errors import HistoryError, QuantError, nearest
-from pytest_quant.history import INSTALL, missing_libraries, open_store, set_aside
-from pytest_quant.history.journal import Journal, recover
+from pytest_quant.history import INSTALL, missing_libraries, open_store
+from pytest_quant.history.unfinished_runs import Journal, recover, set_aside
 from pytest_quant.marks.marked import ENCODED
 from pytest_quant.plugin.hooks import send_records
 from pytest_quant.plugin.outputs import Compared, RunEnd, json_of, write_markdown, write_output, write_page

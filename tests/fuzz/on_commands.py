@@ -26,7 +26,7 @@ from pytest_quant.environment.revision import (
     parse_status,
 )
 from pytest_quant.history.baselines.file import NAME
-from pytest_quant.history.exchange.git_branch import GitFiles
+from pytest_quant.history.git_branch import GitFiles
 from tests.fuzz import odd
 from tests.fuzz.command import VARIABLES, run_command
 from tests.fuzz.hunt import Target

@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, make_url
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
-from pytest_quant.history.exchange.stream import read_runs
+from pytest_quant.history.json_lines import read_runs
 from tests.integration.fake_session import run_fake, run_fake_apart
 from tests.support.kill_history import Killer
 from tests.support.postgres import PostgresServer, find_programs

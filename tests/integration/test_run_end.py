@@ -13,7 +13,7 @@ import pytest
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import write_baselines
-from pytest_quant.history.exchange.stream import read_runs
+from pytest_quant.history.json_lines import read_runs
 from tests.integration.fake_session import CONFTEST, run_fake, run_fake_apart
 
 TWO = """

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pytest_quant.history.exchange.git_branch import BRANCH
+from pytest_quant.history.git_branch import BRANCH
 from tests.support import ci_events
 from tests.support.ci_events import Served
 from tests.support.example import EXAMPLE

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_quant.history import open_store
-from pytest_quant.history.exchange.stream import read_runs
+from pytest_quant.history.json_lines import read_runs
 
 RECORDED = Path(__file__).parent
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.history import CheckSummary, SeriesSummary, StoredCheck
-from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, series_of
+from pytest_quant.history.baselines.file import AcceptedLatency, BaselineEntry, series_of
 from pytest_quant.history.compare import compare, rule
 from pytest_quant.history.series_history import SeriesHistory, series_history
 from pytest_quant.record import Record

@@ -9,8 +9,15 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, series_of
-from pytest_quant.history.baselines.file import baseline_text, read_baselines, write_baselines
+from pytest_quant.history.baselines.file import (
+    AcceptedLatency,
+    BaselineEntry,
+    Series,
+    baseline_text,
+    read_baselines,
+    series_of,
+    write_baselines,
+)
 from pytest_quant.history.baselines.launches import launches_in, median_of
 from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.result import Status

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_quant.environment import Committed, Repository, git_state
 from pytest_quant.errors import HistoryError, UsageError
-from pytest_quant.history.baselines.entry import BaselineEntry
-from pytest_quant.history.baselines.file import NAME, read_baselines
+from pytest_quant.history.baselines.file import NAME, BaselineEntry, read_baselines
 from pytest_quant.history.baselines.launches import recorded_of, with_accepted_launches, with_launches
 from pytest_quant.history.merge_base import line_below, records_of, select_base
 from pytest_quant.history.noise import NO_NOISE_KNOWN, LatencyNoise, noise_by_machine, shared_noise

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pytest_quant.environment import Repository
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.baselines.entry import BaselineEntry
-from pytest_quant.history.baselines.file import NAME, parse_baselines, read_baselines
+from pytest_quant.history.baselines.file import NAME, BaselineEntry, parse_baselines, read_baselines
 from pytest_quant.history.rows import StoredCheck, commit_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pytest_quant.history.baselines.entry import BaselineEntry
+from pytest_quant.history.baselines.file import BaselineEntry
 from pytest_quant.history.compare.accepted import with_accepted
 from pytest_quant.history.compare.accuracy import compare_accuracy
 from pytest_quant.history.compare.comparison import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pytest_quant.history.baselines.entry import BaselineEntry
+from pytest_quant.history.baselines.file import BaselineEntry
 from pytest_quant.history.compare.comparison import Outcome, Row
 from pytest_quant.history.compare.pairing import Pair, measured
 from pytest_quant.history.rows import way_of_timing

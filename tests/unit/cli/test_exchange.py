@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, update
 from pytest_quant.cli import commands
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import open_store
-from pytest_quant.history.exchange.git_branch import BRANCH
+from pytest_quant.history.git_branch import BRANCH
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS
 from tests.unit.record.examples import LATER, RUN, a_pass, a_record, unavailable
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from pytest_quant.cli import commands
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import open_store
-from pytest_quant.history.exchange.stream import run_line
+from pytest_quant.history.json_lines import run_line
 from pytest_quant.record import run_from_json
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
 

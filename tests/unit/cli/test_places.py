@@ -9,7 +9,7 @@ import pytest
 from pytest_quant.cli.places import existing_history, main_branch
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
-from pytest_quant.history.journal import Journal
+from pytest_quant.history.unfinished_runs import Journal
 from pytest_quant.record import to_json
 from tests.support.repository import make_repository
 from tests.unit.record.examples import RUN, a_pass

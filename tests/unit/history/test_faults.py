@@ -88,7 +88,8 @@ def test_tables_that_were_left_half_done_are_finished(tmp_path: Path) -> None:
 _LIMITED = """
 import resource, signal, sys, tempfile
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import open_store, set_aside
+from pytest_quant.history import open_store
+from pytest_quant.history.unfinished_runs import set_aside
 from pathlib import Path
 from tests.unit.record.examples import RUN, a_record
 from dataclasses import replace

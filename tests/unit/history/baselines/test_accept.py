@@ -10,7 +10,7 @@ import pytest
 from pytest_quant.errors import UsageError
 from pytest_quant.history import StoredCheck
 from pytest_quant.history.baselines.accept import accept, choose_series
-from pytest_quant.history.baselines.entry import AcceptedLatency
+from pytest_quant.history.baselines.file import AcceptedLatency
 from pytest_quant.result import Environment, LaunchFigures, Status
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
 

@@ -15,8 +15,7 @@ import pytest
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import StoredCheck
 from pytest_quant.history.baselines.choose import Baselines, Evaluated
-from pytest_quant.history.baselines.entry import AcceptedLatency
-from pytest_quant.history.baselines.file import NAME, write_baselines
+from pytest_quant.history.baselines.file import NAME, AcceptedLatency, write_baselines
 from pytest_quant.history.store import Store
 from pytest_quant.record import Run
 from pytest_quant.record.kept_samples import pack_samples

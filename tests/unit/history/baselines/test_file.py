@@ -13,12 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_quant.errors import HistoryError, UsageError
-from pytest_quant.history.baselines.entry import AcceptedLatency, BaselineEntry, Series, series_of
 from pytest_quant.history.baselines.file import (
     NAME,
+    AcceptedLatency,
+    BaselineEntry,
+    Series,
     baseline_text,
     parse_baselines,
     read_baselines,
+    series_of,
     write_baselines,
 )
 from pytest_quant.result import LaunchFigures

@@ -10,8 +10,7 @@ import pytest
 
 from pytest_quant.history import StoredCheck
 from pytest_quant.history.baselines.accept import accept, accept_removal
-from pytest_quant.history.baselines.entry import BaselineEntry
-from pytest_quant.history.baselines.file import NAME, write_baselines
+from pytest_quant.history.baselines.file import NAME, BaselineEntry, write_baselines
 from pytest_quant.history.baselines.since import accepted_since
 from tests.support.repository import ScratchRepository, make_repository
 from tests.unit.record.examples import RUN, a_pass

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pytest_quant.history.baselines.accept import accept
-from pytest_quant.history.baselines.entry import BaselineEntry
+from pytest_quant.history.baselines.file import BaselineEntry
 from pytest_quant.history.compare import Comparison, Outcome, compare, rule
 from pytest_quant.record import Record
 from pytest_quant.report.comparison_text import comparison_text

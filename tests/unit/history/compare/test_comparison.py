@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_quant.history.baselines.accept import accept_removal
-from pytest_quant.history.baselines.entry import BaselineEntry, series_of
+from pytest_quant.history.baselines.file import BaselineEntry, series_of
 from pytest_quant.history.compare import Outcome, compare, rule
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.report.comparison_document import comparison_json

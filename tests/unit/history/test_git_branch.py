@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.exchange import git_branch
-from pytest_quant.history.exchange.git_branch import BRANCH, GitFiles, Pulled, file_of, pull, push
-from pytest_quant.history.exchange.stream import run_line
+from pytest_quant.history import git_branch
+from pytest_quant.history.git_branch import BRANCH, GitFiles, Pulled, file_of, pull, push
+from pytest_quant.history.json_lines import run_line
 from pytest_quant.history.store import Store
 from pytest_quant.record import Run
 from tests.unit.history.memory_store import MemoryStore

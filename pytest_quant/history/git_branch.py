@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.exchange.stream import MOST_LINE_BYTES, RunWithRecords, header_line, read_lines, run_line
+from pytest_quant.history.json_lines import MOST_LINE_BYTES, RunWithRecords, header_line, read_lines, run_line
 from pytest_quant.record import Run
 from pytest_quant.redact import redact_address
 

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from pytest_quant import bounded
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.exchange import stream
-from pytest_quant.history.exchange.stream import header_line, lines_of, read_lines, read_runs, run_line
+from pytest_quant.history import json_lines
+from pytest_quant.history.json_lines import header_line, lines_of, read_lines, read_runs, run_line
 from pytest_quant.record import Record, Run, from_json, run_to_json, to_json
 from tests.unit.record.examples import RUN, a_pass, a_record
 from tests.unit.record.strategies import records, runs
 
-_ROOT = Path(__file__).parents[4]
+_ROOT = Path(__file__).parents[3]
 _OTHER = replace(RUN, id="other")
 
 
@@ -116,7 +116,7 @@ def test_a_file_without_anything_is_refused(tmp_path: Path) -> None:
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before it fills the memory."""
-    monkeypatch.setattr(stream, "MOST_LINE_BYTES", 1000)
+    monkeypatch.setattr(json_lines, "MOST_LINE_BYTES", 1000)
     with pytest.raises(HistoryError, match="line 1: too long"):
         list(read_lines(io.BytesIO(b'{"x": "' + b"y" * 5000), "the file"))
 
@@ -125,7 +125,7 @@ _BOUNDED = """
 import resource, sys
 from dataclasses import replace
 from pathlib import Path
-from pytest_quant.history.exchange.stream import lines_of, read_runs
+from pytest_quant.history.json_lines import lines_of, read_runs
 from tests.unit.record.examples import RUN, a_record
 file, record = Path(sys.argv[1]), a_record()
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

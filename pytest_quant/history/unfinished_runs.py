@@ -1,8 +1,9 @@
-"""Checks on the disk as soon as they have finished, so that a run that is killed loses at most the one under way.
+"""Runs that are not in the history: those that go on or were killed, and those that it could not take.
 
-Each run has a file of its own beside the history, one line for each check: the document of the run with that check
-alone, as an export has it. The run deletes the file when its records are in the history. What a dead run left is added
-by the next one, or by the next command that opens the history. A run is added once, by its id, whoever adds it.
+Finished checks are on the disk at once, so that a run that is killed loses at most the one under way. Each run has a
+file of its own beside the history, one line for each check: the document of the run with that check alone, as an export
+has it. The run deletes the file when its records are in the history. What a dead run left is added by the next one, or
+by the next command that opens the history. A run is added once, by its id, whoever adds it.
 A process holds a lock on the file of its run as long as it lives.
 """
 
@@ -11,23 +12,24 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from filelock import FileLock, Timeout
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.database import FOLDER, open_store, prepare_folder
-from pytest_quant.history.exchange.stream import read_runs
+from pytest_quant.history.json_lines import read_runs, run_line
 from pytest_quant.history.rows import encode
 from pytest_quant.record import SCHEMA, Encoded, Json, Record, Run, encoded
 from pytest_quant.record.codec import plain
 from pytest_quant.record.run import gather_samples
 from pytest_quant.redact import redact_address
+from pytest_quant.whole_file import write_whole
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
@@ -40,24 +42,13 @@ _READ_BYTES = 1 << 20
 def _beginning(place: str | Path, root: Path) -> Path:
     """Return folder and first letters of the files of all runs that belong in the history at `place`.
 
-    Those of a server lie in the project: by host, port, database and options, but not by who asks with which password.
+    Those of a server lie in the project, by a digest of its address without the password.
     """
     address = str(place)
     if "://" not in address:
         return Path(address)
-    digest = hashlib.sha256(_server(address).encode("utf-8", "backslashreplace")).hexdigest()
+    digest = hashlib.sha256(redact_address(address).encode("utf-8", "backslashreplace")).hexdigest()
     return root / FOLDER / f"server-{digest[:16]}"
-
-
-def _server(address: str) -> str:
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        # Opening it tells that it is no address.
-        return redact_address(address)
-    host = parts.netloc.rpartition("@")[2]
-    options = urlencode([(name, value) for name, value in parse_qsl(parts.query) if "pass" not in name.lower()])
-    return f"{host}{parts.path}?{options}"
 
 
 class Journal:
@@ -211,3 +202,42 @@ def _cut_torn_line(file: Path) -> int:
             at += len(chunk)
         stream.truncate(size)
     return size
+
+
+def set_aside(place: str | Path, run: Run, records: Sequence[Record | Encoded]) -> Path:
+    """Write a run to a file of its own in the folder of the history, else in the temporary folder.
+
+    Parameters
+    ----------
+    place : file or database URL of the history; for a URL the file goes to the working directory.
+    run : the run.
+    records : of all its checks.
+
+    Returns
+    -------
+    The file, which ``pytest-quant import`` reads.
+
+    Raises
+    ------
+    HistoryError : neither folder can be written.
+    """
+    name, line = f"history-{run.id}.jsonl", run_line(run, records)
+    beside = Path.cwd() if "://" in str(place) else Path(place).parent
+    try:
+        return _write(beside / name, line)
+    except HistoryError:
+        return _write(Path(tempfile.gettempdir()) / name, line)
+
+
+def _write(file: Path, line: bytes) -> Path:
+    """Write `line` to a file as a whole or not at all, and return the file. Raises `HistoryError`."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, line)
+    except OSError as error:
+        raise HistoryError(
+            f"the records of this run cannot be written to {file}",
+            value=error.strerror or str(error),
+            fix="make room or make the folder writable, and run the tests again",
+        ) from error
+    return file

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
-from pytest_quant.history.journal import Journal, Recovered, recover
+from pytest_quant.history.json_lines import read_runs
+from pytest_quant.history.unfinished_runs import Journal, Recovered, recover, set_aside
 from pytest_quant.record import Record, to_json
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
 
@@ -20,7 +22,7 @@ DIE = """
 import os, sys
 from dataclasses import replace
 from pathlib import Path
-from pytest_quant.history.journal import Journal
+from pytest_quant.history.unfinished_runs import Journal
 from pytest_quant.record import to_json
 from tests.unit.record.examples import RUN, a_pass, a_record
 kept = Journal(sys.argv[1], Path(sys.argv[2]), RUN)
@@ -145,7 +147,7 @@ def test_samples_are_moved_to_the_run(place: Path, tmp_path: Path) -> None:
 
 
 def test_those_of_a_server_lie_in_the_project(tmp_path: Path) -> None:
-    """Found again with another user and password, and not for another database of that server."""
+    """Found again with another password, and not for another database of that server."""
     url = "postgresql://{}@db.example:5432/{}?sslmode=require&password=x"
     kept = Journal(url.format("me:secret", "one"), tmp_path, RUN)
     kept.close(stored=False)
@@ -153,7 +155,7 @@ def test_those_of_a_server_lie_in_the_project(tmp_path: Path) -> None:
     assert "secret" not in name
     assert not recover(url.format("me:secret", "two"), tmp_path).refused
     assert _left(tmp_path / ".quant" / "any") == [name]
-    assert recover(url.format("you:other", "one"), tmp_path) == Recovered()
+    assert recover(url.format("me:other", "one"), tmp_path) == Recovered()
     assert _left(tmp_path / ".quant" / "any") == []
 
 
@@ -223,3 +225,39 @@ def test_a_full_disk_is_an_error_though_a_part_was_written(
             kept.keep(to_json(a_pass()))
     kept.close(stored=False)
     assert recover(place, tmp_path).checks == 1
+
+
+def test_the_file_lies_beside_the_history(tmp_path: Path) -> None:
+    """Where a damaged history is, there is room for it; it is a line that an import reads."""
+    place = tmp_path / "history.db"
+    place.write_bytes(b"damaged" * 1000)
+    file = set_aside(place, RUN, [a_record(), unavailable()])
+    assert file.parent == tmp_path
+    assert len(file.read_text().splitlines()) == 1
+    assert list(read_runs(file)) == [(RUN, (a_record(), unavailable()))]
+
+
+def test_that_of_a_server_lies_where_the_tests_were_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job of CI keeps it from there."""
+    monkeypatch.chdir(tmp_path)
+    assert set_aside("postgresql://db.example/x", RUN, [a_record()]).parent == tmp_path
+
+
+def test_a_folder_that_takes_nothing_is_left_for_the_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file in the folder's place, for example."""
+    spare = tmp_path / "spare"
+    spare.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(spare))
+    (tmp_path / ".quant").write_text("mine")
+    assert set_aside(tmp_path / ".quant" / "history.db", RUN, [a_record()]).parent == spare
+
+
+def test_nowhere_to_write_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names the file."""
+    (tmp_path / "file").write_text("mine")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
+    with pytest.raises(HistoryError, match="cannot be written") as caught:
+        set_aside(tmp_path / "file" / "history.db", RUN, [a_record()])
+    assert f"history-{RUN.id}.jsonl" in caught.value.what

@@ -1,1 +1,0 @@
-"""Exchange of runs between histories, and import of other benchmark tools' results."""
