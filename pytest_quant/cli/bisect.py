@@ -61,14 +61,14 @@ def bisect(test: str, good: str, bad: str, pytest_options: tuple[str, ...], limi
     # Here, because help does without.
     from pytest_quant.environment import Repository
     from pytest_quant.environment.worktree import top_level, workplace
-    from pytest_quant.sides.base_commit import find_commit
+    from pytest_quant.history.merge_base import resolve
     from pytest_quant.sides.compare import Terms
     from pytest_quant.sides.run import Asked
     from pytest_quant.sides.timing import LIMIT_PCT
 
     git = Repository(Path.cwd())
     checkout = top_level(git.root)
-    first, last = (find_commit(git, name) for name in (good, bad))
+    first, last = (resolve(git, name) for name in (good, bad))
     if git.merge_base(first, last) != first or first == last:
         fix = "name an ancestor of BAD as GOOD; in a shallow clone: git fetch --unshallow"
         raise UsageError("GOOD is not before BAD", value=f"{good} is {first[:12]}, {bad} is {last[:12]}", fix=fix)

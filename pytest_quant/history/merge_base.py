@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from pytest_quant.environment import MAX_DISTANCE, Committed, Repository
@@ -119,6 +121,8 @@ def elsewhere(checks: Sequence[StoredCheck], commit: str | None) -> str:
 
 
 _FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_NAME_IT = "name the base, for example: --quant-against=HEAD~1"
+_MOST_LETTERS = 80
 
 
 def resolve(git: Repository, revision: str, known: Callable[[Sequence[str]], Collection[str]] | None = None) -> str:
@@ -138,14 +142,57 @@ def resolve(git: Repository, revision: str, known: Callable[[Sequence[str]], Col
     if commit is None and known is not None and _FULL_ID.fullmatch(revision) and known([revision]):
         return revision
     if commit is None:
-        shallow = _shallow_hint(git)
         raise UsageError(
             "git knows no such commit",
-            value=revision,
+            value=revision[:_MOST_LETTERS],
             allowed="a branch, a tag, a commit, or HEAD~1",
-            fix=shallow or "git fetch, when it is on another branch; 'git log' shows what is here",
+            fix=_fetch(git, revision),
         )
     return commit
+
+
+def base_to_run(git: Repository, revision: str | None, *, dirty: bool) -> tuple[str, str]:
+    """Return the full id of the commit that a run is compared with now, and a line that names it.
+
+    Parameters
+    ----------
+    git : the repository.
+    revision : as git takes it; ``None`` for the merge base with the target branch, or the commit before where the
+        checkout is on that branch itself and clean.
+    dirty : the checkout has uncommitted changes, so that the commit it is at is a base too.
+
+    Raises
+    ------
+    UsageError : there is no such commit here; the message has the ``git fetch`` that brings it, where one can.
+    """
+    try:
+        if revision is not None:
+            commit = resolve(git, revision)
+            return commit, f"base {commit[:12]}: {revision}"
+        # Every commit will do: what is compared is measured now.
+        chosen = select_base(lambda commits: commits, git, dirty=dirty)
+    except UsageError as error:
+        fix = error.fix if error.fix is not None and "git fetch" in error.fix else _NAME_IT
+        if revision is not None and Path(revision).exists():
+            fix = f"the merge base is meant when no revision is written: --quant-against=merge-base {quote(revision)}"
+        raise UsageError(error.what, value=error.value, allowed=error.allowed, fix=fix) from error
+    return chosen.asked, f"base {chosen.asked[:12]}: {chosen.asked_as}"
+
+
+def _fetch(git: Repository, revision: str) -> str:
+    """Return the command that brings a revision; a depth of one suffices, for only its files or records are needed."""
+    shallow = git.is_shallow()
+    depth = "--depth=1 " if shallow else ""
+    if _FULL_ID.fullmatch(revision):
+        return f"git fetch {depth}origin {revision}"
+    below = re.fullmatch(r"(?:HEAD|@)(?:~(\d*)|(\^+))", revision)
+    if below and shallow:
+        return f"git fetch --deepen={below[1] or len(below[2] or '^')} origin"
+    if re.search(r"[~^:@{]|\.\.", revision):
+        return "git fetch --unshallow origin" if shallow else "git fetch origin; 'git log' shows what is here"
+    name = revision.removeprefix("origin/")
+    refspec = quote(f"{name}:refs/remotes/origin/{name}")
+    return f"git fetch {depth}origin {refspec}, and name origin/{name}"
 
 
 def _merge_base(

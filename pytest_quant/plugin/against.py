@@ -20,6 +20,7 @@ from pytest_quant.environment import Repository, git_state
 from pytest_quant.environment.worktree import check_out, top_level, workplace
 from pytest_quant.errors import QuantError
 from pytest_quant.history.compare import Outcome, rule
+from pytest_quant.history.merge_base import base_to_run
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.steps import Steps
 from pytest_quant.plugin.console import open_console
@@ -30,7 +31,6 @@ from pytest_quant.plugin.run_end import decoded, print_comparison, run_in_progre
 from pytest_quant.plugin.settings import Settings, on_command_line, settings_of
 from pytest_quant.printable import clean, clean_lines
 from pytest_quant.record.run import gather_samples
-from pytest_quant.sides.base_commit import find_base
 from pytest_quant.sides.compare import Terms, compare_sides
 from pytest_quant.sides.dependencies import changed_dependencies, own_python
 from pytest_quant.sides.left import Collected, Left, Selection, read_collected
@@ -122,7 +122,7 @@ class Against:
         revision = None if self._settings.against == MERGE_BASE else self._settings.against
         state = git_state(self._config.rootpath)
         dirty = state is not None and state.dirty
-        return find_base(Repository(self._config.rootpath), revision, dirty=dirty)
+        return base_to_run(Repository(self._config.rootpath), revision, dirty=dirty)
 
     @property
     def _settings(self) -> Settings:

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_quant.environment import Committed, Repository
 from pytest_quant.errors import UsageError
-from pytest_quant.history.merge_base import ChosenBase, records_of, select_base
+from pytest_quant.history.merge_base import ChosenBase, base_to_run, records_of, select_base
 from pytest_quant.history.rows import StoredCheck
 from tests.support.repository import ScratchRepository, make_repository, without_ci
 from tests.unit.history.in_memory import InMemory
@@ -129,7 +129,7 @@ def test_a_shallow_clone_names_the_fix(
         select_base(_having(), Repository(shallow))
     found = select_base(_having(), Repository(shallow), "HEAD")
     assert "git fetch --unshallow" in str(found)
-    with pytest.raises(UsageError, match=r"(?s)git knows no such commit.*git fetch --unshallow"):
+    with pytest.raises(UsageError, match=r"(?s)git knows no such commit.*git fetch --depth=1 origin v1:"):
         select_base(_having(), Repository(shallow), "v1")
 
 
@@ -230,3 +230,70 @@ def test_records_further_than_the_reach_are_not_seen(scratch: ScratchRepository)
     found = select_base(known, Repository(scratch.path), tip)
     assert asked == [51]
     assert (found.commit, found.distance) == (None, 50)
+
+
+def test_without_a_revision_it_is_the_merge_base(scratch: ScratchRepository) -> None:
+    """Whatever has happened on the target branch since."""
+    commit, named = base_to_run(Repository(scratch.path), None, dirty=False)
+    assert commit == scratch.git("merge-base", "main", "topic")
+    assert named == f"base {commit[:12]}: merge base with main"
+
+
+def test_on_the_target_branch_it_is_the_commit_before_or_with_changes_the_commit_itself(
+    scratch: ScratchRepository,
+) -> None:
+    """Otherwise a commit would be compared with itself."""
+    scratch.git("checkout", "-q", "main")
+    for dirty, revision in ((False, "HEAD~1"), (True, "HEAD")):
+        assert base_to_run(Repository(scratch.path), None, dirty=dirty)[0] == scratch.git("rev-parse", revision)
+
+
+def test_any_name_of_a_commit_will_do(scratch: ScratchRepository) -> None:
+    """With a detached head too, and the head itself among them."""
+    scratch.git("checkout", "-q", "--detach")
+    for name in ("main", "HEAD", "main~1", scratch.git("rev-parse", "main")):
+        assert base_to_run(Repository(scratch.path), name, dirty=False)[0] == scratch.git("rev-parse", name)
+
+
+@pytest.mark.parametrize(
+    ("revision", "fix"),
+    [
+        ("a" * 40, f"git fetch origin {'a' * 40}"),
+        ("later", "git fetch origin later:refs/remotes/origin/later, and name origin/later"),
+        ("origin/it's", """git fetch origin 'it'"'"'s:refs/remotes/origin/it'"'"'s', and name origin/it's"""),
+        ("HEAD~9", "git fetch origin; 'git log' shows what is here"),
+    ],
+)
+def test_what_git_does_not_have_is_fetched(scratch: ScratchRepository, revision: str, fix: str) -> None:
+    """The message has the command."""
+    with pytest.raises(UsageError, match="no such commit") as error:
+        base_to_run(Repository(scratch.path), revision, dirty=False)
+    assert error.value.fix == fix
+
+
+@pytest.mark.parametrize(
+    ("revision", "fix"),
+    [
+        ("b" * 40, f"git fetch --depth=1 origin {'b' * 40}"),
+        ("HEAD~2", "git fetch --deepen=2 origin"),
+        ("HEAD^^", "git fetch --deepen=2 origin"),
+        ("v1^{}", "git fetch --unshallow origin"),
+    ],
+)
+def test_a_shallow_clone_fetches_no_more_than_it_needs(
+    scratch: ScratchRepository, tmp_path: Path, revision: str, fix: str
+) -> None:
+    """One commit, or as many as lie between."""
+    scratch.git("clone", "-q", "--depth=1", f"file://{scratch.path}", str(tmp_path / "clone"))
+    with pytest.raises(UsageError) as error:
+        base_to_run(Repository(tmp_path / "clone"), revision, dirty=False)
+    assert error.value.fix == fix
+
+
+def test_no_merge_base_says_to_name_the_base(scratch: ScratchRepository) -> None:
+    """As in a fork whose history was cut off."""
+    scratch.git("checkout", "-q", "--orphan", "alone")
+    scratch.commit("alone")
+    with pytest.raises(UsageError) as error:
+        base_to_run(Repository(scratch.path), None, dirty=False)
+    assert error.value.fix == "name the base, for example: --quant-against=HEAD~1"
