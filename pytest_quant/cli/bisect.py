@@ -17,8 +17,7 @@ from pytest_quant.errors import QuantError, UsageError
 if TYPE_CHECKING:
     from pytest_quant.history.compare import Comparison
     from pytest_quant.sides.compare import Terms
-    from pytest_quant.sides.left import Left
-    from pytest_quant.sides.run import Asked
+    from pytest_quant.sides.run import Asked, Left
 
 _NO_REGRESSION, _NO_ANSWER, _ONLY_SKIPPED = 1, 2, 3
 _FIRST_BAD = re.compile(r"^([0-9a-f]{40,64}) is the first bad commit$", re.MULTILINE)
@@ -62,9 +61,8 @@ def bisect(test: str, good: str, bad: str, pytest_options: tuple[str, ...], limi
     from pytest_quant.environment import Repository
     from pytest_quant.environment.worktree import top_level, workplace
     from pytest_quant.history.merge_base import resolve
-    from pytest_quant.sides.compare import Terms
+    from pytest_quant.sides.compare import LIMIT_PCT, Terms
     from pytest_quant.sides.run import Asked
-    from pytest_quant.sides.timing import LIMIT_PCT
 
     git = Repository(Path.cwd())
     checkout = top_level(git.root)
@@ -127,8 +125,7 @@ class _Commits:
     def run(self, commit: str) -> Left:
         """Run the test at a commit. Raises `QuantError` when its files cannot be written."""
         from pytest_quant.environment.worktree import check_out
-        from pytest_quant.sides.left import Selection
-        from pytest_quant.sides.run import run_side
+        from pytest_quant.sides.run import Selection, run_side
 
         tree = check_out(self.asked.checkout, commit, self.place / f"tree-{commit}")
         selection = Selection((), others=True, elsewhere=str(self.asked.checkout))
@@ -138,8 +135,7 @@ class _Commits:
         """Return git's word for a commit, and print it with the reason."""
         from pytest_quant.measure.lock import DeviceLocks
         from pytest_quant.measure.steps import STEP_TIMEOUT_S, Steps
-        from pytest_quant.sides.compare import compare_sides
-        from pytest_quant.sides.timing import PairTimer
+        from pytest_quant.sides.compare import PairTimer, compare_sides
 
         timer = PairTimer(Steps(lambda _: None), DeviceLocks(lambda text: say(text, err=True)), STEP_TIMEOUT_S)
         try:

@@ -31,11 +31,9 @@ from pytest_quant.plugin.run_end import decoded, print_comparison, run_in_progre
 from pytest_quant.plugin.settings import Settings, on_command_line, settings_of
 from pytest_quant.printable import clean, clean_lines
 from pytest_quant.record.run import gather_samples
-from pytest_quant.sides.compare import Terms, compare_sides
+from pytest_quant.sides.compare import PairTimer, Terms, compare_sides
 from pytest_quant.sides.dependencies import changed_dependencies, own_python
-from pytest_quant.sides.left import Collected, Left, Selection, read_collected
-from pytest_quant.sides.run import Asked, run_side
-from pytest_quant.sides.timing import PairTimer
+from pytest_quant.sides.run import Asked, Collected, Left, Selection, read_collected, run_side
 
 MERGE_BASE = "merge-base"
 """What stands for the revision where the user names none."""

@@ -1,4 +1,4 @@
-"""What a run leaves about its checks where two commits are compared: see `pytest_quant.sides.left`.
+"""What a run leaves about its checks where two commits are compared: see `pytest_quant.sides.run`.
 
 The user's own run leaves the engines that it timed. A run of another commit runs only what is compared with them, and
 no test's body: its marks are measured, and nothing is judged.
@@ -21,7 +21,7 @@ from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.timing_process import TimingJob
 from pytest_quant.plugin.collect import STATE
 from pytest_quant.plugin.settings import settings_of
-from pytest_quant.sides.left import Collected, launch_file, read_selection, write_collected
+from pytest_quant.sides.run import Collected, launch_file, read_selection, write_collected
 from pytest_quant.spec import LatencyPlan, Pages
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")

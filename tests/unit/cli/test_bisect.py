@@ -9,7 +9,7 @@ import pytest
 from pytest_quant.cli.bisect import word_of
 from pytest_quant.record import Record
 from pytest_quant.sides.compare import Terms, compare_sides
-from pytest_quant.sides.left import Collected, Left
+from pytest_quant.sides.run import Collected, Left
 from tests.unit.history.compare.launched import answered, answers
 from tests.unit.sides.test_compare import Played, left, timed
 

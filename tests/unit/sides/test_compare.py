@@ -16,7 +16,7 @@ from pytest_quant.measure.pairs import PairedTimes, TimedPair, time_pairs
 from pytest_quant.record import Record, failed_record
 from pytest_quant.result import Status, Verdict
 from pytest_quant.sides.compare import Terms, compare_sides
-from pytest_quant.sides.left import Collected, Left
+from pytest_quant.sides.run import Collected, Left
 from tests.unit.history.compare.launched import N, answered, answers, key, record_of, row
 from tests.unit.record.examples import RUN, a_check
 
