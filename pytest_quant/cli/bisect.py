@@ -6,7 +6,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,9 +27,9 @@ _LIMIT_HELP = "Largest slow-down. [default: that of the mark, else 5 %]"
 class _Percent(click.FloatRange):
     """A number, with or without the sign of percent behind it."""
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number."""
-        return float(super().convert(value.strip().removesuffix("%"), param, ctx))
+        return float(super().convert(str(value).strip().removesuffix("%"), param, ctx))
 
 
 @click.command(short_help="Which commit made a test slower or worse.")
