@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -114,17 +115,27 @@ def _evidence(draft: Draft) -> tuple[bool, float, float]:
 
 
 def _between(pair: Pair, base: _Sample, head: _Sample) -> Draft:
-    if base.record.digests.get("data") != head.record.digests.get("data"):
-        both = overlap(base.check, head.check)
-        if both is not None:
-            return _on_overlap(pair, base, head, both)
-    if base.right is not None and head.right is not None and len(base.right) == len(head.right):
-        return _paired(pair, base, head, base.right, head.right)
-    if base.scores is not None and head.scores is not None and len(base.scores) == len(head.scores):
-        return paired_scores(pair, base.found, head.found, head.record, base.scores, head.scores)
+    """Compare two launches, on the samples that both have where their data differ."""
+    other_data = base.record.digests.get("data") != head.record.digests.get("data")
+    both = overlap(base.check, head.check) if other_data else None
+    if (right := _common(base.right, head.right, both)) is not None:
+        draft = _paired(pair, base, head, *right)
+        return draft if both is None else draft.having(**_on_overlap(base, head, both, *right))
+    if (scores := _common(base.scores, head.scores, both)) is not None:
+        draft = paired_scores(pair, base.found, head.found, head.record, *scores)
+        return draft if both is None else draft.having(notes=(str(both),))
     if base.found.drop is not None and head.found.drop is not None:
         return unpaired(pair, base.found, head.found, head.record)
     return _without_metric(pair, base.found, head.found, head.record)
+
+
+def _common(was: Bits | None, now: Bits | None, both: Overlap | None) -> tuple[Bits, Bits] | None:
+    """Return the values of the samples that base and head have, in one order; ``None`` where they cannot be paired."""
+    if was is None or now is None:
+        return None
+    if both is not None:
+        return was[list(both.base)], now[list(both.head)]
+    return (was, now) if len(was) == len(now) else None
 
 
 def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> Draft:
@@ -157,30 +168,12 @@ def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> D
     return Draft(as_it_is, rejected)
 
 
-def _on_overlap(pair: Pair, base: _Sample, head: _Sample, both: Overlap) -> Draft:
-    """Compare on the samples that both sets have."""
-    if base.scores is not None and head.scores is not None:
-        was_scored, now_scored = base.scores[list(both.base)], head.scores[list(both.head)]
-        draft = paired_scores(pair, base.found, head.found, head.record, was_scored, now_scored)
-        return draft.having(notes=(str(both),))
-    if base.right is None or head.right is None:
-        note = f"the evaluation data changed: {len(both.base)} samples are in both of {both.n_base} and {both.n_head}"
-        row = replace(
-            row_of(pair, head.record, "accuracy"),
-            unit=head.found.unit or "",
-            base=base.found.candidate,
-            head=head.found.candidate,
-            n=len(both.base),
-            outcome=Outcome.INCONCLUSIVE,
-            notes=(f"{note}, and a record has no scores of single samples",),
-        )
-        return Draft(row)
+def _on_overlap(base: _Sample, head: _Sample, both: Overlap, was: Bits, now: Bits) -> dict[str, Any]:
+    """Return the scores of base and head on the samples that both sets have, and the notes about them."""
     higher = head.found.better != "lower"
-    was, now = base.right[list(both.base)], head.right[list(both.head)]
     rate = _rate(base) or _rate(head) or 1.0
     scores = [rate * (float(np.mean(right)) if higher else 1.0 - float(np.mean(right))) for right in (was, now)]
-    notes = (str(both), *_drops_on(base, head, both))
-    return _paired(pair, base, head, was, now).having(base=scores[0], head=scores[1], notes=notes)
+    return {"base": scores[0], "head": scores[1], "notes": (str(both), *_drops_on(base, head, both))}
 
 
 def _drops_on(base: _Sample, head: _Sample, both: Overlap) -> Iterator[str]:

@@ -185,13 +185,19 @@ def _same_version(given: Pair) -> Pair:
 def _overlapping(given: Pair) -> Pair | None:
     """Return the launches of the last versions of base and head, ``None`` where their samples do not overlap."""
     base, head = (next(one for one in reversed(side) if measured(one.record)) for side in (given.base, given.head))
-    if _counted_in(base.record) != _counted_in(head.record) or overlap(base, head) is None:
+    per_sample = all(_has_scores_per_sample(one.record) for one in (base, head))
+    if not per_sample or _counted_in(base.record) != _counted_in(head.record) or overlap(base, head) is None:
         return None
     sides = (
         tuple(one for one in side if not measured(one.record) or version_of(one.record) == version_of(last.record))
         for side, last in ((given.base, base), (given.head, head))
     )
     return Pair(given.series, *sides)
+
+
+def _has_scores_per_sample(record: Record) -> bool:
+    accuracy = record.accuracy
+    return accuracy is not None and (accuracy.candidate_correct is not None or accuracy.candidate_scores is not None)
 
 
 def _counted_in(record: Record) -> tuple[str | None, ...]:
