@@ -29,7 +29,8 @@ class _Percent(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number."""
-        return float(super().convert(str(value).strip().removesuffix("%"), param, ctx))
+        number: Any = str(value).strip().removesuffix("%")
+        return float(super().convert(number, param, ctx))
 
 
 @click.command(short_help="Which commit made a test slower or worse.")

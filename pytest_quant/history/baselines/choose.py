@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_quant.environment import Committed, Repository, git_state
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.baselines.file import NAME, BaselineEntry, read_baselines
-from pytest_quant.history.baselines.launches import recorded_of, with_accepted_launches, with_launches
+from pytest_quant.history.baselines.launches import recorded_of, with_accepted_launches, with_recorded_launches
 from pytest_quant.history.merge_base import line_below, records_of, select_base
 from pytest_quant.history.noise import NO_NOISE_KNOWN, LatencyNoise, noise_by_machine, shared_noise
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
@@ -89,7 +89,9 @@ class Baselines:
         if isinstance(found, NoBaseline) or not on_latency:
             return found
         timed = self._timed_before(series, way)
-        return replace(with_launches(found, timed, self._shared_noise(timed)), now=now.started_at if now else "")
+        return replace(
+            with_recorded_launches(found, timed, self._shared_noise(timed)), now=now.started_at if now else ""
+        )
 
     def _history(self) -> _MergeBase:
         """Return the records of the merge base and the history, read once."""

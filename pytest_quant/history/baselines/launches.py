@@ -43,7 +43,7 @@ def launches_in(check: StoredCheck) -> tuple[LaunchFigures, ...]:
     return (first, *latency.launches)
 
 
-def with_launches(baseline: Baseline, checks: Sequence[StoredCheck], shared: LatencyNoise) -> Baseline:
+def with_recorded_launches(baseline: Baseline, checks: Sequence[StoredCheck], shared: LatencyNoise) -> Baseline:
     """Return a baseline with the launches of the history since the last change, their medians, and the noise of all.
 
     Parameters
@@ -73,7 +73,7 @@ def with_accepted_launches(
 
     Parameters
     ----------
-    baseline, checks, shared : as in `with_launches`.
+    baseline, checks, shared : as in `with_recorded_launches`.
     launches : of the accepted entry, all on one machine.
     """
     noises = []

@@ -15,7 +15,7 @@ from pytest_quant.history.baselines.launches import (
     launches_in,
     points_before,
     with_accepted_launches,
-    with_launches,
+    with_recorded_launches,
 )
 from pytest_quant.history.noise import NO_NOISE_KNOWN
 from pytest_quant.record.record import LatencyFigures
@@ -60,11 +60,11 @@ def test_a_time_that_changed_with_its_reference_begins_a_level_of_its_own() -> N
         for one in later
         if one.record.latency is not None
     ]
-    found = with_launches(NOTHING, [*checks, *slower], NO_NOISE_KNOWN)
+    found = with_recorded_launches(NOTHING, [*checks, *slower], NO_NOISE_KNOWN)
     assert len(found.launches) == 16
     assert [launch.candidate_p50_ms for launch in found.p50_launches] == [1.0] * 8
     assert (found.speedup, found.candidate_p50_ms, found.same_identity) == (2.0, 1.0, True)
-    assert with_launches(NOTHING, [], NO_NOISE_KNOWN) == NOTHING
+    assert with_recorded_launches(NOTHING, [], NO_NOISE_KNOWN) == NOTHING
 
 
 def test_accepted_launches_and_the_history_tell_the_noise_together() -> None:
