@@ -259,7 +259,7 @@ def _refuse_other_code(project: Project, checkout: Path) -> None:
 
 def _write_answers(project: Project, target: Path, first: str, topic: str) -> None:
     """Keep what the old commands say about the history."""
-    _write_packed(target / "export.jsonl.gz", project.command("export").encode())
+    _write_packed(target / "export.jsonl.gz", project.command("history", "export").encode())
     _write_packed(target / "compare.json.gz", project.command("compare", first, topic, "--json", expected=1).encode())
     (target / "series.jsonl").write_text(project.command("history", "--series", "--json"), "utf-8")
 
@@ -289,7 +289,7 @@ def _pack_cache(cache: Path, target: Path) -> None:
 def _bundle(project: Project, remote: Path, target: Path) -> None:
     """Keep the project's branches, and the one that the history was pushed to."""
     project.git("clone", "-q", "--bare", ".", str(remote))
-    project.command("push", "--remote", str(remote))
+    project.command("history", "push", "--remote", str(remote))
     project.git("fetch", "-q", str(remote), "pytest-quant-history:pytest-quant-history")
     project.git("bundle", "create", "-q", str(target), "main", "topic", "pytest-quant-history")
 

@@ -24,7 +24,6 @@ import pytest
 
 import pytest_quant
 from pytest_quant import pull_request_comment as posting
-from pytest_quant.cli import commands
 from pytest_quant.cli import main as main_command
 from pytest_quant.environment import revision
 from pytest_quant.marks.keys import KEYS
@@ -33,6 +32,7 @@ from pytest_quant.readers import Key, keys_of
 from pytest_quant.report.columns import COLUMNS
 from pytest_quant.result import Status
 from tests.json_schemas import DOCUMENTS
+from tests.support.commands import all_commands, top_commands
 from tests.support.documents import REFERENCE
 
 PACKAGE = Path(pytest_quant.__file__).parent
@@ -181,7 +181,7 @@ def of_commands() -> Iterator[str]:
     """Every command with its arguments, its help and its options."""
     yield "## Commands"
     yield "`pytest-quant --help` lists them, with examples."
-    for name, command in sorted(commands.commands.items()):
+    for name, command in sorted(top_commands().items()):
         yield from _command(f"pytest-quant {name}", command)
 
 
@@ -256,7 +256,7 @@ def exit_codes() -> Iterator[str]:
     """Those of pytest, with what leads to them here, and those of our commands."""
     yield "## Exit codes"
     yield table(["pytest", "when"], ([str(int(code)), text] for code, text in _EXITS.items()))
-    rows = [(f"pytest-quant {name}", command.help or "") for name, command in sorted(commands.commands.items())]
+    rows = [(f"pytest-quant {name}", command.help or "") for name, command in sorted(all_commands().items())]
     said = ((name, re.search(r"Exit code: (.+?)(?:\n\n|\Z)", inspect.cleandoc(text), re.DOTALL)) for name, text in rows)
     own = ([f"`{name}`", _sentence(found[1])] for name, found in said if found is not None)
     yield table(["command", "exit codes of its own"], own)

@@ -14,7 +14,7 @@ from functools import cache
 import click
 import pytest
 
-from pytest_quant.cli import commands
+from tests.support.commands import all_commands, top_commands
 from tests.support.user_texts import ROOT, all_texts, literals
 
 PROSE = ("itself", "keeps", "wrote")
@@ -33,14 +33,14 @@ HELPS = {
 """Who reads an option, by the words before it, and how it is asked for those that it takes."""
 
 TOLD = {
-    "uv sync": {"--locked", "--all-groups", "--extra"},
-    "poetry install": {"--no-interaction", "--extras"},
+    "uv sync": {"--locked", "--all-groups"},
+    "poetry install": {"--no-interaction"},
 }
 """Options of programs that are not here to be asked: those of their documentation that texts of ours name."""
 
 _OPTION = re.compile(r"(?<![\w<=/.-])(?>--[a-z][a-z0-9]*+(?:-[a-z0-9]+)*+)(?![-*\w])")
 _SPEAKER = re.compile(
-    r"\bpytest-quant (?P<command>[a-z]+)|-m (?P<module>venv|pip|pytest|tests\.gpu)\b|"
+    r"\bpytest-quant (?P<command>[a-z]+)(?: (?P<below>[a-z]+))?|-m (?P<module>venv|pip|pytest|tests\.gpu)\b|"
     r"\b(?P<name>pytest|pip|git config|git fetch|git ls-remote|git status|uv sync|poetry install)(?= )"
 )
 _SENTENCE_ENDS = re.compile(r"[`;|]|&&|[,.:] |\(|  ")
@@ -84,11 +84,13 @@ def _taken(before: str) -> frozenset[str]:
     speakers = list(_SPEAKER.finditer(before))
     if speakers and not _SENTENCE_ENDS.search(before, speakers[-1].end()):
         speaker = speakers[-1]
-        if speaker["command"] in commands.commands:
-            return options_of_command(commands.commands[speaker["command"]])
+        command = all_commands().get(f"{speaker['command']} {speaker['below']}")
+        command = command or top_commands().get(speaker["command"])
+        if command is not None:
+            return options_of_command(command)
         if speaker["command"] is None:
             return options_of(speaker["module"] or speaker["name"])
-    return options_of("pytest") | options_of("pip") | options_of_command(commands)
+    return (options_of("pytest") | options_of("pip")).union(*map(options_of_command, top_commands().values()))
 
 
 def test_every_option_exists() -> None:
@@ -100,7 +102,7 @@ def test_every_option_exists() -> None:
 def test_every_command_exists() -> None:
     """What follows the name of the project is one of its commands, or a word of a sentence that is listed here."""
     said = [(text.place, name) for text in all_texts() for name in _COMMAND.findall(text.words)]
-    assert [f"{place}: {name}" for place, name in said if name not in commands.commands and name not in PROSE] == []
+    assert [f"{place}: {name}" for place, name in said if name not in top_commands() and name not in PROSE] == []
     assert set(PROSE) <= {name for _, name in said}
 
 
@@ -109,9 +111,9 @@ def test_every_command_exists() -> None:
     [
         ("pytest --quant-rebuild builds it again", ["--quant-rebuild"]),
         ("`--quant-strict` and `--quant-stricter`", ["--quant-stricter"]),
-        ("pytest-quant prune --keep-runs 500 --force", ["--force"]),
-        ("pytest-quant prune --format csv", ["--format"]),
-        ("pytest-quant export --format csv", []),
+        ("pytest-quant history prune --keep-runs 500 --force", ["--force"]),
+        ("pytest-quant history prune --format csv", ["--format"]),
+        ("pytest-quant history export --format csv", []),
         ("all of `--quant-*`", []),
         ("--unshallow", []),
         ("git fetch --unshallow", []),

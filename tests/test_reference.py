@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 
-from pytest_quant.cli import commands
 from pytest_quant.marks.keys import KEYS
 from pytest_quant.plugin.settings import OPTIONS
 from pytest_quant.result import Status
 from tests.reference import OF_CI, OF_OTHERS, PACKAGE, reference, variables
+from tests.support.commands import all_commands
 from tests.support.documents import REFERENCE, Document
 
 
@@ -23,7 +23,7 @@ def test_it_has_every_key_option_command_and_status() -> None:
     made = Document(REFERENCE)
     assert [row[0] for row in made.table("key")] == list(KEYS)
     assert {option.flag for option in OPTIONS} == {row[0].split()[0] for row in made.table("option of pytest")}
-    assert {f"pytest-quant {name}" for name in commands.commands} < set(made.headings())
+    assert {f"pytest-quant {name}" for name in all_commands()} < set(made.headings())
     assert [row[0] for row in made.table("status")] == [status.value for status in Status]
 
 

@@ -1,4 +1,4 @@
-# written by pytest-quant init (b483b9a78777)
+# written by pytest-quant init
 """The first quant check of digits; the fixtures in conftest.py give its model and its samples."""
 
 from __future__ import annotations

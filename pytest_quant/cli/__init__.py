@@ -1,49 +1,59 @@
-"""The command ``pytest-quant``. Requirements of a command are imported when it runs, so that help is fast."""
+"""The command ``pytest-quant``."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import click
 
-from pytest_quant.cli.accept import accept
-from pytest_quant.cli.bisect import bisect
-from pytest_quant.cli.cache import cache
-from pytest_quant.cli.comment import comment
-from pytest_quant.cli.compare import compare
-from pytest_quant.cli.doctor import doctor
-from pytest_quant.cli.echo import say
-from pytest_quant.cli.exchange import export, import_records, pull, push
-from pytest_quant.cli.guide import guide
-from pytest_quant.cli.history import history
-from pytest_quant.cli.init import init
-from pytest_quant.cli.profile import profile
-from pytest_quant.cli.prune import prune
-from pytest_quant.cli.report import report
-from pytest_quant.cli.selftest import selftest
 from pytest_quant.errors import QuantError, UsageError, nearest
 
 __all__ = ["commands", "main"]
 
+_COMMANDS = {
+    "accept": "Make records the baseline, on purpose and with a reason.",
+    "bisect": "Find the commit that made a test slower or worse.",
+    "cache": "Show the cache, or clear it.",
+    "comment": "Post a report as a comment of a pull request, or update it.",
+    "compare": "Compare two commits, series by series.",
+    "doctor": "Show which backends can run here, and how to fix the others.",
+    "guide": "Show a guide, or list them.",
+    "history": "List runs, series and changes; export, import and thin the records.",
+    "init": "Write a first test of a model, its fixtures, and the workflow of CI.",
+    "profile": "Show which layers take the time of one check, next to those of its reference.",
+    "report": "Write a page about a commit for a browser.",
+    "selftest": "Measure which differences in speed this machine can tell.",
+}
+"""What each command does. It is a function of its name in the module of its name."""
+
 
 class _Commands(click.Group):
-    """A group that names the nearest command when one is unknown."""
+    """Imports the module of a command when the command is called, so that help comes at once."""
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first word names. Raises `UsageError`."""
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            raise UsageError(f"there is no command '{args[0]}'", allowed=nearest(args[0], self.commands))
-        return super().resolve_command(ctx, args)
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own signature
+        """Return the names."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:  # noqa: ARG002 - click's own signature
+        """Return a command. Raises `UsageError`, which names the nearest, for an unknown one."""
+        if cmd_name not in _COMMANDS:
+            raise UsageError(f"there is no command '{cmd_name}'", allowed=nearest(cmd_name, _COMMANDS))
+        command: click.Command = getattr(import_module(f"pytest_quant.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+        """Write the list of the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pytest-quant")
 def commands() -> None:
-    """Look after what pytest-quant keeps: its history of records and its cache of engines, and look into one check.
+    """Manage the history and the cache of pytest-quant, compare commits, and inspect one check.
 
-    Both lie in the folder .quant of the project, which is looked for here and in the folders above.
+    History and cache lie in the folder .quant of the project, which is looked for here and in the folders above.
 
     \b
     Examples:
@@ -52,43 +62,18 @@ def commands() -> None:
       pytest-quant doctor                which backends can run here, and how to fix the others
       pytest-quant selftest --quick      which limits on speed this machine can hold
       pytest-quant profile NODEID        which layers of one check take the time, next to those of its reference
-      pytest-quant history               the last runs
-      pytest-quant history RUN           every check of one run, with its figures
-      pytest-quant history resnet int8   the series with these words in their names; every check where it is one
-      pytest-quant history --json        the same as the documents of --quant-json
       pytest-quant compare               what changed since the merge base with the target branch
       pytest-quant comment FILE          post a report as a comment of a pull request, or update it
       pytest-quant report -o FILE        a page of the last run, its comparison and the history, for a browser
       pytest-quant bisect TEST GOOD BAD  which commit made a test slower or worse
       pytest-quant accept --reason WHY   make the last records of this commit the baseline
-      pytest-quant history --changes     at which commits a figure changed
-      pytest-quant export FILE           every run as newline-delimited JSON, or as what other tools read
-      pytest-quant import FILE           add the runs of such a file, or of pytest-benchmark or asv
-      pytest-quant push                  add the runs to a branch of the git remote
-      pytest-quant pull                  add the runs on that branch
-      pytest-quant prune --keep-runs N   make the history smaller
+      pytest-quant history               the last runs; with a run or words of a test, its checks
+      pytest-quant history changes       at which commits a figure changed
+      pytest-quant history export FILE   every run as newline-delimited JSON, or as CSV
+      pytest-quant history push          add the runs to a branch of the git remote
       pytest-quant cache                 what is kept, how large and how old
       pytest-quant cache clear           remove all of it; the next run builds anew
     """  # noqa: D301 - click reads a backspace
-
-
-commands.add_command(accept)
-commands.add_command(bisect)
-commands.add_command(cache)
-commands.add_command(comment)
-commands.add_command(compare)
-commands.add_command(doctor)
-commands.add_command(export)
-commands.add_command(guide)
-commands.add_command(history)
-commands.add_command(import_records)
-commands.add_command(init)
-commands.add_command(profile)
-commands.add_command(prune)
-commands.add_command(pull)
-commands.add_command(push)
-commands.add_command(report)
-commands.add_command(selftest)
 
 
 def main() -> None:
@@ -98,17 +83,20 @@ def main() -> None:
         # that of the caller, "python -m package.module" for a module.
         sys.exit(commands(sys.argv[1:] or ["--help"], prog_name="pytest-quant", standalone_mode=False))
     except click.exceptions.Abort:
-        say("aborted", err=True)
+        _print_error("aborted")
         sys.exit(1)
     except click.ClickException as error:
-        _tell(_as_ours(error))
+        _print_error(f"error: {_as_ours(error)}", "red")
     except QuantError as error:
-        _tell(error)
+        _print_error(f"error: {error}", "red")
     sys.exit(2)
 
 
-def _tell(error: QuantError) -> None:
-    say(f"error: {error}", color="red", err=True)
+def _print_error(text: str, color: str | None = None) -> None:
+    # Here, because help does without what the commands share.
+    from pytest_quant.cli.common import say
+
+    say(text, color=color, err=True)
 
 
 def _as_ours(error: click.ClickException) -> QuantError:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pytest_quant.cli.echo import say, show
-from pytest_quant.cli.places import nearest_folder, width
+from pytest_quant.cli.common import nearest_folder, say, show, width
 from pytest_quant.errors import QuantError, UsageError
 
 if TYPE_CHECKING:

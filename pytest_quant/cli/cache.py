@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from pytest_quant.cli.echo import say, show
-from pytest_quant.cli.places import nearest_folder
+from pytest_quant.cache import Cache, StoredEntry
+from pytest_quant.cli.common import nearest_folder, say, show
+from pytest_quant.errors import UsageError, nearest
 from pytest_quant.printable import clean
-
-if TYPE_CHECKING:
-    from pytest_quant.cache import StoredEntry
+from pytest_quant.report.text import aligned
 
 _BYTES_PER_MB = 1e6
 _UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
 
-@click.group(invoke_without_command=True, short_help="Show the cache, or clear it.")
+@click.group(invoke_without_command=True)
 @click.option(
     "--cache", "root", type=click.Path(path_type=Path), metavar="DIR", help="As given to --quant-cache  [.quant/cache]"
 )
@@ -44,12 +42,8 @@ def cache(context: click.Context, root: Path | None) -> None:
 @click.pass_obj
 def clear(root: Path, kind: str | None, yes: bool) -> None:
     """Remove what is kept, which the next run builds anew. Not while tests run: they would lose their engines."""
-    # Here, because help should come at once.
-    from pytest_quant.cache import Cache
-    from pytest_quant.errors import UsageError, nearest
-
-    kept = Cache(root)
-    entries = kept.entries()
+    store = Cache(root)
+    entries = store.entries()
     kinds = {entry.kind for entry in entries}
     if not entries:
         say(f"{root} is empty")
@@ -59,7 +53,7 @@ def clear(root: Path, kind: str | None, yes: bool) -> None:
     number = sum(entry.kind == kind or kind is None for entry in entries)
     if not yes:
         click.confirm(clean(f"Remove {number} of {len(entries)} entries from {root}?"), abort=True)
-    cleared = kept.clear(kind)
+    cleared = store.clear(kind)
     stayed = f"; {cleared.stayed} stay, which a process builds or looks up just now" if cleared.stayed else ""
     say(f"{cleared.removed} entries removed, {cleared.freed_bytes / _BYTES_PER_MB:.1f} MB freed{stayed}")
 
@@ -69,26 +63,18 @@ def clear(root: Path, kind: str | None, yes: bool) -> None:
 @click.pass_obj
 def trim(root: Path, max_mb: int) -> None:
     """Remove what was not used for longest until at most MB are left; what was used in the last 24 h stays."""
-    # Here, because help should come at once.
-    from pytest_quant.cache import Cache
-
-    kept = Cache(root)
-    cleared = kept.shrink(max_mb * int(_BYTES_PER_MB))
-    left = kept.total_bytes() / _BYTES_PER_MB
+    store = Cache(root)
+    cleared = store.shrink(max_mb * int(_BYTES_PER_MB))
+    left = store.total_bytes() / _BYTES_PER_MB
     stayed = f"; {cleared.stayed} entries stay, used in the last 24 h" if cleared.stayed else ""
     freed = cleared.freed_bytes / _BYTES_PER_MB
     say(f"{cleared.removed} entries removed, {freed:.1f} MB freed, {left:.1f} MB left{stayed}")
 
 
 def _show(root: Path) -> None:
-    from pytest_quant.cache import Cache
-
     entries = Cache(root).entries()
     now = time.time()
     if entries:
-        # Here, because help should come at once.
-        from pytest_quant.report.text import aligned
-
         rows = [("kind", "size", "built", "used", "of"), *(_cells(entry, now) for entry in entries)]
         show("\n".join(aligned(rows, right=(1, 2, 3))))
     total = sum(entry.size_bytes for entry in entries) / _BYTES_PER_MB

@@ -6,20 +6,30 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from pytest_quant.cli.echo import say
+from pytest_quant.cli.common import say
 from pytest_quant.errors import UsageError
-
-if TYPE_CHECKING:
-    from pytest_quant.pull_request_comment import PullRequest
+from pytest_quant.pull_request_comment import (
+    GITHUB_API,
+    GITHUB_TOKENS,
+    GITLAB_API,
+    GITLAB_JOB_TOKEN,
+    GITLAB_TOKEN,
+    GitHub,
+    GitLab,
+    PullRequest,
+    find,
+    named,
+    number_on_github,
+    post,
+)
 
 _MAX_CHARACTERS = 1_000_000
 
 
-@click.command(short_help="Post a report as a comment of a pull request, or update it.")
+@click.command()
 @click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--github", "forge", flag_value="github", help="On GitHub, also a server of your own.")
 @click.option("--gitlab", "forge", flag_value="gitlab", help="On GitLab, also a server of your own.")
@@ -48,9 +58,6 @@ def comment(
       pytest-quant comment --gitlab quant.md --name gpu
       pytest-quant comment --github quant.md --repository me/models --number 12 --dry-run
     """  # noqa: D301 - click reads a backspace
-    # Here, because help does without.
-    from pytest_quant.pull_request_comment import find, named, post
-
     text = named(_read(file), name)
     kind = forge or _kind(os.environ)
     ask = _github if kind == "github" else _gitlab
@@ -84,8 +91,6 @@ def _kind(environ: Mapping[str, str]) -> str:
 
 
 def _github(environ: Mapping[str, str], repository: str | None, number: int | None, api: str | None) -> PullRequest:
-    from pytest_quant.pull_request_comment import GITHUB_API, GITHUB_TOKENS, GitHub, number_on_github
-
     token = next((environ[name].strip() for name in GITHUB_TOKENS if environ.get(name, "").strip()), "")
     if not token:
         raise UsageError(
@@ -99,8 +104,6 @@ def _github(environ: Mapping[str, str], repository: str | None, number: int | No
 
 
 def _gitlab(environ: Mapping[str, str], repository: str | None, number: int | None, api: str | None) -> PullRequest:
-    from pytest_quant.pull_request_comment import GITLAB_API, GITLAB_JOB_TOKEN, GITLAB_TOKEN, GitLab
-
     own = environ.get(GITLAB_TOKEN, "").strip()
     token = own or environ.get(GITLAB_JOB_TOKEN, "").strip()
     if not token:

@@ -1,26 +1,39 @@
-"""``pytest-quant compare``."""
+"""``pytest-quant compare``, and the records of a revision or run that the user names."""
 
 from __future__ import annotations
 
 import re
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pytest_quant.cli.echo import say, show, show_json
-from pytest_quant.cli.places import existing_history, history_option, project_root, width
+from pytest_quant.cli.common import existing_history, history_option, project_root, say, show, show_json, width
+from pytest_quant.environment import Committed, Repository
 from pytest_quant.errors import UsageError
+from pytest_quant.history import StoredCheck, open_store
+from pytest_quant.history.baselines.launches import points_before
+from pytest_quant.history.baselines.since import accepted_since
+from pytest_quant.history.compare import Comparison, rule
+from pytest_quant.history.compare import compare as compare_records
+from pytest_quant.history.merge_base import elsewhere, records_of, resolve, select_base
+from pytest_quant.printable import clean
+from pytest_quant.report.comparison_document import comparison_json
+from pytest_quant.report.comparison_markdown import comparison_markdown
+from pytest_quant.report.comparison_text import comparison_text
+from pytest_quant.report.text import count
 
 if TYPE_CHECKING:
-    from pytest_quant.cli.named_records import Found
-    from pytest_quant.history.compare import Comparison, Ruling
     from pytest_quant.history.store import Store
 
+_RUN_ID = re.compile(r"\d{8}T\d")
+_RECENT_RUNS = 200
 
-@click.command(short_help="Compare two commits, series by series.")
+
+@click.command()
 @click.argument("base", required=False)
 @click.argument("head", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -69,22 +82,32 @@ def compare(
         raise UsageError(
             "BASE and HEAD are two words here", value=base, fix=f"write: pytest-quant compare {' '.join(words)}"
         )
-    # Here, because it loads the database.
-    from pytest_quant.history import open_store
-    from pytest_quant.history.compare import rule
-
     root = project_root()
     store = open_store(existing_history(place))
     before, now = find_sides(store, base, head, root)
-    for line in (before.told, now.told):
-        say(line, err=as_json or as_markdown)
+    for side in (before, now):
+        say(side.description, err=as_json or as_markdown)
     comparison = compare_sides(store, before, now, root)
     ruling = rule(comparison, strict=strict, full_suite=full_suite)
-    _show(comparison, ruling, as_json=as_json, as_markdown=as_markdown)
+    if as_json:
+        show_json(comparison_json(comparison, ruling), indent=1)
+    elif as_markdown:
+        show(comparison_markdown(comparison, ruling))
+    else:
+        show(comparison_text(comparison, ruling, width(), color=True))
     sys.exit(ruling.code)
 
 
-def find_sides(store: Store, base: str | None, head: str | None, root: Path) -> tuple[Found, Found]:
+@dataclass(frozen=True, slots=True)
+class NamedRecords:
+    """The records of a revision or run, described in one line, and the commit that they are of."""
+
+    checks: list[StoredCheck]
+    description: str
+    commit: Committed | None = None
+
+
+def find_sides(store: Store, base: str | None, head: str | None, root: Path) -> tuple[NamedRecords, NamedRecords]:
     """Return the records of base and head, see `compare`.
 
     Parameters
@@ -97,26 +120,72 @@ def find_sides(store: Store, base: str | None, head: str | None, root: Path) -> 
     ------
     UsageError : git knows no such revision, or there are no records of the head.
     """
-    from pytest_quant.cli.named_records import Found, find_side, is_run
-    from pytest_quant.environment import Repository
-    from pytest_quant.history.merge_base import elsewhere, records_of, select_base
-
-    now = find_side(store, head or "HEAD", root, take_dirty=True)
-    if base is not None and is_run(base):
-        before = find_side(store, base, root, take_dirty=True)
-        return Found(before.checks, f"base {before.told}"), Found(now.checks, f"head {now.told}")
+    now = find_side(store, head or "HEAD", root)
+    if base is not None and _RUN_ID.match(base):
+        before = find_side(store, base, root)
+        return (
+            NamedRecords(before.checks, f"base {before.description}"),
+            NamedRecords(now.checks, f"head {now.description}"),
+        )
     if now.commit is None:
-        raise UsageError("the head is no commit", value=now.told, fix="name a run as the base too")
-    dirty = any(one.run.dirty for one in now.checks)
+        raise UsageError("the head is no commit", value=now.description, fix="name a run as the base too")
+    dirty = any(check.run.dirty for check in now.checks)
     chosen = select_base(store.commits, Repository(root), base, now.commit.id, dirty=dirty)
     earlier = [] if chosen.found is None else records_of(store, chosen.found, now.commit)
     same = chosen.tree is not None and chosen.tree == now.commit.tree
     later = records_of(store, now.commit, chosen.found) if same else now.checks
-    told = f"{chosen}{elsewhere(earlier, chosen.commit)}"
-    return Found(earlier, told), Found(later, f"head {now.told}")
+    return (
+        NamedRecords(earlier, f"{chosen}{elsewhere(earlier, chosen.commit)}"),
+        NamedRecords(later, f"head {now.description}"),
+    )
 
 
-def compare_sides(store: Store, before: Found, now: Found, root: Path) -> Comparison:
+def find_side(store: Store, name: str, root: Path) -> NamedRecords:
+    """Return the records of the run or the commit that `name` names; its last run where no run had a clean tree.
+
+    Parameters
+    ----------
+    store : the history.
+    name : start of a run's id, or a revision.
+    root : folder in the git repository.
+
+    Raises
+    ------
+    UsageError : git knows no such commit, there is no such run, or there are no records of it.
+    """
+    if _RUN_ID.match(name):
+        return of_run(store, name)
+    git = Repository(root)
+    commit = resolve(git, name, store.commits)
+    committed = Committed(commit, git.tree(commit))
+    checks = records_of(store, committed)
+    shown = f"{clean(name)} ({commit[:12]})" if not commit.startswith(name) else commit[:12]
+    if checks:
+        return NamedRecords(checks, f"{shown}: {_count(checks)}{elsewhere(checks, commit)}", committed)
+    recent = (stored.run for stored in store.runs(limit=_RECENT_RUNS))
+    dirty = next((run for run in recent if run.commit == commit and run.dirty), None)
+    if dirty is not None:
+        return of_run(store, dirty.id)
+    raise UsageError(
+        f"there are no records of {shown}",
+        fix="run the tests there; 'pytest-quant history' lists the runs there are, whose ids can be named too",
+    )
+
+
+def of_run(store: Store, name: str) -> NamedRecords:
+    """Return the records of the run whose id begins with `name`. Raises `UsageError` when there is none, or several."""
+    run = store.run(name).run
+    checks = [StoredCheck(run, record) for record in store.records(run.id)]
+    dirty = ", of a tree with changes that were not committed" if run.dirty else ""
+    description = f"run {run.id} of {(run.commit or 'no commit')[:12]}{dirty}: {_count(checks)}"
+    return NamedRecords(checks, description, None if run.commit is None else Committed(run.commit))
+
+
+def _count(checks: list[StoredCheck]) -> str:
+    return f"{count(len(checks), 'record')} of {count(len({check.run.id for check in checks}), 'run')}"
+
+
+def compare_sides(store: Store, before: NamedRecords, now: NamedRecords, root: Path) -> Comparison:
     """Return the comparison of two sides, with what was accepted since and how launches differed before.
 
     Parameters
@@ -125,25 +194,7 @@ def compare_sides(store: Store, before: Found, now: Found, root: Path) -> Compar
     before, now : base and head, see `find_sides`.
     root : the project's folder, with its baselines, in the git repository.
     """
-    from pytest_quant.environment import Repository
-    from pytest_quant.history.baselines.launches import points_before
-    from pytest_quant.history.baselines.since import accepted_since
-    from pytest_quant.history.compare import compare as compare_records
-
     accepted = accepted_since(root, before.checks, now.checks, datetime.now(UTC).date())
     commit = before.checks[-1].run.commit if before.checks else None
     earlier = points_before(store, Repository(root), commit)
     return compare_records(before.checks, now.checks, accepted=accepted, earlier=earlier)
-
-
-def _show(comparison: Comparison, ruling: Ruling, *, as_json: bool, as_markdown: bool) -> None:
-    from pytest_quant.report.comparison_document import comparison_json
-    from pytest_quant.report.comparison_markdown import comparison_markdown
-    from pytest_quant.report.comparison_text import comparison_text
-
-    if as_json:
-        show_json(comparison_json(comparison, ruling), indent=1)
-    elif as_markdown:
-        show(comparison_markdown(comparison, ruling))
-    else:
-        show(comparison_text(comparison, ruling, width(), color=True))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import asdict
 
 import click
 
-from pytest_quant.cli.echo import say, show, show_json
-from pytest_quant.cli.places import HISTORY_VARIABLE, history_place
+from pytest_quant.backends import backend_names
+from pytest_quant.cli.common import HISTORY_VARIABLE, history_place, say, show, show_json, split_names
+from pytest_quant.doctor.examine import describe, examine, unmet
+from pytest_quant.errors import UsageError, nearest
 
 
-@click.command(short_help="Which backends can run here, and how to fix the others.")
+@click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--require", metavar="NAME[,NAME]", help="Exit with 1 unless these backends can run here.")
 def doctor(as_json: bool, require: str | None) -> None:
@@ -25,18 +28,12 @@ def doctor(as_json: bool, require: str | None) -> None:
       pytest-quant doctor --require=ort,trt     for the first step of a CI job
       pytest-quant doctor --json
     """  # noqa: D301 - click reads a backspace
-    from pytest_quant.backends import backend_names
-    from pytest_quant.doctor.examine import describe, examine, unmet
-    from pytest_quant.errors import UsageError, nearest
-
-    required = [name.strip() for name in (require or "").split(",") if name.strip()]
+    required = split_names(require)
     for name in required:
         if name not in backend_names():
             raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, backend_names()))
     examination = examine(history_place(os.environ.get(HISTORY_VARIABLE)))
     if as_json:
-        from dataclasses import asdict
-
         show_json(asdict(examination), indent=2)
     else:
         show(describe(examination))

@@ -1,29 +1,31 @@
-"""``pytest-quant export``, ``import``, ``push`` and ``pull``: exchange of runs with other histories."""
+"""``pytest-quant history export``, ``import``, ``push``, ``pull`` and ``prune``: runs of one history for another."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from pytest_quant.cli.echo import say
-from pytest_quant.cli.places import existing_history, history_option, history_place
-from pytest_quant.errors import UsageError
+from pytest_quant.cli.common import existing_history, history_option, history_place, say
+from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.history import open_store
+from pytest_quant.history.git_branch import BRANCH, GitFiles
+from pytest_quant.history.git_branch import pull as pull_runs
+from pytest_quant.history.git_branch import push as push_runs
+from pytest_quant.history.json_lines import RunWithRecords, lines_of, read_runs
 from pytest_quant.redact import redact_address
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pytest_quant.errors import QuantError
-    from pytest_quant.history.json_lines import RunWithRecords
+from pytest_quant.report.spreadsheet import csv_lines
+from pytest_quant.report.text import count
+from pytest_quant.whole_file import whole_file
 
 remote_option = click.option("--remote", default="origin", show_default=True, help="Name or address of the repository.")
 branch_option = click.option(
     "--branch",
-    default="pytest-quant-history",
+    default=BRANCH,
     show_default=True,
     help="Branch that holds the records, and nothing else.",
 )
@@ -39,31 +41,28 @@ branch_option = click.option(
 def export(file: Path | None, form: str | None, which: str, place: str | None) -> None:
     """Write runs, oldest first, to FILE, or to the output without one or for -.
 
-    A run or a record that is damaged is named and left out; pytest-quant import adds the rest to a new history.
+    A run or a record that is damaged is named and left out; the rest can be imported into a new history.
 
     \b
-    ndjson  a line that names the format, then one run in each: pytest-quant import reads it
+    ndjson  a line that names the format, then one run in each: pytest-quant history import reads it
     csv     a row for each check with every figure
 
     Exit code: 0 everything was written, 1 something damaged was left out, 2 a question that cannot be answered.
 
     \b
     Examples:
-      pytest-quant export shard-1.jsonl              the artifact of one CI job
-      pytest-quant export | gzip > history.jsonl.gz
-      pytest-quant export checks.csv                 for pandas, R and spreadsheets
+      pytest-quant history export shard-1.jsonl              the artifact of one CI job
+      pytest-quant history export | gzip > history.jsonl.gz
+      pytest-quant history export checks.csv                 for pandas, R and spreadsheets
     """  # noqa: D301 - click reads a backspace
     unreadable: list[str] = []
     counted = _Counted(_chosen_runs(which, place, unreadable))
     is_csv = form == "csv" if form else file is not None and file.suffix.lower() == ".csv"
-    pieces = _csv(counted) if is_csv else _ndjson(counted)
+    pieces = (line.encode() for line in csv_lines(counted)) if is_csv else lines_of(counted)
     if file is None or str(file) == "-":
         _write_out(pieces)
     else:
         _write_whole(pieces, file)
-        # Here, because help does without.
-        from pytest_quant.report.text import count
-
         checks = f"{count(counted.checks, 'check')} of " if is_csv else ""
         rest = f"; left out as damaged: {len(unreadable)}" if unreadable else ""
         # What reads the records from a device must not find this line among them.
@@ -72,19 +71,6 @@ def export(file: Path | None, form: str | None, which: str, place: str | None) -
     for reason in unreadable:
         say(f"left out: {reason}", color="red", err=True)
     sys.exit(1 if unreadable else 0)
-
-
-def _ndjson(runs: Iterable[RunWithRecords]) -> Iterator[bytes]:
-    from pytest_quant.history.json_lines import lines_of
-
-    return lines_of(runs)
-
-
-def _csv(runs: Iterable[RunWithRecords]) -> Iterator[bytes]:
-    from pytest_quant.report.spreadsheet import csv_lines
-
-    for line in csv_lines(runs):
-        yield line.encode()
 
 
 @dataclass
@@ -105,10 +91,6 @@ class _Counted:
 def _chosen_runs(which: str, place: str | None, unreadable: list[str]) -> Iterable[RunWithRecords]:
     """Return the wanted runs of the history at `place`; `unreadable` gets a sentence for each damage."""
     where = existing_history(place)
-    # Here, because it loads the database.
-    from pytest_quant.history import open_store
-    from pytest_quant.history.connect import shown_place
-
     store = open_store(where)
     if which == "all":
         return store.each_run(unreadable=unreadable)
@@ -116,7 +98,7 @@ def _chosen_runs(which: str, place: str | None, unreadable: list[str]) -> Iterab
         newest = store.runs(limit=1)
         if not newest:
             raise UsageError(
-                "there is no run in the history", value=shown_place(where), fix="run tests with a quant mark first"
+                "there is no run in the history", value=_shown(where), fix="run tests with a quant mark first"
             )
         chosen = newest[0].run
     else:
@@ -135,22 +117,25 @@ def _write_out(pieces: Iterable[bytes]) -> None:
         raise _not_written("the output", error) from error
 
 
-def _not_written(what: str, error: OSError) -> QuantError:
-    from pytest_quant.errors import HistoryError
-
+def _not_written(what: str, error: OSError) -> HistoryError:
     return HistoryError(
         f"{what} cannot be written", value=error.strerror or str(error), fix="name a file in a folder with room"
     )
 
 
 def _write_whole(pieces: Iterable[bytes], file: Path) -> None:
-    from pytest_quant.whole_file import whole_file
-
     try:
         with whole_file(file) as stream:
             stream.writelines(pieces)
     except OSError as error:
         raise _not_written(str(file), error) from error
+
+
+def _shown(place: str) -> str:
+    # Here, because it loads the database, which help does without.
+    from pytest_quant.history.connect import shown_place
+
+    return shown_place(place)
 
 
 @click.command("import", short_help="Add records of files to the history.")
@@ -159,29 +144,23 @@ def _write_whole(pieces: Iterable[bytes], file: Path) -> None:
 def import_records(files: tuple[Path, ...], place: str | None) -> None:
     """Add the runs in each FILE to the history; a run that is already there is left as it is.
 
-    A FILE is one of pytest-quant export, one that was set aside because the history could not be written, or one of
-    --quant-json. Where any line of any file cannot be understood nothing is imported.
+    A FILE is one of pytest-quant history export, one that was set aside because the history could not be written, or
+    one of --quant-json. Where any line of any file cannot be understood nothing is imported.
 
     \b
     Example:
-      pytest-quant import shard-1.jsonl shard-2.jsonl shard-3.jsonl
+      pytest-quant history import shard-1.jsonl shard-2.jsonl shard-3.jsonl
     """  # noqa: D301 - click reads a backspace
-    # Here, because it loads the database.
-    from pytest_quant.history import open_store
-    from pytest_quant.history.connect import shown_place
-
     # Read twice, so that a file with a bad line is refused before any of it is imported, without holding it in memory.
     for _ in _runs(files):
         pass
     where = history_place(place)
     added, known = open_store(where).append_many(_runs(files))
     rest = f", {known} already there" if known else ""
-    say(f"{added} of {added + known} runs added to {shown_place(where)}{rest}")
+    say(f"{added} of {added + known} runs added to {_shown(where)}{rest}")
 
 
 def _runs(files: tuple[Path, ...]) -> Iterator[RunWithRecords]:
-    from pytest_quant.history.json_lines import read_runs
-
     for file in files:
         yield from read_runs(file)
 
@@ -191,7 +170,7 @@ def _runs(files: tuple[Path, ...]) -> Iterator[RunWithRecords]:
 @branch_option
 @history_option
 def pull(remote: str, branch: str, place: str | None) -> None:
-    """Add to the history every run of the branch that it does not have yet; see pytest-quant push.
+    """Add to the history every run of the branch that it does not have yet; see pytest-quant history push.
 
     A file that cannot be read is named, and the others are added all the same.
 
@@ -199,17 +178,11 @@ def pull(remote: str, branch: str, place: str | None) -> None:
 
     \b
     Example:
-      pytest-quant pull --remote origin
+      pytest-quant history pull --remote origin
     """  # noqa: D301 - click reads a backspace
-    # Here, because it loads the database.
-    from pytest_quant.history import open_store
-    from pytest_quant.history.connect import shown_place
-    from pytest_quant.history.git_branch import GitFiles
-    from pytest_quant.history.git_branch import pull as pull_runs
-
     where = history_place(place)
     pulled = pull_runs(open_store(where), GitFiles(Path.cwd(), remote, branch))
-    say(f"{pulled.added} runs added to {shown_place(where)}, {pulled.known} already there")
+    say(f"{pulled.added} runs added to {_shown(where)}, {pulled.known} already there")
     for reason in pulled.refused:
         say(reason, color="red", err=True)
     sys.exit(1 if pulled.refused else 0)
@@ -227,13 +200,34 @@ def push(remote: str, branch: str, place: str | None) -> None:
 
     \b
     Example:
-      pytest-quant push --remote origin
+      pytest-quant history push --remote origin
     """  # noqa: D301 - click reads a backspace
     where = existing_history(place)
-    # Here, because it loads the database.
-    from pytest_quant.history import open_store
-    from pytest_quant.history.git_branch import GitFiles
-    from pytest_quant.history.git_branch import push as push_runs
-
     number = push_runs(open_store(where), GitFiles(Path.cwd(), remote, branch))
     say(f"{number} runs added to the branch {branch} of {redact_address(remote)}")
+
+
+@click.command(short_help="Make the history smaller; every figure that is shown stays.")
+@click.option("--keep-runs", type=click.IntRange(min=0), metavar="N", help="Leave the newest N runs as they are.")
+@click.option("--before", type=click.DateTime(), metavar="DATE", help="Only runs that started before, UTC.")
+@click.option("--dry-run", is_flag=True, help="Print what would be freed, and change nothing.")
+@history_option
+def prune(keep_runs: int | None, before: datetime | None, dry_run: bool, place: str | None) -> None:
+    """Remove the times of single rounds from the records of old runs; medians, intervals and verdicts stay.
+
+    \b
+    Examples:
+      pytest-quant history prune --keep-runs 500 --dry-run
+      pytest-quant history prune --before 2026-01-01
+    """  # noqa: D301 - click reads a backspace
+    if keep_runs is None and before is None:
+        raise UsageError("prune thins old runs, and nothing says which are old", allowed="--keep-runs N, --before DATE")
+    where = existing_history(place)
+    # Here, because it loads the database, which help does without.
+    from pytest_quant.history.prune import prune as prune_runs
+
+    limit = None if before is None else before.replace(tzinfo=UTC)
+    pruned = prune_runs(where, keep_runs=keep_runs, before=limit, dry_run=dry_run)
+    would = "would be " if dry_run else ""
+    records = f"{count(pruned.records, 'record')} of {count(pruned.runs, 'run')}"
+    say(f"{records} {would}thinned, {pruned.freed_bytes} bytes {would}freed")

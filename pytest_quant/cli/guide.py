@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 import click
+from rich.console import Console
+from rich.markdown import Markdown
 
-from pytest_quant.cli.echo import show
-from pytest_quant.cli.places import width
+from pytest_quant.cli.common import show, width
 from pytest_quant.errors import UsageError, nearest
 
 _INDEX = "README"
@@ -48,10 +49,6 @@ def rendered(text: str, columns: int) -> str:
 
     A link to another guide is shown as the command that shows it, and a picture as its description.
     """
-    # Here, because help should come at once.
-    from rich.console import Console
-    from rich.markdown import Markdown
-
     plain = _LINK.sub(_as_command, _IMAGE.sub(r"*(picture: \1)*", text))
     console = Console(width=min(columns, _WIDEST), force_terminal=True)
     with console.capture() as captured:
@@ -69,7 +66,7 @@ def _listed(known: Sequence[Topic]) -> str:
     return "\n".join(f"{topic.name:<{longest}}  {topic.about}" for topic in known)
 
 
-@click.command(short_help="Show a guide, or list them.")
+@click.command()
 @click.argument("topic", required=False)
 def guide(topic: str | None) -> None:
     """List the guides, or show TOPIC: formatted on a terminal, as Markdown into a pipe or a file.

@@ -1,114 +1,90 @@
-"""``pytest-quant history``."""
+"""``pytest-quant history``: lists of runs and series, one of each, and the changes of level."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pytest_quant.cli.echo import say, show, show_json
-from pytest_quant.cli.places import existing_history, history_option, speaks_unicode, width
+from pytest_quant.cli.common import existing_history, history_option, say, show, show_json, speaks_unicode, width
+from pytest_quant.cli.exchange import export, import_records, prune, pull, push
+from pytest_quant.environment.revision import main_branch
 from pytest_quant.errors import UsageError
+from pytest_quant.history import CheckSummary, SeriesSummary, StoredRun, open_store
 from pytest_quant.printable import clean
+from pytest_quant.record import run_to_json
+from pytest_quant.report.series import changes_text, series_list, series_name, series_text
+from pytest_quant.report.spreadsheet import line
+from pytest_quant.report.summary import table
+from pytest_quant.report.text import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pytest_quant.history import CheckSummary, SeriesSummary, StoredRun
     from pytest_quant.history.store import Store
     from pytest_quant.history.trends import Change
-
-
-def print_series_list(summaries: Sequence[SeriesSummary], as_json: bool) -> None:
-    """Print a table of series, or with `as_json` one JSON document per line."""
-    from pytest_quant.report.series import series_list
-
-    if as_json:
-        for summary in summaries:
-            show_json(asdict(summary))
-    elif listed := series_list(summaries):
-        show(listed)
-
-
-def print_series(summary: SeriesSummary, points: Sequence[CheckSummary], *, as_json: bool, as_csv: bool) -> None:
-    """Print the points of one series as a table with bars.
-
-    Parameters
-    ----------
-    summary : of the series.
-    points : to print, oldest first.
-    as_json : print one JSON document instead.
-    as_csv : print CSV with every column instead.
-    """
-    from pytest_quant.report.series import series_text
-
-    if as_json:
-        documents = [asdict(point) for point in points]
-        show_json(asdict(summary) | {"points": documents})
-    elif as_csv:
-        show(_csv(points))
-    else:
-        show(series_text(summary, points, width(), unicode=speaks_unicode()))
-        if len(points) < summary.n_points:
-            say(f"{len(points)} of {summary.n_points} points; --last N shows more")
-
-
-def print_changes(changes: Sequence[Change], summaries: Sequence[SeriesSummary], branch: str, as_json: bool) -> None:
-    """Print the changes of series on a branch, the latest first, as a table or with `as_json` as one JSON document."""
-    from pytest_quant.report.series import changes_text, series_name
-
-    names = {summary.key: series_name(summary) for summary in summaries}
-    latest_first = sorted(changes, key=lambda change: change.first_bad_at, reverse=True)
-    if as_json:
-        show_json({"branch": branch, "series": len(names), "changes": [asdict(change) for change in latest_first]})
-    else:
-        show(changes_text(latest_first, names, branch))
-
-
-def _csv(points: Sequence[CheckSummary]) -> str:
-    from pytest_quant.history import CheckSummary
-    from pytest_quant.report.spreadsheet import line
-
-    rows: list[Iterable[object]] = [
-        (field.name for field in fields(CheckSummary)),
-        *(asdict(point).values() for point in points),
-    ]
-    return "".join(map(line, rows)).removesuffix("\n")
-
 
 _RUNS = 20
 _POINTS = 50
 _SEARCHED = 1000
 """Newest points of a series that are searched for changes, so that hundreds of long series take seconds."""
 
+_LIST_SERIES = "pytest-quant history --series"
 
-@click.command(short_help="List runs or series, the checks of one run, one series, or what changed.")
+
+class _History(click.Group):
+    """Takes words that are none of its commands as those of ``list``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put ``list`` before the words where they name no command."""
+        if not args or args[0] not in (*self.commands, *ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_History)
+def history() -> None:
+    """List runs, series and changes, exchange runs with other histories, and thin old records.
+
+    Without a command it lists: pytest-quant history resnet int8 is pytest-quant history list resnet int8.
+
+    \b
+    Examples:
+      pytest-quant history
+      pytest-quant history 20260102T030405Z
+      pytest-quant history test_digits ort-int8 --branch main
+      pytest-quant history changes
+      pytest-quant history export shard-1.jsonl
+    """  # noqa: D301 - click reads a backspace
+
+
+for _command in (export, import_records, prune, pull, push):
+    history.add_command(_command)
+
+_branch_option = click.option("--branch", metavar="NAME", help="Only of this branch  [of changes: the main one]")
+_since_option = click.option("--since", type=click.DateTime(), metavar="DATE", help="Only from this day on, UTC.")
+
+
+@history.command("list", short_help="List the last runs, the series, or the checks of one of them.")
 @click.argument("words", nargs=-1, metavar="[RUN|SERIES...]")
 @click.option("--series", "list_series", is_flag=True, help="List the series instead of the runs.")
-@click.option("--changes", is_flag=True, help="At which commits of the branch figures changed; of SERIES, or of all.")
 @click.option(
-    "--confidence", type=click.FloatRange(0.5, 0.995), default=0.95, show_default=True, help="Of all --changes at once."
+    "--last", type=click.IntRange(min=1), help=f"At most this many  [runs: {_RUNS}, points of a table: {_POINTS}]"
 )
-@click.option(
-    "--last",
-    type=click.IntRange(min=1),
-    help=f"At most this many  [runs: {_RUNS}, points of a table: {_POINTS}, of a series with --changes: {_SEARCHED}]",
-)
-@click.option("--branch", metavar="NAME", help="Only of this branch  [with --changes: the main one]")
-@click.option("--since", type=click.DateTime(), metavar="DATE", help="Only from this day on, UTC.")
+@_branch_option
+@_since_option
 @click.option("--json", "as_json", is_flag=True, help="Runs: one document in each line, as --quant-json writes them.")
 @click.option("--csv", "as_csv", is_flag=True, help="The points of SERIES with every column.")
 @history_option
-def history(
+def list_records(
     words: tuple[str, ...],
     list_series: bool,
-    changes: bool,
-    confidence: float,
     last: int | None,
     branch: str | None,
-    since: object | None,
+    since: datetime | None,
     as_json: bool,
     as_csv: bool,
     place: str | None,
@@ -124,88 +100,171 @@ def history(
       pytest-quant history 20260102T030405Z
       pytest-quant history --series
       pytest-quant history test_digits ort-int8 --branch main --since 2026-01-01
-      pytest-quant history --changes
-      pytest-quant history --json > records.jsonl     pytest-quant import reads it
+      pytest-quant history --json > records.jsonl     pytest-quant history import reads it
     """  # noqa: D301 - click reads a backspace
-    where = existing_history(place)
-    # Here, because it loads the database.
-    from pytest_quant.cli.accept import all_matching, choose
-    from pytest_quant.history import StoredRun, open_store
-
-    store = open_store(where)
-    what = " ".join(words) or None
-    first_day = None if since is None else f"{since:%Y-%m-%dT%H:%M:%S}"
-    if changes:
-        from pytest_quant.cli.places import main_branch
-        from pytest_quant.history.trends import find_changes
-
-        _refuse_csv(as_csv)
-        chosen = all_matching(store, what)
-        on = branch or main_branch(Path.cwd())
-        all_changes = [
-            change
-            for series in chosen
-            for change in find_changes(
-                store.points(series.key, branch=on, since=first_day, limit=last or _SEARCHED),
-                confidence=confidence,
-                family=len(chosen),
-            )
-        ]
-        print_changes(all_changes, chosen, on, as_json)
-    elif list_series:
-        _refuse_csv(as_csv)
-        print_series_list(all_matching(store, what), as_json)
-    elif what is None:
-        _refuse_csv(as_csv)
-        _print_runs(store, store.runs(last or _RUNS, branch=branch, since=first_day), as_json)
+    store = open_store(existing_history(place))
+    name = " ".join(words) or None
+    first_day = _day(since)
+    series: list[SeriesSummary] | None = None
+    runs: list[StoredRun] = []
+    if list_series:
+        series = find_series(store, name)
+    elif name is None:
+        runs = store.runs(last or _RUNS, branch=branch, since=first_day)
     else:
-        matching = choose(store, what)
-        if isinstance(matching, StoredRun):
-            _refuse_csv(as_csv)
-            _print_one_run(store, matching, as_json)
-        elif len(matching) > 1:
-            _refuse_csv(as_csv)
-            print_series_list(matching, as_json)
-        else:
-            (series,) = matching
-            most = last or (None if as_json or as_csv else _POINTS)
-            of_series = store.points(series.key, branch=branch, since=first_day, limit=most)
-            print_series(series, of_series, as_json=as_json, as_csv=as_csv)
+        series = _matching(store.series(), name) or None
+        runs = [_run(store, name)] if series is None else []
+    if series is not None and len(series) == 1 and not list_series:
+        most = last or (None if as_json or as_csv else _POINTS)
+        points = store.points(series[0].key, branch=branch, since=first_day, limit=most)
+        _print_series(series[0], points, as_json=as_json, as_csv=as_csv)
+    elif as_csv:
+        raise UsageError("--csv prints one series", fix=f"name a SERIES; {_LIST_SERIES} lists them")
+    elif series is not None:
+        _print_series_list(series, as_json)
+    elif as_json:
+        for stored in runs:
+            show_json(run_to_json(stored.run, store.records(stored.run.id)))
+    elif runs:
+        show("\n".join(aligned([["run", "started", "commit", "branch", "checks"], *map(_cells, runs)])))
+        if name is not None:
+            show(table(store.records(runs[0].run.id), width(), color=True))
 
 
-def _refuse_csv(as_csv: bool) -> None:
-    if as_csv:
-        raise UsageError("--csv prints one series", fix="name a SERIES; pytest-quant history --series lists them")
+@history.command(short_help="Name the commits at which figures changed.")
+@click.argument("words", nargs=-1, metavar="[SERIES...]")
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0.5, 0.995),
+    default=0.95,
+    show_default=True,
+    help="Of all changes of all series at once.",
+)
+@click.option(
+    "--last", type=click.IntRange(min=1), help=f"Search so many of the newest checks of each series  [{_SEARCHED}]"
+)
+@_branch_option
+@_since_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@history_option
+def changes(
+    words: tuple[str, ...],
+    confidence: float,
+    last: int | None,
+    branch: str | None,
+    since: datetime | None,
+    as_json: bool,
+    place: str | None,
+) -> None:
+    """Name the commits of a branch at which figures changed, the latest first; of SERIES, or of all.
 
+    \b
+    Examples:
+      pytest-quant history changes
+      pytest-quant history changes resnet int8 --branch develop
+    """  # noqa: D301 - click reads a backspace
+    # Here, because it loads numpy, which takes longer than a table of thousands of checks.
+    from pytest_quant.history.trends import find_changes
 
-def _print_runs(store: Store, chosen: list[StoredRun], as_json: bool) -> None:
+    store = open_store(existing_history(place))
+    searched = find_series(store, " ".join(words) or None)
+    branch = branch or main_branch(Path.cwd())
+    level_changes = [
+        change
+        for series in searched
+        for change in find_changes(
+            store.points(series.key, branch=branch, since=_day(since), limit=last or _SEARCHED),
+            confidence=confidence,
+            family=len(searched),
+        )
+    ]
+    level_changes.sort(key=lambda change: change.first_bad_at, reverse=True)
     if as_json:
-        for stored in chosen:
-            _print_document(store, stored)
-    elif chosen:
-        _print_heads_of(chosen)
+        documents = [asdict(change) for change in level_changes]
+        show_json({"branch": branch, "series": len(searched), "changes": documents})
+    else:
+        show(changes_text(level_changes, {series.key: series_name(series) for series in searched}, branch))
 
 
-def _print_one_run(store: Store, stored: StoredRun, as_json: bool) -> None:
+def _day(since: datetime | None) -> str | None:
+    return None if since is None else f"{since:%Y-%m-%dT%H:%M:%S}"
+
+
+def find_series(store: Store, name: str | None) -> list[SeriesSummary]:
+    """Return the series with the key `name` or with its words in their names; all of them for ``None``.
+
+    Every word must occur in the series' node id, model, engine or metric.
+
+    Raises
+    ------
+    UsageError : there is none.
+    """
+    series = list(store.series())
+    matching = series if name is None else _matching(series, name)
+    if name is None or matching:
+        return matching
+    try:
+        store.run(name)
+    except UsageError:
+        raise UsageError(
+            f"there is no series '{name}'", allowed=_nearest(series, name) or None, fix=f"see: {_LIST_SERIES}"
+        ) from None
+    raise UsageError(f"'{name}' is a run, no series", fix=f"see: {_LIST_SERIES}")
+
+
+def _run(store: Store, name: str) -> StoredRun:
+    """Return the run whose id begins with `name`. Raises `UsageError`, with the nearest series too."""
+    try:
+        return store.run(name)
+    except UsageError as error:
+        raise UsageError(
+            error.what,
+            value=error.value,
+            allowed="; ".join(part for part in (error.allowed, _nearest(store.series(), name)) if part) or None,
+            fix=error.fix or f"see: {_LIST_SERIES}",
+        ) from error
+
+
+def _matching(series: Iterable[SeriesSummary], name: str) -> list[SeriesSummary]:
+    """Return the one series with the key `name`, else all series whose names contain its words."""
+    words = name.lower().split()
+    listed = list(series)
+    exact = [summary for summary in listed if name == summary.key]
+    return exact or [summary for summary in listed if all(word in _words(summary).lower() for word in words)]
+
+
+def _words(summary: SeriesSummary) -> str:
+    parts = (summary.nodeid, summary.model, summary.engine_id, summary.metric)
+    return " ".join(part for part in parts if part)
+
+
+def _nearest(series: Iterable[SeriesSummary], name: str) -> str:
+    texts = [_words(summary) for summary in series]
+    close = difflib.get_close_matches(name, texts, n=3, cutoff=0.2) or texts[:3]
+    return f"nearest series: {'; '.join(clean(text) for text in close)}" if close else ""
+
+
+def _print_series_list(summaries: Sequence[SeriesSummary], as_json: bool) -> None:
     if as_json:
-        _print_document(store, stored)
-        return
-    from pytest_quant.report.summary import table
-
-    _print_heads_of([stored])
-    show(table(store.records(stored.run.id), width(), color=True))
+        for summary in summaries:
+            show_json(asdict(summary))
+    elif listed := series_list(summaries):
+        show(listed)
 
 
-def _print_document(store: Store, stored: StoredRun) -> None:
-    from pytest_quant.record import run_to_json
-
-    show_json(run_to_json(stored.run, store.records(stored.run.id)))
-
-
-def _print_heads_of(chosen: list[StoredRun]) -> None:
-    from pytest_quant.report.text import aligned
-
-    show("\n".join(aligned([["run", "started", "commit", "branch", "checks"], *map(_cells, chosen)])))
+def _print_series(summary: SeriesSummary, points: Sequence[CheckSummary], *, as_json: bool, as_csv: bool) -> None:
+    if as_json:
+        show_json(asdict(summary) | {"points": [asdict(point) for point in points]})
+    elif as_csv:
+        rows: list[Iterable[object]] = [
+            (field.name for field in fields(CheckSummary)),
+            *(asdict(point).values() for point in points),
+        ]
+        show("".join(map(line, rows)).removesuffix("\n"))
+    else:
+        show(series_text(summary, points, width(), unicode=speaks_unicode()))
+        if len(points) < summary.n_points:
+            say(f"{len(points)} of {summary.n_points} points; --last N shows more")
 
 
 def _cells(stored: StoredRun) -> list[str]:

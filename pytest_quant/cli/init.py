@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from pytest_quant.cli.echo import say, show
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pytest_quant.init.checkout import Checkout
-    from pytest_quant.init.drafts import Put
-    from pytest_quant.init.facts import Facts
-
-_KEPT = {
-    "same": "is there, just as it would be written",
-    "ours": "is there, as init wrote it for something else; --force writes it anew",
-    "changed": "is there, and was changed since init wrote it",
-    "theirs": "is there, and is not of init",
-}
-"""What is said of a file that stays, by what is at its place."""
+from pytest_quant.cli.common import say, show, split_names
+from pytest_quant.init.files import NewFile, content, write_new
+from pytest_quant.init.project import FORGES, find_project, is_kept_by_git
+from pytest_quant.init.render import GITLAB_INCLUDED, InitFacts, InitOptions, find_facts, new_files
+from pytest_quant.init.sample_inputs import described
+from pytest_quant.printable import clean
+from pytest_quant.report.text import aligned
 
 
-@click.command(short_help="Write a first test of a model, its fixtures, and the workflow of CI.")
+@click.command()
 @click.argument("model", required=False)
 @click.option("--github", is_flag=True, help="Write the workflow of GitHub Actions, whatever the remote is.")
 @click.option("--gitlab", is_flag=True, help="Write the pipeline of GitLab, whatever the remote is.")
@@ -34,10 +25,9 @@ _KEPT = {
 @click.option(
     "--gpu-backend", default="", metavar="NAME[,NAME]", help="Backends of a GPU job  [those with int8 kernels]"
 )
-@click.option("--python", default="", metavar="VERSION", help="Python of CI  [.python-version, else requires-python]")
+@click.option("--python", default="", metavar="VERSION", help="Python of CI  [.python-version, else this one]")
 @click.option("--install", default="", metavar="COMMAND", help="How CI installs your project  [from its files]")
 @click.option("--dry-run", is_flag=True, help="Print every file, and write none.")
-@click.option("--force", is_flag=True, help="Overwrite files that init wrote and nobody changed since.")
 def init(
     model: str | None,
     github: bool,
@@ -48,7 +38,6 @@ def init(
     python: str,
     install: str,
     dry_run: bool,
-    force: bool,
 ) -> None:
     """Write what a repository needs to check a quantized MODEL on each pull request.
 
@@ -65,91 +54,61 @@ def init(
       pytest-quant init package.nets:example --gpu
       pytest-quant init --dry-run
     """  # noqa: D301 - click reads a backspace
-    # Here, because help should come at once.
-    from pytest_quant.init.checkout import FORGES, find_checkout
-    from pytest_quant.init.drafts import put
-    from pytest_quant.init.facts import Asked, find_facts
-    from pytest_quant.init.render import all_drafts
-
     wanted = {"github": github, "gitlab": gitlab}
-    asked = Asked(
+    options = InitOptions(
         model=model,
         forges=tuple(forge for forge in FORGES if wanted[forge]),
-        backends=_names(backend),
+        backends=split_names(backend),
         gpu=gpu,
-        gpu_backends=_names(gpu_backend),
+        gpu_backends=split_names(gpu_backend),
         python=python,
         install=install,
     )
-    checkout = find_checkout(Path.cwd())
-    facts = find_facts(checkout, Path.cwd(), asked)
-    done = put(checkout.root, all_drafts(facts), force=force, dry=dry_run)
-    show("\n".join(_found(facts)))
-    for line in _outcome(done, dry=dry_run):
-        say(line)
+    facts = find_facts(find_project(Path.cwd()), Path.cwd(), options)
+    files = new_files(facts)
+    written = write_new(facts.project.root, files, dry=dry_run)
+    show("\n".join(_described(facts)))
+    for file in files:
+        done = "would write" if dry_run else "wrote"
+        say(f"{done} {file.path}" if file.path in written else f"left {file.path}, which is there")
     if dry_run:
-        for one in done:
-            say(f"\n===== {one.draft.path}\n{one.draft.text}")
+        for file in files:
+            say(f"\n===== {file.path}\n{file.text}")
     else:
-        for line in _next_steps(checkout, facts, done):
+        for line in _next_steps(facts, files, written):
             say(line)
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _found(facts: Facts) -> list[str]:
-    """Return what was found out, for the user to check."""
-    from pytest_quant.init.samples import described
-    from pytest_quant.printable import clean
-    from pytest_quant.report.text import aligned
-
-    signature = facts.subject.signature
+def _described(facts: InitFacts) -> list[str]:
+    """Return the facts, for the user to check."""
+    signature = facts.model.signature
     ends = (", ".join(map(described, tensors)) for tensors in (signature.inputs, signature.outputs))
     rows = [
-        ("model", f"{facts.subject.file or facts.subject.expression}: {' -> '.join(ends)}"),
+        ("model", f"{facts.model.file or facts.model.expression}: {' -> '.join(ends)}"),
         ("backends", ", ".join(facts.cpu.names)),
         *([("on a GPU", ", ".join(facts.gpu.names))] if facts.gpu else []),
-        ("CI", f"{' and '.join(facts.forges)}, target branch {facts.branch}, Python {facts.python}"),
-        ("install", "; ".join(facts.installing.lines)),
-        ("tests", facts.place.folder),
+        ("CI", f"{' and '.join(facts.forges)}, target branch {facts.project.branch}, Python {facts.python}"),
+        ("install", "; ".join(facts.installation.lines)),
+        ("tests", facts.project.folder),
     ]
-    return aligned([(name, clean(told)) for name, told in rows])
+    return aligned([(name, clean(text)) for name, text in rows])
 
 
-def _outcome(done: Sequence[Put], *, dry: bool) -> Iterator[str]:
-    for one in done:
-        if one.written:
-            yield f"wrote {one.draft.path}"
-        elif dry and one.state == "new":
-            yield f"would write {one.draft.path}"
-        else:
-            yield f"left {one.draft.path}: it {_KEPT[one.state]}"
-
-
-def _next_steps(checkout: Checkout, facts: Facts, done: Sequence[Put]) -> Iterator[str]:
-    from pytest_quant.init.checkout import is_kept_by_git
-    from pytest_quant.init.render import GITLAB_INCLUDED
-
-    folder, sources = facts.place.folder, facts.place.sources
-    if facts.subject.from_sources and facts.place.configured and not facts.place.searched:
+def _next_steps(facts: InitFacts, files: Sequence[NewFile], written: Collection[str]) -> Iterator[str]:
+    project, model = facts.project, facts.model
+    if model.from_sources and project.configured and not project.searched:
         yield (
-            f"next: let pytest import {facts.subject.module}: set pythonpath = {sources} in its configuration, or "
+            f"next: let pytest import {model.module}: set pythonpath = {project.sources} in its configuration, or "
             "install the project here: python -m pip install -e ."
         )
-    yield f"next: {_first_step(checkout, done)}, then: python -m pytest {folder}"
-    if facts.subject.file and not is_kept_by_git(checkout.root, facts.subject.file):
-        yield f"next: git add {facts.subject.file}, which CI needs"
+    conftest = next(file.path for file in files if file.path.endswith("conftest.py"))
+    if conftest in written or b"quant_data" in content(project.root / conftest):
+        step = f"write your labelled samples into quant_data of {conftest}"
+    else:
+        step = f"add quant_model and quant_data to {conftest}, which is yours; --dry-run prints what init would write"
+    yield f"next: {step}, then: python -m pytest {project.folder}"
+    if model.file and not is_kept_by_git(project.root, model.file):
+        yield f"next: git add {model.file}, which CI needs"
     if facts.included and "gitlab" in facts.forges:
         yield f"next: in .gitlab-ci.yml, under include: - local: {GITLAB_INCLUDED}"
     yield "next: the first lines of the workflow say what to set once; commit, push, and open a pull request"
-
-
-def _first_step(checkout: Checkout, done: Sequence[Put]) -> str:
-    """Return what the conftest still needs: labelled samples, or in one of the user's own the fixtures, too."""
-    (conftest,) = (one for one in done if one.draft.path.endswith("conftest.py"))
-    path = conftest.draft.path
-    if conftest.state == "theirs" and b"quant_data" not in (checkout.root / path).read_bytes():
-        return f"add quant_model and quant_data to {path}, which is yours; --dry-run prints what init would write"
-    return f"write your labelled samples into quant_data of {path}"

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
-from pytest_quant.cli.echo import say, show, show_json
-from pytest_quant.cli.places import width
+from pytest_quant.cli.common import say, show, show_json, width
+from pytest_quant.diagnose.layers import align
 from pytest_quant.errors import QuantError, UsageError, nearest
+from pytest_quant.measure.layers import LayerProfile
+from pytest_quant.report.layers import layers_document, layers_text
 
 _TOP = 20
 _NOT_FOUND = ("ERROR: not found: ", "ERROR: file or directory not found: ")
@@ -25,7 +28,7 @@ _PROGRESS = "quant: "
 _MANY = 20
 
 
-@click.command(short_help="Which layers take the time of one check, next to those of its reference.")
+@click.command()
 @click.argument("nodeid")
 @click.argument("pytest_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- PYTEST_OPTION...]")
 @click.option(
@@ -56,18 +59,18 @@ def profile(nodeid: str, pytest_options: tuple[str, ...], top: int, as_json: boo
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
         file = Path(folder) / "profile.json"
         printed = _run_pytest(nodeid, pytest_options, file, Path(folder))
-        found = _read(file)
+        answer = _read(file)
         missing = [line for line in printed.splitlines() if line.startswith(_NOT_FOUND)]
-        if not found and missing:
+        if not answer and missing:
             _run_pytest(nodeid.partition("::")[0], [*pytest_options, "--collect-only"], file, Path(folder))
-            found = {"tests": _read(file).get("tests"), "missing": missing}
-    if "profile" in found:
-        _print(found["profile"], top, as_json=as_json)
-    elif "skipped" in found:
-        say(f"error: {nodeid} was skipped: {found['skipped']}", color="red", err=True)
+            answer = {"tests": _read(file).get("tests"), "missing": missing}
+    if "profile" in answer:
+        _print(answer["profile"], top, as_json=as_json)
+    elif "skipped" in answer:
+        say(f"error: {nodeid} was skipped: {answer['skipped']}", color="red", err=True)
         sys.exit(1)
-    elif "tests" in found:
-        raise _not_one(nodeid, found["tests"], found.get("missing", ()))
+    elif "tests" in answer:
+        raise _not_one(nodeid, answer["tests"], answer.get("missing", ()))
     else:
         say(printed.rstrip(), err=True)
         sys.exit(1)
@@ -90,20 +93,20 @@ def _run_pytest(nodeid: str, options: Sequence[str], file: Path, folder: Path) -
     command += ["-q", "--no-header", "--show-capture=no", "-o", f"cache_dir={folder / 'cache'}", "-m", "", "-k", ""]
     command += ["-n", "0"] if find_spec("xdist") else []
     command += [*options, "--", nodeid]
-    kept = []
+    lines = []
     with subprocess.Popen(  # nosec B603 # noqa: S603 - our interpreter, and arguments without a shell
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8", errors="replace"
     ) as process:
         for line in process.stdout or ():
-            kept.append(line)
+            lines.append(line)
             if line.startswith(_PROGRESS):
                 say(line.rstrip("\n"), err=True)
-    return "".join(kept)
+    return "".join(lines)
 
 
 def _read(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return found
+    document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return document
 
 
 def _not_one(nodeid: str, tests: Sequence[str] | None, missing: Sequence[str]) -> QuantError:
@@ -125,15 +128,8 @@ def _not_one(nodeid: str, tests: Sequence[str] | None, missing: Sequence[str]) -
     return UsageError(f"'{nodeid}' matches {len(tests)} marked tests", allowed=f"one of\n    {named}", fix="name one")
 
 
-def _print(found: object, top: int, *, as_json: bool) -> None:
-    # Here, because help does without.
-    import msgspec
-
-    from pytest_quant.diagnose.layers import align
-    from pytest_quant.measure.layers import LayerProfile
-    from pytest_quant.report.layers import layers_document, layers_text
-
-    measured = msgspec.convert(found, LayerProfile)
+def _print(document: object, top: int, *, as_json: bool) -> None:
+    measured = msgspec.convert(document, LayerProfile)
     aligned = align(measured.reference.layers, measured.candidate.layers)
     if as_json:
         show_json(layers_document(measured, aligned))

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pytest_quant.cli.compare import compare_sides, find_sides
-from pytest_quant.cli.echo import say
-from pytest_quant.cli.places import existing_history, history_option, project_root
+from pytest_quant.cli.common import existing_history, history_option, project_root, say
+from pytest_quant.cli.compare import NamedRecords, compare_sides, find_side, find_sides, of_run
 from pytest_quant.errors import UsageError
+from pytest_quant.history import StoredCheck, open_store
+from pytest_quant.history.baselines.file import NAME, read_baselines
+from pytest_quant.history.compare import rule
+from pytest_quant.history.series_history import series_histories
+from pytest_quant.report.page.assemble import Sources, assemble
+from pytest_quant.report.page.compared import ComparedRuns
+from pytest_quant.report.page.render import write_page
+from pytest_quant.whole_file import next_step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_quant.cli.named_records import Found
-    from pytest_quant.history import StoredCheck
     from pytest_quant.history.store import Store
-    from pytest_quant.report.page.assemble import Sources
 
 _BETWEEN = ".."
 
 
-@click.command(short_help="Write a page about a commit for a browser.")
+@click.command()
 @click.argument("commits", required=False, metavar="[BASE..HEAD]")
 @click.option(
     "-o",
@@ -47,37 +50,21 @@ def report(commits: str | None, output: Path, place: str | None) -> None:
       pytest-quant report main..topic -o report.html
       pytest-quant report 20260102T0304 -o report.html
     """  # noqa: D301 - click reads a backspace
-    where = existing_history(place)
-    # Here, because it loads the database.
-    from pytest_quant.history import open_store
-    from pytest_quant.report.page.assemble import assemble
-    from pytest_quant.report.page.render import write_page
-
-    page = assemble(_sources(open_store(where), commits))
+    page = assemble(_sources(open_store(existing_history(place)), commits))
     try:
         write_page(page, output)
     except OSError as error:
-        raise _unwritten(output, error) from error
+        step = next_step(error, "name a place in a writable folder")
+        raise UsageError(
+            "the page cannot be written", value=f"{output}: {error.strerror or error}", fix=step
+        ) from error
     say(f"written: {output}")
 
 
-def _unwritten(output: Path, error: OSError) -> UsageError:
-    from pytest_quant.whole_file import next_step
-
-    step = next_step(error, "name a place in a writable folder")
-    return UsageError("the page cannot be written", value=f"{output}: {error.strerror or error}", fix=step)
-
-
 def _sources(store: Store, commits: str | None) -> Sources:
-    from pytest_quant.history.baselines.file import NAME, read_baselines
-    from pytest_quant.history.compare import rule
-    from pytest_quant.history.series_history import series_histories
-    from pytest_quant.report.page.assemble import Sources
-    from pytest_quant.report.page.compared import ComparedRuns
-
     root = project_root()
-    base, asked = _named(commits)
-    head, now = _head(store, asked, root)
+    base, name = _named(commits)
+    head, now = _head(store, name, root)
     compared, why_not = None, ""
     try:
         before, now = find_sides(store, base, head, root)
@@ -87,8 +74,8 @@ def _sources(store: Store, commits: str | None) -> Sources:
         why_not = f"There is no base to compare with: {error.what}."
     else:
         comparison = compare_sides(store, before, now, root)
-        compared = ComparedRuns(comparison, rule(comparison, full_suite=True), (before.told, now.told))
-    say(now.told if now.told.startswith("head") else f"head {now.told}")
+        compared = ComparedRuns(comparison, rule(comparison, full_suite=True), (before.description, now.description))
+    say(now.description if now.description.startswith("head") else f"head {now.description}")
     checks = _last_of_each(now.checks)
     history = series_histories(store, [check.record.series for check in checks], read_baselines(root / NAME))
     return Sources(
@@ -111,25 +98,20 @@ def _named(commits: str | None) -> tuple[str | None, str | None]:
     return base or None, head or None
 
 
-def _head(store: Store, asked: str | None, root: Path) -> tuple[str, Found]:
+def _head(store: Store, name: str | None, root: Path) -> tuple[str, NamedRecords]:
     """Return a name of the head and its records; the last run where none is named and HEAD has no records.
 
     Raises
     ------
     UsageError : there are no records.
     """
-    from pytest_quant.cli.named_records import find_side, of_run
-
-    if asked is not None:
-        return asked, find_side(store, asked, root, take_dirty=True)
     try:
-        return "HEAD", find_side(store, "HEAD", root, take_dirty=True)
+        return name or "HEAD", find_side(store, name or "HEAD", root)
     except UsageError:
         last = store.runs(limit=1)
-        if not last:
+        if name is not None or not last:
             raise
-        name = last[0].run.id
-        return name, of_run(store, name)
+        return last[0].run.id, of_run(store, last[0].run.id)
 
 
 def _last_of_each(checks: Sequence[StoredCheck]) -> list[StoredCheck]:

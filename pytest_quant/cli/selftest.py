@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import click
 
-from pytest_quant.cli.echo import say, show, show_json
-from pytest_quant.cli.places import history_option, history_place
+from pytest_quant.cli.common import history_option, history_place, say, show, show_json
+from pytest_quant.environment import fingerprint
+from pytest_quant.errors import HistoryError
+from pytest_quant.history.selftests import keep_selftest
+from pytest_quant.measure.selftest import QUICK, WHOLE, run_selftest
+from pytest_quant.measure.steps import Steps
+from pytest_quant.record.codec import plain
+from pytest_quant.report.selftest import selftest_page
 
 
-@click.command(short_help="Measure which differences in speed this machine can tell.")
+@click.command()
 @click.option("--quick", is_flag=True, help="Ten launches in place of twenty, and two minutes at most.")
 @click.option("--backend", metavar="NAME", help="Time models of this backend, a GPU's for one  [one on the processor]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every draw of the noise.")
@@ -25,11 +31,6 @@ def selftest(quick: bool, backend: str | None, as_json: bool, place: str | None)
       pytest-quant selftest --quick
       pytest-quant selftest --history postgresql://ci@db/quant     for all runners of its kind
     """  # noqa: D301 - click reads a backspace
-    from pytest_quant.environment import fingerprint
-    from pytest_quant.errors import HistoryError
-    from pytest_quant.history.selftests import keep_selftest
-    from pytest_quant.measure.selftest import QUICK, WHOLE, run_selftest
-    from pytest_quant.measure.steps import Steps
 
     result = run_selftest(
         QUICK if quick else WHOLE,
@@ -38,12 +39,8 @@ def selftest(quick: bool, backend: str | None, as_json: bool, place: str | None)
         backend=backend,
     )
     if as_json:
-        from pytest_quant.record.codec import plain
-
         show_json(plain(result, "self-test"))
     else:
-        from pytest_quant.report.selftest import selftest_page
-
         show(selftest_page(result))
     where = history_place(place)
     try:

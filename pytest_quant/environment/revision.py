@@ -114,6 +114,19 @@ def ask_git(root: Path, *arguments: str, timeout_s: float = 10.0, without: Colle
     return GitAnswer(answer.returncode, text, error_text)
 
 
+def main_branch(root: Path, remote: str = "origin") -> str:
+    """Return the default branch of `remote`, else ``main`` or ``master``, else the only branch, else ``main``."""
+    default = ask_git(root, "symbolic-ref", "--quiet", "--short", f"refs/remotes/{remote}/HEAD")
+    if default.ok:
+        return default.text.removeprefix(f"{remote}/")
+    branches = ask_git(root, "for-each-ref", "--format=%(refname:short)", "refs/heads").text.splitlines()
+    usual = [name for name in ("main", "master") if name in branches]
+    # Before the first commit there is a branch, too, which has no reference yet.
+    current = ask_git(root, "symbolic-ref", "--quiet", "--short", "HEAD")
+    only = [current.text] if current.ok and len(branches) <= 1 else []
+    return (*usual, *only, "main")[0]
+
+
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
 
 

@@ -41,7 +41,7 @@ _FIXES = (
     (("not a database",), "move the file away, and the next run starts a new history"),
     (
         ("malformed",),
-        "pytest-quant export FILE writes what can be read; when the file is moved away, the next run starts a new one",
+        "pytest-quant history export FILE writes what can be read; move the file away, and the next run starts anew",
     ),
     (("full", "no space"), "make room on the disk"),
     (("locked", "acquired", "lock timeout"), "wait for the other process that uses it, and try again"),
@@ -138,7 +138,10 @@ def _other_version(version: int, shown: str) -> HistoryError:
     newer = version > VERSION
     upgrade = "pip install --upgrade pytest-quant, or name another file with --quant-history FILE"
     # The lines of an export are read by every later version.
-    move = "pytest-quant export FILE with the version that wrote it, then pytest-quant import FILE --history NEW"
+    move = (
+        "pytest-quant history export FILE with the version that wrote it, "
+        "then pytest-quant history import FILE --history NEW"
+    )
     return HistoryError(
         f"the history {shown} was written by {'a newer' if newer else 'an older'} pytest-quant",
         value=f"version {version} of its tables",

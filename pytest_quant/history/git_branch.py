@@ -234,7 +234,7 @@ def push(store: Store, files: GitFiles, *, pause: Callable[[float], None] = time
         pause(random.uniform(0.0, min(_LONGEST_PAUSE_S, 0.05 * 2**attempt)))  # nosec B311 # noqa: S311 - spreads jobs
     raise HistoryError(
         f"the branch {files.branch} was pushed to by others {_ATTEMPTS} times in a row",
-        fix="run pytest-quant push again; nothing is lost",
+        fix="run pytest-quant history push again; nothing is lost",
     )
 
 
@@ -267,7 +267,7 @@ def pull(store: Store, files: GitFiles) -> Pulled:
     if head is None:
         raise HistoryError(
             f"the remote {redact_address(files.remote)} has no branch {files.branch}",
-            fix="run pytest-quant push where a history is",
+            fix="run pytest-quant history push where a history is",
         )
     here = {file_of(stored.run) for stored in store.runs()}
     there = {path: size for path, size in files.files(head).items() if size >= 0 and _OURS.fullmatch(path)}

@@ -64,7 +64,7 @@ def read_runs(path: Path) -> Iterator[RunWithRecords]:
         raise HistoryError(
             f"{path} cannot be read",
             value=error.strerror or str(error),
-            fix="name a file of pytest-quant export, of records that were set aside, or of --quant-json",
+            fix="name a file of pytest-quant history export, of records that were set aside, or of --quant-json",
         ) from error
 
 
@@ -82,7 +82,7 @@ def read_lines(stream: BinaryIO, where: str) -> Iterator[RunWithRecords]:
             if not _is_header(document, where, number):
                 yield _understood(document, where, number)
     if number == 0:
-        raise HistoryError(f"{where} cannot be read: it is empty", fix="write it again with pytest-quant export")
+        raise HistoryError(f"{where} cannot be read: it is empty", fix="pytest-quant history export writes it again")
 
 
 def _read(line: bytes, where: str, number: int) -> RunWithRecords:

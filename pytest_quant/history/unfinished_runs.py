@@ -215,7 +215,7 @@ def set_aside(place: str | Path, run: Run, records: Sequence[Record | Encoded]) 
 
     Returns
     -------
-    The file, which ``pytest-quant import`` reads.
+    The file, which ``pytest-quant history import`` reads.
 
     Raises
     ------

@@ -1,71 +1,167 @@
-"""The files of a first check as text, from the templates beside this module."""
+"""What the files of a first check depend on, and their text, from the templates beside this module."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from pathlib import PurePosixPath
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from pytest_quant.errors import UsageError
 from pytest_quant.history.git_branch import BRANCH
-from pytest_quant.init.checkout import GITLAB_FILE, Forge
-from pytest_quant.init.drafts import Draft, marked
-from pytest_quant.init.facts import Facts
-from pytest_quant.init.runtimes import Runtimes
-from pytest_quant.init.samples import CALIBRATION, described, input_line, is_scores
+from pytest_quant.init.backends import JobBackends, named, on_cpu, on_gpu
+from pytest_quant.init.files import MARKER, NewFile, content
+from pytest_quant.init.model import ModelToTest, find_model
+from pytest_quant.init.project import (
+    GITLAB_FILE,
+    Forge,
+    Installation,
+    Project,
+    find_forge,
+    find_installation,
+    find_python,
+    is_in_lfs,
+)
+from pytest_quant.init.sample_inputs import CALIBRATION, described, input_line, is_scores
 from pytest_quant.printable import clean
-
-_GITHUB: Forge = "github"
-_GITLAB: Forge = "gitlab"
 
 GITLAB_INCLUDED = ".gitlab/quant.yml"
 """The pipeline where ``.gitlab-ci.yml`` is the user's own, which includes it."""
 
+_PYTHON = re.compile(r"3\.\d{1,2}")
 
-def all_drafts(facts: Facts) -> tuple[Draft, ...]:
+
+@dataclass(frozen=True, slots=True)
+class InitOptions:
+    """What the user says; an empty value is found out.
+
+    Attributes
+    ----------
+    model : a path, or ``module:attribute``.
+    forges : whose workflows are written.
+    backends, gpu_backends : of the jobs.
+    gpu : a job on a GPU runner is written.
+    python : version for CI, ``3.12``.
+    install : commands of bash that install the project, a line each.
+    """
+
+    model: str | None = None
+    forges: tuple[Forge, ...] = ()
+    backends: tuple[str, ...] = ()
+    gpu: bool = False
+    gpu_backends: tuple[str, ...] = ()
+    python: str = ""
+    install: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InitFacts:
+    """All that the files depend on.
+
+    Attributes
+    ----------
+    forges : whose workflows are written.
+    cpu, gpu : backends of the jobs; ``None`` without a job on a GPU runner.
+    installation, gpu_installation : how these jobs install the project.
+    python : version for CI, ``3.12``.
+    lfs : Git LFS keeps the model.
+    included : the pipeline of GitLab is a file that the user's own one includes.
+    """
+
+    model: ModelToTest
+    project: Project
+    forges: tuple[Forge, ...]
+    cpu: JobBackends
+    installation: Installation
+    python: str
+    gpu: JobBackends | None = None
+    gpu_installation: Installation | None = None
+    lfs: bool = False
+    included: bool = False
+
+    @property
+    def gpu_folder(self) -> str:
+        """Where the tests for GPU runners lie."""
+        return str(PurePosixPath(self.project.folder) / "gpu")
+
+
+def find_facts(project: Project, here: Path, options: InitOptions) -> InitFacts:
+    """Find out what the user does not say; paths count from `here`.
+
+    Raises
+    ------
+    QuantError : there is no such model or backend, none can run here, or nothing shows the forge.
+    """
+    root = project.root
+    if options.python and not _PYTHON.fullmatch(options.python):
+        raise UsageError("that is no version of Python", value=options.python, fix="write --python 3.12")
+    forges = options.forges or (find_forge(project),)
+    model = find_model(root, here, options.model, project.sources)
+    cpu = named(options.backends, model) if options.backends else on_cpu(model)
+    gpu = None
+    if options.gpu_backends:
+        gpu = named(options.gpu_backends, model)
+    elif options.gpu:
+        gpu = on_gpu(model)
+    return InitFacts(
+        model=model,
+        project=project,
+        forges=forges,
+        cpu=cpu,
+        installation=find_installation(root, cpu.extras, options.install),
+        python=options.python or find_python(root),
+        gpu=gpu,
+        gpu_installation=None if gpu is None else find_installation(root, gpu.extras, options.install, gpu=True),
+        lfs=bool(model.file) and is_in_lfs(root, model.file),
+        included=(root / GITLAB_FILE).exists() and not content(root / GITLAB_FILE).startswith(MARKER.encode()),
+    )
+
+
+def new_files(facts: InitFacts) -> tuple[NewFile, ...]:
     """Return every file: fixtures, tests, a configuration of pytest where there is none, and the workflows."""
-    return tuple(marked(path, text) for path, text in _files(facts))
+    return tuple(NewFile(path, MARKER + text) for path, text in _texts(facts))
 
 
-def _files(facts: Facts) -> Iterator[tuple[str, str]]:
-    folder, name = PurePosixPath(facts.place.folder), facts.subject.name
+def _texts(facts: InitFacts) -> Iterator[tuple[str, str]]:
+    folder, name = PurePosixPath(facts.project.folder), facts.model.name
     yield str(folder / "conftest.py"), _rendered("conftest.py.j2", facts)
     yield str(folder / f"test_{name}.py"), _rendered("test_model.py.j2", facts, backends=_listed(facts.cpu))
     if facts.gpu is not None:
         gpu = _rendered("test_model.py.j2", facts, backends=_listed(facts.gpu), where="_on_gpu")
         yield str(folder / "gpu" / f"test_{name}_on_gpu.py"), gpu
-    if not facts.place.configured:
+    if not facts.project.configured:
         yield "pytest.ini", _rendered("pytest.ini.j2", facts)
-    if _GITHUB in facts.forges:
+    if "github" in facts.forges:
         yield ".github/workflows/quant.yml", _rendered("github.yml.j2", facts)
-    if _GITLAB in facts.forges:
+    if "gitlab" in facts.forges:
         yield GITLAB_INCLUDED if facts.included else GITLAB_FILE, _rendered("gitlab.yml.j2", facts)
 
 
-def _listed(runtimes: Runtimes) -> str:
+def _listed(backends: JobBackends) -> str:
     """Return the backends as the mark has them: a text, or a list where there are several."""
-    return json.dumps(runtimes.names[0] if len(runtimes.names) == 1 else list(runtimes.names))
+    return json.dumps(backends.names[0] if len(backends.names) == 1 else list(backends.names))
 
 
-def _rendered(template: str, facts: Facts, *, backends: str = "", where: str = "") -> str:
-    folder = PurePosixPath(facts.place.folder)
-    subject = facts.subject
-    tests = str(folder) if facts.gpu is None else f"{folder} --ignore={facts.gpu_folder}"
+def _rendered(template: str, facts: InitFacts, *, backends: str = "", where: str = "") -> str:
+    folder = PurePosixPath(facts.project.folder)
+    inputs, outputs = facts.model.signature.inputs, facts.model.signature.outputs
     return (
         _environment()
         .get_template(template)
         .render(
             facts=facts,
-            subject=subject,
-            inputs=[(tensor.name, input_line(tensor, dict(subject.rows))) for tensor in subject.signature.inputs],
-            shapeless=[tensor.name for tensor in subject.signature.inputs if tensor.shape is None],
-            told_inputs=[described(tensor) for tensor in subject.signature.inputs],
-            told_outputs=[described(tensor) for tensor in subject.signature.outputs],
-            scores=bool(subject.signature.outputs) and is_scores(subject.signature.outputs[0]),
+            model=facts.model,
+            inputs=[(tensor.name, input_line(tensor, dict(facts.model.rows))) for tensor in inputs],
+            shapeless=[tensor.name for tensor in inputs if tensor.shape is None],
+            described_inputs=[described(tensor) for tensor in inputs],
+            described_outputs=[described(tensor) for tensor in outputs],
+            scores=bool(outputs) and is_scores(outputs[0]),
             calibration=CALIBRATION,
             above=len(folder.parts),
-            tests=tests,
+            tests=str(folder) if facts.gpu is None else f"{folder} --ignore={facts.gpu_folder}",
             history_branch=BRANCH,
             backends=backends,
             where=where,

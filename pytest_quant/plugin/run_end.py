@@ -179,13 +179,13 @@ def _append(place: str, run: Run, records: Sequence[Encoded]) -> tuple[list[str]
         except HistoryError as second:
             return [*messages, str(second)], False
         words = f"{shlex.quote(str(file))}{_history_option(place)}"
-        messages.append(f"the records were set aside; add them with: pytest-quant import {words}")
+        messages.append(f"the records were set aside; add them with: pytest-quant history import {words}")
         return messages, True
     return [], True
 
 
 def _history_option(place: str) -> str:
-    """Return the option that names a server to ``pytest-quant import``, without its password; empty for a file."""
+    """Return the option that names a server to the import, without its password; empty for a file."""
     if "://" not in place:
         return ""
     # Here, because it loads the database libraries, which a run without a history does not need.

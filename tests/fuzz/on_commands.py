@@ -15,7 +15,6 @@ from unittest.mock import patch
 import click
 from hypothesis import strategies as st
 
-from pytest_quant.cli import commands
 from pytest_quant.environment.revision import (
     Repository,
     ci_branch,
@@ -33,6 +32,7 @@ from tests.fuzz.hunt import Target
 from tests.fuzz.models import CORPUS
 from tests.fuzz.on_files import empty_folder
 from tests.recorded_history import RECORDED, import_history
+from tests.support.commands import all_commands
 from tests.support.forge_server import serving
 
 _BRANCHES = (
@@ -102,7 +102,8 @@ def _is_argument(text: str) -> bool:
     return True
 
 
-_NAMES = (*commands.commands, *commands.commands, "")
+_COMMANDS = all_commands()
+_NAMES = (*_COMMANDS, *_COMMANDS, "")
 _TOO_LONG = {"doctor": ("--require", "nothing"), "profile": ("--top", "0"), "selftest": ("--backend", "nothing")}
 """Commands that take seconds or minutes, with what is refused before they begin."""
 
@@ -120,7 +121,7 @@ _GOOD = {
 def _words(draw: st.DrawFn) -> list[str]:
     """Draw a command, most often one that exists, with options and arguments in any order."""
     name = draw(st.sampled_from(_NAMES)) or draw(_argument)
-    command = commands.commands.get(name)
+    command = _COMMANDS.get(name)
     params = [] if command is None else command.params
     options = [one for one in params if isinstance(one, click.Option)]
     good = draw(st.sampled_from(((), *_GOOD.get(name, ()))))
@@ -130,7 +131,11 @@ def _words(draw: st.DrawFn) -> list[str]:
     words += [word for one in params if isinstance(one, click.Argument) for word in _values(draw, one)]
     words += draw(st.sampled_from(([], [], [], ["--help"], [draw(_argument)])))
     words += _TOO_LONG.get(name, ())
-    return [*draw(st.sampled_from(([], [], [], ["--history", "history.db"]))), name, *words]
+    return [
+        *draw(st.sampled_from(([], [], [], ["--history", "history.db"]))),
+        *(name.split() if command else (name,)),
+        *words,
+    ]
 
 
 def _option(draw: st.DrawFn, option: click.Option) -> tuple[str, ...]:

@@ -58,13 +58,16 @@ _SHOWN = (
     ("history",),
     ("history", "--series"),
     ("history", "--json"),
-    ("history", "--changes"),
+    ("history", "changes"),
     ("history", "test"),
     ("compare", "2", "2", "--markdown"),
     ("compare", "2", "1"),
     ("accept", "2", "--reason", "why", "--dry-run"),
-    ("prune", "--keep-runs", "0"),
-    ("export",),
+    ("history", "prune", "--keep-runs", "0"),
+    (
+        "history",
+        "export",
+    ),
     ("history", "2", "--json"),
 )
 
@@ -75,7 +78,7 @@ def _import(content: bytes) -> None:
         (folder / ".quant").mkdir()
         (folder / ".quant" / "history.db").write_bytes(_empty_history())
         (folder / "runs.jsonl").write_bytes(content)
-        code, _ = run_command(["import", "runs.jsonl"], folder)
+        code, _ = run_command(["history", "import", "runs.jsonl"], folder)
         if code == 0:
             for words in _SHOWN:
                 run_command(words, folder)
@@ -85,7 +88,7 @@ def _import(content: bytes) -> None:
 def _empty_history() -> bytes:
     with empty_folder() as folder:
         (folder / "runs.jsonl").write_bytes(_lines([_HEADER]))
-        run_command(["import", "runs.jsonl", "--history", "history.db"], folder)
+        run_command(["history", "import", "runs.jsonl", "--history", "history.db"], folder)
         return (folder / "history.db").read_bytes()
 
 

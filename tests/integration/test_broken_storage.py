@@ -97,7 +97,7 @@ def test_a_history_that_cannot_be_written_keeps_outcomes_and_records(project: py
     result, (check,) = run_project(project)
     result.assert_outcomes(passed=1)
     assert check["status"] == "PASS"
-    assert "pytest-quant import" in output(result)
+    assert "pytest-quant history import" in output(result)
     aside = [path for path in history.parent.iterdir() if path.suffix in {".jsonl", ".ndjson"}]
     assert len(aside) == 1
     assert history.is_dir() if damage == "directory" else history.read_text().startswith("this is no database")

@@ -17,9 +17,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from pytest_quant.cli import commands
 from tests.integration.projects import CONFTEST, DATA, TEST, read_checks
 from tests.support import models
+from tests.support.commands import all_commands, top_commands
 from tests.support.example import environment
 from tests.support.third_party import register_backend
 
@@ -132,13 +132,13 @@ def test_a_comparison_that_cannot_be_fails_the_run(project: Path, only_core: dic
 
 WORDS = {
     "accept": ["--reason", "why"],
-    "import": ["runs.jsonl"],
-    "prune": ["--keep-runs", "1"],
+    "history import": ["runs.jsonl"],
+    "history prune": ["--keep-runs", "1"],
     "report": ["-o", "page"],
 }
 """What a command asks for before it opens anything."""
 
-ASK = [name for name, one in commands.commands.items() if "place" in {parameter.name for parameter in one.params}]
+ASK = [name for name, one in all_commands().items() if "place" in {parameter.name for parameter in one.params}]
 """The commands that open the history."""
 
 
@@ -153,16 +153,16 @@ def ask(folder: Path, only_core: dict[str, str], words: list[str]) -> subprocess
 @pytest.mark.parametrize("name", ASK)
 def test_a_command_that_needs_the_history_tells_the_line(tmp_path: Path, only_core: dict[str, str], name: str) -> None:
     """In the one style of errors, and its help comes all the same."""
-    ran = ask(tmp_path, only_core, [name, *WORDS.get(name, [])])
+    ran = ask(tmp_path, only_core, [*name.split(), *WORDS.get(name, [])])
     said = "error: there can be no history here: it needs sqlalchemy, which is not installed\n"
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == said + '  next: pip install "pytest-quant[history]"\n'
-    assert ask(tmp_path, only_core, [name, "--help"]).returncode == 0
+    assert ask(tmp_path, only_core, [*name.split(), "--help"]).returncode == 0
 
 
 def test_the_others_run(tmp_path: Path, only_core: dict[str, str]) -> None:
     """The machine, the cache, one test, first files and guides need no history, nor do two commits side by side."""
-    own = [name for name in commands.commands if name not in ASK]
+    own = [name for name in top_commands() if name not in ASK and name != "history"]
     assert set(own) == {"bisect", "cache", "comment", "doctor", "guide", "init", "profile"}
     for name in own:
         ran = ask(tmp_path, only_core, [name, "--help"] if name in ("bisect", "comment", "init", "profile") else [name])

@@ -99,14 +99,14 @@ def test_a_server_that_goes_away_in_mid_run_costs_no_record(
     result = run_fake(pytester, monkeypatch, source, f"--quant-history={place}")
     result.assert_outcomes(passed=1)
     assert result.ret == 0
-    (line,) = [line for line in result.outlines if "pytest-quant import" in line]
-    words = shlex.split(line.split("pytest-quant import ")[1])
+    (line,) = [line for line in result.outlines if "pytest-quant history import" in line]
+    words = shlex.split(line.split("pytest-quant history import ")[1])
     assert words[1] == "--history"
     assert make_url(words[2]) == make_url(place)
     own_server.stop()
     own_server.start()
     for expected in ("1 of 1 runs added", "0 of 1 runs added"):
-        command = [sys.executable, "-c", "from pytest_quant.cli import main; main()", "import", *words]
+        command = [sys.executable, "-c", "from pytest_quant.cli import main; main()", "history", "import", *words]
         done = subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=False)
         assert expected in done.stdout, done.stderr
     ((run, records),) = open_store(place).each_run()

@@ -82,7 +82,7 @@ def place(request: pytest.FixtureRequest, story: Story) -> Place:
     if request.param == "sqlite":
         return Place(story.repository, str(story.history))
     url: str = request.getfixturevalue("postgres_url")
-    said = story.repository.command(url, "import", *map(str, story.documents))
+    said = story.repository.command(url, "history", "import", *map(str, story.documents))
     assert said.returncode == 0, said.stderr
     run_last(story.repository, url)
     return Place(story.repository, url)
@@ -221,7 +221,7 @@ def test_markdown_begins_with_the_verdict(place: Place) -> None:
 
 def test_changes_finds_the_commits(place: Place) -> None:
     """Each planted change of main between the commit before it and its own, and no other score changed."""
-    said = place.repository.command(place.history, "history", "--changes", "--json")
+    said = place.repository.command(place.history, "history", "changes", "--json")
     found = read(said)["changes"]
     main = place.repository.main
 

@@ -46,18 +46,27 @@ OF_A_HISTORY: dict[str, tuple[str, ...]] = {
     "one series": ("history", "test_model ort-int8"),
     "one series as JSON": ("history", "test_model ort-int8", "--json"),
     "one series as CSV": ("history", "test_model ort-int8", "--csv"),
-    "changes": ("history", "--changes", "--branch", "main"),
+    "changes": ("history", "changes", "--branch", "main"),
     "compare": ("compare", "HEAD", "HEAD"),
     "compare as JSON": ("compare", "HEAD", "HEAD", "--json"),
     "compare as Markdown": ("compare", "HEAD", "HEAD", "--markdown"),
-    "export": ("export", "export.jsonl"),
-    "export to the output": ("export",),
-    "export as CSV": ("export", "export.csv"),
-    "import": ("import", "run.json"),
+    "export": ("history", "export", "export.jsonl"),
+    "export to the output": (
+        "history",
+        "export",
+    ),
+    "export as CSV": ("history", "export", "export.csv"),
+    "import": ("history", "import", "run.json"),
     "accept": ("accept", "--reason", "why"),
-    "push": ("push",),
-    "pull": ("pull",),
-    "prune": ("prune", "--keep-runs", "0"),
+    "push": (
+        "history",
+        "push",
+    ),
+    "pull": (
+        "history",
+        "pull",
+    ),
+    "prune": ("history", "prune", "--keep-runs", "0"),
 }
 OF_NONE: dict[str, tuple[str, ...]] = {
     "cache": ("cache",),
@@ -286,9 +295,9 @@ def test_a_remote_that_takes_the_records(project: Project) -> None:
     address = f"https://{SECRET}@host/x.git"
     written = f'[url "{project.remote}"]\n\tinsteadOf = "{address}"\n'
     (project.home / ".gitconfig").write_text(written)
-    assert project.command("pull from nothing", "pull", "--remote", address) == 2
-    assert project.command("push", "push", "--remote", address) == 0
-    assert project.command("pull", "pull", "--remote", address) == 0
+    assert project.command("pull from nothing", "history", "pull", "--remote", address) == 2
+    assert project.command("push", "history", "push", "--remote", address) == 0
+    assert project.command("pull", "history", "pull", "--remote", address) == 0
     assert "https://***@host/x.git" in project.seen.printed["push"]
     assert "https://***@host/x.git" in project.seen.printed["pull from nothing"]
     assert project.seen.leaks() == []

@@ -217,7 +217,9 @@ def test_pandas_reads_the_table(pytester: pytest.Pytester, monkeypatch: pytest.M
 
     open_store(pytester.path / ".quant" / "history.db").append(RUN, [a_record()])
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]), prepend=os.pathsep)
-    export = "import sys; sys.argv[1:] = ['export', 'checks.csv']\nfrom pytest_quant.cli import main\nmain()\n"
+    export = (
+        "import sys; sys.argv[1:] = ['history', 'export', 'checks.csv']\nfrom pytest_quant.cli import main\nmain()\n"
+    )
     assert pytester.runpython_c(export).ret == 0
     result = pytester.runpython_c(PANDAS)
     assert result.ret == 0, output(result)

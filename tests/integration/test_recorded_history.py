@@ -148,8 +148,8 @@ def test_the_old_stream_and_document_are_imported(tmp_path: Path) -> None:
     """Each file by itself; a run that both have is known the second time."""
     stream, target = tmp_path / "export.jsonl", tmp_path / "new.db"
     stream.write_bytes(gzip.decompress((RECORDED / "export.jsonl.gz").read_bytes()))
-    assert "1 of 1 runs" in run("import", str(RECORDED / "run.json"), history=target)
-    assert "2 of 3 runs" in run("import", str(stream), history=target)
+    assert "1 of 1 runs" in run("history", "import", str(RECORDED / "run.json"), history=target)
+    assert "2 of 3 runs" in run("history", "import", str(stream), history=target)
     nothing_lost(lines(run("history", "--json", history=target)))
 
 
@@ -157,7 +157,7 @@ def test_the_old_branch_of_the_remote_is_pulled(tmp_path: Path, monkeypatch: pyt
     """The files that the old command pushed, out of the project's repository."""
     monkeypatch.chdir(clone_project(tmp_path / "project"))
     target = tmp_path / "new.db"
-    assert "3 runs added" in run("pull", history=target)
+    assert "3 runs added" in run("history", "pull", history=target)
     nothing_lost(lines(run("history", "--json", history=target)))
 
 

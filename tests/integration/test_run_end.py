@@ -60,9 +60,9 @@ def test_a_history_that_cannot_be_written_leaves_the_outcomes(
     result = run_fake(pytester, monkeypatch, source, "--quant-history=history.db", "--color=yes")
     result.assert_outcomes(passed=1)
     assert result.ret == 0
-    (line,) = [line for line in result.outlines if "pytest-quant import" in line]
+    (line,) = [line for line in result.outlines if "pytest-quant history import" in line]
     assert line.startswith("\x1b[31m")
-    aside = Path(line.split("pytest-quant import ")[1].split("\x1b")[0])
+    aside = Path(line.split("pytest-quant history import ")[1].split("\x1b")[0])
     assert [record.nodeid for _, records in read_runs(aside) for record in records] == ["test_it.py::test_pass"]
 
 

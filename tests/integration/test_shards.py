@@ -36,7 +36,7 @@ def run_commit(repository: Repository, number: int, history: Path, *files: str) 
 def export(repository: Repository, history: Path) -> Path:
     """Export what a job has to the file that it uploads."""
     artifact = history.with_suffix(".jsonl")
-    said = repository.command(str(history), "export", str(artifact))
+    said = repository.command(str(history), "history", "export", str(artifact))
     assert said.returncode == 0, said.stderr
     return artifact
 
@@ -59,7 +59,7 @@ def test_merged_shards_are_compared_as_one_job(repository: Repository, tmp_path:
             artifacts.append(export(repository, job))
     merged = tmp_path / "merged.db"
     for _ in range(2):
-        said = run_command(tmp_path, "import", *map(str, artifacts), f"--history={merged}")
+        said = run_command(tmp_path, "history", "import", *map(str, artifacts), f"--history={merged}")
         assert said.returncode == 0, said.stderr
     ends = repository.main[BASE - 1], repository.main[HEAD - 1]
     one, three = (

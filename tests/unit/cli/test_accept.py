@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import subprocess
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pytest_quant.cli import commands
+from pytest_quant.cli.accept import show_diff
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
@@ -210,3 +212,25 @@ def test_escapes_in_a_name_do_not_reach_the_terminal(scratch: ScratchRepository)
     assert "\x1b" not in _accept("--reason", "red \x1b[31m").stdout
     (entry,) = read_baselines(scratch.path / NAME).values()
     assert (entry.series.test, entry.reason) == ("t.py::t[\x1b[31m]", "red \x1b[31m")
+
+
+def test_changes_are_a_unified_diff(capsys: pytest.CaptureFixture[str]) -> None:
+    """As difflib writes it, which ``git apply`` reads."""
+    before, after = "a\nb\nc\n", "a\nB\nc\n"
+    show_diff(before, after, "file")
+    expected = difflib.unified_diff(before.splitlines(), after.splitlines(), "a/file", "b/file", lineterm="")
+    assert capsys.readouterr().out.splitlines() == list(expected)
+
+
+def test_no_change_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """Instead of nothing."""
+    show_diff("a\n", "a\n", "file")
+    assert capsys.readouterr().out == "file stays as it is\n"
+
+
+def test_escapes_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a file that somebody edited."""
+    show_diff("", "\x1b]0;title\x07\n", "file")
+    shown = capsys.readouterr().out
+    assert "\x1b]" not in shown
+    assert "title" in shown

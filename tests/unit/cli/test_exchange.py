@@ -26,33 +26,33 @@ def _run(*arguments: str) -> Result:
 
 def test_an_export_is_imported_whole_and_once(place: Path, tmp_path: Path) -> None:
     """Oldest run first; a second import changes nothing."""
-    assert "2 runs written" in _run("export", "all.jsonl").stdout
+    assert "2 runs written" in _run("history", "export", "all.jsonl").stdout
     header, *runs = (tmp_path / "all.jsonl").read_text().splitlines()
     assert json.loads(header)["format"] == "pytest-quant-history"
     assert [json.loads(line)["run"]["id"] for line in runs] == [RUN.id, LATER.id]
     moved = str(tmp_path / "moved.db")
-    assert "2 of 2 runs added" in _run("import", "all.jsonl", "--history", moved).stdout
-    assert "0 of 2 runs added" in _run("import", "all.jsonl", "--history", moved).stdout
+    assert "2 of 2 runs added" in _run("history", "import", "all.jsonl", "--history", moved).stdout
+    assert "0 of 2 runs added" in _run("history", "import", "all.jsonl", "--history", moved).stdout
     assert list(open_store(moved).each_run()) == list(open_store(place).each_run())
-    assert _run("export", "--history", moved).stdout_bytes == (tmp_path / "all.jsonl").read_bytes()
+    assert _run("history", "export", "--history", moved).stdout_bytes == (tmp_path / "all.jsonl").read_bytes()
 
 
 def test_shards_are_merged(place: Path, tmp_path: Path) -> None:
     """Files that share a run add it once."""
-    _run("export", "one.jsonl")
+    _run("history", "export", "one.jsonl")
     open_store(place).append(replace(RUN, id="third"), [a_pass()])
-    _run("export", "two.jsonl")
+    _run("history", "export", "two.jsonl")
     merged = str(tmp_path / "merged.db")
-    assert "3 of 5 runs added" in _run("import", "one.jsonl", "two.jsonl", "--history", merged).stdout
+    assert "3 of 5 runs added" in _run("history", "import", "one.jsonl", "two.jsonl", "--history", merged).stdout
 
 
 def test_a_bad_line_imports_nothing_of_any_file(place: Path, tmp_path: Path) -> None:
     """Not even the good lines before it, which a second import would otherwise find already there."""
-    _run("export", "all.jsonl")
+    _run("history", "export", "all.jsonl")
     text = (tmp_path / "all.jsonl").read_text()
     (tmp_path / "bad.jsonl").write_text(text.replace('"FAIL"', '"FAILED"', 1))
     with pytest.raises(HistoryError, match=r"bad\.jsonl, line 2"):
-        _run("import", "all.jsonl", "bad.jsonl", "--history", "new.db")
+        _run("history", "import", "all.jsonl", "bad.jsonl", "--history", "new.db")
     assert not (tmp_path / "new.db").exists()
 
 
@@ -61,16 +61,16 @@ def test_an_export_to_the_output_by_its_name_holds_runs_only(place: Path, tmp_pa
     # A link as /dev/stdout is one, and not that: where the fact is false, it would be replaced.
     (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
     run = "from pytest_quant.cli import main; main()"
-    command = [sys.executable, "-c", run, "export", "stdout", "--history", str(place)]
+    command = [sys.executable, "-c", run, "history", "export", "stdout", "--history", str(place)]
     done = subprocess.run(command, check=True, capture_output=True)
-    assert _run("export", "all.jsonl").stdout == "2 runs written to all.jsonl\n"
+    assert _run("history", "export", "all.jsonl").stdout == "2 runs written to all.jsonl\n"
     assert done.stdout == (tmp_path / "all.jsonl").read_bytes()
     assert done.stderr == b"2 runs written to stdout\n"
 
 
 def test_a_dash_is_the_output(place: Path, tmp_path: Path) -> None:
     """As for other commands, and no file of that name."""
-    assert _run("export", "-").stdout == _run("export").stdout != ""
+    assert _run("history", "export", "-").stdout == _run("history", "export").stdout != ""
     assert not (tmp_path / "-").exists()
 
 
@@ -81,7 +81,7 @@ def test_an_export_that_fails_leaves_the_old_file(place: Path, tmp_path: Path) -
         for table in (RECORDS, CHECKS, RUNS):
             table.drop(connection)
     with pytest.raises(HistoryError, match="cannot be read"):
-        _run("export", "all.jsonl")
+        _run("history", "export", "all.jsonl")
     assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["all.jsonl"]
     assert (tmp_path / "all.jsonl").read_text() == "mine"
 
@@ -90,20 +90,33 @@ def test_an_export_names_damage_and_writes_the_rest(place: Path, tmp_path: Path)
     """Exit 1, the run and the record on stderr; the file goes into a new history."""
     with create_engine(f"sqlite:///{place}").begin() as connection:
         connection.execute(update(RECORDS).where(RECORDS.c.run == 2).values(record=b"spoiled"))
-    exported = _run("export", "rest.jsonl")
+    exported = _run("history", "export", "rest.jsonl")
     assert exported.exit_code == 1
     assert exported.stdout == "2 runs written to rest.jsonl; left out as damaged: 1\n"
     assert exported.stderr.startswith(f"left out: record 0 of run {RUN.id} of the history is damaged: ")
-    one_run = _run("export", "--run", RUN.id)
+    one_run = _run("history", "export", "--run", RUN.id)
     assert (one_run.exit_code, one_run.stderr) == (1, exported.stderr)
     assert [json.loads(line).get("checks") for line in one_run.stdout.splitlines()] == [None, []]
-    assert _run("export", "--run", LATER.id).exit_code == 0
-    _run("import", "rest.jsonl", "--history", "new.db")
+    assert _run("history", "export", "--run", LATER.id).exit_code == 0
+    _run("history", "import", "rest.jsonl", "--history", "new.db")
     assert open_store(tmp_path / "new.db").records(LATER.id) == [a_pass(), unavailable()]
     assert open_store(tmp_path / "new.db").records(RUN.id) == []
 
 
-@pytest.mark.parametrize("command", [("export",), ("push",), ("prune", "--keep-runs", "1")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        (
+            "history",
+            "export",
+        ),
+        (
+            "history",
+            "push",
+        ),
+        ("history", "prune", "--keep-runs", "1"),
+    ],
+)
 def test_without_a_history_there_is_nothing_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
@@ -125,9 +138,9 @@ def test_a_branch_moves_the_history(place: Path, tmp_path: Path) -> None:
     git("init", "-q", "-b", "main")
     git("init", "-q", "--bare", "remote.git")
     git("remote", "add", "origin", "remote.git")
-    assert "2 runs added" in _run("push").stdout
-    assert "0 runs added" in _run("push").stdout
-    pulled = _run("pull", "--history", "new.db")
+    assert "2 runs added" in _run("history", "push").stdout
+    assert "0 runs added" in _run("history", "push").stdout
+    pulled = _run("history", "pull", "--history", "new.db")
     assert (pulled.exit_code, pulled.stdout) == (0, "2 runs added to new.db, 0 already there\n")
     assert list(open_store("new.db").each_run()) == list(open_store(place).each_run())
     git("fetch", "-q", "origin", BRANCH)
@@ -136,7 +149,7 @@ def test_a_branch_moves_the_history(place: Path, tmp_path: Path) -> None:
     git("add", "runs")
     git("commit", "-qm", "bad")
     git("push", "-q", "origin", f"HEAD:{BRANCH}")
-    spoiled = _run("pull", "--history", "third.db")
+    spoiled = _run("history", "pull", "--history", "third.db")
     assert spoiled.exit_code == 1
     assert "2 runs added" in spoiled.stdout
     assert "runs/bad.jsonl, line 1" in spoiled.stderr
@@ -145,16 +158,16 @@ def test_a_branch_moves_the_history(place: Path, tmp_path: Path) -> None:
 
 def test_prune_tells_what_it_frees(place: Path) -> None:
     """A dry run says would."""
-    told = _run("prune", "--keep-runs", "1", "--dry-run").stdout
-    done = _run("prune", "--keep-runs", "1").stdout
+    told = _run("history", "prune", "--keep-runs", "1", "--dry-run").stdout
+    done = _run("history", "prune", "--keep-runs", "1").stdout
     assert told.startswith("1 record of 1 run would be thinned, ")
     assert done == told.replace("would be thinned", "thinned").replace("would be freed", "freed")
     assert open_store(place).records(LATER.id)[0] == a_pass()
     assert open_store(place).records(RUN.id)[0] != a_record()
-    assert _run("prune", "--before", "2026-01-01").stdout.startswith("0 records of 0 runs thinned")
+    assert _run("history", "prune", "--before", "2026-01-01").stdout.startswith("0 records of 0 runs thinned")
 
 
 def test_prune_needs_to_know_what_is_old() -> None:
     """Nothing is thinned by accident."""
     with pytest.raises(UsageError, match="nothing says which are old"):
-        _run("prune")
+        _run("history", "prune")

@@ -108,8 +108,8 @@ def test_records_set_aside_are_imported_once(project: Path) -> None:
     (project / "a.jsonl").write_bytes(run_line(other, [a_record()]))
     (project / "b.jsonl").write_bytes(run_line(RUN, [a_record()]))
     files = (str(project / "a.jsonl"), str(project / "b.jsonl"))
-    assert "1 of 2 runs added" in _run("import", *files).stdout
-    assert "0 of 2 runs added" in _run("import", *files).stdout
+    assert "1 of 2 runs added" in _run("history", "import", *files).stdout
+    assert "0 of 2 runs added" in _run("history", "import", *files).stdout
     assert open_store(project / ".quant" / "history.db").records(other.id) == [a_record()]
 
 
@@ -118,7 +118,7 @@ def test_what_json_prints_can_be_imported(project: Path, tmp_path: Path) -> None
     file = tmp_path / "all.jsonl"
     file.write_text(_run("history", "--json").stdout)
     moved = tmp_path / "moved.db"
-    _run("import", str(file), "--history", str(moved))
+    _run("history", "import", str(file), "--history", str(moved))
     assert open_store(moved).runs() == open_store(project / ".quant" / "history.db").runs()
 
 
@@ -127,7 +127,7 @@ def test_a_spoiled_file_imports_nothing_of_any(project: Path) -> None:
     (project / "good.jsonl").write_bytes(run_line(replace(RUN, id="new"), [a_record()]))
     (project / "bad.jsonl").write_text("{")
     with pytest.raises(HistoryError, match="line 1"):
-        _run("import", str(project / "good.jsonl"), str(project / "bad.jsonl"))
+        _run("history", "import", str(project / "good.jsonl"), str(project / "bad.jsonl"))
     assert len(open_store(project / ".quant" / "history.db").runs()) == 2
 
 

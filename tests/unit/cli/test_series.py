@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from pytest_quant.cli import commands
+from pytest_quant.cli import commands, history
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.store import Store
@@ -169,17 +168,18 @@ def test_a_name_that_several_have_lists_them(store: Store) -> None:
 def test_words_need_no_quotes(store: Store) -> None:
     """In any order, with options between them."""
     assert _run("digits", "static").stdout == _run("digits static").stdout == _run("static", "digits").stdout
+    assert _run("list", "static", "digits").stdout == _run("static", "digits").stdout
     assert _run("static", "--last", "2", "digits").stdout == _run("digits static", "--last", "2").stdout
-    assert _run("int8", "dynamic", "--changes").stdout == _run("dynamic", "--changes").stdout
+    assert _run("changes", "int8", "dynamic").stdout == _run("changes", "dynamic").stdout
 
 
-@pytest.mark.parametrize("option", ["--series", "--changes"])
-def test_a_run_is_no_series(store: Store, option: str) -> None:
+@pytest.mark.parametrize("word", ["--series", "changes"])
+def test_a_run_is_no_series(store: Store, word: str) -> None:
     """And an empty answer would look like one."""
     with pytest.raises(UsageError, match="'run-main-3' is a run, no series"):
-        _run("run-main-3", option)
+        _run(word, "run-main-3")
     with pytest.raises(UsageError, match="there is no series 'dynmic'") as caught:
-        _run("dynmic", option)
+        _run(word, "dynmic")
     assert "ort-int8-dynamic" in str(caught.value)
 
 
@@ -192,12 +192,12 @@ def test_an_unknown_name_tells_the_nearest(store: Store) -> None:
 
 def test_changes_are_named_by_their_commits(store: Store) -> None:
     """The only one: 2.5 points at the fifth commit of the main branch; the other branch is not looked at."""
-    document = json.loads(_run("--changes", "--json").stdout)
+    document = json.loads(_run("changes", "--json").stdout)
     assert (document["branch"], document["series"]) == ("main", 2)
     (change,) = document["changes"]
     assert (change["last_good"], change["first_bad"]) == (f"{3:040x}", f"{4:040x}")
     assert (change["size"], change["improved"], change["probable"]) == (-2.5, False, True)
-    shown = _run("--changes").stdout
+    shown = _run("changes").stdout
     assert "WORSE" in shown
     assert "-2.5 points" in shown
     assert "probable until 5" in shown
@@ -206,15 +206,15 @@ def test_changes_are_named_by_their_commits(store: Store) -> None:
 
 def test_changes_of_one_series(store: Store) -> None:
     """Or of several that a word names."""
-    assert _run("dynamic", "--changes").stdout.splitlines()[-1] == "0 changes in 1 series on main"
-    assert _run("digits", "--changes").stdout.splitlines()[-1] == "1 change in 2 series on main"
+    assert _run("changes", "dynamic").stdout.splitlines()[-1] == "0 changes in 1 series on main"
+    assert _run("changes", "digits").stdout.splitlines()[-1] == "1 change in 2 series on main"
 
 
 def test_the_newest_checks_are_searched_for_changes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as `--last` says, else as many as keep a search of hundreds of long series quick."""
-    monkeypatch.setattr(sys.modules["pytest_quant.cli.history"], "_SEARCHED", 3)
-    assert _run("--changes").stdout.splitlines()[-1] == "0 changes in 2 series on main"
-    assert _run("--changes", "--last", "7").stdout.splitlines()[-1] == "1 change in 2 series on main"
+    monkeypatch.setattr(history, "_SEARCHED", 3)
+    assert _run("changes").stdout.splitlines()[-1] == "0 changes in 2 series on main"
+    assert _run("changes", "--last", "7").stdout.splitlines()[-1] == "1 change in 2 series on main"
 
 
 def test_a_terminal_without_unicode_gets_ascii(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.environment import Repository
+from pytest_quant.environment.revision import main_branch
 from pytest_quant.errors import UsageError
 from tests.support.repository import ScratchRepository, make_repository, without_ci
 
@@ -116,3 +117,27 @@ def test_without_a_repository_git_s_words_are_told(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="git cannot be started"):
         Repository(tmp_path).resolve("HEAD")
+
+
+def test_the_remote_names_its_main_branch(scratch: ScratchRepository) -> None:
+    """Whatever branches of the usual names are here."""
+    scratch.git("update-ref", "refs/remotes/up/trunk", "HEAD")
+    scratch.git("symbolic-ref", "refs/remotes/up/HEAD", "refs/remotes/up/trunk")
+    assert main_branch(scratch.path, "up") == "trunk"
+    assert main_branch(scratch.path) == "main"
+
+
+def test_without_a_remote_the_main_branch_has_a_usual_name(scratch: ScratchRepository) -> None:
+    """An older repository has ``master``."""
+    scratch.git("branch", "-m", "main", "master")
+    assert main_branch(scratch.path) == "master"
+
+
+def test_the_main_branch_may_be_the_only_one(tmp_path: Path) -> None:
+    """Also before its first commit; outside of a repository it is called ``main``."""
+    made = make_repository(tmp_path / "work")
+    made.git("symbolic-ref", "HEAD", "refs/heads/trunk")
+    assert main_branch(made.path) == "trunk"
+    made.commit("one")
+    assert main_branch(made.path) == "trunk"
+    assert main_branch(tmp_path) == "main"

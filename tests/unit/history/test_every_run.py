@@ -62,7 +62,7 @@ def test_a_damaged_record_is_named_and_left_out(place: str) -> None:
     assert sentence.startswith(f"record 1 of run {RUN.id} of the history is damaged: ")
     with pytest.raises(HistoryError, match=f"record 1 of run {RUN.id}") as caught:
         list(open_store(place).each_run())
-    assert "pytest-quant export FILE leaves it out" in (caught.value.fix or "")
+    assert "pytest-quant history export FILE leaves it out" in (caught.value.fix or "")
 
 
 def test_a_check_without_its_record_is_named(place: str) -> None:

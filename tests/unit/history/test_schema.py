@@ -46,7 +46,7 @@ def test_a_current_history_is_opened_without_the_lock(history_url: str, monkeypa
     ("version", "whose", "next_step"),
     [
         (VERSION + 1, "a newer pytest-quant", "pip install --upgrade pytest-quant"),
-        (VERSION - 1, "an older pytest-quant", "pytest-quant export FILE with the version that wrote it"),
+        (VERSION - 1, "an older pytest-quant", "pytest-quant history export FILE with the version that wrote it"),
     ],
     ids=["newer", "older"],
 )

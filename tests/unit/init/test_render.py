@@ -15,13 +15,11 @@ from typing import Any
 
 import pytest
 
-from pytest_quant.init.drafts import is_ours
-from pytest_quant.init.facts import Facts
-from pytest_quant.init.installing import Installing
-from pytest_quant.init.place import Place
-from pytest_quant.init.render import all_drafts
-from pytest_quant.init.runtimes import Runtimes
-from pytest_quant.init.subject import Subject
+from pytest_quant.init.backends import JobBackends
+from pytest_quant.init.files import MARKER, write_new
+from pytest_quant.init.model import ModelToTest
+from pytest_quant.init.project import Installation, Project
+from pytest_quant.init.render import InitFacts, new_files
 from pytest_quant.spec import Signature, TensorInfo
 from tests.support.workflows import lint_github, lint_gitlab, parse
 
@@ -30,67 +28,66 @@ SCORES = TensorInfo("scores", "float32", (None, 10))
 HOSTILE = TensorInfo('a"""\n$(reboot)\\ ${{ x }} [[ y ]]', "int64", None)
 BOXES = TensorInfo("boxes", "float32", (None, None, 4))
 
-FILE = Subject("digits", Signature((IMAGE,), (SCORES,)), "onnx", file="digits.onnx")
+FILE = ModelToTest("digits", Signature((IMAGE,), (SCORES,)), "onnx", file="digits.onnx")
 NETS = 'Model.from_torch(*nets.pair, name="mlp")'
-MODULE = Subject("mlp", Signature((IMAGE,), (SCORES,)), "module", module="nets", expression=NETS)
-ODD = Subject("odd", Signature((HOSTILE, IMAGE), (BOXES, HOSTILE)), "onnx", file='models/a "b" \\ c\n.onnx')
+MODULE = ModelToTest("mlp", Signature((IMAGE,), (SCORES,)), "module", module="nets", expression=NETS)
+ODD = ModelToTest("odd", Signature((HOSTILE, IMAGE), (BOXES, HOSTILE)), "onnx", file='models/a "b" \\ c\n.onnx')
 
-PIP = Installing("pip", ('python -m pip install "pytest-quant[ort]"',))
-UV = Installing("uv", ("python -m pip install uv", "uv sync --locked --all-groups"), ".venv/bin", cached=True)
-ON_GPU = Installing("pip", ('python -m pip install "pytest-quant[gpu,trt]"',))
+PIP = Installation(('python -m pip install "pytest-quant[ort]"',))
+UV = Installation(("python -m pip install uv", "uv sync --locked --all-groups"), ".venv/bin")
+ON_GPU = Installation(('python -m pip install "pytest-quant[gpu,trt]"',))
 
-PLAIN = Facts(
-    subject=FILE,
-    place=Place("tests/quant", configured=True, sources="."),
+CONFIGURED = Project(Path(), "", "main", "tests/quant", configured=True, sources=".")
+FRESH = replace(CONFIGURED, configured=False)
+
+PLAIN = InitFacts(
+    model=FILE,
+    project=CONFIGURED,
     forges=("github", "gitlab"),
-    branch="main",
-    cpu=Runtimes(("ort",), ("ort",)),
-    installing=PIP,
+    cpu=JobBackends(("ort",), ("ort",)),
+    installation=PIP,
     python="3.12",
 )
-CASES: dict[str, Facts] = {
+CASES: dict[str, InitFacts] = {
     "plain": PLAIN,
-    "fresh": replace(PLAIN, place=Place("tests/quant", configured=False, sources=".")),
-    "a module": replace(PLAIN, subject=MODULE, place=Place("tests/quant", configured=False, sources="src")),
-    "at the root": replace(PLAIN, place=Place(".", configured=False, sources="."), branch="release/1.x"),
-    "uv": replace(PLAIN, installing=UV, python="3.14", lfs=True),
-    "pip cached": replace(PLAIN, installing=replace(PIP, cached=True)),
-    "with a GPU": replace(PLAIN, gpu=Runtimes(("ort-trt", "trt"), ("gpu", "trt")), gpu_installing=ON_GPU),
-    "GPU and uv": replace(PLAIN, gpu=Runtimes(("trt",), ("gpu", "trt")), gpu_installing=UV, installing=UV),
+    "fresh": replace(PLAIN, project=FRESH),
+    "a module": replace(PLAIN, model=MODULE, project=replace(FRESH, sources="src")),
+    "at the root": replace(PLAIN, project=replace(FRESH, folder=".", branch="release/1.x")),
+    "uv": replace(PLAIN, installation=UV, python="3.14", lfs=True),
+    "pip cached": replace(PLAIN, installation=replace(PIP, pip_cached=True)),
+    "with a GPU": replace(PLAIN, gpu=JobBackends(("ort-trt", "trt"), ("gpu", "trt")), gpu_installation=ON_GPU),
+    "GPU and uv": replace(PLAIN, gpu=JobBackends(("trt",), ("gpu", "trt")), gpu_installation=UV, installation=UV),
     "included": replace(PLAIN, included=True),
-    "odd names": replace(PLAIN, subject=ODD, place=Place("checks.d/a-b/quant", configured=False, sources=".")),
-    "two backends": replace(PLAIN, cpu=Runtimes(("openvino", "ort"), ("openvino", "ort"))),
+    "odd names": replace(PLAIN, model=ODD, project=replace(FRESH, folder="checks.d/a-b/quant")),
+    "two backends": replace(PLAIN, cpu=JobBackends(("openvino", "ort"), ("openvino", "ort"))),
 }
 
 
 @pytest.fixture(params=list(CASES.values()), ids=list(CASES))
-def facts(request: pytest.FixtureRequest) -> Facts:
+def facts(request: pytest.FixtureRequest) -> InitFacts:
     """Each kind of repository."""
-    found: Facts = request.param
-    return found
+    facts: InitFacts = request.param
+    return facts
 
 
-def written(facts: Facts, root: Path) -> Mapping[str, Path]:
+def written(facts: InitFacts, root: Path) -> Mapping[str, Path]:
     """Write all files and return them by their paths."""
-    files = {}
-    for draft in all_drafts(facts):
-        files[draft.path] = root / draft.path
-        files[draft.path].parent.mkdir(parents=True, exist_ok=True)
-        files[draft.path].write_text(draft.text, "utf-8")
-    return files
+    new = new_files(facts)
+    write_new(root, new)
+    return {file.path: root / file.path for file in new}
 
 
-def pipeline(facts: Facts, root: Path) -> Path:
+def pipeline(facts: InitFacts, root: Path) -> Path:
     """Return the file of GitLab."""
     return written(facts, root)[".gitlab/quant.yml" if facts.included else ".gitlab-ci.yml"]
 
 
-def test_the_workflow_of_github_passes_its_linter(facts: Facts, tmp_path: Path) -> None:
+def test_the_workflow_of_github_passes_its_linter(facts: InitFacts, tmp_path: Path) -> None:
     """actionlint: syntax, expressions, contexts, and the inputs of every action at the version that is named."""
     assert lint_github(written(facts, tmp_path)[".github/workflows/quant.yml"]) == ""
 
 
-def test_the_pipeline_of_gitlab_fits_its_schema(facts: Facts, tmp_path: Path) -> None:
+def test_the_pipeline_of_gitlab_fits_its_schema(facts: InitFacts, tmp_path: Path) -> None:
     """The one that GitLab publishes; what a pipeline means no schema knows."""
     assert lint_gitlab(pipeline(facts, tmp_path)) == ""
 
@@ -107,7 +104,7 @@ def test_the_linters_find_what_is_wrong(tmp_path: Path) -> None:
     assert "timeout" in lint_gitlab(gitlab)
 
 
-def test_python_is_python(facts: Facts, tmp_path: Path) -> None:
+def test_python_is_python(facts: InitFacts, tmp_path: Path) -> None:
     """Also with names of inputs, files and folders that would end a text or a line; ruff has nothing to say."""
     files = [file for path, file in written(facts, tmp_path).items() if path.endswith(".py")]
     for file in files:
@@ -118,11 +115,11 @@ def test_python_is_python(facts: Facts, tmp_path: Path) -> None:
     assert said.returncode == 0, said.stdout
 
 
-def test_every_file_has_the_marker_and_nothing_of_the_template_is_left(facts: Facts, tmp_path: Path) -> None:
+def test_every_file_has_the_marker_and_nothing_of_the_template_is_left(facts: InitFacts, tmp_path: Path) -> None:
     """A file is known again, and no word of the template's own language is in it."""
     for path, file in written(facts, tmp_path).items():
-        assert is_ours(file), path
         text = file.read_text("utf-8").replace("[[ y ]]", "")
+        assert text.startswith(MARKER), path
         assert "[%" not in text
         assert "[[" not in text
         assert text.endswith("\n")
@@ -145,10 +142,10 @@ def test_pytest_is_configured_where_it_is_not(name: str, tmp_path: Path) -> None
     facts = CASES[name]
     parser = configparser.ConfigParser()
     parser.read_string(written(facts, tmp_path)["pytest.ini"].read_text("utf-8"))
-    wanted = {} if facts.place.folder == "." else {"testpaths": "tests"}
-    wanted |= {"pythonpath": facts.place.sources} if facts.subject.module else {}
+    wanted = {} if facts.project.folder == "." else {"testpaths": "tests"}
+    wanted |= {"pythonpath": facts.project.sources} if facts.model.module else {}
     assert dict(parser["pytest"]) == wanted
-    assert "pytest.ini" not in {draft.path for draft in all_drafts(PLAIN)}
+    assert "pytest.ini" not in {file.path for file in new_files(PLAIN)}
 
 
 def test_a_gpu_has_tests_of_its_own_which_the_cpu_job_leaves_out(tmp_path: Path) -> None:
@@ -173,7 +170,7 @@ def test_a_fork_is_left_out_of_the_job_on_a_gpu(tmp_path: Path) -> None:
     assert "its own copy" not in written(PLAIN, tmp_path)[".github/workflows/quant.yml"].read_text("utf-8")
 
 
-def test_no_text_of_a_stranger_reaches_a_shell(facts: Facts, tmp_path: Path) -> None:
+def test_no_text_of_a_stranger_reaches_a_shell(facts: InitFacts, tmp_path: Path) -> None:
     """Titles and names of branches are in no command of GitHub, whose expressions are replaced before bash reads it."""
     jobs = parse(written(facts, tmp_path)[".github/workflows/quant.yml"])["jobs"]
     steps = [step for job in jobs.values() for step in job["steps"]]

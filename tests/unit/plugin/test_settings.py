@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S
-from pytest_quant.measure.watchdog import STEP_TIMEOUT_S
+from pytest_quant.measure.steps import STEP_TIMEOUT_S
 from pytest_quant.plugin.settings import OPTIONS, Option, Settings, read_settings, settings_of
 from pytest_quant.session import DIAGNOSE_S
 from pytest_quant.sides.compare import LIMIT_PCT

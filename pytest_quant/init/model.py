@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +25,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ModelToTest:
     """The model, and how a fixture gives it.
 
     Attributes
@@ -50,14 +50,14 @@ class Subject:
     from_sources: bool = False
 
 
-def find_subject(root: Path, here: Path, asked: str | None, sources: str) -> Subject:
+def find_model(root: Path, here: Path, name: str | None, sources: str) -> ModelToTest:
     """Return the model that the user names, or the only ONNX file of the repository.
 
     Parameters
     ----------
     root : top folder of the repository.
     here : the folder that a path counts from.
-    asked : a path, or ``module:attribute``; ``None`` to look for a file.
+    name : a path, or ``module:attribute``; ``None`` to look for a file.
     sources : the folder below `root` that modules are imported from.
 
     Raises
@@ -66,64 +66,54 @@ def find_subject(root: Path, here: Path, asked: str | None, sources: str) -> Sub
     ModelError : the file is broken, or the module cannot be imported or gives no model.
     BackendUnavailable : what reads the model is not installed.
     """
-    if asked is None:
-        files = known_files(root)
-        if len(files) == 1:
-            return _from_file(root, (root / files[0]).resolve())
-        raise _which(files)
-    path = (here / asked).resolve()
-    named = _NAMED.fullmatch(asked)
-    there = _holds(path.is_file)
-    if there or named is None:
-        if not there:
-            raise _no_file(asked, path, known_files(root))
+    files = onnx_files(root)
+    if name is None:
+        if len(files) != 1:
+            raise UsageError(
+                f"there are {len(files)} ONNX files in this repository"
+                if files
+                else "there is no ONNX file in this repository",
+                value=_listed(files) or None,
+                allowed="the path of one, or module:attribute for a torch module with example inputs",
+                fix=f"pytest-quant init {(*files, 'model.onnx')[0]}, or: pytest-quant init package.nets:example",
+            )
+        return _from_file(root, (root / files[0]).resolve())
+    path = (here / name).resolve()
+    kind = _kind(path)
+    if kind == "file":
         return _from_file(root, path)
-    return _from_module(root, sources, named["module"], named["attribute"])
+    module = _NAMED.fullmatch(name)
+    if module is None:
+        raise UsageError(
+            "the model is a folder" if kind else "there is no such model",
+            value=name,
+            allowed=f"the path of an ONNX file, or module:attribute; here are {_listed(files) or 'no ONNX files'}",
+            fix="give the path of the file, relative to this folder; of a module its name, without .py",
+        )
+    return _from_module(root, sources, module["module"], module["attribute"])
 
 
-def _holds(asked: Callable[[], bool]) -> bool:
+def _kind(path: Path) -> str:
+    """Return ``file``, ``folder``, or nothing where there is neither."""
     try:
-        return asked()
+        return "file" if path.is_file() else "folder" if path.is_dir() else ""
     except OSError:
         # A name that no file system takes.
-        return False
+        return ""
 
 
-def known_files(root: Path) -> list[str]:
+def onnx_files(root: Path) -> list[str]:
     """Return the ONNX files that git has or would take, relative to `root`."""
     listed = ask_git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.onnx")
     return sorted({name for name in listed.text.split("\0") if name and (root / name).is_file()})
 
 
-def _which(files: list[str]) -> UsageError:
-    if not files:
-        return UsageError(
-            "there is no ONNX file in this repository",
-            allowed="a path, or module:attribute for a torch module with example inputs",
-            fix="pytest-quant init path/to/model.onnx, or: pytest-quant init package.nets:example",
-        )
-    return UsageError(
-        f"there are {len(files)} ONNX files in this repository",
-        value=_some(files),
-        fix=f"name the one to begin with: pytest-quant init {files[0]}",
-    )
+def _listed(files: Sequence[str]) -> str:
+    more = [f"and {len(files) - _SHOWN} more"] if len(files) > _SHOWN else []
+    return ", ".join([*files[:_SHOWN], *more])
 
 
-def _no_file(asked: str, path: Path, files: list[str]) -> UsageError:
-    return UsageError(
-        "the model is a folder" if _holds(path.is_dir) else "there is no such model",
-        value=asked,
-        allowed=f"the path of an ONNX file, or module:attribute; here are {_some(files) or 'no ONNX files'}",
-        fix="give the path of the file, relative to this folder; of a module its name, without .py",
-    )
-
-
-def _some(files: list[str]) -> str:
-    more = len(files) - _SHOWN
-    return ", ".join([*files[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
-
-
-def _from_file(root: Path, path: Path) -> Subject:
+def _from_file(root: Path, path: Path) -> ModelToTest:
     if not path.is_relative_to(root.resolve()):
         raise UsageError(
             "the model lies outside of the repository, so that CI would not have it",
@@ -151,7 +141,7 @@ def _from_file(root: Path, path: Path) -> Subject:
     # A file that is just called model.onnx is known by its folder.
     stem = path.parent.name if path.stem == "model" and path.parent != root else path.stem
     file = path.relative_to(root.resolve()).as_posix()
-    return Subject(_word(stem), signature, "onnx", file=file, rows=tuple(sorted(rows.items())))
+    return ModelToTest(_word(stem), signature, "onnx", file=file, rows=tuple(sorted(rows.items())))
 
 
 def _word(text: str) -> str:
@@ -159,7 +149,7 @@ def _word(text: str) -> str:
     return word or "model"
 
 
-def _from_module(root: Path, sources: str, module: str, attribute: str) -> Subject:
+def _from_module(root: Path, sources: str, module: str, attribute: str) -> ModelToTest:
     _search(root)
     from_sources = find_spec(module.partition(".")[0]) is None
     _search(root / sources)
@@ -170,10 +160,10 @@ def _from_module(root: Path, sources: str, module: str, attribute: str) -> Subje
             value=str(getattr(value, "__file__", module)),
             fix="name a function that returns (module, example_inputs), a pytest_quant.Model, or such a pair",
         )
-    found, expression = _model_in(value, module, attribute)
+    model, expression = _model_in(value, module, attribute)
     reader = get_exporter()
-    signature = reader.signature(found)
-    return Subject(
+    signature = reader.signature(model)
+    return ModelToTest(
         _word(attribute), signature, reader.reads, module=module, expression=expression, from_sources=from_sources
     )
 
@@ -198,9 +188,9 @@ def _model_in(imported: object, module: str, attribute: str) -> tuple[Model, str
         for name in _EXAMPLES:
             examples = getattr(holder, name, None) if _is_network(value) else None
             if examples is not None:
-                given = f"{place}.{name}" if isinstance(examples, tuple) else f"({place}.{name},)"
-                made = Model.from_torch(value, examples if isinstance(examples, tuple) else (examples,))
-                return made, f'Model.from_torch({text}, {given}, name="{_word(attribute)}")'
+                written = f"{place}.{name}" if isinstance(examples, tuple) else f"({place}.{name},)"
+                model = Model.from_torch(value, examples if isinstance(examples, tuple) else (examples,))
+                return model, f'Model.from_torch({text}, {written}, name="{_word(attribute)}")'
     raise UsageError(
         f"'{module}:{attribute}' gives no torch module with example inputs",
         value=type(value).__name__,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.errors import BackendUnavailable, ModelError, UsageError
-from pytest_quant.init import subject
-from pytest_quant.init.subject import Subject, find_subject, known_files
+from pytest_quant.init import model
+from pytest_quant.init.model import ModelToTest, find_model, onnx_files
 from tests.support.example import EXAMPLE
 from tests.support.in_process import imports_forgotten
 from tests.support.models import select_first
@@ -24,9 +24,9 @@ def root(tmp_path: Path) -> Iterator[Path]:
         yield made
 
 
-def find(root: Path, asked: str | None) -> Subject:
+def find(root: Path, asked: str | None) -> ModelToTest:
     """Look for a model from the top of the repository."""
-    return find_subject(root, root, asked, ".")
+    return find_model(root, root, asked, ".")
 
 
 def test_the_only_file_is_taken(root: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_path_counts_from_where_the_user_is(root: Path) -> None:
     """As in every command; what is written counts from the top."""
     (root / "models" / "resnet").mkdir(parents=True)
     select_first(root / "models" / "resnet" / "model.onnx")
-    found = find_subject(root, root / "models", "resnet/model.onnx", ".")
+    found = find_model(root, root / "models", "resnet/model.onnx", ".")
     assert (found.name, found.file) == ("resnet", "models/resnet/model.onnx")
 
 
@@ -111,7 +111,7 @@ def test_a_model_outside_is_refused(root: Path, tmp_path: Path) -> None:
 def test_the_package_that_reads_files_may_be_missing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then it is told how to get it."""
     select_first(root / "net.onnx")
-    monkeypatch.setattr(subject, "find_spec", lambda _: None)
+    monkeypatch.setattr(model, "find_spec", lambda _: None)
     with pytest.raises(BackendUnavailable, match="onnx is not installed"):
         find(root, "net.onnx")
 
@@ -120,7 +120,7 @@ def test_files_are_those_of_git(root: Path) -> None:
     """One that is tracked and gone is no file."""
     select_first(root / "net.onnx")
     (root / "net.onnx").rename(root / "new name\n.onnx")
-    assert known_files(root) == ["new name\n.onnx"]
+    assert onnx_files(root) == ["new name\n.onnx"]
 
 
 NETS = """
@@ -196,7 +196,7 @@ def test_a_module_is_imported_from_the_folder_of_sources(root: Path) -> None:
     pytest.importorskip("torch")
     (root / "src" / "package_of_nets").mkdir(parents=True)
     (root / "src" / "package_of_nets" / "__init__.py").write_text(NETS)
-    found = find_subject(root, root, "package_of_nets:example", "src")
+    found = find_model(root, root, "package_of_nets:example", "src")
     assert found.expression.startswith("Model.from_torch(*package_of_nets.example()")
 
 
@@ -206,7 +206,7 @@ def test_whether_python_finds_a_module_by_itself_is_known(root: Path, file: str,
     pytest.importorskip("torch")
     (root / file).parent.mkdir(parents=True, exist_ok=True)
     (root / file).write_text(NETS)
-    assert find_subject(root, root, "netted:example", "src").from_sources is from_sources
+    assert find_model(root, root, "netted:example", "src").from_sources is from_sources
 
 
 def test_the_table_of_an_embedding_is_known(root: Path) -> None:

@@ -8,13 +8,13 @@ import pytest
 
 from pytest_quant.doctor.probe import BackendState
 from pytest_quant.errors import BackendUnavailable, UsageError
-from pytest_quant.init import runtimes
-from pytest_quant.init.runtimes import Runtimes, named, on_cpu, on_gpu
-from pytest_quant.init.subject import Subject
+from pytest_quant.init import backends
+from pytest_quant.init.backends import JobBackends, named, on_cpu, on_gpu
+from pytest_quant.init.model import ModelToTest
 from pytest_quant.spec import Signature
 
-FILE = Subject("net", Signature((), ()), "onnx", file="net.onnx")
-MODULE = Subject("net", Signature((), ()), "module", module="nets", expression="nets.net")
+FILE = ModelToTest("net", Signature((), ()), "onnx", file="net.onnx")
+MODULE = ModelToTest("net", Signature((), ()), "module", module="nets", expression="nets.net")
 
 
 @pytest.fixture
@@ -25,26 +25,30 @@ def working(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def probe(name: str) -> BackendState:
         return BackendState(name, "ok" if name in here else "missing", reason="not installed", fix=f"install {name}")
 
-    monkeypatch.setattr(runtimes, "probe", probe)
+    monkeypatch.setattr(backends, "probe", probe)
     return here
 
 
 @pytest.mark.parametrize(
-    ("subject", "here", "found"),
+    ("model", "here", "found"),
     [
-        (FILE, ["ort"], Runtimes(("ort",), ("ort",))),
-        (FILE, ["openvino", "ort", "torch", "trt-rtx", "ort-trt"], Runtimes(("openvino", "ort"), ("openvino", "ort"))),
-        (MODULE, ["ort", "torch"], Runtimes(("ort", "torch"), ("ort", "torch"))),
-        (MODULE, ["openvino"], Runtimes(("openvino",), ("openvino", "torch"))),
+        (FILE, ["ort"], JobBackends(("ort",), ("ort",))),
+        (
+            FILE,
+            ["openvino", "ort", "torch", "trt-rtx", "ort-trt"],
+            JobBackends(("openvino", "ort"), ("openvino", "ort")),
+        ),
+        (MODULE, ["ort", "torch"], JobBackends(("ort", "torch"), ("ort", "torch"))),
+        (MODULE, ["openvino"], JobBackends(("openvino",), ("openvino", "torch"))),
     ],
     ids=["one", "files only", "modules too", "with what exports"],
 )
 def test_the_cpu_job_has_what_can_run_here(
-    working: list[str], subject: Subject, here: Collection[str], found: Runtimes
+    working: list[str], model: ModelToTest, here: Collection[str], found: JobBackends
 ) -> None:
     """No backend for a GPU, none that only builds for another machine, none that cannot read the model."""
     working += here
-    assert on_cpu(subject) == found
+    assert on_cpu(model) == found
 
 
 def test_where_nothing_can_run_every_remedy_is_told(working: list[str]) -> None:
@@ -57,23 +61,23 @@ def test_where_nothing_can_run_every_remedy_is_told(working: list[str]) -> None:
 
 def test_the_gpu_job_has_what_has_int8_kernels(working: list[str]) -> None:
     """Where none can run here all of them are written, for the runner that has one."""
-    assert on_gpu(FILE) == Runtimes(("ort-trt", "trt"), ("gpu", "trt10", "trt"))
-    assert on_gpu(MODULE) == Runtimes(("ort-trt", "trt"), ("gpu", "trt10", "trt", "torch-cuda"))
+    assert on_gpu(FILE) == JobBackends(("ort-trt", "trt"), ("gpu", "trt10", "trt"))
+    assert on_gpu(MODULE) == JobBackends(("ort-trt", "trt"), ("gpu", "trt10", "trt", "torch-cuda"))
     working += ["trt", "ort-cuda"]
-    assert on_gpu(FILE) == Runtimes(("trt",), ("gpu", "trt"))
+    assert on_gpu(FILE) == JobBackends(("trt",), ("gpu", "trt"))
 
 
 def test_named_backends_are_taken_as_they_are(working: list[str]) -> None:
     """They may be on another machine."""
-    assert named(["trt", "ort"], FILE) == Runtimes(("trt", "ort"), ("gpu", "trt", "ort"))
+    assert named(["trt", "ort"], FILE) == JobBackends(("trt", "ort"), ("gpu", "trt", "ort"))
     assert working == []
 
 
 @pytest.mark.parametrize(
-    ("name", "subject", "words"),
+    ("name", "model", "words"),
     [("otr", FILE, "did you mean 'ort'"), ("torch", FILE, "no static int8"), ("torch-cuda", MODULE, "no static int8")],
 )
-def test_a_name_that_cannot_be_meant_is_told(name: str, subject: Subject, words: str) -> None:
+def test_a_name_that_cannot_be_meant_is_told(name: str, model: ModelToTest, words: str) -> None:
     """With those that can."""
     with pytest.raises(UsageError, match=words):
-        named([name], subject)
+        named([name], model)

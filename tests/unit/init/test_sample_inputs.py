@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pytest_quant.init.samples import CALIBRATION, SAMPLES, described, input_line, is_scores
+from pytest_quant.init.sample_inputs import CALIBRATION, SAMPLES, described, input_line, is_scores
 from pytest_quant.spec import TensorInfo
 
 

@@ -16,7 +16,7 @@ from pytest_quant.backends import (
 )
 from pytest_quant.doctor.probe import OK, BackendState, probe
 from pytest_quant.errors import BackendUnavailable, UsageError, nearest
-from pytest_quant.init.subject import Subject
+from pytest_quant.init.model import ModelToTest
 from pytest_quant.spec import EngineSpec, Model
 
 _PRECISION, _SCHEME = "int8", "static"
@@ -24,7 +24,7 @@ _AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Runtimes:
+class JobBackends:
     """Backends of one job.
 
     Attributes
@@ -37,20 +37,20 @@ class Runtimes:
     extras: tuple[str, ...]
 
 
-def named(names: Sequence[str], subject: Subject) -> Runtimes:
+def named(names: Sequence[str], model: ModelToTest) -> JobBackends:
     """Return the backends that the user names. Raises `UsageError` for one that is unknown, or has no static int8."""
     for name in names:
         if name not in backend_names():
             raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, backend_names()))
-        if not _offers(get_backend(name), subject):
+        if not _offers(get_backend(name), model):
             raise UsageError(
                 f"backend '{name}' has no static int8 for this model",
-                allowed=", ".join(other for other in backend_names() if _offers(get_backend(other), subject)),
+                allowed=", ".join(other for other in backend_names() if _offers(get_backend(other), model)),
             )
-    return _with_extras(names, subject)
+    return _with_extras(names, model)
 
 
-def on_cpu(subject: Subject) -> Runtimes:
+def on_cpu(model: ModelToTest) -> JobBackends:
     """Return the backends on the CPU that can run here, as the doctor finds them.
 
     Raises
@@ -63,7 +63,7 @@ def on_cpu(subject: Subject) -> Runtimes:
         for name in backend_names()
         if not _needs_gpu(get_backend(name)) and not isinstance(get_backend(name), TargetedBackend)
     ]
-    states = _asked([name for name in fitting if _offers(get_backend(name), subject)])
+    states = _states([name for name in fitting if _offers(get_backend(name), model)])
     working = [state.name for state in states if state.state == OK]
     if not working:
         raise BackendUnavailable(
@@ -71,21 +71,21 @@ def on_cpu(subject: Subject) -> Runtimes:
             + "; ".join(f"{state.name}: {state.reason}" for state in states),
             fix="\n".join(sorted({state.fix for state in states if state.fix})) or "pytest-quant doctor",
         )
-    return _with_extras(working, subject)
+    return _with_extras(working, model)
 
 
-def on_gpu(subject: Subject) -> Runtimes:
+def on_gpu(model: ModelToTest) -> JobBackends:
     """Return the backends with int8 kernels on a GPU that can run here; all of them where none can."""
     fitting = [
         name
         for name in backend_names()
-        if _needs_gpu(get_backend(name)) and _offers(get_backend(name), subject) and _has_kernels(get_backend(name))
+        if _needs_gpu(get_backend(name)) and _offers(get_backend(name), model) and _has_kernels(get_backend(name))
     ]
-    working = [state.name for state in _asked(fitting) if state.state == OK]
-    return _with_extras(working or fitting, subject)
+    working = [state.name for state in _states(fitting) if state.state == OK]
+    return _with_extras(working or fitting, model)
 
 
-def _asked(names: Sequence[str]) -> list[BackendState]:
+def _states(names: Sequence[str]) -> list[BackendState]:
     with ThreadPoolExecutor(_AT_ONCE) as probes:
         return list(probes.map(probe, names))
 
@@ -94,9 +94,9 @@ def _needs_gpu(backend: Backend) -> bool:
     return backend.device.startswith("cuda")
 
 
-def _offers(backend: Backend, subject: Subject) -> bool:
+def _offers(backend: Backend, model: ModelToTest) -> bool:
     """Whether it quantizes this model: a module is exported for those that read files, and no file becomes a module."""
-    takes = backend.reads == "onnx" or subject.reads == backend.reads
+    takes = backend.reads == "onnx" or model.reads == backend.reads
     return takes and _SCHEME in backend.schemes.get(_PRECISION, ())
 
 
@@ -104,13 +104,13 @@ def _has_kernels(backend: Backend) -> bool:
     return backend.refuses_speed(EngineSpec(backend.name, _PRECISION, _SCHEME, Model("any"))) is None
 
 
-def _with_extras(names: Sequence[str], subject: Subject) -> Runtimes:
+def _with_extras(names: Sequence[str], model: ModelToTest) -> JobBackends:
     backends = [get_backend(name) for name in names]
-    if subject.reads == get_exporter().reads and not any(one.reads == subject.reads for one in backends):
+    if model.reads == get_exporter().reads and not any(one.reads == model.reads for one in backends):
         # What exports the module: the reader of modules that is for the same device.
         wanted = any(map(_needs_gpu, backends))
         backends += [
-            one for one in map(get_backend, backend_names()) if one.reads == subject.reads and _needs_gpu(one) == wanted
+            one for one in map(get_backend, backend_names()) if one.reads == model.reads and _needs_gpu(one) == wanted
         ]
     extras = [extra for one in backends if isinstance(one, PackagedBackend) for extra in one.extras]
-    return Runtimes(tuple(names), tuple(dict.fromkeys(extras)))
+    return JobBackends(tuple(names), tuple(dict.fromkeys(extras)))

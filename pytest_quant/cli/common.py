@@ -1,0 +1,126 @@
+"""What the commands share: the one way to the terminal, and the places of history, cache and project.
+
+Foreign text that is printed cannot act upon the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.history import require_libraries
+from pytest_quant.history.database import FOLDER
+from pytest_quant.history.unfinished_runs import recover
+from pytest_quant.printable import clean_lines, guard_json, guard_lines
+
+HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
+"""Environment variable that names the history, a file or an address, as --quant-history does."""
+
+
+def say(text: str, *, err: bool = False, color: str | None = None) -> None:
+    """Print a message.
+
+    Parameters
+    ----------
+    text : with names and places in it as they are; secrets in addresses are left out.
+    err : print to the standard error.
+    color : of the whole text, as click names it.
+    """
+    click.secho(clean_lines(text), fg=color, err=err)
+
+
+def show(text: str) -> None:
+    """Print a table or a report, which was laid out and styled out of clean parts."""
+    # Where the output is no terminal click removes the styles.
+    click.echo(guard_lines(text))
+
+
+def show_json(document: object, *, indent: int | None = None) -> None:
+    """Print a document as JSON, on one line unless it is indented."""
+    click.echo(guard_json(json.dumps(document, allow_nan=False, indent=indent)))
+
+
+def width() -> int:
+    """Return the width of the terminal in characters, 100 where the output is no terminal."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def speaks_unicode() -> bool:
+    """Whether the output can encode all characters of Unicode."""
+    return (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf16")
+
+
+def split_names(text: str | None) -> tuple[str, ...]:
+    """Return the names of an option that takes ``NAME[,NAME]``."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def nearest_folder() -> Path:
+    """Return the folder ``.quant`` here or in the nearest folder above; the one here when there is none."""
+    here = Path.cwd()
+    candidates = (folder / FOLDER for folder in (here, *here.parents) if (folder / FOLDER).is_dir())
+    return next(candidates, here / FOLDER)
+
+
+def project_root() -> Path:
+    """Return the project's folder: the nearest one here or above with baselines, else a history, else a repository."""
+    here = Path.cwd()
+    marks = ("quant-baselines.toml", FOLDER, ".git")
+    candidates = (folder for mark in marks for folder in (here, *here.parents) if (folder / mark).exists())
+    return next(candidates, here)
+
+
+def _require_libraries(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:
+    """Refuse a command that needs the history before it does anything, where the library of the history is missing."""
+    require_libraries()
+    return place
+
+
+history_option = click.option(
+    "--history",
+    "place",
+    callback=_require_libraries,
+    metavar="FILE_OR_URL",
+    envvar=HISTORY_VARIABLE,
+    help="The history, as given to --quant-history  [$PYTEST_QUANT_HISTORY, else .quant/history.db]",
+)
+
+
+def history_place(place: str | None) -> str:
+    """Return the file or URL of the history that an option names, else of the nearest one."""
+    return place or str(nearest_folder() / "history.db")
+
+
+def existing_history(place: str | None) -> str:
+    """Return the file or URL of a history, with what killed runs left added to it.
+
+    Raises
+    ------
+    UsageError : it is a file that does not exist.
+    HistoryError : it cannot be looked at, as in a folder that this user may not enter.
+    """
+    where = history_place(place)
+    recovered = recover(where, nearest_folder().parent)
+    for line in (*([str(recovered)] if recovered.runs else []), *recovered.refused):
+        say(line, err=True)
+    if "://" not in where and not _exists(where):
+        raise UsageError(
+            "there is no history yet", value=where, fix="run tests with a quant mark first, or give --history FILE"
+        )
+    return where
+
+
+def _exists(file: str) -> bool:
+    try:
+        return Path(file).exists()
+    except OSError as error:
+        raise HistoryError(
+            f"the history {file} cannot be opened",
+            value=error.strerror or str(error),
+            fix="give --history a file in a folder that you may enter",
+        ) from error

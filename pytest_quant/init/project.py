@@ -1,0 +1,233 @@
+"""The repository that files are written for: the forge of its CI, its branch, its tests, and how CI installs it."""
+
+from __future__ import annotations
+
+import configparser
+import posixpath
+import re
+import sys
+import tomllib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pytest_quant.environment.revision import ask_git, main_branch
+from pytest_quant.errors import UsageError
+
+Forge = Literal["github", "gitlab"]
+FORGES: tuple[Forge, ...] = ("github", "gitlab")
+
+GITLAB_FILE = ".gitlab-ci.yml"
+"""The pipeline that GitLab runs."""
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/]*@)?(?P<host>[^/:@]+)")
+_SCP = re.compile(r"(?:[^/@:]+@)?(?P<host>[^/:@]+):(?!//)")
+_PLAIN_BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+@#-]*")
+"""Names of branches that need no quotes in YAML, in a shell, and in an expression of a forge."""
+
+_FORGE_FILES: dict[Forge, tuple[str, ...]] = {"github": (".github",), "gitlab": (GITLAB_FILE, ".gitlab")}
+"""Files and folders that only one of them reads."""
+
+_ROOT_FILES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "setup.py")
+"""Each marks the root directory of pytest, whatever is in it."""
+
+_SECTIONS = {"pytest.ini": "pytest", ".pytest.ini": "pytest", "tox.ini": "pytest", "setup.cfg": "tool:pytest"}
+_TEST_FOLDERS = ("tests", "test")
+_PLAIN_FOLDER = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_./-]*")
+"""Folders that are one word in a shell, with or without quotes: workflows name them in both ways."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A working tree of git, with the place of its quant tests.
+
+    Attributes
+    ----------
+    root : its top folder.
+    remote : address of the remote ``origin``, else of the only one; empty without one.
+    branch : the one that work is merged into.
+    folder : of the quant tests, relative to the root with slashes; ``.`` for the root itself.
+    configured : a file marks the root directory of pytest, so that node ids and ``.quant`` do not depend on where, and
+        with which path, pytest is started.
+    sources : the folder that modules are imported from, ``.`` or ``src``.
+    searched : pytest's configuration makes it import from `sources`.
+    """
+
+    root: Path
+    remote: str
+    branch: str
+    folder: str
+    configured: bool
+    sources: str
+    searched: bool = False
+
+
+def find_project(here: Path) -> Project:
+    """Return the project around `here`.
+
+    Raises
+    ------
+    UsageError : it is no repository, git is not installed, the name of its target branch cannot stand in a workflow, or
+        pyproject.toml is no TOML.
+    """
+    top = ask_git(here, "rev-parse", "--show-toplevel")
+    if not top.ok or not top.text:
+        raise UsageError(
+            f"git knows no checkout at {here}",
+            value=top.error.partition("\n")[0] or None,
+            fix="run it in a repository of git; 'git init' makes one",
+        )
+    root = Path(top.text)
+    remotes = ask_git(root, "remote").text.splitlines()
+    remote = "origin" if "origin" in remotes else remotes[0] if len(remotes) == 1 else ""
+    address = ask_git(root, "remote", "get-url", remote).text.partition("\n")[0] if remote else ""
+    branch = main_branch(root, remote or "origin")
+    if not _PLAIN_BRANCH.fullmatch(branch):
+        raise UsageError(
+            "the name of the target branch cannot stand in a workflow",
+            value=branch,
+            allowed="letters, digits and ._/+@#-",
+            fix="rename the branch: git branch -m",
+        )
+    settings, configured = _pytest_settings(root)
+    sources = "src" if (root / "src").is_dir() and not (root / "src" / "__init__.py").exists() else "."
+    searched = sources in map(posixpath.normpath, settings.get("pythonpath", ()))
+    return Project(root, address, branch, _test_folder(root, settings), configured, sources, searched)
+
+
+def _test_folder(root: Path, settings: dict[str, list[str]]) -> str:
+    """Return a folder below the first of ``testpaths``, else below a usual one; the root where tests lie there."""
+    named = [folder for folder in settings.get("testpaths", ()) if _PLAIN_FOLDER.fullmatch(folder)]
+    present = [folder.rstrip("/") for folder in (*named, *_TEST_FOLDERS) if (root / folder).is_dir()]
+    if not present and any(root.glob("test_*.py")):
+        return "."
+    return f"{(*present, _TEST_FOLDERS[0])[0]}/quant"
+
+
+def _pytest_settings(root: Path) -> tuple[dict[str, list[str]], bool]:
+    """Return the settings of pytest that are lists of words, and whether a file marks its root directory."""
+    settings: dict[str, Any] = dict(_pyproject(root).get("tool", {}).get("pytest", {}).get("ini_options", {}))
+    is_marked = any((root / name).is_file() for name in _ROOT_FILES)
+    for name, section in _SECTIONS.items():
+        parser = configparser.ConfigParser(interpolation=None, strict=False)
+        with suppress(configparser.Error, UnicodeDecodeError):
+            parser.read(root / name, "utf-8")
+        if parser.has_section(section):
+            is_marked = True
+            settings |= parser[section]
+    words = {name: value.split() if isinstance(value, str) else value for name, value in settings.items()}
+    return {name: value for name, value in words.items() if isinstance(value, list)}, is_marked
+
+
+def _pyproject(root: Path) -> dict[str, Any]:
+    file = root / "pyproject.toml"
+    if not file.is_file():
+        return {}
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(
+            "pyproject.toml cannot be read", value=str(error), fix="mend the file, and run it again"
+        ) from None
+
+
+def host_of(address: str) -> str:
+    """Return the host in the address of a remote, in small letters; empty for a path."""
+    match = _URL.match(address) or _SCP.match(address)
+    return match["host"].lower() if match else ""
+
+
+def find_forge(project: Project) -> Forge:
+    """Return the forge whose name is in the remote's host, else the one whose files are here.
+
+    Raises
+    ------
+    UsageError : neither shows it.
+    """
+    host = host_of(project.remote)
+    by_name: list[Forge] = [forge for forge in FORGES if forge in host]
+    by_files: list[Forge] = [
+        forge for forge in FORGES if any((project.root / file).exists() for file in _FORGE_FILES[forge])
+    ]
+    for forges in (by_name, by_files):
+        if len(forges) == 1:
+            return forges[0]
+    raise UsageError(
+        "nothing tells which forge runs the CI of this repository",
+        value=f"the remote {project.remote}" if project.remote else "no remote",
+        allowed="a remote whose host has github or gitlab in its name, or the files of one of them",
+        fix="say it: pytest-quant init --github, or pytest-quant init --gitlab",
+    )
+
+
+def is_in_lfs(root: Path, path: str) -> bool:
+    """Whether Git LFS keeps the content of the file `path`, which is relative to `root`."""
+    return ask_git(root, "check-attr", "filter", "--", path).text.endswith(": lfs")
+
+
+def is_kept_by_git(root: Path, path: str) -> bool:
+    """Whether git has the file `path`, relative to `root`, in its index, so that a clone has it too once committed."""
+    return ask_git(root, "ls-files", "--error-unmatch", "--", path).ok
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """Commands of bash by which CI installs a project, its tests' dependencies, and this package.
+
+    Attributes
+    ----------
+    lines : one command each.
+    programs : folder of the environment's programs, relative to the project; empty where the caller's python is used.
+    pip_cached : there is a file from which setup-python's cache of pip takes its key.
+    """
+
+    lines: tuple[str, ...]
+    programs: str = ""
+    pip_cached: bool = False
+
+
+def find_installation(root: Path, extras: Sequence[str], commands: str = "", *, gpu: bool = False) -> Installation:
+    """Return how CI installs the project at `root`: by uv or poetry where there is their lock file, else by pip.
+
+    Parameters
+    ----------
+    root : top folder of the project.
+    extras : of this package.
+    commands : of the user, a line each, which are taken as they are.
+    gpu : the job runs on a GPU, for which the wheel of ONNX Runtime is another.
+    """
+    package = f'"pytest-quant[{",".join(extras)}]"' if extras else "pytest-quant"
+    if commands:
+        return Installation((*commands.splitlines(), *(_package("python -m pip", package, gpu=True) if gpu else ())))
+    if (root / "uv.lock").is_file():
+        sync = ("python -m pip install uv", "uv sync --locked --all-groups")
+        return Installation((*sync, *_package("uv pip", package, gpu=gpu)), ".venv/bin")
+    if (root / "poetry.lock").is_file():
+        install = "POETRY_VIRTUALENVS_IN_PROJECT=true poetry install --no-interaction"
+        package_lines = _package("python -m pip --python .venv/bin/python", package, gpu=gpu)
+        return Installation(("python -m pip install poetry", install, *package_lines), ".venv/bin")
+    words = ["-r requirements.txt"] if (root / "requirements.txt").is_file() else []
+    if not {"project", "build-system"}.isdisjoint(_pyproject(root)) or (root / "setup.py").is_file():
+        words.append("-e .")
+    cached = any((root / name).is_file() for name in ("requirements.txt", "pyproject.toml"))
+    if gpu and words:
+        project_line = f"python -m pip install {' '.join(words)}"
+        return Installation((project_line, *_package("python -m pip", package, gpu=True)), pip_cached=cached)
+    return Installation((f"python -m pip install {' '.join([*words, package])}",), pip_cached=cached)
+
+
+def _package(pip: str, package: str, *, gpu: bool) -> tuple[str, ...]:
+    """Return what installs this package beside a project."""
+    # The project may have brought ONNX Runtime's wheel for CPUs, which has the same files as that for GPUs.
+    yes = "" if pip.startswith("uv") else "-y "
+    remove = f"{pip} uninstall {yes}onnxruntime onnxruntime-gpu"
+    return (*((remove,) if gpu else ()), f"{pip} install {package}")
+
+
+def find_python(root: Path) -> str:
+    """Return the version of Python for CI, ``3.12``: that of the file ``.python-version``, else this one."""
+    file = root / ".python-version"
+    version = re.match(r"3\.\d+", file.read_text("utf-8", "replace")) if file.is_file() else None
+    return version[0] if version else f"3.{sys.version_info.minor}"
