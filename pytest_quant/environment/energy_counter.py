@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.environment.nvml import field, opened_nvml
-from pytest_quant.environment.rapl import read_rapl, spent_mj
+
+_POWERCAP = Path("/sys/class/powercap")
+
+Packages = tuple[tuple[int, int], ...]
+"""Energy counter of each CPU package in microjoules, and the value after which it restarts from 0."""
 
 Counter = Callable[[], float | None]
 """Returns millijoules from any start, never going back; ``None`` where they cannot be read."""
@@ -57,3 +62,28 @@ def _of_gpu(device: str) -> Iterator[Counter | None]:
             return
         card = field(nvml, nvml.nvmlDeviceGetHandleByUUID, gpu.card)
         yield lambda: field(nvml, nvml.nvmlDeviceGetTotalEnergyConsumption, card)
+
+
+def read_rapl(root: Path = _POWERCAP) -> Packages | None:
+    """Read RAPL's counters of all CPU packages; ``None`` where there are none or they are not readable.
+
+    Most systems let only root read them, and virtual machines have none.
+    """
+    folders = [folder for folder in sorted(root.glob("intel-rapl:[0-9]*")) if folder.name.count(":") == 1]
+    try:
+        return (
+            tuple((_number(folder / "energy_uj"), _number(folder / "max_energy_range_uj")) for folder in folders)
+            or None
+        )
+    except (OSError, ValueError):
+        return None
+
+
+def _number(file: Path) -> int:
+    return int(file.read_text("ascii"))
+
+
+def spent_mj(before: Packages, after: Packages) -> float:
+    """Return the millijoules between two readings of the same packages; a counter may wrap around once."""
+    pairs = zip(before, after, strict=True)
+    return sum(end - start + (turn if end < start else 0) for (start, _), (end, turn) in pairs) / 1e3

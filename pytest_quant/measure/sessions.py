@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pytest_quant.backends import Engine, Feeds, prepare_events
 from pytest_quant.environment.gpu_clocks import Clocks, clock_notes, clock_reader
-from pytest_quant.environment.gpu_neighbours import gpu_neighbours, neighbour_notes
+from pytest_quant.environment.gpu_processes import gpu_neighbours, neighbour_notes
 from pytest_quant.measure.block import Block, ByDevice, Call, time_block
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.latency import NEAR_BYTES, Calls, Reopening, measure

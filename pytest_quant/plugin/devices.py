@@ -9,8 +9,7 @@ import pytest
 
 from pytest_quant.backends import get_backend
 from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE
-from pytest_quant.environment.gpu import Gpu, find_gpus
-from pytest_quant.environment.pin import pin_gpu, pin_share
+from pytest_quant.environment.gpu import Gpu, find_gpus, pin_gpu, pin_share
 from pytest_quant.errors import QuantError
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean_lines

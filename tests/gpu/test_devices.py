@@ -16,7 +16,7 @@ pytestmark = pytest.mark.gpu
 PIN = """
 import sys
 from pytest_quant.environment.cuda_driver import is_initialized
-from pytest_quant.environment.pin import pin_gpu
+from pytest_quant.environment.gpu import pin_gpu
 before = is_initialized()
 gpu = pin_gpu(sys.argv[1])
 import torch

@@ -6,10 +6,9 @@ import os
 
 import pytest
 
-from pytest_quant.environment import pin
+from pytest_quant.environment import gpu as gpus
 from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE
-from pytest_quant.environment.gpu import cuda_gpu, cuda_gpus
-from pytest_quant.environment.pin import pin_gpu, pin_share
+from pytest_quant.environment.gpu import cuda_gpu, cuda_gpus, pin_gpu, pin_share
 from pytest_quant.errors import UsageError
 from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, uuid_of
 
@@ -81,7 +80,7 @@ def test_without_a_gpu_the_reason_is_told(nvml_stub: NvmlStub) -> None:
 
 def test_cuda_that_is_initialised_is_not_told_otherwise(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has read the environment; only the card that is its only one anyway is no error."""
-    monkeypatch.setattr(pin, "is_initialized", lambda: True)
+    monkeypatch.setattr(gpus, "is_initialized", lambda: True)
     nvml_stub.play(*TWO)
     with pytest.raises(UsageError, match="CUDA is initialised in it") as raised:
         pin_gpu("cuda:1")
@@ -111,6 +110,6 @@ def test_where_there_is_no_choice_a_worker_takes_what_there_is(
     nvml_stub.play(*TWO)
     assert pin_share(1) is None
     nvml_stub.play(StubCard(), StubCard())
-    monkeypatch.setattr(pin, "is_initialized", lambda: True)
+    monkeypatch.setattr(gpus, "is_initialized", lambda: True)
     assert pin_share(1) is None
     assert VISIBLE_VARIABLE not in os.environ
