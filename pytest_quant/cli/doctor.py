@@ -10,7 +10,8 @@ import click
 
 from pytest_quant.backends import backend_names
 from pytest_quant.cli.common import HISTORY_VARIABLE, history_place, say, show, show_json, split_names
-from pytest_quant.doctor.examine import describe, examine, unmet
+from pytest_quant.doctor.describe import describe
+from pytest_quant.doctor.examine import examine, unmet
 from pytest_quant.errors import UsageError, nearest
 
 

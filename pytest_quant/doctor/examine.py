@@ -1,50 +1,183 @@
-"""Examination of the machine, and of problems that would otherwise show silently later; the answers as text."""
+"""Examination of the machine: GPUs, libraries and backends, and problems that would otherwise show silently later."""
 
 from __future__ import annotations
 
 import os
 import platform
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import metadata, requires, version
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from pytest_quant.backends import backend_names
 from pytest_quant.backends.runtime import installed_version, memory_libraries
-from pytest_quant.doctor.cards import Cards, CardState, find_cards
-from pytest_quant.doctor.probe import (
-    DISTRIBUTION,
-    OK,
-    BackendState,
-    Examination,
-    Library,
-    Problem,
-    find_libraries,
-    probe,
-)
-from pytest_quant.doctor.runner import runner_line
+from pytest_quant.doctor.probe import OK, BackendState, probe
 from pytest_quant.environment import fingerprint, has_vnni, isa_tier
-from pytest_quant.printable import clean
-from pytest_quant.report.text import aligned
+from pytest_quant.environment.gpu import Gpu, cuda_gpus, find_gpus
+from pytest_quant.errors import HistoryError
+from pytest_quant.history import INSTALL, missing_libraries
+from pytest_quant.history.selftests import newest_selftest
+from pytest_quant.report.selftest import held_line
+
+DISTRIBUTION = "pytest-quant"
+_NOT_FOR_USERS = ("dev", "example")
 
 ORT_WHEELS = ("onnxruntime", "onnxruntime-directml", "onnxruntime-gpu", "onnxruntime-openvino")
 """Distributions that write the same folder ``onnxruntime``."""
 
 _CUDA_ROOTS = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
 
-
 _AT_ONCE = 4
 """Number of concurrent probes, which mostly wait for the disk; more would overload a small machine."""
 
-_MARKS = {"ok": "ok", "missing": "missing", "broken": "BROKEN"}
 
-_MACHINE = ("cpu", "isa", "cores", "gpus", "python", "os", "arch")
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A required package: the versions that extras require, the installed one, and whether it fits."""
+
+    name: str
+    extras: tuple[str, ...]
+    wanted: str
+    found: str
+    fits: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Problem:
+    """A problem that would otherwise show silently later, and its remedy."""
+
+    what: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CardState:
+    """One card, or an instance of a split one (MIG).
+
+    Attributes
+    ----------
+    cuda : CUDA's name in this process, ``cuda:0``; empty where CUDA does not have it.
+    sm : compute capability as ``SM90``; empty where the driver does not tell.
+    memory_mb : 10^6 bytes; ``None`` where it has no memory of its own.
+    """
+
+    cuda: str
+    name: str
+    sm: str
+    memory_mb: float | None
+    uuid: str
+    driver: str
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """The result of an examination; `machine` has the properties that identify it, as text by name.
+
+    `runner` says which limits on speed it holds, or how to find out; empty where no history was asked.
+    """
+
+    machine: Mapping[str, str]
+    backends: tuple[BackendState, ...]
+    libraries: tuple[Library, ...]
+    problems: tuple[Problem, ...]
+    cards: tuple[CardState, ...] = ()
+    runner: str = ""
+
+
+def examine(history: str | None = None) -> Examination:
+    """Probe every backend in a process of its own, and examine libraries and machine. Never raises.
+
+    `history` is the place of a history that may have a self-test of this machine; ``None`` asks none.
+    """
+    with ThreadPoolExecutor(_AT_ONCE) as probes:
+        backends = probes.map(probe, backend_names())
+        cards, card_problems = find_cards()
+        machine = {
+            DISTRIBUTION: version(DISTRIBUTION),
+            **fingerprint().identity,
+            "python": fingerprint().context["python"],
+            "gpus": ", ".join(f"{card.name} (driver {card.driver})" for card in cards) or "none",
+        }
+        problems = (*card_problems, *find_problems(gather_facts(len(cards))))
+        runner = "" if history is None else runner_line(history)
+        return Examination(machine, tuple(backends), find_libraries(), problems, cards, runner)
+
+
+def unmet(examination: Examination, required: Sequence[str]) -> tuple[BackendState, ...]:
+    """Return the `required` backends that cannot run here; the names must be registered ones."""
+    return tuple(state for state in examination.backends if state.name in required and state.state != OK)
+
+
+def find_cards() -> tuple[tuple[CardState, ...], tuple[Problem, ...]]:
+    """Return the GPUs of this machine, those that CUDA has first, and why CUDA has none of them."""
+    cards = find_gpus()
+    if not cards:
+        return (), ()
+    cuda = cuda_gpus()
+    # Those that CUDA has neither as a whole nor in parts come last.
+    whole_or_part = {gpu.card or gpu.uuid for gpu in cuda.gpus}
+    states = [_card_state(gpu, f"cuda:{place}") for place, gpu in enumerate(cuda.gpus)]
+    states += [_card_state(gpu, "") for gpu in cards if gpu.uuid not in whole_or_part]
+    problem = Problem(cuda.reason, "set CUDA_VISIBLE_DEVICES to the UUID of one")
+    return tuple(states), (problem,) if cuda.reason else ()
+
+
+def _card_state(gpu: Gpu, cuda: str) -> CardState:
+    return CardState(cuda, gpu.name, gpu.sm or "", gpu.memory_mb, gpu.uuid, gpu.driver)
+
+
+def runner_line(history: str) -> str:
+    """Return when this machine last tested itself and what it holds, or how to find out; `history` is its place."""
+    if missing_libraries():
+        return f"no self-test of this machine yet, and none can be kept; first: {INSTALL}"
+    try:
+        selftest = newest_selftest(history, fingerprint().identity, "cpu")
+    except HistoryError as error:
+        return f"the self-test of this machine cannot be read: {error.what}"
+    return held_line(selftest) if selftest else "no self-test of this machine yet: pytest-quant selftest --quick"
+
+
+def find_libraries() -> tuple[Library, ...]:
+    """Return every package that this distribution requires, without the extras for developers."""
+    extras = metadata(DISTRIBUTION).get_all("Provides-Extra") or []
+    return compare_libraries(
+        requires(DISTRIBUTION) or [], [name for name in extras if name not in _NOT_FOR_USERS], installed_version
+    )
+
+
+def compare_libraries(
+    requirements: Iterable[str], extras: Collection[str], version_of: Callable[[str], str]
+) -> tuple[Library, ...]:
+    """Compare requirements with installed versions, sorted by name.
+
+    Parameters
+    ----------
+    requirements : lines of package metadata.
+    extras : names of the extras to consider; requirements of others are left out.
+    version_of : returns the installed version of a package, empty when it is not installed.
+    """
+    wanted: dict[tuple[str, str], set[str]] = {}
+    for requirement in map(Requirement, requirements):
+        marker = requirement.marker
+        core = marker is None or marker.evaluate({"extra": ""})
+        by = set() if marker is None or core else {name for name in extras if marker.evaluate({"extra": name})}
+        if requirement.name != DISTRIBUTION and (core or by):
+            wanted.setdefault((requirement.name, str(requirement.specifier)), set()).update(by)
+    libraries = []
+    for (name, versions), by in sorted(wanted.items()):
+        version = version_of(name)
+        fits = bool(version) and SpecifierSet(versions).contains(version, prereleases=True)
+        libraries.append(Library(name, tuple(sorted(by)), versions, version, fits))
+    return tuple(libraries)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
     """Facts from which problems are derived.
 
     Attributes
@@ -67,12 +200,12 @@ class Facts:
     cuda_header: Path | None
 
 
-def gather_facts(gpus: int, environ: Mapping[str, str] | None = None) -> Facts:
+def gather_facts(gpus: int, environ: Mapping[str, str] | None = None) -> MachineFacts:
     """Return the facts of this machine; `gpus` is the number of NVIDIA devices that NVML lists."""
     compiler = shutil.which("nvcc")
     nvcc = None if compiler is None else Path(compiler)
     x86 = platform.machine().lower() in ("x86_64", "amd64")
-    return Facts(
+    return MachineFacts(
         ort_wheels=tuple(name for name in ORT_WHEELS if installed_version(name)),
         isa=isa_tier(),
         saturates=x86 and not has_vnni(),
@@ -93,7 +226,7 @@ def find_cuda_header(nvcc: Path | None, environ: Mapping[str, str]) -> Path | No
     return next((header for header in headers if header.is_file()), None)
 
 
-def find_problems(facts: Facts) -> Iterator[Problem]:
+def find_problems(facts: MachineFacts) -> Iterator[Problem]:
     """Yield every problem that `facts` show, the gravest first."""
     if len(facts.ort_wheels) > 1:
         # The extra installs CUDA and cuDNN too, without which the wheel for GPUs loads no provider.
@@ -112,120 +245,9 @@ def find_problems(facts: Facts) -> Iterator[Problem]:
         )
 
 
-def _no_cuda_memory(facts: Facts) -> Iterator[Problem]:
+def _no_cuda_memory(facts: MachineFacts) -> Iterator[Problem]:
     """Yield a problem that names what a build of pycuda lacks; cuda-bindings needs no build."""
     missing = "nvcc is not on the PATH" if facts.nvcc is None else f"no cuda.h beside {facts.nvcc}"
     can_build = facts.nvcc is not None and facts.cuda_header is not None
     why = "neither cuda-bindings nor pycuda is installed, which the backend trt needs for device memory"
     yield Problem(why if can_build else f"{why}, and pycuda cannot be built: {missing}", "pip install cuda-bindings")
-
-
-def examine(history: str | None = None) -> Examination:
-    """Probe every backend in a process of its own, and examine libraries and machine. Never raises.
-
-    `history` is the place of a history that may have a self-test of this machine; ``None`` asks none.
-    """
-    with ThreadPoolExecutor(_AT_ONCE) as probes:
-        asked = probes.map(probe, backend_names())
-        cards = find_cards()
-        problems = (*_card_problems(cards), *find_problems(gather_facts(len(cards.states))))
-        machine = {
-            DISTRIBUTION: version(DISTRIBUTION),
-            **fingerprint().identity,
-            "python": fingerprint().context["python"],
-            "gpus": ", ".join(f"{card.name} (driver {card.driver})" for card in cards.states) or "none",
-        }
-        runner = "" if history is None else runner_line(history)
-        return Examination(machine, tuple(asked), find_libraries(), problems, cards.states, runner)
-
-
-def _card_problems(cards: Cards) -> Iterator[Problem]:
-    if cards.trouble:
-        yield Problem(cards.trouble, cards.fix)
-
-
-def unmet(examination: Examination, required: Sequence[str]) -> tuple[BackendState, ...]:
-    """Return the `required` backends that cannot run here; the names must be registered ones."""
-    return tuple(state for state in examination.backends if state.name in required and state.state != "ok")
-
-
-def describe(examination: Examination) -> str:
-    """Return an examination as text: machine, backends with their remedies, libraries, then problems."""
-    return "\n".join(
-        [
-            *_machine(examination),
-            *_cards(examination.cards),
-            "",
-            *_backends(examination.backends),
-            "",
-            *_libraries(examination.libraries),
-            *_ends(examination),
-        ]
-    )
-
-
-def _machine(examination: Examination) -> Iterator[str]:
-    yield f"pytest-quant {examination.machine['pytest-quant']}"
-    rows = [(name, clean(examination.machine[name])) for name in _MACHINE]
-    if examination.runner:
-        rows.append(("runner", clean(examination.runner)))
-    for line in aligned(rows):
-        yield f"  {line}"
-
-
-def _cards(cards: Sequence[CardState]) -> list[str]:
-    """Return a table of the cards, where there are any."""
-    if not cards:
-        return []
-    rows = [("device", "card", "sm", "memory", "uuid")]
-    rows += [
-        (
-            card.cuda or "hidden",
-            clean(card.name),
-            card.sm or "-",
-            "-" if card.memory_mb is None else f"{card.memory_mb / 1000:.1f} GB",
-            clean(card.uuid),
-        )
-        for card in cards
-    ]
-    return ["", *aligned(rows)]
-
-
-def _backends(states: Sequence[BackendState]) -> Iterator[str]:
-    rows = [("backend", "state", "version", "device")]
-    rows += [
-        (state.name, _MARKS[state.state], clean(state.version or "-"), clean(state.device or "-")) for state in states
-    ]
-    lines = aligned(rows)
-    yield lines[0]
-    for state, line in zip(states, lines[1:], strict=True):
-        yield line
-        if state.state == OK:
-            yield f"    offers {clean(', '.join(state.precisions))}"
-        if state.reason:
-            yield f"    {clean(state.reason)}"
-        if state.fix:
-            yield f"    fix: {clean(state.fix)}"
-
-
-def _libraries(libraries: Sequence[Library]) -> list[str]:
-    rows = [("library", "wanted", "found", "for")]
-    for library in libraries:
-        verdict = clean(library.found or "not installed")
-        if library.found and not library.fits:
-            verdict += " (does not fit)"
-        rows.append(
-            (library.name, library.wanted or "any", verdict, ", ".join(library.extras) or "pytest-quant itself")
-        )
-    return aligned(rows)
-
-
-def _ends(examination: Examination) -> Iterator[str]:
-    for problem in examination.problems:
-        yield ""
-        yield f"! {clean(problem.what)}"
-        if problem.fix:
-            yield f"    fix: {clean(problem.fix)}"
-    yield ""
-    working = sum(state.state == OK for state in examination.backends)
-    yield f"{working} of {len(examination.backends)} backends can run here"

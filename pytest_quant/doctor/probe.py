@@ -1,4 +1,4 @@
-"""Availability on this machine: versions of the libraries, and each backend probed in a process of its own.
+"""The state of a backend, which is probed in a process of its own.
 
 A native library that does not fit may end the process that loads it.
 """
@@ -8,16 +8,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import metadata, requires
-
-from packaging.requirements import Requirement
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.base import Availability, Backend
-from pytest_quant.backends.runtime import installed_version
-from pytest_quant.doctor.cards import CardState
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
 """States of a backend: it runs, its runtime or device is missing, or it is installed and does not work."""
@@ -43,77 +37,6 @@ class BackendState:
     precisions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
-    """A required package: the versions that extras require, the installed one, and whether it fits."""
-
-    name: str
-    extras: tuple[str, ...]
-    wanted: str
-    found: str
-    fits: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A problem that would otherwise show silently later, and its remedy."""
-
-    what: str
-    fix: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Examination:
-    """The result of an examination; `machine` has the properties that identify it, as text by name.
-
-    `runner` says which limits on speed it holds, or how to find out; empty where no history was asked.
-    """
-
-    machine: Mapping[str, str]
-    backends: tuple[BackendState, ...]
-    libraries: tuple[Library, ...]
-    problems: tuple[Problem, ...]
-    cards: tuple[CardState, ...] = ()
-    runner: str = ""
-
-
-DISTRIBUTION = "pytest-quant"
-_NOT_FOR_USERS = ("dev", "example")
-
-
-def find_libraries() -> tuple[Library, ...]:
-    """Return every package that this distribution requires, without the extras for developers."""
-    extras = metadata(DISTRIBUTION).get_all("Provides-Extra") or []
-    return compare(
-        requires(DISTRIBUTION) or [], [name for name in extras if name not in _NOT_FOR_USERS], installed_version
-    )
-
-
-def compare(requirements: Iterable[str], extras: Iterable[str], found: Callable[[str], str]) -> tuple[Library, ...]:
-    """Compare requirements with installed versions, sorted by name.
-
-    Parameters
-    ----------
-    requirements : lines of package metadata.
-    extras : names of the extras to consider; requirements of others are left out.
-    found : returns the installed version of a package, empty when it is not installed.
-    """
-    offered = tuple(extras)
-    asked: dict[tuple[str, str], set[str]] = {}
-    for requirement in map(Requirement, requirements):
-        marker = requirement.marker
-        core = marker is None or marker.evaluate({"extra": ""})
-        asking = set() if marker is None or core else {name for name in offered if marker.evaluate({"extra": name})}
-        if requirement.name != DISTRIBUTION and (core or asking):
-            asked.setdefault((requirement.name, str(requirement.specifier)), set()).update(asking)
-    return tuple(_library(name, wanted, asked[name, wanted], found(name)) for name, wanted in sorted(asked))
-
-
-def _library(name: str, wanted: str, extras: set[str], found: str) -> Library:
-    fits = bool(found) and Requirement(f"{name}{wanted}").specifier.contains(found, prereleases=True)
-    return Library(name, tuple(sorted(extras)), wanted, found, fits)
-
-
 TIME_LIMIT_S = 60.0
 
 
@@ -133,22 +56,15 @@ def probe(name: str) -> BackendState:
     return BackendState(**{**state, "precisions": tuple(state["precisions"])})
 
 
-def state_of(name: str, backend: Backend, found: Availability) -> BackendState:
-    """Return a backend's availability as a `BackendState`.
-
-    Parameters
-    ----------
-    name : registered name.
-    backend : the backend, for the precisions it offers.
-    found : its availability.
-    """
-    state = OK if found.available else BROKEN if found.broken else MISSING
+def state_of(name: str, backend: Backend, here: Availability) -> BackendState:
+    """Return the availability of a backend, which is registered as `name`, as a `BackendState`."""
+    state = OK if here.available else BROKEN if here.broken else MISSING
     offered = [
         " ".join(part for part in (precision, scheme) if part)
         for precision, schemes in backend.schemes.items()
         for scheme in schemes
     ]
-    return BackendState(name, state, found.version, found.device, found.reason, found.fix, tuple(offered))
+    return BackendState(name, state, here.version, here.device, here.reason, here.fix, tuple(offered))
 
 
 def _death(returncode: int, stderr: str) -> str:

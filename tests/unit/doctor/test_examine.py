@@ -1,13 +1,35 @@
-"""What goes wrong silently later is told."""
+"""What goes wrong silently later is told: two wheels, a card that CUDA does not have, versions that do not fit."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_quant.doctor.examine import Facts, find_cuda_header, find_problems, gather_facts
+import pytest
 
-HEALTHY = Facts(
+from pytest_quant.doctor.examine import (
+    CardState,
+    Library,
+    MachineFacts,
+    compare_libraries,
+    find_cards,
+    find_cuda_header,
+    find_libraries,
+    find_problems,
+    gather_facts,
+    runner_line,
+)
+from pytest_quant.environment import fingerprint
+from pytest_quant.history.selftests import keep_selftest
+from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, uuid_of
+from tests.unit.history.noisy import a_selftest
+
+L4, T4 = StubCard(name="NVIDIA L4"), StubCard(name="NVIDIA T4", capability="7.5", memory_total=16_000_000_000)
+PARTS = tuple(StubInstance(uuid_of(place, "MIG"), gpu_instance=place) for place in (1, 2))
+SPLIT = StubCard(name="NVIDIA A100-SXM4-40GB", capability="8.0", mig=1, instances=PARTS)
+DRIVER = "580.65.06"
+
+HEALTHY = MachineFacts(
     ort_wheels=("onnxruntime",),
     isa="avx512_vnni",
     saturates=False,
@@ -19,7 +41,7 @@ HEALTHY = Facts(
 )
 
 
-def told(facts: Facts) -> list[tuple[str, str]]:
+def told(facts: MachineFacts) -> list[tuple[str, str]]:
     """What is said of `facts`, and the fix."""
     return [(problem.what, problem.fix) for problem in find_problems(facts)]
 
@@ -76,3 +98,105 @@ def test_facts_of_this_machine_are_consistent() -> None:
     facts = gather_facts(0)
     assert "onnxruntime" in " ".join(facts.ort_wheels)
     assert facts.cuda_header is None or facts.cuda_header.is_file()
+
+
+def test_without_a_driver_there_are_none(nvml_stub: NvmlStub) -> None:
+    """And nothing is wrong with that."""
+    assert find_cards() == ((), ())
+
+
+def test_two_cards_in_the_order_of_cuda(nvml_stub: NvmlStub) -> None:
+    """CUDA puts the faster one first, NVML the one with the lower place on the bus."""
+    nvml_stub.play(T4, L4, cuda=(uuid_of(1), uuid_of(0)))
+    cards = (
+        CardState("cuda:0", "NVIDIA L4", "SM89", 24_000.0, uuid_of(1), DRIVER),
+        CardState("cuda:1", "NVIDIA T4", "SM75", 16_000.0, uuid_of(0), DRIVER),
+    )
+    assert find_cards() == (cards, ())
+
+
+def test_a_card_that_cuda_does_not_have_is_listed(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind those that it has."""
+    nvml_stub.play(L4, T4)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", uuid_of(1))
+    cards, problems = find_cards()
+    assert [(card.cuda, card.uuid) for card in cards] == [("cuda:0", uuid_of(1)), ("", uuid_of(0))]
+    assert problems == ()
+
+
+def test_a_variable_that_leaves_none_is_a_problem(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable is named with its value, and what to write."""
+    nvml_stub.play(L4)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    cards, (problem,) = find_cards()
+    assert [card.cuda for card in cards] == [""]
+    assert problem.what.startswith("CUDA_VISIBLE_DEVICES='7' leaves none of")
+    assert "UUID" in problem.fix
+
+
+def test_the_parts_of_a_split_card_are_its_devices(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is chosen by its UUID; the card itself is none of CUDA's."""
+    nvml_stub.play(SPLIT)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", PARTS[1].uuid)
+    (card,), _ = find_cards()
+    assert (card.cuda, card.uuid, card.sm) == ("cuda:0", PARTS[1].uuid, "SM80")
+    assert "MIG" in card.name
+
+
+def test_a_split_card_without_parts_is_a_problem(nvml_stub: NvmlStub) -> None:
+    """CUDA has nothing to compute on."""
+    nvml_stub.play(StubCard(name="NVIDIA A100-SXM4-40GB", capability="8.0", mig=1))
+    cards, (problem,) = find_cards()
+    assert [card.cuda for card in cards] == [""]
+    assert "a split card needs an instance" in problem.what
+
+
+REQUIREMENTS = [
+    "numpy>=1.26",
+    "onnxruntime>=1.28; extra == 'ort'",
+    "onnx>=1.17; extra == 'ort'",
+    "onnx>=1.17; extra == 'openvino'",
+    "pytest-quant[ort]; extra == 'trt'",
+    "tensorrt>=10.1; extra == 'trt'",
+    "ruff>=0.12; extra == 'dev'",
+]
+INSTALLED = {"numpy": "2.4.6", "onnxruntime": "1.20.0", "onnx": "1.18.0rc1", "ruff": "0.13"}
+
+
+def test_versions_are_compared() -> None:
+    """Fitting, too old and absent; a pre-release counts, and what only developers need is left out."""
+    assert compare_libraries(REQUIREMENTS, ["openvino", "ort", "trt"], lambda name: INSTALLED.get(name, "")) == (
+        Library("numpy", (), ">=1.26", "2.4.6", fits=True),
+        Library("onnx", ("openvino", "ort"), ">=1.17", "1.18.0rc1", fits=True),
+        Library("onnxruntime", ("ort",), ">=1.28", "1.20.0", fits=False),
+        Library("tensorrt", ("trt",), ">=10.1", "", fits=False),
+    )
+
+
+def test_our_own_metadata_is_read() -> None:
+    """Core and runtimes are listed, developers' tools are not."""
+    names = {library.name for library in find_libraries()}
+    assert {"numpy", "onnxruntime", "openvino", "torch"} <= names
+    assert not names & {"ruff", "pytest-quant"}
+
+
+def test_without_a_self_test_it_says_how(tmp_path: Path) -> None:
+    """And creates no history."""
+    assert runner_line(str(tmp_path / "history.db")).endswith("yet: pytest-quant selftest --quick")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_newest_self_test_says_what_it_holds(tmp_path: Path) -> None:
+    """With its day, the best kind of model and the worst."""
+    place = str(tmp_path / "history.db")
+    keep_selftest(place, a_selftest(identity=fingerprint().identity))
+    keep_selftest(place, a_selftest(identity={"cpu": "another"}, measured_at="2026-05-05T00:00:00+00:00"))
+    assert runner_line(place).startswith(
+        "self-test of 2026-01-01: smallest limit in one launch 2.1 % (compute-bound models) to 4.4 %"
+    )
+
+
+def test_a_history_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    """The rest of the examination goes on."""
+    (tmp_path / "history.db").write_text("no database")
+    assert "cannot be opened" in runner_line(str(tmp_path / "history.db"))

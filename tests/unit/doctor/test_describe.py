@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from pytest_quant.doctor.examine import describe
-from pytest_quant.doctor.probe import BackendState, Examination, Library, Problem
+from dataclasses import replace
+
+from pytest_quant.doctor.describe import describe
+from pytest_quant.doctor.examine import CardState, Examination, Library, Problem
+from pytest_quant.doctor.probe import BackendState
 
 MACHINE = {
     "pytest-quant": "0.1.0",
@@ -48,3 +51,25 @@ def test_libraries_and_problems_are_listed() -> None:
 def test_foreign_text_cannot_act_on_the_terminal() -> None:
     """Messages of runtimes come escaped."""
     assert "\x1b" not in describe(FOUND)
+
+
+def test_cards_are_a_table() -> None:
+    """Between the machine and the backends, with what NVML does not tell as a dash."""
+    cards = (
+        CardState("cuda:0", "NVIDIA L4", "SM89", 24_000.0, "GPU-0", "580"),
+        CardState("", "NVIDIA GB10", "SM121", None, "GPU-1", "580"),
+    )
+    lines = describe(replace(FOUND, cards=cards)).splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("device"))
+    assert [line.split() for line in lines[start : start + 3]] == [
+        ["device", "card", "sm", "memory", "uuid"],
+        ["cuda:0", "NVIDIA", "L4", "SM89", "24.0", "GB", "GPU-0"],
+        ["hidden", "NVIDIA", "GB10", "SM121", "-", "GPU-1"],
+    ]
+
+
+def test_the_self_test_is_one_line_of_the_machine() -> None:
+    """Absent where no history was asked."""
+    assert "runner" not in describe(FOUND)
+    lines = describe(replace(FOUND, runner="self-test of 2026-01-01")).splitlines()
+    assert [line for line in lines if "self-test" in line] == ["  runner  self-test of 2026-01-01"]
