@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from pytest_quant.environment import ci_pull_request
 from pytest_quant.errors import ForgeError, UsageError
-from pytest_quant.redact import HIDDEN, redact_address
+from pytest_quant.printable import HIDDEN, redact_address
 
 GITHUB_API, GITLAB_API = "https://api.github.com", "https://gitlab.com/api/v4"
 GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")

@@ -28,7 +28,7 @@ from pytest_quant.backends.base import Availability
 from pytest_quant.environment.nvml import driver_cuda
 from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError, QuantError
-from pytest_quant.whole_file import write_whole
+from pytest_quant.files import write_whole
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

@@ -23,8 +23,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from pytest_quant.bounded import parse_json, read_file
 from pytest_quant.cache.folder import size_below
+from pytest_quant.files import parse_json, read_file
 
 JsonScalar: TypeAlias = str | int | float | bool | None
 

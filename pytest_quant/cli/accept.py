@@ -14,10 +14,15 @@ from pytest_quant.cli.compare import find_side
 from pytest_quant.environment import Repository
 from pytest_quant.errors import UsageError
 from pytest_quant.history import StoredCheck, open_store
-from pytest_quant.history.baselines.accept import Acceptance, Reason, accept_checks, changed_lines
-from pytest_quant.history.baselines.file import series_of
-from pytest_quant.history.baselines.file import NAME, read_baselines
-from pytest_quant.history.baselines.accept import accept_removal, choose_series
+from pytest_quant.history.baselines.accept import (
+    Acceptance,
+    Reason,
+    accept_checks,
+    accept_removal,
+    changed_lines,
+    choose_series,
+)
+from pytest_quant.history.baselines.file import NAME, read_baselines, series_of
 from pytest_quant.history.merge_base import resolve
 
 if TYPE_CHECKING:

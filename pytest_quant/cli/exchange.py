@@ -12,15 +12,15 @@ import click
 
 from pytest_quant.cli.common import existing_history, history_option, history_place, say
 from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.files import whole_file
 from pytest_quant.history import open_store
 from pytest_quant.history.git_branch import BRANCH, GitFiles
 from pytest_quant.history.git_branch import pull as pull_runs
 from pytest_quant.history.git_branch import push as push_runs
 from pytest_quant.history.json_lines import RunWithRecords, lines_of, read_runs
-from pytest_quant.redact import redact_address
+from pytest_quant.printable import redact_address
 from pytest_quant.report.spreadsheet import csv_lines
 from pytest_quant.report.text import count
-from pytest_quant.whole_file import whole_file
 
 remote_option = click.option("--remote", default="origin", show_default=True, help="Name or address of the repository.")
 branch_option = click.option(

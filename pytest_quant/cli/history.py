@@ -25,7 +25,6 @@ from pytest_quant.report.text import aligned
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
-    from pytest_quant.history.trends import Change
 
 _RUNS = 20
 _POINTS = 50

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pytest_quant.cli.common import say, show, split_names
-from pytest_quant.init.files import NewFile, content, write_new
+from pytest_quant.init.new_files import NewFile, content, write_new
 from pytest_quant.init.project import FORGES, find_project, is_kept_by_git
 from pytest_quant.init.render import GITLAB_INCLUDED, InitFacts, InitOptions, find_facts, new_files
 from pytest_quant.init.sample_inputs import described

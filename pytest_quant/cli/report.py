@@ -11,6 +11,7 @@ import click
 from pytest_quant.cli.common import existing_history, history_option, project_root, say
 from pytest_quant.cli.compare import NamedRecords, compare_sides, find_side, find_sides, of_run
 from pytest_quant.errors import UsageError
+from pytest_quant.files import next_step
 from pytest_quant.history import StoredCheck, open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
 from pytest_quant.history.compare import rule
@@ -18,7 +19,6 @@ from pytest_quant.history.series_history import series_histories
 from pytest_quant.report.page.assemble import Sources, assemble
 from pytest_quant.report.page.compared import ComparedRuns
 from pytest_quant.report.page.render import write_page
-from pytest_quant.whole_file import next_step
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store

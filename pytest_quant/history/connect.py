@@ -15,7 +15,7 @@ from sqlalchemy.pool import NullPool
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.database import prepare_folder
 from pytest_quant.history.schema import METADATA, SCHEMA, VERSION
-from pytest_quant.redact import redact_address
+from pytest_quant.printable import redact_address
 
 BUSY_TIMEOUT_S = 60
 """Longest wait of one process for another that writes."""

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.json_lines import MOST_LINE_BYTES, RunWithRecords, header_line, read_lines, run_line
+from pytest_quant.printable import redact_address
 from pytest_quant.record import Run
-from pytest_quant.redact import redact_address
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store

@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from pytest_quant.bounded import open_file, parse_json
 from pytest_quant.errors import HistoryError
+from pytest_quant.files import open_file, parse_json
 from pytest_quant.history.rows import encode
 from pytest_quant.printable import guard_json
 from pytest_quant.record import SCHEMA, Encoded, Record, Run, run_from_json, run_to_json

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from pytest_quant.bounded import inflate, parse_json
 from pytest_quant.errors import HistoryError
+from pytest_quant.files import inflate, parse_json
 from pytest_quant.record import (
     Encoded,
     Json,

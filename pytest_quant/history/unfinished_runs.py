@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from pytest_quant.errors import HistoryError
+from pytest_quant.files import write_whole
 from pytest_quant.history.database import FOLDER, open_store, prepare_folder
 from pytest_quant.history.json_lines import read_runs, run_line
 from pytest_quant.history.rows import encode
+from pytest_quant.printable import redact_address
 from pytest_quant.record import SCHEMA, Encoded, Json, Record, Run, encoded
 from pytest_quant.record.codec import plain
 from pytest_quant.record.run import gather_samples
-from pytest_quant.redact import redact_address
-from pytest_quant.whole_file import write_whole
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store

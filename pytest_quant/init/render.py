@@ -13,8 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pytest_quant.errors import UsageError
 from pytest_quant.history.git_branch import BRANCH
 from pytest_quant.init.backends import JobBackends, named, on_cpu, on_gpu
-from pytest_quant.init.files import MARKER, NewFile, content
 from pytest_quant.init.model import ModelToTest, find_model
+from pytest_quant.init.new_files import MARKER, NewFile, content
 from pytest_quant.init.project import (
     GITLAB_FILE,
     Forge,

@@ -36,8 +36,7 @@ from filelock import ReadWriteLock, Timeout
 
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import QuantError, UsageError
-from pytest_quant.printable import clean
-from pytest_quant.redact import redact
+from pytest_quant.printable import clean, redact
 
 FOLDER_VARIABLE = "PYTEST_QUANT_LOCKS"
 """Environment variable that names another folder for the locks of devices."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_quant.errors import HistoryError
+from pytest_quant.files import next_step, write_whole
 from pytest_quant.plugin.settings import settings_of
-from pytest_quant.whole_file import next_step, write_whole
 
 if TYPE_CHECKING:
     from pytest_quant.history.compare import Comparison, Ruling

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.trt.run_builder import NO_IMPLICIT, BuildRequest
-from pytest_quant.whole_file import write_whole
+from pytest_quant.files import write_whole
 
 if TYPE_CHECKING:
     import tensorrt

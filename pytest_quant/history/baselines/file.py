@@ -18,10 +18,9 @@ from typing import Annotated, TypeAlias
 import msgspec
 import tomli_w
 
-from pytest_quant.bounded import parse_json, read_file
 from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.files import next_step, parse_json, read_file, write_whole
 from pytest_quant.result import LaunchFigures
-from pytest_quant.whole_file import next_step, write_whole
 
 NAME = "quant-baselines.toml"
 SCHEMA = 1

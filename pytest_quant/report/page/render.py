@@ -21,10 +21,10 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from pytest_quant.files import write_whole
 from pytest_quant.printable import clean
 from pytest_quant.record import Json
 from pytest_quant.report.page.content import Page
-from pytest_quant.whole_file import write_whole
 
 _STYLES = ("uplot/uPlot.min.css", "page.css")
 _FIRST = "first.js"

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_quant import bounded
+from pytest_quant import files
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import json_lines
 from pytest_quant.history.json_lines import header_line, lines_of, read_lines, read_runs, run_line
@@ -151,7 +151,7 @@ def test_a_large_file_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> N
 
 def test_more_values_than_memory_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line within the limit of bytes may take 24 times as much."""
-    monkeypatch.setattr(bounded, "MOST_JSON_VALUES", 1000)
+    monkeypatch.setattr(files, "MOST_JSON_VALUES", 1000)
     line = b'{"schema": 1, "run": {}, "checks": [' + b"{}," * 2000 + b"{}]}"
     with pytest.raises(HistoryError, match=r"line 1: .*values, more than 1000"):
         list(read_lines(io.BytesIO(line), "the file"))

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from pytest_quant.init.backends import JobBackends
-from pytest_quant.init.files import MARKER, write_new
 from pytest_quant.init.model import ModelToTest
+from pytest_quant.init.new_files import MARKER, write_new
 from pytest_quant.init.project import Installation, Project
 from pytest_quant.init.render import InitFacts, new_files
 from pytest_quant.spec import Signature, TensorInfo

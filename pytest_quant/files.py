@@ -1,24 +1,99 @@
-"""Files that are written whole or not at all: a reader sees the old one or the new one, never a part.
+"""Files: what others may have written is read within bounds, and what is written is written whole or not at all.
 
-What is no file is written through: a device, a named pipe, an open stream of this process such as ``/dev/stdout``.
+Whatever is wrong with a content is a `ValueError`, and whatever is wrong with a file an `OSError`, whose texts are
+words for a message: the caller adds the file, the line or the run, and the next step. What is no file is written
+through: a device, a named pipe, an open stream of this process such as ``/dev/stdout``.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import secrets
 import stat
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
+
+MOST_JSON_VALUES = 10_000_000
+"""Python takes some 80 bytes for each value, however short it is written: 800 MB in all."""
 
 _OWN_STREAM = re.compile(r"/proc/(?:self|thread-self|(?P<process>\d+)(?:/task/\d+)?)/fd/(?P<number>\d+)")
 _MOST_LINKS = 40
 _RIGHTS = 0o777
+
+
+def open_file(path: Path) -> BufferedReader:
+    """Open an ordinary file for reading; a link to one is one.
+
+    Raises
+    ------
+    OSError : it cannot be opened, or it is something else, which is never waited for.
+    """
+    # Without it, opening a named pipe waits for a writer who may never come.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, "it is a folder, not a file", str(path))
+        raise OSError(errno.EINVAL, "it is a device or a pipe, not a file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_file(path: Path, most_bytes: int) -> bytes:
+    """Return the content of an ordinary file of at most `most_bytes`. Raises `OSError`."""
+    with open_file(path) as stream:
+        content = stream.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"it has more than {most_bytes} bytes", str(path))
+    return content
+
+
+def inflate(packed: bytes, most_bytes: int) -> bytes:
+    """Return what zlib compressed into `packed`. Raises `ValueError` when it is damaged, or more than `most_bytes`."""
+    unpacking = zlib.decompressobj()
+    try:
+        content = unpacking.decompress(packed, most_bytes + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if len(content) > most_bytes:
+        raise ValueError(f"it inflates to more than {most_bytes} bytes")
+    if not unpacking.eof:
+        raise ValueError("its end is missing")
+    return content
+
+
+def parse_json(text: bytes | str) -> object:
+    """Return the value of a JSON text; bytes are UTF-8, with or without a mark at their beginning.
+
+    Parameters
+    ----------
+    text : of any content; a comma or a bracket in a text inside counts as a value too.
+
+    Raises
+    ------
+    ValueError : it is no JSON, is nested too deeply, or has more values than fit into memory.
+    """
+    content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    values = sum(map(content.count, (b",", b"[", b"{")))
+    if values > MOST_JSON_VALUES:
+        raise ValueError(f"it has {values} values, more than {MOST_JSON_VALUES}")
+    try:
+        value: object = json.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8") from error
+    except RecursionError as error:
+        raise ValueError("it is nested without end") from error
+    except MemoryError as error:
+        raise ValueError("it needs more memory than there is") from error
+    return value
 
 
 @contextmanager
@@ -87,10 +162,10 @@ def _followed(path: Path) -> Path:
 
 def _own_stream(path: Path) -> int | None:
     """Return the descriptor that `path` names, where it is one of this process."""
-    found = _OWN_STREAM.fullmatch(str(path))
-    if found is None or found["process"] not in (None, str(os.getpid())):
+    match = _OWN_STREAM.fullmatch(str(path))
+    if match is None or match["process"] not in (None, str(os.getpid())):
         return None
-    return int(found["number"])
+    return int(match["number"])
 
 
 def _state(path: Path) -> os.stat_result | None:

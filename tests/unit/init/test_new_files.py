@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.errors import UsageError
-from pytest_quant.init import files
-from pytest_quant.init.files import MARKER, NewFile, content, write_new
+from pytest_quant.init import new_files
+from pytest_quant.init.new_files import MARKER, NewFile, content, write_new
 
 NEW = NewFile("a/b.py", f"{MARKER}x = 2\n")
 
@@ -61,7 +61,7 @@ def test_a_folder_that_is_read_only_is_named(tmp_path: Path, monkeypatch: pytest
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(files, "write_whole", refuse)
+    monkeypatch.setattr(new_files, "write_whole", refuse)
     with pytest.raises(UsageError, match=r"a/b\.py cannot be written") as caught:
         write_new(tmp_path, [NEW])
     assert caught.value.value == "Permission denied"

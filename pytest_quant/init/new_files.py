@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_quant.errors import UsageError
-from pytest_quant.whole_file import next_step, write_whole
+from pytest_quant.files import next_step, write_whole
 
 MARKER = "# written by pytest-quant init\n"
 """The first line; every format that is written here has comments with a hash sign."""
