@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pytest_quant.environment import ci_pull_request
 from pytest_quant.errors import ForgeError, UsageError
@@ -21,7 +21,7 @@ from pytest_quant.printable import HIDDEN, redact_address
 
 GITHUB_API, GITLAB_API = "https://api.github.com", "https://gitlab.com/api/v4"
 GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
-GITLAB_TOKEN, GITLAB_JOB_TOKEN = "GITLAB_TOKEN", "CI_JOB_TOKEN"
+GITLAB_TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
 
 _BEGINNING = "<!-- pytest-quant "
 """Of the first line of every comment of ours, which anybody may copy."""
@@ -42,17 +42,16 @@ _GITHUB_ADVICE = {
     410: "comments are turned off there",
     422: "GitHub takes comments of up to 65536 characters; files of --quant-markdown are shorter",
 }
-_MAKE_ONE = (
+HOW_TO_WRITE_NOTES = (
     "make a project access token with the role Developer and the scope api, and give it to the job as the masked "
     "variable GITLAB_TOKEN"
 )
 _GITLAB_ADVICE = {
-    401: f"the token is wrong or has expired: {_MAKE_ONE}",
-    403: f"the token may not write here; its scope must be api: {_MAKE_ONE}. A job of a fork does not get variables of "
-    "this project: run the pipeline of its merge request here",
+    401: f"the token is wrong or has expired: {HOW_TO_WRITE_NOTES}",
+    403: f"the token may not write here; its scope must be api: {HOW_TO_WRITE_NOTES}. A job of a fork does not get "
+    "variables of this project: run the pipeline of its merge request here",
     404: "there is no such merge request, or the token does not see the project: look at --repository and --number",
 }
-_FOR_A_JOB = f"GitLab lets CI_JOB_TOKEN neither read nor write notes: {_MAKE_ONE}"
 _API = "is --api right, and may this runner reach it? A proxy or the page of a login may have answered in its place"
 
 
@@ -70,20 +69,6 @@ class Comment:
     body: str
     address: str
     edit: Callable[[str], object]
-
-
-class PullRequest(Protocol):
-    """Where comments stand. Every method raises `ForgeError` where the server refuses or does not answer."""
-
-    @property
-    def where(self) -> str:
-        """The pull request in words, ``owner/name, pull request 12``."""
-
-    def comments(self) -> Iterator[Comment]:
-        """Yield the comments that the owner of the token has written, oldest first."""
-
-    def create(self, body: str) -> str:
-        """Post a comment and return its address."""
 
 
 def named(text: str, name: str) -> str:
@@ -113,13 +98,13 @@ def named(text: str, name: str) -> str:
     return f"<!-- pytest-quant {marker['what']}{f' {name}' if name else ''} -->\n{rest}"
 
 
-def find(request: PullRequest, text: str) -> Comment | None:
+def find(request: GitHub | GitLab, text: str) -> Comment | None:
     """Return the first own comment with the first line of `text`; ``None`` where there is none. Raises `ForgeError`."""
     marker = text.partition("\n")[0]
     return next((comment for comment in request.comments() if comment.body.splitlines()[:1] == [marker]), None)
 
 
-def post(request: PullRequest, text: str) -> tuple[str, str]:
+def post(request: GitHub | GitLab, text: str) -> tuple[str, str]:
     """Update the own comment with the first line of `text`, or post it where there is none.
 
     Returns ``posted`` or ``updated``, and the address of the comment where it is known.
@@ -136,7 +121,9 @@ def post(request: PullRequest, text: str) -> tuple[str, str]:
 
 
 class GitHub:
-    """One pull request on GitHub, or on a GitHub Enterprise Server.
+    """One pull request on GitHub, or on a GitHub Enterprise Server; `where` is it in words.
+
+    Every method raises `ForgeError` where the server refuses or does not answer.
 
     Parameters
     ----------
@@ -198,7 +185,7 @@ class GitHub:
 
 
 class GitLab:
-    """One merge request on GitLab, whose comments are its notes.
+    """One merge request on GitLab, whose comments are its notes; see `GitHub`.
 
     Parameters
     ----------
@@ -206,29 +193,26 @@ class GitLab:
     token : of GitLab; in no message.
     project : its id, or its path with its namespace.
     number : of the merge request in the project, its ``iid``.
-    by_job : the token is that of a job, which GitLab lets do little.
 
     Raises
     ------
     UsageError : an address, token or project is none, or python-gitlab is not installed.
     """
 
-    def __init__(self, api: str, token: str, project: str, number: int, *, by_job: bool) -> None:
+    def __init__(self, api: str, token: str, project: str, number: int) -> None:
         if not re.fullmatch(r"\d+|\w[\w.-]*(/\w[\w.-]*)+", project):
             raise UsageError("this is no project of GitLab", value=project, allowed="its id, or group/name")
         self.where = f"{project}, merge request {number}"
-        advice = _GITLAB_ADVICE | dict.fromkeys((401, 403, 404), _FOR_A_JOB) if by_job else _GITLAB_ADVICE
-        self._server = _Server(_address_of(api), _token_of(token), advice)
+        self._server = _Server(_address_of(api), _token_of(token), _GITLAB_ADVICE)
         with _installed("python-gitlab"):
             import gitlab
         self._gitlab = gitlab.Gitlab(
             self._server.api.removesuffix("/api/v4"),
+            private_token=token,
             timeout=_TIMEOUT_S,
             user_agent="pytest-quant",
             per_page=_PER_PAGE,
             keep_base_url=True,
-            job_token=token if by_job else None,
-            private_token=None if by_job else token,
         )
         merge_requests = self._gitlab.projects.get(project, lazy=True).mergerequests
         self._notes = merge_requests.get(number, lazy=True).notes

@@ -15,11 +15,10 @@ from pytest_quant.pull_request_comment import (
     GITHUB_API,
     GITHUB_TOKENS,
     GITLAB_API,
-    GITLAB_JOB_TOKEN,
     GITLAB_TOKEN,
+    HOW_TO_WRITE_NOTES,
     GitHub,
     GitLab,
-    PullRequest,
     find,
     named,
     number_on_github,
@@ -60,8 +59,8 @@ def comment(
     """  # noqa: D301 - click reads a backspace
     text = named(_read(file), name)
     kind = forge or _kind(os.environ)
-    ask = _github if kind == "github" else _gitlab
-    request = ask(os.environ, repository, number, api)
+    of_kind = _github if kind == "github" else _gitlab
+    request = of_kind(os.environ, repository, number, api)
     if dry_run:
         there = find(request, text)
         what = "a new comment would be posted" if there is None else f"comment {there.id} would be updated"
@@ -90,7 +89,7 @@ def _kind(environ: Mapping[str, str]) -> str:
     return kinds[0]
 
 
-def _github(environ: Mapping[str, str], repository: str | None, number: int | None, api: str | None) -> PullRequest:
+def _github(environ: Mapping[str, str], repository: str | None, number: int | None, api: str | None) -> GitHub:
     token = next((environ[name].strip() for name in GITHUB_TOKENS if environ.get(name, "").strip()), "")
     if not token:
         raise UsageError(
@@ -103,20 +102,19 @@ def _github(environ: Mapping[str, str], repository: str | None, number: int | No
     return GitHub(address, token, *_of_ci(where, number or number_on_github(environ), "pull"))
 
 
-def _gitlab(environ: Mapping[str, str], repository: str | None, number: int | None, api: str | None) -> PullRequest:
-    own = environ.get(GITLAB_TOKEN, "").strip()
-    token = own or environ.get(GITLAB_JOB_TOKEN, "").strip()
+def _gitlab(environ: Mapping[str, str], repository: str | None, number: int | None, api: str | None) -> GitLab:
+    token = environ.get(GITLAB_TOKEN, "").strip()
     if not token:
         raise UsageError(
             "there is no token of GitLab",
-            allowed=GITLAB_TOKEN,
-            fix="a project access token with the scope api, as a variable",
+            allowed=f"{GITLAB_TOKEN}; CI_JOB_TOKEN may neither read nor write comments",
+            fix=HOW_TO_WRITE_NOTES,
         )
     of_ci = environ.get("CI_MERGE_REQUEST_IID", "")
     which = number or (int(of_ci) if of_ci.isdecimal() else None)
     where = repository or environ.get("CI_MERGE_REQUEST_PROJECT_ID") or environ.get("CI_PROJECT_ID")
     address = api or environ.get("CI_API_V4_URL") or GITLAB_API
-    return GitLab(address, token, *_of_ci(where, which, "merge"), by_job=not own)
+    return GitLab(address, token, *_of_ci(where, which, "merge"))
 
 
 def _of_ci(repository: str | None, number: int | None, kind: str) -> tuple[str, int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 
 import click
@@ -18,25 +16,14 @@ from pytest_quant.errors import UsageError, nearest
 _INDEX = "README"
 """The guide that lists the others: the page that a forge shows for the folder."""
 
-_ENTRY = re.compile(r"^- \[(?P<title>[^\]]+)\]\((?P<name>[a-z-]+)\.md\): (?P<about>.+)$", re.MULTILINE)
-_IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
-_LINK = re.compile(r"\[([^\]]+)\]\((?:([a-z-]+)\.md(?:#[\w-]+)?|#[\w-]+)\)")
+_ENTRY = re.compile(r"^- \[[^\]]+\]\((?P<name>[a-z-]+)\.md\): (?P<about>.+)$", re.MULTILINE)
 _WIDEST = 100
 """Longer lines are hard to read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """One guide: its name on the command line, its title, and one line about it."""
-
-    name: str
-    title: str
-    about: str
-
-
-def topics() -> tuple[Topic, ...]:
-    """Return the guides in the order of the index."""
-    return tuple(Topic(**found.groupdict()) for found in _ENTRY.finditer(guide_text(_INDEX)))
+def topics() -> dict[str, str]:
+    """Return a line about each guide by its name, in the order of the index."""
+    return {entry["name"]: entry["about"] for entry in _ENTRY.finditer(guide_text(_INDEX))}
 
 
 def guide_text(name: str) -> str:
@@ -45,25 +32,11 @@ def guide_text(name: str) -> str:
 
 
 def rendered(text: str, columns: int) -> str:
-    """Return Markdown styled for a terminal of `columns` characters.
-
-    A link to another guide is shown as the command that shows it, and a picture as its description.
-    """
-    plain = _LINK.sub(_as_command, _IMAGE.sub(r"*(picture: \1)*", text))
+    """Return Markdown styled for a terminal of `columns` characters."""
     console = Console(width=min(columns, _WIDEST), force_terminal=True)
     with console.capture() as captured:
-        console.print(Markdown(plain, hyperlinks=False))
+        console.print(Markdown(text, hyperlinks=False))
     return captured.get().rstrip("\n")
-
-
-def _as_command(link: re.Match[str]) -> str:
-    text, name = link.groups()
-    return text if name is None else f"{text} (`pytest-quant guide {name}`)"
-
-
-def _listed(known: Sequence[Topic]) -> str:
-    longest = max(len(topic.name) for topic in known)
-    return "\n".join(f"{topic.name:<{longest}}  {topic.about}" for topic in known)
 
 
 @click.command()
@@ -77,11 +50,12 @@ def guide(topic: str | None) -> None:
       pytest-quant guide limits
       pytest-quant guide reference | less
     """  # noqa: D301 - click reads a backspace
-    known = topics()
+    about = topics()
     if topic is None:
-        show(_listed(known))
+        longest = max(map(len, about))
+        show("\n".join(f"{name:<{longest}}  {line}" for name, line in about.items()))
         return
-    if topic not in {one.name for one in known}:
-        raise UsageError(f"there is no guide '{topic}'", allowed=nearest(topic, [one.name for one in known]))
+    if topic not in about:
+        raise UsageError(f"there is no guide '{topic}'", allowed=nearest(topic, about))
     text = guide_text(topic)
     show(rendered(text, width()) if sys.stdout.isatty() else text.removesuffix("\n"))

@@ -18,9 +18,6 @@ from pytest_quant.errors import BackendUnavailable, ModelError, UsageError
 from pytest_quant.spec import Model, Signature
 
 _NAMED = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<attribute>[A-Za-z_]\w*)")
-_EXAMPLES = ("example_inputs", "example_input_array")
-"""Attributes of a module that hold inputs for it; the second is Lightning's."""
-
 _SHOWN = 10
 
 
@@ -184,13 +181,6 @@ def _model_in(imported: object, module: str, attribute: str) -> tuple[Model, str
         return value, text
     if isinstance(value, tuple) and len(value) == 2 and _is_network(value[0]):
         return Model.from_torch(*value), f'Model.from_torch(*{text}, name="{_word(attribute)}")'
-    for holder, place in ((value, text), (imported, module)):
-        for name in _EXAMPLES:
-            examples = getattr(holder, name, None) if _is_network(value) else None
-            if examples is not None:
-                written = f"{place}.{name}" if isinstance(examples, tuple) else f"({place}.{name},)"
-                model = Model.from_torch(value, examples if isinstance(examples, tuple) else (examples,))
-                return model, f'Model.from_torch({text}, {written}, name="{_word(attribute)}")'
     raise UsageError(
         f"'{module}:{attribute}' gives no torch module with example inputs",
         value=type(value).__name__,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_quant.errors import ForgeError, UsageError
-from pytest_quant.pull_request_comment import GitHub, GitLab, PullRequest, find, named, number_on_github, post
+from pytest_quant.pull_request_comment import GitHub, GitLab, find, named, number_on_github, post
 from tests.support.forge_server import FakeForge, Reply, serving
 
 MARKER = "<!-- pytest-quant comment -->"
@@ -34,9 +34,9 @@ def on_github(forge: FakeForge) -> GitHub:
     return GitHub(forge.address, TOKEN, "me/models", 12)
 
 
-def on_gitlab(forge: FakeForge, project: str = "5", *, by_job: bool = False) -> GitLab:
+def on_gitlab(forge: FakeForge, project: str = "5") -> GitLab:
     """The merge request on that server."""
-    return GitLab(f"{forge.address}/api/v4", TOKEN, project, 11, by_job=by_job)
+    return GitLab(f"{forge.address}/api/v4", TOKEN, project, 11)
 
 
 def comments(number: int, user: object = ME, body: str = "text") -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def notes(number: int, author: object, body: str = "text", *, system: bool = Fal
     return [{"id": one, "body": body, "author": author, "system": system} for one in range(1, number + 1)]
 
 
-def refusal(forge: FakeForge, request: PullRequest, *replies: Reply) -> ForgeError:
+def refusal(forge: FakeForge, request: GitHub | GitLab, *replies: Reply) -> ForgeError:
     """The error that answers to the list of comments become."""
     forge.scripted = list(replies)
     with pytest.raises(ForgeError) as caught:
@@ -175,16 +175,6 @@ def test_a_refusal_of_gitlab_says_what_to_do(forge: FakeForge, status: int, body
     assert advice in (refusal(forge, on_gitlab(forge), Reply(status, body)).fix or "")
 
 
-@pytest.mark.parametrize("status", [401, 403, 404])
-def test_the_token_of_a_job_is_explained(forge: FakeForge, status: int) -> None:
-    """GitLab lets it neither read nor write notes; it goes in a header of its own."""
-    error = refusal(forge, on_gitlab(forge, by_job=True), Reply(status, {"message": f"{status} Unauthorized"}))
-    assert "CI_JOB_TOKEN" in (error.fix or "")
-    assert "GITLAB_TOKEN" in (error.fix or "")
-    assert forge.asked[0].headers["Job-Token"] == TOKEN
-    assert "Private-Token" not in forge.asked[0].headers
-
-
 @pytest.mark.parametrize("body", [{"message": "x"}, "x", [1], [{"id": "x", "body": MARKER}], "<html>Log in</html>"])
 def test_an_answer_of_another_service_is_an_error_of_ours(forge: FakeForge, body: object) -> None:
     """A proxy or the page of a login answers with 200; what has no comments has none of ours."""
@@ -195,7 +185,7 @@ def test_an_answer_of_another_service_is_an_error_of_ours(forge: FakeForge, body
         assert fix is None or "--api" in fix
 
 
-def _fix_of(request: PullRequest) -> str | None:
+def _fix_of(request: GitHub | GitLab) -> str | None:
     """Return what the error of a search says to do next; ``None`` where it found nothing."""
     try:
         assert find(request, TEXT) is None
@@ -210,7 +200,7 @@ def test_no_answer_says_what_may_be_wrong(forge: FakeForge) -> None:
     assert "does not answer" in error.what
     assert "--api" in (error.fix or "")
     with pytest.raises(ForgeError, match="does not answer"):
-        find(GitLab("http://127.0.0.1:9", TOKEN, "5", 11, by_job=False), TEXT)
+        find(GitLab("http://127.0.0.1:9", TOKEN, "5", 11), TEXT)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +216,7 @@ def test_no_other_path_is_asked_for_on_github(name: str) -> None:
 def test_no_other_path_is_asked_for_on_gitlab(name: str) -> None:
     """A project is its id, or its path with its group."""
     with pytest.raises(UsageError, match="no project of GitLab"):
-        GitLab("https://x", TOKEN, name, 1, by_job=False)
+        GitLab("https://x", TOKEN, name, 1)
 
 
 @pytest.mark.parametrize("api", ["", "api.github.com", "file:///etc/passwd", "https://me:secret@x", "https://", "x y"])
@@ -241,7 +231,7 @@ def test_an_address_that_is_none_is_refused(api: str) -> None:
 def test_a_token_that_is_none_is_refused(token: str) -> None:
     """It would be a header of its own, and is not repeated."""
     with pytest.raises(UsageError, match="characters that no token has") as caught:
-        GitLab("https://x", token, "5", 1, by_job=False)
+        GitLab("https://x", token, "5", 1)
     assert not token or token not in str(caught.value)
 
 

@@ -144,11 +144,6 @@ def nothing():
 
 def fails():
     raise RuntimeError("no weights here")
-
-class Light(torch.nn.Linear):
-    example_input_array = torch.zeros(2, 64)
-
-light = Light(64, 10)
 """
 
 
@@ -158,7 +153,6 @@ light = Light(64, 10)
         ("example", 'Model.from_torch(*nets.example(), name="example")'),
         ("pair", 'Model.from_torch(*nets.pair, name="pair")'),
         ("model", "nets.model()"),
-        ("light", 'Model.from_torch(nets.light, (nets.light.example_input_array,), name="light")'),
     ],
 )
 def test_a_module_is_read_in_every_form(root: Path, attribute: str, expression: str) -> None:
