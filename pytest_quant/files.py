@@ -15,7 +15,7 @@ import secrets
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -70,12 +70,13 @@ def inflate(packed: bytes, most_bytes: int) -> bytes:
     return content
 
 
-def parse_json(text: bytes | str) -> object:
+def parse_json(text: bytes | str, parse_int: Callable[[str], int] = int) -> object:
     """Return the value of a JSON text; bytes are UTF-8, with or without a mark at their beginning.
 
     Parameters
     ----------
     text : of any content; a comma or a bracket in a text inside counts as a value too.
+    parse_int : reads a whole number; it raises `ValueError` for one that is not wanted.
 
     Raises
     ------
@@ -86,7 +87,7 @@ def parse_json(text: bytes | str) -> object:
     if values > MOST_JSON_VALUES:
         raise ValueError(f"it has {values} values, more than {MOST_JSON_VALUES}")
     try:
-        value: object = json.loads(content.decode("utf-8-sig"))
+        value: object = json.loads(content.decode("utf-8-sig"), parse_int=parse_int)
     except UnicodeDecodeError as error:
         raise ValueError("it is not UTF-8") from error
     except RecursionError as error:

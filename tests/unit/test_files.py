@@ -114,6 +114,7 @@ def test_a_pipe_gets_the_bytes_and_stays_a_pipe(tmp_path: Path) -> None:
 IN_ORDER = """
 import sys
 from pathlib import Path
+from pytest_quant.files import write_whole
 sys.stdout.write("before\\n")
 write_whole(Path(sys.argv[1]), b"figures\\n")
 sys.stdout.write("after\\n")

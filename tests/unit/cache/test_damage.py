@@ -79,8 +79,8 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("manifest.json", _with(created="x"), "manifest.json: Expected `float`, got `str`"),
     ("manifest.json", _with(created=10**400), "manifest.json: "),
     ("manifest.json", _with(facts={"a": [1]}), "manifest.json: Expected "),
-    ("manifest.json", _pipe, "manifest.json: it is a named pipe, not a file"),
-    ("manifest.json", _link("/dev/zero"), "manifest.json: it is a device, not a file"),
+    ("manifest.json", _pipe, "manifest.json: it is a device or a pipe, not a file"),
+    ("manifest.json", _link("/dev/zero"), "manifest.json: it is a device or a pipe, not a file"),
     ("files/model.onnx", _pipe, "model.onnx: no ordinary file"),
     ("files/model.onnx", _link("/dev/zero"), "model.onnx: no ordinary file"),
 ]

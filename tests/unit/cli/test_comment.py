@@ -71,7 +71,7 @@ def test_on_github_everything_is_known(
     assert (code, [one["body"] for one in forge.comments]) == (0, [TEXT])
     assert said.startswith("me/models, pull request 12: the comment is posted: http://127.0.0.1:")
     code, said = comment(monkeypatch, capfd, *arguments)
-    assert (code, len(forge.comments)) == (0, 1)
+    assert (code, len(forge.comments)) == (0, 1), said
     assert "the comment is updated" in said
 
 

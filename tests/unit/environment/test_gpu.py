@@ -127,6 +127,6 @@ def test_fields_that_a_device_lacks_are_none(nvml_stub: NvmlStub) -> None:
 def test_alike_are_cards_of_the_model_of_the_first(nvml_stub: NvmlStub) -> None:
     """A check is not to be measured on another model because another worker took it."""
     nvml_stub.play(T4, StubCard(uuid=uuid_of(5)), L4, cuda=(uuid_of(0), uuid_of(5), uuid_of(1)))
-    assert [gpu.uuid for gpu in alike_gpus()] == [uuid_of(5), uuid_of(0)]
+    assert [gpu.uuid for gpu in alike_gpus()] == [uuid_of(0), uuid_of(5)]
     nvml_stub.play()
     assert alike_gpus() == ()

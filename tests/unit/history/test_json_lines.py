@@ -186,4 +186,4 @@ def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(HistoryError, match="cannot be read") as caught:
         list(read_runs(tmp_path / "pipe"))
-    assert caught.value.value == "it is a named pipe, not a file"
+    assert caught.value.value == "it is a device or a pipe, not a file"

@@ -167,7 +167,7 @@ def test_a_fork_is_left_out_of_the_job_on_a_gpu(tmp_path: Path) -> None:
     condition = parse(text)["jobs"]["gpu"]["if"]
     assert "head.repo.full_name == github.repository" in condition
     assert "brings its own copy of this file" in text.read_text("utf-8")
-    assert "its own copy" not in written(PLAIN, tmp_path)[".github/workflows/quant.yml"].read_text("utf-8")
+    assert "its own copy" not in written(PLAIN, tmp_path / "plain")[".github/workflows/quant.yml"].read_text("utf-8")
 
 
 def test_no_text_of_a_stranger_reaches_a_shell(facts: InitFacts, tmp_path: Path) -> None:

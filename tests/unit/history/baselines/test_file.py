@@ -261,7 +261,7 @@ def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / NAME)
     with pytest.raises(HistoryError, match="cannot be read") as caught:
         read_baselines(tmp_path / NAME)
-    assert caught.value.value == "it is a named pipe, not a file"
+    assert caught.value.value == "it is a device or a pipe, not a file"
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
