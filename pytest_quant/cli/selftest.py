@@ -31,7 +31,6 @@ def selftest(quick: bool, backend: str | None, as_json: bool, place: str | None)
       pytest-quant selftest --quick
       pytest-quant selftest --history postgresql://ci@db/quant     for all runners of its kind
     """  # noqa: D301 - click reads a backspace
-
     result = run_selftest(
         QUICK if quick else WHOLE,
         fingerprint().identity,
