@@ -253,7 +253,7 @@ def test_a_latency_is_that_of_the_batches_that_are_timed(bench: Bench, timed: li
     ((plan, reference, candidate),) = timed
     assert (plan.batch_size, plan.max_s) == (4, 3.0)
     for subject, spec in ((reference, FLOAT), (candidate, OFF)):
-        assert subject.spec == spec
+        assert subject.built.spec == spec
         np.testing.assert_array_equal(subject.feeds["x"], SAMPLES[:4])
     assert bench.looked == [LATENCY]
     assert found.latency is not None
@@ -385,5 +385,5 @@ def test_another_engine_is_compared_over_a_part_of_the_data(bench: Bench) -> Non
     side, data = found.bench.candidate, found.bench.data
     assert found.bench.compare(side, data) == found.accuracy
     other = bench.backend.open(OFF, side.built.folder)
-    assert found.bench.compare(replace(side, engine=other), data) == found.accuracy
+    assert found.bench.compare(side.like(side.built, other), data) == found.accuracy
     assert bench.backend.engines[-1].runs
