@@ -178,6 +178,11 @@ def _timers(calls: Calls, clock: Clock) -> list[Timer]:
     return [partial(time_block, call, clock=clock) for call in calls]
 
 
+def _figures(rounds: Rounds, plan: LatencyPlan, sets: Sequence[int] = ()) -> LatencyResult:
+    reference, null, candidate = rounds.blocks
+    return latency_figures(reference, null, candidate, plan, sets)
+
+
 def _timed(rounds: Rounds, plan: LatencyPlan, most: int, reopening: Reopening | None) -> LatencyResult:
     """Add rounds until every limit is decided, there are `most`, or another one would not be over in time.
 
@@ -191,7 +196,7 @@ def _timed(rounds: Rounds, plan: LatencyPlan, most: int, reopening: Reopening | 
         spent = made >= most or not rounds.fits(round_ns)
         if not spent and (made < plan.min_rounds or (made - plan.min_rounds) % plan.look_every):
             continue
-        result = latency_figures(*rounds.blocks, plan=plan)
+        result = _figures(rounds, plan)
         decided = _decided(result, plan)
         in_doubt = not decided and _sessions_rule(result, plan)
         if in_doubt and reopening is not None and rounds.fits(reopening.lasts_ns + plan.min_rounds * round_ns):
@@ -221,10 +226,10 @@ def _drawn(rounds: Rounds, plan: LatencyPlan, reopening: Reopening, sets: list[i
         left_ns = (rounds.until - rounds.clock() - later * opening_ns) / (later + 1)
         sets.append(_add_set(rounds, plan, min(_OPENINGS * opening_ns, left_ns)))
         if len(sets) in LOOKS_AT_SETS:
-            result = latency_figures(*rounds.blocks, plan=plan, sets=sets)
+            result = _figures(rounds, plan, sets)
             if _decided(result, plan):
                 return result
-    return latency_figures(*rounds.blocks, plan=plan, sets=sets if len(sets) > 1 else ())
+    return _figures(rounds, plan, sets if len(sets) > 1 else ())
 
 
 def _add_set(rounds: Rounds, plan: LatencyPlan, most_ns: float) -> int:
