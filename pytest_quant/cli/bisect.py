@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,13 +108,16 @@ def _search(commits: _Commits, good: str, bad: str) -> int:
 
 @dataclass(slots=True)
 class _Commits:
-    """Runs the test at commits in trees below `place`, and compares what it leaves with what it left at `good`."""
+    """Runs the test at commits in trees below `place`, and compares what it leaves with what it left at `good`.
+
+    Of commits with the same engines and answers, as most are, only the first is timed.
+    """
 
     asked: Asked
     place: Path
     terms: Terms
     good: Left = field(init=False)
-    comparisons: dict[str, Comparison] = field(default_factory=dict)
+    comparisons: dict[object, Comparison] = field(default_factory=dict)
 
     def named(self, commit: str) -> str:
         """Return the commit with its subject."""
@@ -140,8 +143,12 @@ class _Commits:
         timer = PairTimer(Steps(lambda _: None), DeviceLocks(lambda text: say(text, err=True)), STEP_TIMEOUT_S)
         try:
             left = self.run(commit)
-            comparison = self.comparisons[commit] = compare_sides(self.good, left, timer, self.terms)
-            word, why = word_of(comparison, left)
+            content = _content(left)
+            seen = self.comparisons.get(content) or compare_sides(self.good, left, timer, self.terms)
+            word, why = word_of(seen, left)
+            if content is not None and word != "skip":
+                self.comparisons[content] = seen
+            self.comparisons[commit] = replace(seen, head=replace(seen.head, commit=commit))
         except QuantError as error:
             word, why = "skip", error.what
         say(f"{word:4} {self.named(commit)}: {why}")
@@ -160,6 +167,19 @@ def word_of(comparison: Comparison, head: Left) -> tuple[str, str]:
         return "skip", _why_nothing(head)
     figures = [f"{row.quantity} {row.change or 0.0:+.3g} {row.change_unit}" for row in worse or comparison.rows]
     return "bad" if worse else "good", "; ".join(figures)
+
+
+def _content(left: Left) -> frozenset[tuple[object, ...]] | None:
+    """Return all that decides about a commit; ``None`` where more does, as code of the project, or nothing was run."""
+    from pytest_quant.sides.compare import is_of_the_project
+
+    whole = all(record.accuracy is not None and not is_of_the_project(record.backend) for record in left.records)
+    if not left.records or not whole:
+        return None
+    parts = (
+        (one.series, one.digests.get("engine"), one.digests.get("data"), repr(one.accuracy)) for one in left.records
+    )
+    return frozenset(parts)
 
 
 def _why_nothing(left: Left) -> str:

@@ -75,7 +75,7 @@ class GitFiles:
         """Return the bytes of everything in a commit, by its path; -1 for what is no file. Nothing without a commit."""
         if commit is None:
             return {}
-        listed = self._git("ls-tree", "-r", "-z", "--long", commit).decode("utf-8", "backslashreplace")
+        listed = self._git("ls-tree", "-r", "-z", "--long", commit).decode("utf-8", "surrogateescape")
         rows = (row.split("\t", 1) for row in listed.split("\0") if row)
         sizes = ((path, fields.split()[3]) for fields, path in rows)
         return {path: int(size) if size.isdigit() else -1 for path, size in sizes}
@@ -89,7 +89,13 @@ class GitFiles:
     def checked_out(self, commit: str, paths: Collection[str]) -> Iterator[Path]:
         """Write some files of a commit into a temporary folder, a link as the name that it has."""
         with self._index(commit) as (folder, environ):
-            self._git("checkout-index", "-z", "--stdin", given="\0".join(paths).encode(), environ=environ)
+            self._git(
+                "checkout-index",
+                "-z",
+                "--stdin",
+                given="\0".join(paths).encode("utf-8", "surrogateescape"),
+                environ=environ,
+            )
             yield folder
 
     def commit(self, parent: str | None, contents: Iterable[tuple[str, bytes]], message: str) -> str:
@@ -270,7 +276,7 @@ def pull(store: Store, files: GitFiles) -> Pulled:
             fix="run pytest-quant history push where a history is",
         )
     here = {file_of(stored.run) for stored in store.runs()}
-    there = {path: size for path, size in files.files(head).items() if size >= 0 and _OURS.fullmatch(path)}
+    there = {path: size for path, size in files.files(head).items() if size >= 0 and path.startswith(_FOLDER)}
     new = sorted(there.keys() - here)
     small = [path for path in new if there[path] <= MOST_LINE_BYTES]
     refused = [

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_quant.history.baselines.file import BaselineEntry
-from pytest_quant.history.summaries import CheckSummary, SeriesSummary
-from pytest_quant.history.trends import Change, find_changes
+from pytest_quant.history.summaries import Change, CheckSummary, SeriesSummary
+from pytest_quant.history.trends import find_changes
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_quant.history.summaries import CheckSummary, SeriesSummary
-from pytest_quant.history.trends import CONFIDENT_POINTS, Change
+from pytest_quant.history.summaries import CONFIDENT_POINTS, Change, CheckSummary, SeriesSummary
 from pytest_quant.printable import clean
 from pytest_quant.report.text import NOT_MEASURED, aligned, count, figure, in_unit, letter, points
 

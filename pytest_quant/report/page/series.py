@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from pytest_quant.history import CheckSummary
 from pytest_quant.history.series_history import SeriesHistory
-from pytest_quant.history.trends import Change
+from pytest_quant.history.summaries import Change
 from pytest_quant.printable import clean
 from pytest_quant.record import Json
 from pytest_quant.report.series import change_words

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from pytest_quant.history.summaries import CheckSummary
-from pytest_quant.history.trends import LEAST_SPEED_PCT, Change, find_changes
+from pytest_quant.history.summaries import Change, CheckSummary
+from pytest_quant.history.trends import LEAST_SPEED_PCT, find_changes
 from tests.unit.history.points import a_point
 
 
