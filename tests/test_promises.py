@@ -17,7 +17,7 @@ import pytest
 from tests.support.commands import all_commands, top_commands
 from tests.support.user_texts import ROOT, all_texts, literals
 
-PROSE = ("itself", "keeps", "wrote")
+PROSE = ("itself", "wrote")
 """Words that follow the name of the project in a sentence, and are no command."""
 
 HELPS = {

@@ -114,8 +114,8 @@ def inputs(
     """Draw inputs of one run: a dict of arrays by input name, as an engine's ``run`` takes it.
 
     With `data`, a batch is made of the first 256 real samples, with up to four elements of each input replaced by drawn
-    values. It shrinks to the first sample alone. Without `data`, arrays are all zero or random, with up to four
-    elements replaced; they shrink to zeros and to size 1 on every free axis. NaN and infinity are never drawn.
+    values. It shrinks to the first sample alone. Without `data`, the elements of an array are equal, but for up to four
+    that are replaced; they shrink to zeros and to size 1 on every free axis. NaN and infinity are never drawn.
 
     Parameters
     ----------

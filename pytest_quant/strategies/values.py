@@ -116,25 +116,16 @@ def _stated(port: Port, bounds: tuple[float, float], limits: tuple[float, float]
 
 @st.composite
 def base_array(draw: st.DrawFn, port: Port, span: Span | None, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Draw an array for an input without real samples: the values nearest to zero, or random ones within the span.
+    """Draw an array for an input without real samples, whose elements are equal; it shrinks to the nearest to zero.
 
     Parameters
     ----------
     port : the input.
-    span : range of its values; ``None`` for text and booleans, whose simplest values are empty and false.
+    span : range of its values; ``None`` for text and booleans, which shrink to empty and false.
     shape : of the array.
     """
-    if span is None:
-        return np.full(shape, "" if port.is_text else False, port.drawn_dtype)
-    low, high = span
-    if not draw(st.booleans()):
-        return np.broadcast_to(np.clip(0, low, high), shape).astype(port.dtype)
-    generator = np.random.default_rng(draw(st.integers(0, 2**16 - 1)))
-    if not port.is_float:
-        return generator.integers(int(low), int(high), shape, endpoint=True).astype(port.dtype)
-    shares = generator.random(shape)
-    values = low.astype(np.float64) * (1 - shares) + high.astype(np.float64) * shares
-    return np.asarray(np.clip(values, low, high)).astype(port.dtype)
+    array = np.full(shape, draw(_element(port, span, 0)), port.drawn_dtype)
+    return array if port.is_text else array.astype(port.dtype)
 
 
 @st.composite
